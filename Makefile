@@ -1,0 +1,44 @@
+# Everything a newcomer needs: `make serve` and `make test`. Only Python >= 3.11 and make are assumed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+ARGS ?=
+
+.PHONY: serve test check format lock bench clean
+
+serve: $(VENV)/.installed
+	@exec $(BIN)/pilotis serve $(ARGS)
+
+test: $(VENV)/.installed-dev
+	@sh tests/run-all.sh
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m bench $(ARGS)
+
+lock: $(VENV)/.installed-dev
+	sh tools/lock.sh
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Pilotis needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 serve" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created requirements.lock pyproject.toml
+	@echo "Installing Pilotis into $(VENV) …"
+	@$(PIP) --require-hashes -r requirements.lock
+	@$(PIP) --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
+	@echo "Installing the development tools …"
+	@$(PIP) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

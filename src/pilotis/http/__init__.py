@@ -1,0 +1,1 @@
+"""The typed endpoint layer: routing, principals, decoding, errors, OpenAPI."""

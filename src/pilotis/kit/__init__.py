@@ -1,0 +1,1 @@
+"""Ids, clock, errors, crypto, JSON: pure helpers that know nothing of Pilotis."""
