@@ -1,0 +1,186 @@
+"""Connections to PostgreSQL, simply checked out and put back.
+
+No reset query runs when a connection comes back, which is half of what asyncpg's own pool costs: nothing here ever
+sets session state. What every connection needs is given once, when it is opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+from asyncpg import Connection, Record
+
+from pilotis.kit.errors import PilotisError, QueryTimeoutError, UnavailableError
+
+ACQUIRE_SECONDS = 5.0
+_STATEMENTS_KEPT = 256
+
+_GONE = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.TooManyConnectionsError,
+    ConnectionError,
+    OSError,
+)
+
+
+class Database:
+    """A pool of connections to one PostgreSQL database.
+
+    `connect_arguments` go to `asyncpg.connect`; `statement_seconds` bounds each statement on the server's side.
+    """
+
+    def __init__(
+        self, connect_arguments: dict[str, Any], *, size: int = 10, statement_seconds: float = 5.0
+    ) -> None:
+        self._arguments = connect_arguments
+        self._size = size
+        self._statement_seconds = statement_seconds
+        self._opened = 0
+        self._idle: list[Connection] = []
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def open_connection(self, *, statement_seconds: float | None = None) -> Connection:
+        """Open a connection outside the pool, for a listener or a long job. The caller closes it."""
+        seconds = self._statement_seconds if statement_seconds is None else statement_seconds
+        return await asyncpg.connect(
+            **self._arguments,
+            statement_cache_size=_STATEMENTS_KEPT,
+            max_cached_statement_lifetime=0,
+            max_cacheable_statement_size=64 * 1024,
+            server_settings={
+                "application_name": "pilotis",
+                "statement_timeout": str(int(seconds * 1000)),
+                "timezone": "UTC",
+                "jit": "off",
+                "default_transaction_isolation": "read committed",
+                "idle_in_transaction_session_timeout": "60000",
+            },
+        )
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Connection]:
+        """Lend a connection. Raises `UnavailableError` when none comes free in 5 s, `QueryTimeoutError` for a slow statement."""
+        connection = await self._take()
+        try:
+            yield connection
+        except asyncpg.PostgresError as error:
+            raise _told(error) from error
+        except _GONE as error:
+            raise UnavailableError("The database is not reachable. Try again shortly.") from error
+        finally:
+            self._give(connection)
+
+    @asynccontextmanager
+    async def transaction(self, *, isolation: Any = None) -> AsyncGenerator[Connection]:
+        """Lend a connection inside a transaction: committed at the end, rolled back on an exception."""
+        async with self.connection() as connection, connection.transaction(isolation=isolation):
+            yield connection
+
+    async def fetch(self, query: str, *arguments: Any) -> list[Record]:
+        """Run one statement and return its rows."""
+        async with self.connection() as connection:
+            return await connection.fetch(query, *arguments)
+
+    async def fetchrow(self, query: str, *arguments: Any) -> Record | None:
+        """Run one statement and return its first row, or None."""
+        async with self.connection() as connection:
+            return await connection.fetchrow(query, *arguments)
+
+    async def fetchval(self, query: str, *arguments: Any) -> Any:
+        """Run one statement and return the first column of its first row, or None."""
+        async with self.connection() as connection:
+            return await connection.fetchval(query, *arguments)
+
+    async def execute(self, query: str, *arguments: Any) -> str:
+        """Run one statement and return PostgreSQL's command tag, such as `UPDATE 1`."""
+        async with self.connection() as connection:
+            return await connection.execute(query, *arguments)
+
+    async def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for each row of arguments, all in one transaction."""
+        async with self.connection() as connection:
+            await connection.executemany(query, rows)
+
+    async def close(self) -> None:
+        """Close every idle connection; lent ones close when they come back."""
+        self._size = 0
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            self._opened -= 1
+            await connection.close(timeout=5)
+
+    async def _take(self) -> Connection:
+        while True:
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.is_closed():
+                    return connection
+                self._opened -= 1
+            if self._opened < self._size:
+                return await self._open()
+            await self._wait()
+
+    async def _open(self) -> Connection:
+        self._opened += 1
+        try:
+            return await self.open_connection()
+        except BaseException as error:
+            self._opened -= 1
+            self._wake()
+            if isinstance(error, (*_GONE, asyncpg.PostgresError)):
+                raise UnavailableError("The database is not reachable. Try again shortly.") from error
+            raise
+
+    async def _wait(self) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            async with asyncio.timeout(ACQUIRE_SECONDS):
+                await turn
+        except TimeoutError:
+            raise UnavailableError("The database is busy. Try again shortly.") from None
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._wake()
+            raise
+        finally:
+            if not turn.done():
+                turn.cancel()
+
+    def _give(self, connection: Connection) -> None:
+        if connection.is_closed() or not self._size:
+            self._opened -= 1
+            connection.terminate()
+        elif connection.is_in_transaction():
+            # Only a cancelled request leaves one open; rolling back needs a round trip nobody waits for.
+            self._opened -= 1
+            connection.terminate()
+        else:
+            self._idle.append(connection)
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+
+def _told(error: asyncpg.PostgresError) -> PilotisError | asyncpg.PostgresError:
+    """Return the error a caller can be told about, or the database's own, which is then a fault of ours."""
+    if isinstance(error, asyncpg.QueryCanceledError):
+        return QueryTimeoutError()
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return UnavailableError("The table is busy. Try again shortly.")
+    if isinstance(error, _GONE):
+        return UnavailableError("The database is not reachable. Try again shortly.")
+    return error

@@ -1,0 +1,205 @@
+-- The service's own tables. Every key leads with app_id, so that they can be distributed by it.
+-- Each app's rows live apart, in a schema of the app's own (see pilotis.tables.ddl).
+
+create schema pilotis;
+
+create table pilotis.migrations (
+    number integer primary key,
+    name text not null,
+    checksum text not null,
+    applied_at timestamptz(3) not null default now()
+);
+
+-- Facts about this installation, such as the first-run link.
+create table pilotis.installation (
+    key text primary key,
+    value jsonb not null,
+    updated_at timestamptz(3) not null default now()
+);
+
+create table pilotis.apps (
+    app_id uuid primary key,
+    name text not null,
+    version bigint not null default 1,
+    schema_locked boolean not null default false,
+    allow_id_password_login boolean not null default true,
+    allow_guest_login boolean not null default true,
+    enabled_oauth_providers text[] not null default '{}',
+    limits jsonb not null default '{}',
+    encryption_key bytea,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now(),
+    deleted_at timestamptz(3)
+);
+
+create table pilotis.public_keys (
+    app_id uuid not null references pilotis.apps on delete cascade,
+    key_id uuid not null,
+    key text not null,
+    name text not null default '',
+    allowed_origins text[] not null default '{}',
+    created_at timestamptz(3) not null default now(),
+    last_used_at timestamptz(3),
+    revoked_at timestamptz(3),
+    primary key (app_id, key_id),
+    unique (app_id, key)
+);
+
+create table pilotis.users (
+    user_id uuid primary key,
+    email text not null unique,
+    password_hash text not null,
+    is_active boolean not null default true,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now()
+);
+
+create table pilotis.app_users (
+    app_id uuid not null references pilotis.apps on delete cascade,
+    user_id uuid not null references pilotis.users on delete cascade,
+    role text not null check (role in ('owner', 'editor', 'viewer')),
+    created_at timestamptz(3) not null default now(),
+    primary key (app_id, user_id)
+);
+create index app_users_by_user on pilotis.app_users (user_id);
+
+create table pilotis.invitations (
+    app_id uuid not null references pilotis.apps on delete cascade,
+    invitation_id uuid not null,
+    email text not null,
+    role text not null check (role in ('owner', 'editor', 'viewer')),
+    token_hash bytea not null unique,
+    invited_by uuid references pilotis.users on delete set null,
+    created_at timestamptz(3) not null default now(),
+    expires_at timestamptz(3) not null,
+    accepted_at timestamptz(3),
+    primary key (app_id, invitation_id)
+);
+
+-- user_id is null for a key made on the command line: it acts for whoever runs the server.
+create table pilotis.secret_keys (
+    app_id uuid not null references pilotis.apps on delete cascade,
+    key_id uuid not null,
+    user_id uuid references pilotis.users on delete cascade,
+    name text not null default '',
+    prefix text not null,
+    key_hash bytea not null,
+    created_at timestamptz(3) not null default now(),
+    last_used_at timestamptz(3),
+    revoked_at timestamptz(3),
+    primary key (app_id, key_id),
+    unique (app_id, key_hash)
+);
+
+create table pilotis.members (
+    app_id uuid not null references pilotis.apps on delete cascade,
+    member_id text not null,
+    login_id text,
+    password_hash text,
+    nickname text,
+    is_guest boolean not null,
+    is_active boolean not null default true,
+    custom_data jsonb not null default '{}' constraint custom_data_size check (octet_length(custom_data::text) <= 65536),
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now(),
+    last_active_at timestamptz(3) not null default now(),
+    primary key (app_id, member_id),
+    constraint login_id_unique unique (app_id, login_id)
+);
+create index members_by_activity on pilotis.members (app_id, last_active_at);
+
+-- One row a sign-in, and so a family of refresh tokens. app_id is the nil UUID for console users.
+create table pilotis.sessions (
+    app_id uuid not null,
+    session_id uuid not null,
+    subject text not null,
+    refresh_id uuid not null,
+    previous_refresh_id uuid,
+    refreshed_at timestamptz(0) not null,
+    created_at timestamptz(3) not null default now(),
+    expires_at timestamptz(0) not null,
+    revoked_at timestamptz(3),
+    primary key (app_id, session_id)
+);
+create index sessions_by_subject on pilotis.sessions (app_id, subject);
+create index sessions_by_expiry on pilotis.sessions (expires_at);
+
+create table pilotis.tables (
+    app_id uuid not null references pilotis.apps on delete cascade,
+    table_id uuid not null,
+    title text not null,
+    access_level text not null check (access_level in ('Creator', 'Public', 'AppMember')),
+    version integer not null default 1,
+    next_column integer not null default 1,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now(),
+    dropped_at timestamptz(3),
+    primary key (app_id, table_id)
+);
+create unique index table_title_unique on pilotis.tables (app_id, title) where dropped_at is null;
+
+-- number names what belongs to a column but cannot be named after it (its time, its place in the trash).
+create table pilotis.columns (
+    app_id uuid not null,
+    table_id uuid not null,
+    number integer not null,
+    name text not null,
+    type text not null,
+    required boolean,
+    default_value jsonb,
+    description text,
+    encrypted boolean,
+    dropped_at timestamptz(3),
+    primary key (app_id, table_id, number),
+    foreign key (app_id, table_id) references pilotis.tables on delete cascade
+);
+create unique index column_name_unique on pilotis.columns (app_id, table_id, name) where dropped_at is null;
+
+create table pilotis.audit_log (
+    app_id uuid not null,
+    entry_id uuid not null,
+    at timestamptz(3) not null default now(),
+    actor_kind text not null,
+    actor_id text,
+    action text not null,
+    target text,
+    details jsonb not null default '{}',
+    request_id text,
+    primary key (app_id, entry_id)
+);
+
+create table pilotis.request_stats (
+    app_id uuid not null references pilotis.apps on delete cascade,
+    hour timestamptz(0) not null,
+    requests bigint not null,
+    errors bigint not null,
+    primary key (app_id, hour)
+);
+
+-- Losing these in a crash forgives a few attempts; logging them would double the price of each.
+create unlogged table pilotis.rate_limits (
+    key text primary key,
+    hits integer not null,
+    strikes integer not null default 0,
+    resets_at timestamptz not null
+);
+
+-- What a cast tries: the moment an RFC 3339 text names, or null; the JSON a text holds, or null.
+create function pilotis.try_time(value text) returns timestamptz
+language plpgsql immutable strict parallel safe set timezone = 'UTC' as $$
+begin
+    if value !~ '^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d))?$' then
+        return null;
+    end if;
+    return value::timestamptz;
+exception when others then
+    return null;
+end $$;
+
+create function pilotis.try_json(value text) returns jsonb
+language plpgsql immutable strict parallel safe as $$
+begin
+    return value::jsonb;
+exception when others then
+    return null;
+end $$;

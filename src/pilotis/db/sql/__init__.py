@@ -1,0 +1,1 @@
+"""The migrations: numbered plain SQL, run in order by `pilotis.db.migrations`."""

@@ -1,0 +1,114 @@
+"""One request, as handlers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from pilotis.http.principals import AppInfo, InvalidTokenError, MemberInfo, Principal, TokenRequiredError, UserInfo
+from pilotis.kit.errors import PayloadTooLargeError
+
+if TYPE_CHECKING:
+    from pilotis.http.endpoint import Endpoint
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+NOBODY = Principal()
+
+
+class ClientDisconnectedError(Exception):
+    """The client went away before its request was whole; there is nobody to answer."""
+
+
+class Call:
+    """One request: its headers, who sent it (`principal`), and headers to add to its answer."""
+
+    __slots__ = ("_receive", "address", "answer_headers", "endpoint", "headers", "principal", "request_id", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive, request_id: str, headers: dict[bytes, bytes]) -> None:
+        self.scope = scope
+        self._receive = receive
+        self.request_id = request_id
+        self.headers = headers
+        self.address = ""
+        self.principal = NOBODY
+        self.endpoint: Endpoint | None = None
+        self.answer_headers: list[tuple[bytes, bytes]] = []
+
+    @property
+    def app(self) -> AppInfo:
+        """The app of the request; only for routes whose access names one."""
+        if self.principal.app is None:
+            raise RuntimeError("This route's access names no app.")
+        return self.principal.app
+
+    @property
+    def member(self) -> MemberInfo:
+        """The signed-in member; only for routes whose access asks for one."""
+        if self.principal.member is None:
+            raise RuntimeError("This route's access asks for no member.")
+        return self.principal.member
+
+    @property
+    def user(self) -> UserInfo:
+        """The console user; only for routes whose access asks for one."""
+        if self.principal.user is None:
+            raise RuntimeError("This route's access asks for no console user.")
+        return self.principal.user
+
+    def header(self, name: bytes) -> str | None:
+        """Return a header's value, or None. The name is in lower case."""
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def bearer(self) -> str | None:
+        """Return the bearer credential (RFC 6750, section 2.1), or None where there is no `Authorization` header."""
+        value = self.header(b"authorization")
+        if value is None:
+            return None
+        scheme, _, token = value.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise InvalidTokenError("The Authorization header must be: Bearer, a space, and a token.")
+        return token.strip()
+
+    def need_bearer(self) -> str:
+        """Return the bearer credential; raises `TokenRequiredError` where there is none."""
+        token = self.bearer()
+        if token is None:
+            raise TokenRequiredError
+        return token
+
+    async def body(self, limit: int) -> bytes:
+        """Read the whole body, of at most `limit` bytes; raises `PayloadTooLargeError`."""
+        declared = self.headers.get(b"content-length")
+        if declared is not None and declared.isdigit() and int(declared) > limit:
+            raise _too_large(limit)
+        message = await self._next()
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body", False):
+            return body if len(body) <= limit else _refuse(limit)
+        parts, size = [body], len(body)
+        while message.get("more_body", False):
+            message = await self._next()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limit:
+                raise _too_large(limit)
+        return b"".join(parts)
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnectedError
+        return message
+
+
+def _too_large(limit: int) -> PayloadTooLargeError:
+    return PayloadTooLargeError(f"The body is too large; at most {limit} bytes are taken here.")
+
+
+def _refuse(limit: int) -> bytes:
+    raise _too_large(limit)

@@ -1,0 +1,31 @@
+"""The one place that turns an exception into an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from pilotis.http.endpoint import Reply
+from pilotis.kit import json
+from pilotis.kit.errors import Detail, PilotisError
+
+
+class ErrorBody(msgspec.Struct, omit_defaults=True):
+    """Every error's body: a code for programs, a sentence for people, and the request's id for the logs."""
+
+    code: str
+    message: str
+    request_id: str
+    details: Sequence[Detail] = ()
+
+
+def rendered(error: PilotisError, request_id: str) -> Reply:
+    """Return the answer that tells of the error."""
+    body = ErrorBody(error.code, error.text, request_id, error.details)
+    return Reply(json.encode(body), error.status, header_pairs(error.headers))
+
+
+def header_pairs(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return headers as ASGI takes them."""
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]

@@ -1,0 +1,40 @@
+"""Keys derived per purpose from one master key, hashes of high-entropy secrets, and random text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+MASTER_KEY_BYTES = 32
+
+
+def derive_key(master_key: bytes, purpose: str) -> bytes:
+    """Return 32 bytes for one purpose: HKDF-SHA256 (RFC 5869) with the purpose as info."""
+    return HKDF(hashes.SHA256(), 32, salt=None, info=b"pilotis/" + purpose.encode()).derive(master_key)
+
+
+def secret_hash(secret: str) -> bytes:
+    """Return the SHA-256 of a random secret of 128 bits or more. Never for a password: nothing here is slow."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def random_token(byte_count: int = 32) -> str:
+    """Return `byte_count` random bytes as base64url text."""
+    return secrets.token_urlsafe(byte_count)
+
+
+def base64url(data: bytes) -> str:
+    """Return base64url text without padding (RFC 4648, section 5)."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def from_base64url(text: str) -> bytes | None:
+    """Return the bytes of base64url text without padding, or None if it is none."""
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        return None
