@@ -71,10 +71,11 @@ class Database:
         connection = await self._take()
         try:
             yield connection
-        except asyncpg.PostgresError as error:
-            raise _told(error) from error
-        except _GONE as error:
-            raise UnavailableError("The database is not reachable. Try again shortly.") from error
+        except (asyncpg.PostgresError, *_GONE) as error:
+            told = _told(error)
+            if told is None:
+                raise
+            raise told from error
         finally:
             self._give(connection)
 
@@ -175,12 +176,12 @@ class Database:
                 return
 
 
-def _told(error: asyncpg.PostgresError) -> PilotisError | asyncpg.PostgresError:
-    """Return the error a caller can be told about, or the database's own, which is then a fault of ours."""
+def _told(error: Exception) -> PilotisError | None:
+    """Return the error a caller can be told about; None where it is the service's to judge, or a fault of ours."""
     if isinstance(error, asyncpg.QueryCanceledError):
         return QueryTimeoutError()
     if isinstance(error, asyncpg.LockNotAvailableError):
         return UnavailableError("The table is busy. Try again shortly.")
     if isinstance(error, _GONE):
         return UnavailableError("The database is not reachable. Try again shortly.")
-    return error
+    return None

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.limits import Limits
 from pilotis.kit.errors import ForbiddenError, UnauthorizedError
 
 
@@ -65,7 +66,7 @@ _ROLES = {
 
 
 class AppInfo(msgspec.Struct, frozen=True):
-    """The tenant a request belongs to, as the credentials named it. `limits` holds the app's own settings only."""
+    """The tenant a request belongs to, as the credentials named it. `limits` are the ones in force for it."""
 
     app_id: UUID
     name: str
@@ -74,7 +75,7 @@ class AppInfo(msgspec.Struct, frozen=True):
     allow_id_password_login: bool
     allow_guest_login: bool
     enabled_oauth_providers: list[str]
-    limits: dict[str, float]
+    limits: Limits
 
     @property
     def schema(self) -> str:

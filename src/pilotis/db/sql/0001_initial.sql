@@ -99,7 +99,7 @@ create table pilotis.members (
     nickname text,
     is_guest boolean not null,
     is_active boolean not null default true,
-    custom_data jsonb not null default '{}' constraint custom_data_size check (octet_length(custom_data::text) <= 65536),
+    custom_data jsonb not null default '{}',
     created_at timestamptz(3) not null default now(),
     updated_at timestamptz(3) not null default now(),
     last_active_at timestamptz(3) not null default now(),
@@ -115,9 +115,9 @@ create table pilotis.sessions (
     subject text not null,
     refresh_id uuid not null,
     previous_refresh_id uuid,
-    refreshed_at timestamptz(0) not null,
+    refreshed_at timestamptz(3) not null,
     created_at timestamptz(3) not null default now(),
-    expires_at timestamptz(0) not null,
+    expires_at timestamptz(3) not null,
     revoked_at timestamptz(3),
     primary key (app_id, session_id)
 );

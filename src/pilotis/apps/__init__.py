@@ -1,0 +1,1 @@
+"""Apps, the tenants, with their keys and settings."""

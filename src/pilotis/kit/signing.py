@@ -1,0 +1,96 @@
+"""Signed tokens: JWT (RFC 7519) under HS256, one key and one audience for each kind of token.
+
+The kind is checked three times over: by the key it is signed with, by `typ` and by `aud`. So no kind passes for
+another, and `alg` is fixed: a header that names any other is refused.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey
+
+from pilotis.kit.crypto import derive_key, from_base64url
+
+ISSUER = "pilotis"
+_ALGORITHM = "HS256"
+_LONGEST = 2048
+
+
+class TokenKind(enum.StrEnum):
+    """The kinds of token; the value is the `typ` claim and names the key's purpose."""
+
+    MEMBER_ACCESS = "member_access"
+    MEMBER_REFRESH = "member_refresh"
+    CONSOLE_ACCESS = "console_access"
+    CONSOLE_REFRESH = "console_refresh"
+
+    @property
+    def audience(self) -> str:
+        """The `aud` claim: the routes the token is meant for."""
+        return "pilotis:" + self.value.replace("_", ":")
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """A token's claims; times in seconds since 1970, `app_id` is the nil UUID for console users."""
+
+    sub: str
+    app_id: str
+    sid: str
+    jti: str
+    iat: int
+    exp: int
+    typ: str
+    aud: str
+    iss: str = ISSUER
+
+
+class TokenError(Exception):
+    """The text is no token of the kind: malformed, tampered with, expired, or another kind's."""
+
+
+class TokenSigner:
+    """Signs and verifies tokens of every kind."""
+
+    def __init__(self, master_key: bytes) -> None:
+        self._keys = {
+            kind: OctKey.import_key(derive_key(master_key, f"token/{kind.value}")) for kind in TokenKind
+        }
+
+    def sign(self, kind: TokenKind, *, sub: str, app_id: str, sid: str, jti: str, iat: int, exp: int) -> str:
+        """Return the token; the same claims give the same text."""
+        claims = Claims(sub, app_id, sid, jti, iat, exp, kind.value, kind.audience)
+        header = {"alg": _ALGORITHM, "typ": "JWT"}
+        return jwt.encode(header, msgspec.to_builtins(claims), self._keys[kind])
+
+    def verify(self, kind: TokenKind, token: str, now: float) -> Claims:
+        """Return the claims of a token of the kind that is valid at `now`; raises `TokenError`."""
+        if len(token) > _LONGEST:
+            raise TokenError("too long")
+        try:
+            decoded = jwt.decode(token, self._keys[kind], algorithms=[_ALGORITHM])
+            claims = msgspec.convert(decoded.claims, Claims)
+        except (JoseError, msgspec.ValidationError, ValueError, TypeError) as error:
+            raise TokenError(str(error)) from None
+        if (claims.typ, claims.aud, claims.iss) != (kind.value, kind.audience, ISSUER):
+            raise TokenError("another kind")
+        if not claims.iat - 60 <= now < claims.exp:
+            raise TokenError("expired")
+        return claims
+
+
+def looks_like(kind: TokenKind, token: str) -> bool:
+    """Tell whether a token claims to be of the kind, so that the right verification can be chosen. Proves nothing."""
+    try:
+        decoded = msgspec.json.decode(_payload(token))
+    except (msgspec.DecodeError, ValueError):
+        return False
+    return isinstance(decoded, dict) and decoded.get("typ") == kind.value
+
+
+def _payload(token: str) -> bytes:
+    parts = token.split(".")
+    return (from_base64url(parts[1]) if len(parts) == 3 else None) or b""

@@ -1,0 +1,70 @@
+"""Every limit, with its default. A server's settings change them; those in `PER_APP` an app may change for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a request, an app or a client may use at most. Sizes are in bytes; rates are counted in a minute."""
+
+    signin_per_minute: Positive = 10
+    """Sign-ins with one login_id from one address; going past it doubles the wait each time, up to 15 minutes."""
+    signup_per_minute: Positive = 120
+    """Sign-ups from one address."""
+    guest_per_minute: Positive = 120
+    """Guests made from one address."""
+    data_per_minute: Count = 0
+    """Requests with the public key from one address; 0 is no limit."""
+    password_min_length: Annotated[int, msgspec.Meta(ge=1, le=256)] = 8
+    """Shortest password, in characters."""
+    password_max_length: Annotated[int, msgspec.Meta(ge=8, le=4096)] = 256
+    """Longest password, in characters."""
+    custom_data_bytes: Positive = 64 * 1024
+    """A member's custom_data, as JSON text."""
+    row_bytes: Positive = 1024 * 1024
+    """A row's data, as JSON text."""
+    page_rows: Positive = 1000
+    """Largest `limit` of a list or a query; a larger one is lowered to it."""
+    bulk_rows: Positive = 1000
+    """Rows in one bulk create."""
+    columns: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
+    """Columns of a table."""
+    tables: Positive = 1000
+    """Tables of an app."""
+    regex_length: Positive = 256
+    """Characters of a `$matches` pattern."""
+    where_depth: Annotated[int, msgspec.Meta(ge=1, le=60)] = 10
+    """Nesting of a `where`."""
+    where_conditions: Positive = 100
+    """Conditions in a `where`."""
+    where_list_values: Positive = 1000
+    """Values in a list of a `where`."""
+
+
+PER_APP = frozenset(
+    {
+        "signin_per_minute",
+        "signup_per_minute",
+        "guest_per_minute",
+        "data_per_minute",
+        "password_min_length",
+        "custom_data_bytes",
+        "row_bytes",
+        "page_rows",
+        "bulk_rows",
+        "columns",
+        "tables",
+    }
+)
+
+
+def for_app(server: Limits, own: Mapping[str, int]) -> Limits:
+    """Return the server's limits with an app's own in place of those it may set."""
+    return msgspec.structs.replace(server, **{name: own[name] for name in PER_APP & own.keys()})

@@ -1,0 +1,1 @@
+"""App members: the end users of an app."""

@@ -1,0 +1,190 @@
+"""App members: signing up, signing in, guests and their promotion, and a member's own record."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from pilotis.db.pool import Database
+from pilotis.http.principals import AppInfo, InvalidTokenError, MemberInfo
+from pilotis.kit import json
+from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
+from pilotis.kit.ids import uuid7_text
+from pilotis.kit.passwords import Passwords
+from pilotis.limits import Limits
+from pilotis.members import store
+from pilotis.members.types import CustomData, OwnRecord, SignedIn, SignedInGuest, SignIn, SignUp
+from pilotis.rates.service import RateLimits
+from pilotis.sessions.service import GUEST_REFRESH_LIFETIME, Sessions
+
+GUEST_PREFIX = "guest_"
+
+
+class LoginIdTakenError(ConflictError):
+    """409: another member of the app has this login_id."""
+
+    code = "LOGIN_ID_TAKEN"
+    message = "This login_id is taken. Choose another one."
+
+
+class InvalidCredentialsError(UnauthorizedError):
+    """401: the login_id is unknown or the password is wrong; which of the two is not told."""
+
+    code = "INVALID_CREDENTIALS"
+    message = "The login_id or the password is wrong."
+
+
+class LoginDisabledError(ForbiddenError):
+    """403: the app has this way of signing in switched off."""
+
+    code = "LOGIN_DISABLED"
+    message = "This way of signing in is switched off for this app."
+
+
+class MemberInactiveError(ForbiddenError):
+    """403: the member has been deactivated."""
+
+    code = "MEMBER_INACTIVE"
+    message = "This member has been deactivated."
+
+
+class NotAGuestError(ConflictError):
+    """409: only a guest can be promoted by signing up, and only once."""
+
+    code = "NOT_A_GUEST"
+    message = "The token's member is no guest. Sign up without a token to make another member."
+
+
+class Members:
+    """What members do for themselves."""
+
+    def __init__(
+        self, database: Database, sessions: Sessions, passwords: Passwords, rate_limits: RateLimits
+    ) -> None:
+        self._database = database
+        self._sessions = sessions
+        self._passwords = passwords
+        self._rate_limits = rate_limits
+
+    async def sign_up(self, app: AppInfo, new: SignUp, guest: MemberInfo | None) -> SignedIn:
+        """Make a member, or make the given guest one, keeping its id and data; sign it in."""
+        if not app.allow_id_password_login:
+            raise LoginDisabledError
+        if guest is not None and not guest.is_guest:
+            raise NotAGuestError
+        check_password(new.password, app.limits)
+        login_id = unicodedata.normalize("NFC", new.login_id)
+        password_hash = await self._passwords.hash(new.password)
+        member_id = guest.member_id if guest else uuid7_text()
+        async with _unique_login_id(), self._database.transaction() as connection:
+            if guest is None:
+                await store.insert(connection, app.app_id, member_id, login_id, password_hash, new.nickname)
+            else:
+                if not await store.promote(
+                    connection, app.app_id, member_id, login_id, password_hash, new.nickname
+                ):
+                    raise NotAGuestError
+                # Whoever knew the guest's tokens must not know the member's.
+                await self._sessions.revoke_all(connection, app.app_id, member_id)
+            tokens = await self._sessions.start(connection, app.app_id, member_id)
+        return SignedIn(member_id, new.nickname, tokens.access_token, tokens.refresh_token)
+
+    async def sign_in(self, app: AppInfo, credentials: SignIn, address: str) -> SignedIn:
+        """Sign a member in; an unknown login_id costs the time of a wrong password and gives the same answer."""
+        if not app.allow_id_password_login:
+            raise LoginDisabledError
+        login_id = unicodedata.normalize("NFC", credentials.login_id)
+        key = f"signin:{app.app_id}:{address}:{login_id}"
+        await self._rate_limits.hit(key, app.limits.signin_per_minute, back_off=True)
+        row = await store.by_login_id(self._database, app.app_id, login_id)
+        if not await self._passwords.verify(row and row["password_hash"], credentials.password):
+            raise InvalidCredentialsError
+        assert row is not None
+        await self._rate_limits.forgive(key)
+        if not row["is_active"]:
+            raise MemberInactiveError
+        member_id = row["member_id"]
+        async with self._database.connection() as connection:
+            tokens = await self._sessions.start(connection, app.app_id, member_id)
+        await store.touch(self._database, app.app_id, member_id)
+        return SignedIn(member_id, row["nickname"], tokens.access_token, tokens.refresh_token)
+
+    async def create_guest(self, app: AppInfo) -> SignedInGuest:
+        """Make an anonymous member and sign it in for 90 days."""
+        if not app.allow_guest_login:
+            raise LoginDisabledError
+        member_id = GUEST_PREFIX + uuid7_text()
+        async with self._database.transaction() as connection:
+            await store.insert(connection, app.app_id, member_id, None, None, None)
+            tokens = await self._sessions.start(connection, app.app_id, member_id, GUEST_REFRESH_LIFETIME)
+        return SignedInGuest(member_id, tokens.access_token, tokens.refresh_token)
+
+    async def authenticate(self, token: str) -> tuple[UUID, MemberInfo]:
+        """Return the app's id and the member of an access token whose session lives and whose member is active."""
+        claims = self._sessions.access_claims(token, console=False)
+        app_id, session_id = UUID(claims.app_id), UUID(claims.sid)
+        row = await store.of_session(self._database, app_id, session_id, claims.sub)
+        if row is None:
+            raise InvalidTokenError
+        if not row["is_active"]:
+            raise MemberInactiveError
+        if row["active_again"]:
+            await store.touch(self._database, app_id, claims.sub)
+        return app_id, MemberInfo(claims.sub, session_id, row["is_guest"])
+
+    async def require_active(self, app_id: UUID, member_id: str) -> None:
+        """Raise `InvalidTokenError` for a member that is gone, `MemberInactiveError` for a deactivated one."""
+        active = await store.is_active(self._database, app_id, member_id)
+        if active is None:
+            raise InvalidTokenError
+        if not active:
+            raise MemberInactiveError
+
+    async def own_record(self, app: AppInfo, member: MemberInfo) -> OwnRecord:
+        """Return a member's own record."""
+        row = await store.own_record(self._database, app.app_id, member.member_id)
+        if row is None:
+            raise InvalidTokenError
+        return OwnRecord(
+            row["member_id"], row["nickname"], row["is_active"], msgspec.Raw(row["custom_data"].encode())
+        )
+
+    async def merge_custom_data(
+        self, app: AppInfo, member: MemberInfo, change: dict[str, object]
+    ) -> CustomData:
+        """Merge keys into the member's custom_data, delete those set to null, and return the result."""
+        deleted = [name for name, value in change.items() if value is None]
+        kept = {name: value for name, value in change.items() if value is not None}
+        most = app.limits.custom_data_bytes
+        merged = await store.merge_custom_data(
+            self._database, app.app_id, member.member_id, json.encode(kept).decode(), deleted, most
+        )
+        if merged is None:
+            raise PayloadTooLargeError(f"custom_data would be larger than {most} bytes.")
+        return CustomData(member.member_id, msgspec.Raw(merged.encode()))
+
+    async def sign_out(self, app: AppInfo, member: MemberInfo) -> None:
+        """End the member's session: its access and refresh tokens stop working at once."""
+        await self._sessions.revoke(app.app_id, member.session_id)
+
+
+def check_password(password: str, limits: Limits) -> None:
+    """Raise a validation error for a password that is too short or too long."""
+    shortest, longest = limits.password_min_length, limits.password_max_length
+    if not shortest <= len(password) <= longest:
+        raise invalid("password", f"A password has {shortest} to {longest} characters.", "INVALID_LENGTH")
+
+
+@asynccontextmanager
+async def _unique_login_id() -> AsyncGenerator[None]:
+    try:
+        yield
+    except asyncpg.UniqueViolationError as error:
+        if error.constraint_name == "login_id_unique":
+            raise LoginIdTakenError from None
+        raise

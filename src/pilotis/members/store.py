@@ -1,0 +1,125 @@
+"""The statements on `pilotis.members`."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import Database
+
+
+async def insert(
+    connection: Connection,
+    app_id: UUID,
+    member_id: str,
+    login_id: str | None,
+    password_hash: str | None,
+    nickname: str | None,
+) -> None:
+    """Insert a member; without a login_id it is a guest."""
+    await connection.execute(
+        """
+        insert into pilotis.members (app_id, member_id, login_id, password_hash, nickname, is_guest)
+        values ($1, $2, $3, $4, $5, $3 is null)
+        """,
+        app_id,
+        member_id,
+        login_id,
+        password_hash,
+        nickname,
+    )
+
+
+async def promote(
+    connection: Connection, app_id: UUID, member_id: str, login_id: str, password_hash: str, nickname: str | None
+) -> bool:
+    """Make a guest an ordinary member; False if it is no guest any more."""
+    tag = await connection.execute(
+        """
+        update pilotis.members
+        set login_id = $3, password_hash = $4, nickname = coalesce($5, nickname), is_guest = false, updated_at = now()
+        where app_id = $1 and member_id = $2 and is_guest
+        """,
+        app_id,
+        member_id,
+        login_id,
+        password_hash,
+        nickname,
+    )
+    return tag == "UPDATE 1"
+
+
+async def by_login_id(database: Database, app_id: UUID, login_id: str) -> Record | None:
+    """Return the member with the login_id."""
+    return await database.fetchrow(
+        """
+        select member_id, nickname, password_hash, is_active from pilotis.members
+        where app_id = $1 and login_id = $2
+        """,
+        app_id,
+        login_id,
+    )
+
+
+async def of_session(database: Database, app_id: UUID, session_id: UUID, member_id: str) -> Record | None:
+    """Return the member of a living session."""
+    return await database.fetchrow(
+        """
+        select m.is_active, m.is_guest, m.last_active_at < now() - interval '1 hour' as active_again
+        from pilotis.sessions s join pilotis.members m on m.app_id = s.app_id and m.member_id = s.subject
+        where s.app_id = $1 and s.session_id = $2 and s.subject = $3
+            and s.revoked_at is null and s.expires_at > now()
+        """,
+        app_id,
+        session_id,
+        member_id,
+    )
+
+
+async def is_active(database: Database, app_id: UUID, member_id: str) -> bool | None:
+    """Tell whether a member is active; None if there is none."""
+    active: bool | None = await database.fetchval(
+        "select is_active from pilotis.members where app_id = $1 and member_id = $2", app_id, member_id
+    )
+    return active
+
+
+async def touch(database: Database, app_id: UUID, member_id: str) -> None:
+    """Note that a member is active now."""
+    await database.execute(
+        "update pilotis.members set last_active_at = now() where app_id = $1 and member_id = $2", app_id, member_id
+    )
+
+
+async def own_record(database: Database, app_id: UUID, member_id: str) -> Record | None:
+    """Return what a member sees of itself."""
+    return await database.fetchrow(
+        """
+        select member_id, nickname, is_active, custom_data from pilotis.members
+        where app_id = $1 and member_id = $2
+        """,
+        app_id,
+        member_id,
+    )
+
+
+async def merge_custom_data(
+    database: Database, app_id: UUID, member_id: str, change: str, deleted: list[str], most_bytes: int
+) -> str | None:
+    """Merge JSON into custom_data, delete keys, and return the result; None if it would be larger than allowed."""
+    merged: str | None = await database.fetchval(
+        """
+        update pilotis.members
+        set custom_data = (custom_data || $3::jsonb) - $4::text[], updated_at = now()
+        where app_id = $1 and member_id = $2
+            and octet_length(((custom_data || $3::jsonb) - $4::text[])::text) <= $5
+        returning custom_data
+        """,
+        app_id,
+        member_id,
+        change,
+        deleted,
+        most_bytes,
+    )
+    return merged

@@ -1,0 +1,103 @@
+"""Rate limits counted in the database, so that every node counts on the same tally.
+
+One statement counts an attempt before it is made, so attempts that arrive together cannot slip past the limit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pilotis.db.pool import Database
+from pilotis.http.call import Call
+from pilotis.http.endpoint import Endpoint
+from pilotis.kit.errors import RateLimitedError
+from pilotis.limits import Limits
+
+WINDOW_SECONDS = 60
+LONGEST_WAIT_SECONDS = 15 * 60
+
+_COUNT = """
+    insert into pilotis.rate_limits as r (key, hits, resets_at)
+    values ($1, $2, now() + make_interval(secs => $4))
+    on conflict (key) do update set
+        hits = case when r.resets_at <= now() then $2 else r.hits + $2 end,
+        strikes = case
+            when r.resets_at <= now() - make_interval(secs => $5) then 0
+            when $6 and r.resets_at > now() and r.hits <= $3 and r.hits + $2 > $3 then r.strikes + 1
+            else r.strikes
+        end,
+        resets_at = case
+            when r.resets_at <= now() then now() + make_interval(secs => $4)
+            when $6 and r.hits <= $3 and r.hits + $2 > $3
+                then now() + make_interval(secs => least($4 * 2 ^ least(r.strikes, 20), $5))
+            else r.resets_at
+        end
+    returning hits, extract(epoch from resets_at - now())::float8 as seconds
+"""
+
+
+class Standing(NamedTuple):
+    """How a caller stands: the limit, what is left of it, and the whole seconds until it is reset."""
+
+    limit: int
+    remaining: int
+    reset: int
+
+    def headers(self) -> dict[str, str]:
+        """Return the `RateLimit-*` headers."""
+        return {
+            "RateLimit-Limit": str(self.limit),
+            "RateLimit-Remaining": str(self.remaining),
+            "RateLimit-Reset": str(self.reset),
+        }
+
+
+class RateLimits:
+    """Counts attempts by key within a minute."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def hit(self, key: str, limit: int, *, cost: int = 1, back_off: bool = False) -> Standing:
+        """Count an attempt; raises `RateLimitedError` past the limit.
+
+        With `back_off`, each minute in which the limit is passed doubles the wait that follows, up to 15 minutes.
+        """
+        row = await self._database.fetchrow(
+            _COUNT, key, cost, limit, float(WINDOW_SECONDS), float(LONGEST_WAIT_SECONDS), back_off
+        )
+        assert row is not None
+        standing = Standing(limit, max(0, limit - row["hits"]), max(1, round(row["seconds"])))
+        if row["hits"] > limit:
+            raise RateLimitedError(headers={**standing.headers(), "Retry-After": str(standing.reset)})
+        return standing
+
+    async def forgive(self, key: str) -> None:
+        """Forget the attempts of a key, after one that succeeded."""
+        await self._database.execute("delete from pilotis.rate_limits where key = $1", key)
+
+    async def delete_expired(self) -> None:
+        """Delete what no longer limits anybody."""
+        await self._database.execute(
+            "delete from pilotis.rate_limits where resets_at < now() - make_interval(secs => $1)",
+            float(LONGEST_WAIT_SECONDS),
+        )
+
+    async def check(self, call: Call, endpoint: Endpoint) -> None:
+        """Count a request of the endpoint's rate class, or of the app's own limit on its data routes."""
+        app = call.principal.app
+        if app is None:
+            return
+        rate = endpoint.rate
+        if rate is None:
+            if not app.limits.data_per_minute or endpoint.access.is_console:
+                return
+            rate = "data"
+        standing = await self.hit(f"{rate}:{app.app_id}:{call.address}", _limit(rate, app.limits))
+        call.answer_headers.extend(
+            (name.lower().encode(), value.encode()) for name, value in standing.headers().items()
+        )
+
+
+def _limit(rate: str, limits: Limits) -> int:
+    return int(getattr(limits, f"{rate}_per_minute"))

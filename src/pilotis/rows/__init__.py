@@ -1,0 +1,1 @@
+"""Rows: create, read, query, change, delete."""

@@ -1,0 +1,104 @@
+"""The statements on `pilotis.sessions`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import Database
+
+
+async def insert(
+    connection: Connection,
+    app_id: UUID,
+    session_id: UUID,
+    subject: str,
+    refresh_id: UUID,
+    lifetime: timedelta,
+) -> Record:
+    """Insert a session and return its row."""
+    row = await connection.fetchrow(
+        """
+        insert into pilotis.sessions (app_id, session_id, subject, refresh_id, refreshed_at, expires_at)
+        values ($1, $2, $3, $4, now(), now() + $5)
+        returning *
+        """,
+        app_id,
+        session_id,
+        subject,
+        refresh_id,
+        lifetime,
+    )
+    assert row is not None
+    return row
+
+
+async def rotate(
+    database: Database, app_id: UUID, session_id: UUID, refresh_id: UUID, next_id: UUID
+) -> Record | None:
+    """Put the next refresh id in place of the current one; None if the given one is not current or the session is over."""
+    return await database.fetchrow(
+        """
+        update pilotis.sessions
+        set previous_refresh_id = refresh_id, refresh_id = $4, refreshed_at = now(),
+            expires_at = now() + (expires_at - refreshed_at)
+        where app_id = $1 and session_id = $2 and refresh_id = $3 and revoked_at is null and expires_at > now()
+        returning *
+        """,
+        app_id,
+        session_id,
+        refresh_id,
+        next_id,
+    )
+
+
+async def just_rotated(
+    database: Database, app_id: UUID, session_id: UUID, refresh_id: UUID, window: timedelta
+) -> Record | None:
+    """Return the session whose refresh id was the given one until less than `window` ago."""
+    return await database.fetchrow(
+        """
+        select * from pilotis.sessions
+        where app_id = $1 and session_id = $2 and previous_refresh_id = $3 and refreshed_at > now() - $4::interval
+            and revoked_at is null
+        """,
+        app_id,
+        session_id,
+        refresh_id,
+        window,
+    )
+
+
+async def revoke(database: Database, app_id: UUID, session_id: UUID) -> bool:
+    """End a session; False if there is none that lives."""
+    tag = await database.execute(
+        """
+        update pilotis.sessions set revoked_at = now()
+        where app_id = $1 and session_id = $2 and revoked_at is null and expires_at > now()
+        """,
+        app_id,
+        session_id,
+    )
+    return tag == "UPDATE 1"
+
+
+async def revoke_all(connection: Connection, app_id: UUID, subject: str) -> int:
+    """End every living session of a subject and return how many there were."""
+    tag = await connection.execute(
+        """
+        update pilotis.sessions set revoked_at = now()
+        where app_id = $1 and subject = $2 and revoked_at is null and expires_at > now()
+        """,
+        app_id,
+        subject,
+    )
+    return int(tag.rpartition(" ")[2])
+
+
+async def delete_expired(database: Database) -> None:
+    """Delete sessions that have been over for a day: until then a reused token can still be told from an unknown one."""
+    await database.execute(
+        "delete from pilotis.sessions where least(expires_at, coalesce(revoked_at, expires_at)) < now() - interval '1 day'"
+    )

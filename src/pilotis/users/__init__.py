@@ -1,0 +1,1 @@
+"""Console users: the developers who own apps."""
