@@ -26,6 +26,7 @@ from pilotis.kit.crypto import secret_hash
 from pilotis.kit.errors import NotFoundError
 from pilotis.kit.ids import uuid7
 from pilotis.limits import Limits, for_app
+from pilotis.users.service import grant_role
 
 _KEYS_KEPT = 10_000
 TOPIC = "app"
@@ -106,13 +107,18 @@ class Apps:
         await store.insert_app(connection, app_id, name)
         await store.create_schema(connection, f"app_{app_id.hex}")
         if owner_id is not None:
-            await store.insert_role(connection, app_id, owner_id, "owner")
+            await grant_role(connection, app_id, owner_id, "owner")
         public_key = await self.create_public_key(connection, app_id, "first", [])
         secret_key = await self.create_secret_key(connection, app_id, owner_id, "first")
         return NewApp(app_id, name, public_key, secret_key)
 
     async def create_public_key(
-        self, connection: Connection, app_id: UUID, name: str, allowed_origins: list[str], key_id: UUID | None = None
+        self,
+        connection: Connection,
+        app_id: UUID,
+        name: str,
+        allowed_origins: list[str],
+        key_id: UUID | None = None,
     ) -> str:
         """Make a public key in the caller's transaction and return it."""
         key = keys.new_public_key(app_id)
@@ -120,7 +126,12 @@ class Apps:
         return key
 
     async def create_secret_key(
-        self, connection: Connection, app_id: UUID, user_id: UUID | None, name: str, key_id: UUID | None = None
+        self,
+        connection: Connection,
+        app_id: UUID,
+        user_id: UUID | None,
+        name: str,
+        key_id: UUID | None = None,
     ) -> str:
         """Make a secret key in the caller's transaction and return it: it is stored as a hash only."""
         key = keys.new_secret_key(app_id)

@@ -53,26 +53,15 @@ async def secret_key(database: Database, app_id: UUID, key_hash: bytes) -> Recor
 async def touch_secret_key(database: Database, app_id: UUID, key_id: UUID) -> None:
     """Note that a secret key is in use."""
     await database.execute(
-        "update pilotis.secret_keys set last_used_at = now() where app_id = $1 and key_id = $2", app_id, key_id
+        "update pilotis.secret_keys set last_used_at = now() where app_id = $1 and key_id = $2",
+        app_id,
+        key_id,
     )
 
 
 async def insert_app(connection: Connection, app_id: UUID, name: str) -> None:
     """Insert an app."""
     await connection.execute("insert into pilotis.apps (app_id, name) values ($1, $2)", app_id, name)
-
-
-async def insert_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> None:
-    """Give a console user a role on an app, in place of the one it has."""
-    await connection.execute(
-        """
-        insert into pilotis.app_users (app_id, user_id, role) values ($1, $2, $3)
-        on conflict (app_id, user_id) do update set role = excluded.role
-        """,
-        app_id,
-        user_id,
-        role,
-    )
 
 
 async def insert_public_key(

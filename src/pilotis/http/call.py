@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from pilotis.http.principals import AppInfo, InvalidTokenError, MemberInfo, Principal, TokenRequiredError, UserInfo
+from pilotis.http.principals import (
+    AppInfo,
+    InvalidTokenError,
+    MemberInfo,
+    Principal,
+    TokenRequiredError,
+    UserInfo,
+)
 from pilotis.kit.errors import PayloadTooLargeError
 
 if TYPE_CHECKING:
@@ -26,7 +33,16 @@ class ClientDisconnectedError(Exception):
 class Call:
     """One request: its headers, who sent it (`principal`), and headers to add to its answer."""
 
-    __slots__ = ("_receive", "address", "answer_headers", "endpoint", "headers", "principal", "request_id", "scope")
+    __slots__ = (
+        "_receive",
+        "address",
+        "answer_headers",
+        "endpoint",
+        "headers",
+        "principal",
+        "request_id",
+        "scope",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, request_id: str, headers: dict[bytes, bytes]) -> None:
         self.scope = scope

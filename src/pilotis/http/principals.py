@@ -122,7 +122,9 @@ class Principal(msgspec.Struct, frozen=True):
     @property
     def actor_id(self) -> str | None:
         """The id of the member, console user or secret key that acts."""
-        actor = self.secret_key_id or (self.user and self.user.user_id) or (self.member and self.member.member_id)
+        actor = (
+            self.secret_key_id or (self.user and self.user.user_id) or (self.member and self.member.member_id)
+        )
         return str(actor) if actor else None
 
     def may(self, role: Role) -> bool:

@@ -32,7 +32,12 @@ async def insert(
 
 
 async def promote(
-    connection: Connection, app_id: UUID, member_id: str, login_id: str, password_hash: str, nickname: str | None
+    connection: Connection,
+    app_id: UUID,
+    member_id: str,
+    login_id: str,
+    password_hash: str,
+    nickname: str | None,
 ) -> bool:
     """Make a guest an ordinary member; False if it is no guest any more."""
     tag = await connection.execute(
@@ -88,7 +93,9 @@ async def is_active(database: Database, app_id: UUID, member_id: str) -> bool | 
 async def touch(database: Database, app_id: UUID, member_id: str) -> None:
     """Note that a member is active now."""
     await database.execute(
-        "update pilotis.members set last_active_at = now() where app_id = $1 and member_id = $2", app_id, member_id
+        "update pilotis.members set last_active_at = now() where app_id = $1 and member_id = $2",
+        app_id,
+        member_id,
     )
 
 

@@ -7,7 +7,6 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Connection
 
-from pilotis.apps.store import insert_role
 from pilotis.db.pool import Database
 from pilotis.http.principals import InvalidTokenError, Role, UserInfo
 from pilotis.kit.clock import rfc3339
@@ -101,7 +100,7 @@ class Users:
                     raise InvalidInvitationError
             user_id = await self._insert(connection, email, password_hash, first=first)
             if invitation:
-                await insert_role(connection, invitation["app_id"], user_id, invitation["role"])
+                await grant_role(connection, invitation["app_id"], user_id, invitation["role"])
             tokens = await self._sessions.start(connection, CONSOLE, str(user_id))
         return SignedInUser(user_id, email, tokens.access_token, tokens.refresh_token)
 
@@ -161,6 +160,11 @@ class Users:
         if first:
             await store.adopt_apps(connection, user_id)
         return user_id
+
+
+async def grant_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> None:
+    """Give a console user the role `owner`, `editor` or `viewer` on an app, in place of the one it has."""
+    await store.upsert_role(connection, app_id, user_id, role)
 
 
 def _normalised(email: str) -> str:

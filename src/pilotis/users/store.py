@@ -12,7 +12,10 @@ from pilotis.db.pool import Database
 async def insert(connection: Connection, user_id: UUID, email: str, password_hash: str) -> None:
     """Insert a console user."""
     await connection.execute(
-        "insert into pilotis.users (user_id, email, password_hash) values ($1, $2, $3)", user_id, email, password_hash
+        "insert into pilotis.users (user_id, email, password_hash) values ($1, $2, $3)",
+        user_id,
+        email,
+        password_hash,
     )
 
 
@@ -102,3 +105,16 @@ async def role_on(database: Database, app_id: UUID, user_id: UUID) -> str | None
         "select role from pilotis.app_users where app_id = $1 and user_id = $2", app_id, user_id
     )
     return role
+
+
+async def upsert_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> None:
+    """Give a console user a role on an app, in place of the one it has."""
+    await connection.execute(
+        """
+        insert into pilotis.app_users (app_id, user_id, role) values ($1, $2, $3)
+        on conflict (app_id, user_id) do update set role = excluded.role
+        """,
+        app_id,
+        user_id,
+        role,
+    )
