@@ -7,7 +7,8 @@ import pwd
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -60,22 +61,22 @@ def require_passwd_entry() -> None:
         pwd.getpwuid(os.geteuid())
     except KeyError:
         raise EmbeddedPostgresError(
-            f"The user id {os.geteuid()} has no entry in the passwd database, which PostgreSQL needs to create "
-            "its data directory; add one to /etc/passwd, start Pilotis as another user, "
+            f"The user id {os.geteuid()} has no entry in the passwd database, which PostgreSQL needs "
+            "to create its data directory; add one to /etc/passwd, start Pilotis as another user, "
             "or set PILOTIS_DATABASE_URL to a server of your own."
         ) from None
 
 
 def spawn(
-    arguments: Sequence[str | Path],
+    arguments: Sequence[str],
     *,
     account: Account | None,
-    directory: Path,
+    data: Path | None,
     parent_death_signal: signal.Signals,
     stdin: int = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> "subprocess.Popen[bytes]":
-    """Start a program of PostgreSQL in `directory` as `account`; its stderr goes to its stdout.
+    """Start a program of PostgreSQL as `account` on the cluster in `data`; its stderr goes to its stdout.
 
     A session of its own keeps a terminal's Ctrl-C away. On Linux the kernel sends it `parent_death_signal`
     when the thread that called this ends, so call it from one that lives as long as Pilotis. The environment
@@ -84,28 +85,48 @@ def spawn(
     Raises PermissionError with EACCES when the program may not be run, EmbeddedPostgresError when the user
     cannot be changed to, OSError for the rest.
     """
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+    with _reachable(data, account) as (path, descriptors):
+        try:
+            return subprocess.Popen(  # noqa: S603
+                arguments,
+                cwd="/",
+                user=account.uid if account else None,
+                group=account.gid if account else None,
+                extra_groups=[] if account else None,
+                start_new_session=True,
+                pass_fds=descriptors,
+                env=environment | ({"PGDATA": path} if path else {}),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_tie_to_parent(parent_death_signal),
+            )
+        except OSError as error:
+            if account and error.errno in (errno.EPERM, errno.EINVAL):
+                raise EmbeddedPostgresError(
+                    f"Pilotis runs as root but may not change to the user {account.name} ({error.strerror}), "
+                    "and PostgreSQL does not run as root; "
+                    "start Pilotis as an ordinary user or allow it to change users."
+                ) from error
+            raise
+
+
+@contextmanager
+def _reachable(data: Path | None, account: Account | None) -> Iterator[tuple[str | None, tuple[int, ...]]]:
+    """Yield the path by which the server knows its cluster, and the descriptors it has to inherit.
+
+    Another user may not be able to pass the directories above the cluster. A link in `/proc/self/fd` leads
+    there without passing them, for the server and for every process it starts.
+    """
+    if data is None or account is None or sys.platform != "linux":
+        yield str(data) if data else None, ()
+        return
+    descriptor = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        return subprocess.Popen(  # noqa: S603
-            list(arguments),
-            cwd=directory,
-            user=account.uid if account else None,
-            group=account.gid if account else None,
-            extra_groups=[] if account else None,
-            start_new_session=True,
-            env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
-            stdin=stdin,
-            stdout=stdout,
-            stderr=subprocess.STDOUT,
-            preexec_fn=_tie_to_parent(parent_death_signal),
-        )
-    except OSError as error:
-        if account and error.errno in (errno.EPERM, errno.EINVAL):
-            raise EmbeddedPostgresError(
-                f"Pilotis runs as root but may not change to the user {account.name} ({error.strerror}), "
-                "and PostgreSQL does not run as root; "
-                "start Pilotis as an ordinary user or allow it to change users."
-            ) from error
-        raise
+        yield f"/proc/self/fd/{descriptor}", (descriptor,)
+    finally:
+        os.close(descriptor)
 
 
 def _tie_to_parent(death_signal: signal.Signals) -> Callable[[], None] | None:

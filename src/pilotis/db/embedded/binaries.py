@@ -1,4 +1,4 @@
-"""PostgreSQL's programs: where they are, which version, and a copy where the server's user cannot reach them."""
+"""PostgreSQL's programs: where they are, which version, and a copy if the server's user needs one."""
 
 import hashlib
 import importlib.util
@@ -86,7 +86,7 @@ def usable_binaries(directory: Path, account: Account | None) -> Binaries:
     except PermissionError as error:
         raise EmbeddedPostgresError(
             f"The user {account.name} may run PostgreSQL's programs neither in {directory} "
-            f"nor from the copy in {copy}; install them, or the virtual environment, where that user may read them."
+            f"nor from the copy in {copy}; install them where that user may read them."
         ) from error
 
 
@@ -94,9 +94,9 @@ def _major(directory: Path, account: Account | None) -> int:
     """Ask `postgres` for its major version, as the user that is going to run it."""
     try:
         process = spawn(
-            [directory / "postgres", "-V"],
+            [str(directory / "postgres"), "-V"],
             account=account,
-            directory=Path("/"),
+            data=None,
             parent_death_signal=signal.SIGKILL,
         )
     except PermissionError:

@@ -82,31 +82,22 @@ def check_cluster(directory: Path, major: int) -> bool:
     return True
 
 
-def data_argument(directory: Path, account: Account | None) -> str:
-    """Return what `-D` gets in a child whose working directory is the cluster.
-
-    Another user may not be able to pass the directories above it. `/proc/self/cwd` leads there without
-    passing them.
-    """
-    return "/proc/self/cwd" if account and sys.platform == "linux" else str(directory)
-
-
 def create_cluster(directory: Path, binaries: Path, major: int, account: Account | None) -> None:
     """Create the cluster with its database, durably, beside `directory`, and then rename it into place.
 
-    A crash leaves at most a sibling `<name>.new-…`, which the next start removes.
+    A crash leaves at most a sibling `<name>.new-…`, which the next attempt removes.
     """
+    _remove_leftovers(directory)
     if account is None:
         require_passwd_entry()
     building = Path(tempfile.mkdtemp(prefix=f"{directory.name}.new-", dir=directory.parent))
     try:
         if account:
             os.chown(building, account.uid, account.gid)
-        data = data_argument(building, account)
         # Not synced here: sync_filesystem below does it once, for initdb and the database together.
-        initdb = (binaries / "initdb", "-D", data, "--no-sync", *_initdb_options(major))
+        initdb = (str(binaries / "initdb"), "--no-sync", *_initdb_options(major))
         _run(initdb, "", building, account)
-        single = (binaries / "postgres", "--single", "-F", "-D", data, "template1")
+        single = (str(binaries / "postgres"), "--single", "-F", "template1")
         _run(single, f"create database {DATABASE};\n", building, account)
         _append(building / "postgresql.conf", _INCLUDE)
         sync_filesystem(building)
@@ -121,8 +112,7 @@ def _append(path: Path, text: str) -> None:
         file.write(text)
 
 
-def remove_leftovers(directory: Path) -> None:
-    """Remove what a crash within `create_cluster` left; the caller alone uses the parent directory."""
+def _remove_leftovers(directory: Path) -> None:
     for leftover in directory.parent.glob(f"{directory.name}.new-*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
@@ -149,11 +139,11 @@ def _library_locale() -> str:
     return "C.UTF-8" if library.newlocale(lc_ctype_mask, b"C.UTF-8", None) else "C"
 
 
-def _run(command: Sequence[str | Path], script: str, directory: Path, account: Account | None) -> None:
+def _run(command: Sequence[str], script: str, directory: Path, account: Account | None) -> None:
     process = spawn(
         command,
         account=account,
-        directory=directory,
+        data=directory,
         parent_death_signal=signal.SIGKILL,
         stdin=subprocess.PIPE,
     )

@@ -26,7 +26,7 @@ class DatabaseAddress(NamedTuple):
 
 
 class Postmaster(NamedTuple):
-    """The contents of `postmaster.pid`; what a server has not got to yet is empty or 0."""
+    """The contents of `postmaster.pid`; what a server has not got to yet is empty."""
 
     pid: int
     port: int
@@ -67,7 +67,7 @@ def running_address(directory: Path) -> DatabaseAddress | None:
 
 def address_of(directory: Path, postmaster: Postmaster) -> DatabaseAddress:
     """Return the address in a lock file; a socket directory that is relative is relative to the cluster."""
-    host = Path(os.path.normpath(directory.absolute() / postmaster.socket_directory))
+    host = directory.absolute() / postmaster.socket_directory
     return DatabaseAddress(str(host), postmaster.port, SUPERUSER, DATABASE)
 
 

@@ -14,8 +14,6 @@ from pilotis.db.embedded.binaries import find_binaries, usable_binaries
 from pilotis.db.embedded.cluster import (
     check_cluster,
     create_cluster,
-    data_argument,
-    remove_leftovers,
     take_ownership,
     write_settings,
 )
@@ -82,7 +80,6 @@ class EmbeddedPostgres:
         self.directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         account = server_account(self.directory)
         binaries = usable_binaries(find_binaries(self._binaries), account)
-        remove_leftovers(self.directory)
         if check_cluster(self.directory, binaries.major):
             await_release(self.directory)
         else:
@@ -101,39 +98,35 @@ class EmbeddedPostgres:
             "unix_socket_directories": str(self._socket_directory or "."),
             "unix_socket_permissions": "0700",
         }
-        arguments: list[str | Path] = [binaries / "postgres", "-D", data_argument(self.directory, account)]
+        arguments = [str(binaries / "postgres")]
         arguments += [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        with self._open_log() as log:
-            written = log.tell()
-            self._process = spawn(
-                arguments,
-                account=account,
-                directory=self.directory,
-                parent_death_signal=signal.SIGINT,
-                stdout=log,
-            )
         try:
-            return self._await_ready(written)
+            with self._open_log() as log:
+                written = log.tell()
+                self._process = spawn(
+                    arguments,
+                    account=account,
+                    data=self.directory,
+                    parent_death_signal=signal.SIGINT,
+                    stdout=log,
+                )
+            return self._await_ready(self._process, written)
         except BaseException:
             self.stop()
             raise
 
-    def _await_ready(self, log_start: int) -> DatabaseAddress:
-        assert self._process is not None
+    def _await_ready(self, process: "subprocess.Popen[bytes]", log_start: int) -> DatabaseAddress:
         deadline = time.monotonic() + _READY_LIMIT
-        while time.monotonic() < deadline:
+        while process.poll() is None and time.monotonic() < deadline:
             postmaster = read_postmaster(self.directory)
-            if postmaster and postmaster.pid == self._process.pid and postmaster.ready:
+            if postmaster and postmaster.pid == process.pid and postmaster.ready:
                 return address_of(self.directory, postmaster)
-            if self._process.poll() is not None:
-                raise EmbeddedPostgresError(
-                    f"PostgreSQL ended while starting on {self.directory}; its log {self.log} says: "
-                    f"{self._log_tail(log_start)}"
-                )
             time.sleep(_READY_POLL)
+        failure = (
+            "did not accept connections in time" if process.returncode is None else "ended while starting"
+        )
         raise EmbeddedPostgresError(
-            f"PostgreSQL on {self.directory} did not accept connections within {_READY_LIMIT:.0f} s; its log "
-            f"{self.log} says: {self._log_tail(log_start)}"
+            f"PostgreSQL on {self.directory} {failure}; its log {self.log} says: {self._log_tail(log_start)}"
         )
 
     def stop(self, timeout: float = 30) -> None:
