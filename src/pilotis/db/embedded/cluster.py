@@ -1,0 +1,194 @@
+"""The cluster directory: created whole or not at all, the server user's own, configured at each start."""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pilotis.db.embedded.account import Account, require_passwd_entry, spawn
+from pilotis.db.embedded.disk import sync_directory, sync_filesystem
+from pilotis.db.embedded.errors import EmbeddedPostgresError
+from pilotis.db.embedded.lockfile import DATABASE, SUPERUSER
+
+_BUILTIN_LOCALE_SINCE = 17
+_IO_METHOD_SINCE = 18
+_MIB = 1 << 20
+
+_INCLUDE = """
+# pilotis.conf is written anew at each start. Settings below the next line win over those in it.
+include 'pilotis.conf'
+"""
+
+_SETTINGS = {
+    "listen_addresses": "",  # the unix socket alone
+    "cluster_name": "pilotis",
+    "max_connections": "100",
+    # Durable: an acknowledged write survives a power cut.
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "wal_compression": "on",
+    "max_wal_size": "1GB",
+    "checkpoint_timeout": "15min",
+    "checkpoint_completion_target": "0.9",
+    # Small: few processes, little memory.
+    "shared_buffers": "128MB",
+    "huge_pages": "off",
+    "max_logical_replication_workers": "0",  # saves a process; nothing here subscribes
+    "jit": "off",  # short statements would pay for compilation
+    "track_io_timing": "off",
+    "random_page_cost": "1.1",  # solid-state disks
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "default_text_search_config": "pg_catalog.simple",
+    # The log tells about the server, never about the data: a statement's error goes to its client only.
+    "log_min_messages": "log",
+    "log_min_error_statement": "panic",
+    "log_statement": "none",
+    "log_checkpoints": "off",
+    "log_autovacuum_min_duration": "-1",
+}
+
+
+def check_cluster(directory: Path, major: int) -> bool:
+    """Tell whether `directory` holds a cluster of version `major`; False when it is absent or empty.
+
+    Touches nothing, and raises when it holds a cluster of another version or something else.
+    """
+    try:
+        version = (directory / "PG_VERSION").read_text().strip()
+    except FileNotFoundError:
+        if directory.exists() and any(directory.iterdir()):
+            raise EmbeddedPostgresError(
+                f"{directory} is neither empty nor a data directory of PostgreSQL; "
+                "move it away or choose another."
+            ) from None
+        return False
+    except PermissionError as error:
+        raise EmbeddedPostgresError(
+            f"The user id {os.geteuid()} may not read {directory}; start Pilotis as the user that created it."
+        ) from error
+    if version != str(major):
+        raise EmbeddedPostgresError(
+            f"{directory} was made by PostgreSQL {version}, and the programs found are PostgreSQL {major}; "
+            f"use programs of version {version}, or move the data over with pg_upgrade or with pg_dump and "
+            "pg_restore. Nothing was changed."
+        )
+    return True
+
+
+def create_cluster(directory: Path, binaries: Path, major: int, account: Account | None) -> None:
+    """Create the cluster with its database, durably, beside `directory`, and then rename it into place.
+
+    A crash leaves at most a sibling `<name>.new-…`, which the next attempt removes.
+    """
+    _remove_leftovers(directory)
+    if account is None:
+        require_passwd_entry()
+    building = Path(tempfile.mkdtemp(prefix=f"{directory.name}.new-", dir=directory.parent))
+    try:
+        if account:
+            os.chown(building, account.uid, account.gid)
+        # Not synced here: sync_filesystem below does it once, for initdb and the database together.
+        initdb = (str(binaries / "initdb"), "--no-sync", *_initdb_options(major))
+        _run(initdb, "", building, account)
+        single = (str(binaries / "postgres"), "--single", "-F", "template1")
+        _run(single, f"create database {DATABASE};\n", building, account)
+        _append(building / "postgresql.conf", _INCLUDE)
+        sync_filesystem(building)
+        building.rename(directory)
+        sync_directory(directory.parent)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _append(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "a") as file:
+        file.write(text)
+
+
+def _remove_leftovers(directory: Path) -> None:
+    for leftover in directory.parent.glob(f"{directory.name}.new-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _initdb_options(major: int) -> list[str]:
+    """Return the options for initdb: local connections only, UTF-8, and one order of text on every machine.
+
+    The character classes (LC_CTYPE) come from the C library even with the builtin provider: pg_trgm and the
+    text search parser see no letters beyond ASCII under plain C.
+    """
+    options = [f"--username={SUPERUSER}", "--auth-local=trust", "--auth-host=reject", "--encoding=UTF8"]
+    options += ["--data-checksums", f"--locale={_library_locale()}"]
+    options += [f"--lc-{category}=C" for category in ("messages", "monetary", "numeric", "time")]
+    if major >= _BUILTIN_LOCALE_SINCE:
+        options += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    return options
+
+
+def _library_locale() -> str:
+    """Return C.UTF-8 where the C library has it, else C."""
+    library = ctypes.CDLL(None)
+    library.newlocale.restype = ctypes.c_void_p
+    lc_ctype_mask = 1 if sys.platform == "linux" else 2
+    return "C.UTF-8" if library.newlocale(lc_ctype_mask, b"C.UTF-8", None) else "C"
+
+
+def _run(command: Sequence[str], script: str, directory: Path, account: Account | None) -> None:
+    process = spawn(
+        command,
+        account=account,
+        data=directory,
+        parent_death_signal=signal.SIGKILL,
+        stdin=subprocess.PIPE,
+    )
+    output, _ = process.communicate(script.encode())
+    if process.returncode or b"ERROR:" in output:
+        lines = output.decode(errors="replace").strip().splitlines()
+        raise EmbeddedPostgresError(
+            f"PostgreSQL could not create its data directory {directory.parent}: {' '.join(lines[-10:])}"
+        )
+
+
+def take_ownership(directory: Path, account: Account) -> None:
+    """Give the whole cluster to the server's user if it is not: root restored a backup, say."""
+    if directory.stat().st_uid == account.uid:
+        return
+    for _, directories, files, descriptor in os.fwalk(directory):
+        for name in (*directories, *files):
+            os.chown(name, account.uid, account.gid, dir_fd=descriptor, follow_symlinks=False)
+    os.chown(directory, account.uid, account.gid)
+
+
+def write_settings(directory: Path, major: int, account: Account | None) -> None:
+    """Write `pilotis.conf` into the cluster; `postgresql.conf` includes it, and its later lines win."""
+    settings = {**_SETTINGS, "effective_cache_size": f"{_memory() // 2 // _MIB}MB"}
+    if major >= _IO_METHOD_SINCE:
+        # The default starts three workers that read ahead; a small database is read from the page cache.
+        settings["io_method"] = "sync"
+    lines = ["# Written by Pilotis at each start; your own settings belong at the end of postgresql.conf."]
+    lines += [f"{name} = '{value}'" for name, value in settings.items()]
+    new = directory / "pilotis.conf.new"
+    new.unlink(missing_ok=True)
+    # Exclusively created and renamed: the directory belongs to a user that root must not follow through a
+    # link.
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write("\n".join(lines) + "\n")
+        if account:
+            os.fchown(descriptor, account.uid, account.gid)
+    new.rename(directory / "pilotis.conf")
+
+
+def _memory() -> int:
+    """Return the machine's memory in bytes, or the container's limit (cgroup version 2) when that is less."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):
+        return machine

@@ -1,0 +1,131 @@
+"""`postmaster.pid`, where a running PostgreSQL says who it is and where it listens."""
+
+import os
+import socket
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from pilotis.db.embedded.errors import EmbeddedPostgresError
+
+SUPERUSER = "pilotis"
+DATABASE = "pilotis"
+
+_ORPHAN_GRACE = 1.0
+_SHUTDOWN_LIMIT = 60.0
+_POLL = 0.01
+
+
+class DatabaseAddress(NamedTuple):
+    """Where to connect to: `host` is the absolute directory of the unix socket."""
+
+    host: str
+    port: int
+    user: str
+    database: str
+
+
+class Postmaster(NamedTuple):
+    """The contents of `postmaster.pid`; what a server has not got to yet is empty."""
+
+    pid: int
+    port: int
+    socket_directory: str
+    status: str
+
+    @property
+    def ready(self) -> bool:
+        """Whether it accepts connections."""
+        return self.status == "ready"
+
+
+def read_postmaster(directory: Path) -> Postmaster | None:
+    """Return what the cluster's lock file says, which may be stale; None when there is none.
+
+    The lines are: pid, data directory, start time, port, socket directory, listen address, shared memory,
+    status.
+    """
+    try:
+        lines = (directory / "postmaster.pid").read_text(errors="replace").splitlines()
+        lines += [""] * (8 - len(lines))
+        return Postmaster(abs(int(lines[0])), int(lines[3]), lines[4].strip(), lines[7].strip())
+    except (OSError, ValueError):
+        return None
+
+
+def running_address(directory: Path) -> DatabaseAddress | None:
+    """Return where the server of the cluster in `directory` listens; None when none runs there.
+
+    For commands run beside a server, by its user or by root. Alive means that its socket takes a connection,
+    which neither a stale file nor a process number used again can fake.
+    """
+    postmaster = read_postmaster(directory)
+    if postmaster is None or not _listens(directory, postmaster):
+        return None
+    return address_of(directory, postmaster)
+
+
+def address_of(directory: Path, postmaster: Postmaster) -> DatabaseAddress:
+    """Return the address in a lock file; a socket directory that is relative is relative to the cluster."""
+    host = directory.absolute() / postmaster.socket_directory
+    return DatabaseAddress(str(host), postmaster.port, SUPERUSER, DATABASE)
+
+
+def await_release(directory: Path) -> None:
+    """Return once no server runs in `directory`, and clear away what a dead one left.
+
+    A server whose parent was killed shuts down by itself; it is waited for. Any other is an error.
+
+    The stale file has to go: its process number may be in use again (in a container it often is, even by our
+    own new server), and PostgreSQL would take that for a running server. It still refuses by itself when
+    anybody is attached to the shared memory of this cluster.
+    """
+    begun = time.monotonic()
+    while (postmaster := read_postmaster(directory)) and _is_alive(directory, postmaster):
+        waited = time.monotonic() - begun
+        if waited > (_SHUTDOWN_LIMIT if postmaster.status == "stopping" else _ORPHAN_GRACE):
+            raise EmbeddedPostgresError(
+                f"Another PostgreSQL, process {postmaster.pid}, is running on {directory}; "
+                f"stop it (kill -INT {postmaster.pid}) or choose another data directory."
+            )
+        time.sleep(_POLL)
+    for leftover in ("postmaster.pid", *(path.name for path in directory.glob(".s.PGSQL.*"))):
+        (directory / leftover).unlink(missing_ok=True)
+
+
+def _is_alive(directory: Path, postmaster: Postmaster) -> bool:
+    if not _is_postgres(postmaster.pid):
+        return False
+    # Between taking the lock file and opening its socket, a few milliseconds, a server is alive and does not
+    # listen.
+    return not postmaster.socket_directory or _listens(directory, postmaster)
+
+
+def _is_postgres(pid: int) -> bool:
+    """Tell whether the process exists and, where that can be known, is a PostgreSQL."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() in ("postgres", "postmaster")
+    except OSError:
+        return True
+
+
+def _listens(directory: Path, postmaster: Postmaster) -> bool:
+    """Tell whether the server's socket takes a connection; the kernel answers for a server that is busy."""
+    if not postmaster.socket_directory:
+        return False
+    path = Path(address_of(directory, postmaster).host) / f".s.PGSQL.{postmaster.port}"
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(1)
+        try:
+            connection.connect(str(path))
+        except BlockingIOError:  # its queue is full
+            return True
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,197 @@
+"""Start and stop of the embedded PostgreSQL."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from pilotis.db.embedded.account import Account, server_account, spawn
+from pilotis.db.embedded.binaries import find_binaries, usable_binaries
+from pilotis.db.embedded.cluster import (
+    check_cluster,
+    create_cluster,
+    take_ownership,
+    write_settings,
+)
+from pilotis.db.embedded.errors import EmbeddedPostgresError
+from pilotis.db.embedded.lockfile import DatabaseAddress, address_of, await_release, read_postmaster
+
+_PORT = 5432
+_READY_LIMIT = 60.0
+_READY_POLL = 0.002
+_QUIT_LIMIT = 10.0
+_LOG_LIMIT = 10 << 20
+_TAIL_LINES = 10
+_SOCKET_PATH_LIMIT = 103  # sun_path holds 108 bytes on Linux, 104 on macOS, the closing zero among them
+
+
+class EmbeddedPostgres:
+    """A PostgreSQL server run as our child on the cluster in `directory`.
+
+    Start it from the main thread: the server is shut down when the thread that started it ends. The caller
+    sees to it that no second Pilotis uses the same directory. The server's log is `<directory>.log`, beside
+    it.
+    """
+
+    def __init__(
+        self, directory: Path, *, binaries: Path | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Prepare, touching nothing.
+
+        `binaries` is the directory of PostgreSQL's programs, None to look for it. `settings` are options of
+        the server that win over every file.
+        """
+        self.directory = directory.absolute()
+        self.log = self.directory.with_name(self.directory.name + ".log")
+        self._binaries = binaries
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket_directory: Path | None = None
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes] | None":
+        """The server's process; None before start and after stop."""
+        return self._process
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id; None before start and after stop."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> DatabaseAddress:
+        """Start the server, creating its cluster when there is none, and return once it accepts connections.
+
+        Waits at most 60 s for a recovery after a crash. Raises EmbeddedPostgresError.
+        """
+        if self._process is not None:
+            raise EmbeddedPostgresError(f"The PostgreSQL on {self.directory} is already started.")
+        try:
+            return self._start()
+        except OSError as error:
+            raise EmbeddedPostgresError(
+                f"The PostgreSQL on {self.directory} cannot be started: {error}."
+            ) from error
+
+    def _start(self) -> DatabaseAddress:
+        self.directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        account = server_account(self.directory)
+        binaries = usable_binaries(find_binaries(self._binaries), account)
+        if check_cluster(self.directory, binaries.major):
+            await_release(self.directory)
+        else:
+            create_cluster(self.directory, binaries.directory, binaries.major, account)
+        if account:
+            take_ownership(self.directory, account)
+        write_settings(self.directory, binaries.major, account)
+        return self._launch(binaries.directory, account)
+
+    def _launch(self, binaries: Path, account: Account | None) -> DatabaseAddress:
+        self._socket_directory = self._short_socket_directory(account)
+        options = {
+            **self._settings,
+            "port": str(_PORT),
+            # Relative to the cluster, where the server's user may be unable to pass the directories above.
+            "unix_socket_directories": str(self._socket_directory or "."),
+            "unix_socket_permissions": "0700",
+        }
+        arguments = [str(binaries / "postgres")]
+        arguments += [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        try:
+            with self._open_log() as log:
+                written = log.tell()
+                self._process = spawn(
+                    arguments,
+                    account=account,
+                    data=self.directory,
+                    parent_death_signal=signal.SIGINT,
+                    stdout=log,
+                )
+            return self._await_ready(self._process, written)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _await_ready(self, process: "subprocess.Popen[bytes]", log_start: int) -> DatabaseAddress:
+        deadline = time.monotonic() + _READY_LIMIT
+        while process.poll() is None and time.monotonic() < deadline:
+            postmaster = read_postmaster(self.directory)
+            if postmaster and postmaster.pid == process.pid and postmaster.ready:
+                return address_of(self.directory, postmaster)
+            time.sleep(_READY_POLL)
+        failure = (
+            "did not accept connections in time" if process.returncode is None else "ended while starting"
+        )
+        raise EmbeddedPostgresError(
+            f"PostgreSQL on {self.directory} {failure}; its log {self.log} says: {self._log_tail(log_start)}"
+        )
+
+    def stop(self, timeout: float = 30) -> None:
+        """Shut the server down, breaking open connections; after `timeout` seconds by force.
+
+        Returns when the process is gone. Does nothing when there is none.
+        """
+        process, self._process = self._process, None
+        if process is not None:
+            for step, limit in (
+                (signal.SIGINT, timeout),
+                (signal.SIGQUIT, _QUIT_LIMIT),
+                (signal.SIGKILL, None),
+            ):
+                process.send_signal(step)
+                try:
+                    process.wait(limit)
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
+        if self._socket_directory is not None:
+            _remove_empty(self._socket_directory)
+            self._socket_directory = None
+
+    def _short_socket_directory(self, account: Account | None) -> Path | None:
+        """Return a directory below /tmp for the socket when the cluster's path is too long; else None.
+
+        Its name depends on the cluster alone, so that a killed Pilotis leaves at most one, which is used
+        again.
+        """
+        if len(os.fsencode(self.directory / f".s.PGSQL.{_PORT}.lock")) <= _SOCKET_PATH_LIMIT:
+            return None
+        digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
+        path = Path("/tmp") / f"pilotis-{digest}"  # noqa: S108 - TMPDIR may be too long as well
+        path.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(descriptor).st_uid not in (os.geteuid(), account.uid if account else os.geteuid()):
+                raise EmbeddedPostgresError(
+                    f"{path} belongs to another user; remove it, or shorten {self.directory}."
+                )
+            os.fchmod(descriptor, 0o700)
+            if account:
+                os.fchown(descriptor, account.uid, account.gid)
+        finally:
+            os.close(descriptor)
+        return path
+
+    def _open_log(self) -> BinaryIO:
+        """Open the log for appending; one past the limit is kept as `<log>.1` and begun anew."""
+        if self.log.exists() and self.log.stat().st_size > _LOG_LIMIT:
+            self.log.replace(self.log.with_name(self.log.name + ".1"))
+        return os.fdopen(
+            os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600), "ab"
+        )
+
+    def _log_tail(self, start: int) -> str:
+        with self.log.open("rb") as file:
+            file.seek(start)
+            lines = file.read(1 << 20).decode(errors="replace").splitlines()
+        return " | ".join(lines[-_TAIL_LINES:]) or "nothing"
+
+
+def _remove_empty(directory: Path) -> None:
+    try:
+        directory.rmdir()
+    except OSError:  # it holds something that is not ours
+        return
