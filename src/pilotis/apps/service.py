@@ -136,9 +136,7 @@ class Apps:
         """Make a secret key in the caller's transaction and return it: it is stored as a hash only."""
         key = keys.new_secret_key(app_id)
         shown = key[: keys.SHOWN_CHARACTERS]
-        await store.insert_secret_key(
-            connection, app_id, key_id or uuid7(), user_id, name, shown, secret_hash(key)
-        )
+        await store.insert_secret_key(connection, app_id, key_id or uuid7(), user_id, name, shown, secret_hash(key))
         return key
 
     async def announce(self, connection: Connection, app_id: UUID) -> None:

@@ -67,9 +67,7 @@ async def pending(connection: Connection) -> list[Migration]:
     for migration in known:
         row = applied.get(migration.number)
         if row and row["checksum"] != migration.checksum:
-            raise MigrationError(
-                f"Migration {migration.name} has changed since it was applied to this database."
-            )
+            raise MigrationError(f"Migration {migration.name} has changed since it was applied to this database.")
     return [migration for migration in known if migration.number not in applied]
 
 

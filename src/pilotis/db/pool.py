@@ -37,9 +37,7 @@ class Database:
     `connect_arguments` go to `asyncpg.connect`; `statement_seconds` bounds each statement on the server's side.
     """
 
-    def __init__(
-        self, connect_arguments: dict[str, Any], *, size: int = 10, statement_seconds: float = 5.0
-    ) -> None:
+    def __init__(self, connect_arguments: dict[str, Any], *, size: int = 10, statement_seconds: float = 5.0) -> None:
         self._arguments = connect_arguments
         self._size = size
         self._statement_seconds = statement_seconds

@@ -79,9 +79,7 @@ class Application:
             return await self._dispatch(call)
         except PilotisError as error:
             if error.status >= 500:
-                _log.warning(
-                    "unavailable", request_id=call.request_id, code=error.code, exc_info=error.__cause__
-                )
+                _log.warning("unavailable", request_id=call.request_id, code=error.code, exc_info=error.__cause__)
             return failures.rendered(error, call.request_id)
         except ClientDisconnectedError:
             raise

@@ -17,8 +17,7 @@ from pilotis.kit.errors import BadRequestError, InvalidIdError, UnsupportedMedia
 async def arguments(endpoint: Endpoint, call: Call, values: tuple[str, ...]) -> list[Any]:
     """Return the handler's arguments after `call`; raises a 400, 413 or 415 error."""
     bound: list[Any] = [
-        _path_value(name, kind, value)
-        for (name, kind), value in zip(endpoint.parameters.items(), values, strict=True)
+        _path_value(name, kind, value) for (name, kind), value in zip(endpoint.parameters.items(), values, strict=True)
     ]
     if endpoint.query is not None:
         bound.append(query(endpoint.query, call.scope["query_string"]))

@@ -75,6 +75,11 @@ class Call:
             raise RuntimeError("This route's access asks for no console user.")
         return self.principal.user
 
+    @property
+    def actor(self) -> Actor:
+        """Who acts, for the audit log."""
+        return Actor(self.principal.kind, self.principal.actor_id, self.request_id)
+
     def header(self, name: bytes) -> str | None:
         """Return a header's value, or None. The name is in lower case."""
         value = self.headers.get(name)

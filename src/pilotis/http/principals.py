@@ -122,14 +122,23 @@ class Principal(msgspec.Struct, frozen=True):
     @property
     def actor_id(self) -> str | None:
         """The id of the member, console user or secret key that acts."""
-        actor = (
-            self.secret_key_id or (self.user and self.user.user_id) or (self.member and self.member.member_id)
-        )
+        actor = self.secret_key_id or (self.user and self.user.user_id) or (self.member and self.member.member_id)
         return str(actor) if actor else None
 
     def may(self, role: Role) -> bool:
         """Whether the caller has the role, or a higher one, on the app."""
         return self.role is not None and self.role >= role
+
+
+class Actor(msgspec.Struct, frozen=True):
+    """Who did something, for the audit log: `kind` and `id` as `Principal` has them, or `operator` on the command line."""
+
+    kind: str
+    id: str | None
+    request_id: str | None
+
+
+OPERATOR = Actor("operator", None, None)
 
 
 class PublicKeyRequiredError(UnauthorizedError):

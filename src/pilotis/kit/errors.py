@@ -120,9 +120,7 @@ class QueryTimeoutError(BadRequestError):
     """400 `QUERY_TIMEOUT`: the database spent its whole time allowance on this one request."""
 
     code = "QUERY_TIMEOUT"
-    message = (
-        "The query took too long and was stopped. Ask for less, or filter on fewer or simpler conditions."
-    )
+    message = "The query took too long and was stopped. Ask for less, or filter on fewer or simpler conditions."
 
 
 class PayloadTooLargeError(PilotisError):

@@ -56,9 +56,7 @@ class TokenSigner:
     """Signs and verifies tokens of every kind."""
 
     def __init__(self, master_key: bytes) -> None:
-        self._keys = {
-            kind: OctKey.import_key(derive_key(master_key, f"token/{kind.value}")) for kind in TokenKind
-        }
+        self._keys = {kind: OctKey.import_key(derive_key(master_key, f"token/{kind.value}")) for kind in TokenKind}
 
     def sign(self, kind: TokenKind, *, sub: str, app_id: str, sid: str, jti: str, iat: int, exp: int) -> str:
         """Return the token; the same claims give the same text."""

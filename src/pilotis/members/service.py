@@ -63,9 +63,7 @@ class NotAGuestError(ConflictError):
 class Members:
     """What members do for themselves."""
 
-    def __init__(
-        self, database: Database, sessions: Sessions, passwords: Passwords, rate_limits: RateLimits
-    ) -> None:
+    def __init__(self, database: Database, sessions: Sessions, passwords: Passwords, rate_limits: RateLimits) -> None:
         self._database = database
         self._sessions = sessions
         self._passwords = passwords
@@ -85,9 +83,7 @@ class Members:
             if guest is None:
                 await store.insert(connection, app.app_id, member_id, login_id, password_hash, new.nickname)
             else:
-                if not await store.promote(
-                    connection, app.app_id, member_id, login_id, password_hash, new.nickname
-                ):
+                if not await store.promote(connection, app.app_id, member_id, login_id, password_hash, new.nickname):
                     raise NotAGuestError
                 # Whoever knew the guest's tokens must not know the member's.
                 await self._sessions.revoke_all(connection, app.app_id, member_id)
@@ -150,13 +146,9 @@ class Members:
         row = await store.own_record(self._database, app.app_id, member.member_id)
         if row is None:
             raise InvalidTokenError
-        return OwnRecord(
-            row["member_id"], row["nickname"], row["is_active"], msgspec.Raw(row["custom_data"].encode())
-        )
+        return OwnRecord(row["member_id"], row["nickname"], row["is_active"], msgspec.Raw(row["custom_data"].encode()))
 
-    async def merge_custom_data(
-        self, app: AppInfo, member: MemberInfo, change: dict[str, object]
-    ) -> CustomData:
+    async def merge_custom_data(self, app: AppInfo, member: MemberInfo, change: dict[str, object]) -> CustomData:
         """Merge keys into the member's custom_data, delete those set to null, and return the result."""
         deleted = [name for name, value in change.items() if value is None]
         kept = {name: value for name, value in change.items() if value is not None}

@@ -35,9 +35,7 @@ async def insert(
     return row
 
 
-async def rotate(
-    database: Database, app_id: UUID, session_id: UUID, refresh_id: UUID, next_id: UUID
-) -> Record | None:
+async def rotate(database: Database, app_id: UUID, session_id: UUID, refresh_id: UUID, next_id: UUID) -> Record | None:
     """Put the next refresh id in place of the current one; None if the given one is not current or the session is over."""
     return await database.fetchrow(
         """

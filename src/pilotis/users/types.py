@@ -7,9 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-Email = Annotated[
-    str, msgspec.Meta(max_length=254, pattern=r"^[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,189}$")
-]
+Email = Annotated[str, msgspec.Meta(max_length=254, pattern=r"^[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,189}$")]
 Password = Annotated[str, msgspec.Meta(max_length=4096)]
 
 

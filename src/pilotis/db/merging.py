@@ -1,0 +1,66 @@
+"""Requests that arrive together share one statement, and so one round trip and one commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Merger(Generic[Item, Result]):
+    """Runs items in batches: the first at once, those that arrive meanwhile together in the next batch.
+
+    `run` takes a batch and returns a result for each item, in order. If it fails, every item of the batch fails with
+    its exception. A batch has at most `most` items; at most `lanes` batches run side by side.
+    """
+
+    def __init__(
+        self, run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], *, most: int = 100, lanes: int = 2
+    ) -> None:
+        self._run = run
+        self._most = most
+        self._lanes = lanes
+        self._running = 0
+        self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def submit(self, item: Item) -> Result:
+        """Run an item, alone or with others, and return its result."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._running < self._lanes:
+            self._running += 1
+            # Not the caller's own task: if it is cancelled, the others' items must run all the same.
+            task = asyncio.create_task(self._lane())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await future
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs or waits."""
+        return not self._running
+
+    async def _lane(self) -> None:
+        try:
+            while self._waiting:
+                batch = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
+                await self._run_batch(batch)
+        finally:
+            self._running -= 1
+
+    async def _run_batch(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+        try:
+            results = await self._run([item for item, _ in batch])
+        except Exception as error:  # it is for each caller to handle
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)

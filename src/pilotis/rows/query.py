@@ -1,0 +1,53 @@
+"""A query as SQL: condition, order and page. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pilotis.kit.errors import invalid
+from pilotis.limits import Limits
+from pilotis.rows.operands import Arguments, Kind, operand
+from pilotis.rows.statements import Statements
+from pilotis.rows.types import Query
+from pilotis.rows.where import compile_where
+from pilotis.tables.schema import TableSchema
+
+
+class CompiledQuery(NamedTuple):
+    """A statement that yields `total_count` and `data`, its arguments, and the patterns it matches with."""
+
+    sql: str
+    arguments: list[object]
+    patterns: list[str]
+
+
+def compile_query(
+    table: TableSchema, statements: Statements, query: Query, creator: str | None, limits: Limits
+) -> CompiledQuery:
+    """Compile a query; `creator` is the member whose rows alone it may see, if there is one.
+
+    The total of a query without any condition comes from the tally, at the same cost whatever the table's size.
+    """
+    arguments = Arguments()
+    condition, patterns = compile_where(query.where or {}, table, limits, arguments)
+    if creator is not None:
+        condition = f"{condition} and __creator = {arguments.bind(creator, 'text')}"
+    total = statements.tally() if condition == "true" else statements.count(condition)
+    order = _order(table, query, arguments)
+    limit = arguments.bind(min(query.limit, limits.page_rows), "bigint")
+    offset = arguments.bind(query.offset, "bigint")
+    sql = statements.page(condition, total, order, limit, offset)
+    return CompiledQuery(sql, arguments.values, patterns)
+
+
+def _order(table: TableSchema, query: Query, arguments: Arguments) -> str:
+    if query.order_by is None:
+        return f"__id {query.order_direction}"
+    field = operand(table, query.order_by, arguments)
+    if field.name == "id":
+        return f"__id {query.order_direction}"
+    if field.kind is Kind.JSON and field.name in table.by_name:
+        raise invalid("order_by", f"{field.name} holds objects or arrays; name a field inside it, or another column.")
+    # JSON's null is as absent as SQL's.
+    sql = f"nullif({field.sql}, 'null')" if field.kind is Kind.JSON else field.sql
+    return f"{sql} {query.order_direction} nulls last, __id"

@@ -1,0 +1,185 @@
+"""The SQL of one table at one schema version: rows in from JSON, rows out as JSON. Pure.
+
+PostgreSQL reads rows from one JSON array with `json_to_recordset`, however many there are, and builds each row's
+answer as text, which is passed on byte for byte. Every write names the column that carries the schema's version, so
+it fails by itself once another version is in force. Every write also adjusts the tally of row counts in the same
+statement; each connection has a slot of its own there, so that no writer waits for another.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+
+from pilotis.tables.schema import PHYSICAL_TYPES, Column, ColumnType, TableSchema
+
+_MOST_ARGUMENTS = 90
+
+_RFC3339 = "'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'"
+
+
+class Statements:
+    """Statements on one table. Conditions and orders come from `pilotis.rows.where` and `pilotis.rows.query`."""
+
+    def __init__(self, table: TableSchema) -> None:
+        self._table = table
+
+    @functools.cached_property
+    def row(self) -> str:
+        """The expression for a row's JSON text."""
+        return (
+            f"""'{{"id":"' || __id || '","data":' || {self.data} || ',"created_at":"' || """
+            f"""{_timestamp("__created_at")} || '","updated_at":"' || {_timestamp("__updated_at")} || '"}}'"""
+        )
+
+    @functools.cached_property
+    def data(self) -> str:
+        """The expression for the JSON text of a row's data; fields that were never set are not in it."""
+        if self._table.is_free_form:
+            return "coalesce(__extra::text, '{}')"
+        parts = [_member(column) for column in self._table.columns]
+        extra = "substr(__extra::text, 2, length(__extra::text) - 2)"
+        return f"'{{' || {_concat([*parts, extra])} || '}}'"
+
+    @functools.cached_property
+    def insert(self) -> str:
+        """Insert the rows of the JSON array `$1`; returns the moment of creation. `__extra` comes as a member."""
+        table = self._table
+        source = [
+            "__id uuid",
+            "__creator text",
+            "__extra jsonb",
+            *(f"{column.physical} {_json_type(column)}" for column in table.columns),
+            *(f"{column.time} timestamptz" for column in table.columns if column.has_time),
+        ]
+        names = ["__id", "__creator", "__extra", *_stored(table.columns)]
+        values = ["r.__id", "r.__creator", "r.__extra", *(f"r.{name}" for name in _stored(table.columns))]
+        values = _decoded(table.columns, names, values)
+        return f"""
+            with written as (
+                insert into {table.physical}
+                    ({", ".join(names)}, __created_at, __updated_at, {table.version_column})
+                select {", ".join(values)}, now(), now(), null
+                from json_to_recordset($1) as r({", ".join(source)})
+                returning __created_at
+            ), {self._counted("count(*)")}
+            select __created_at from written limit 1
+        """
+
+    def select(self, creator: str) -> str:
+        """Select one row's JSON by its id `$1`; `creator` is a further condition."""
+        return f"select {self.row} from {self._table.physical} where __id = $1 and {creator}"
+
+    @functools.cached_property
+    def select_many(self) -> str:
+        """Select `id` and `item`, the JSON, of the rows with the ids `$1`."""
+        return f"select __id::text as id, {self.row} as item from {self._table.physical} where __id = any($1::uuid[])"
+
+    def page(self, condition: str, total: str, order: str, limit: str, offset: str) -> str:
+        """Select `total_count` and a page of rows as the text of a JSON array."""
+        return f"""
+            select ({total}) as total_count, coalesce('[' || (
+                select string_agg(item, ',') from (
+                    select {self.row} as item from {self._table.physical}
+                    where {condition} order by {order} limit {limit} offset {offset}
+                ) page
+            ) || ']', '[]') as data
+        """
+
+    def tally(self) -> str:
+        """Select the exact number of the table's rows, whatever their number."""
+        return (
+            f"select coalesce(sum(rows), 0)::bigint from {self._table.counts} "
+            f"where table_id = '{self._table.table_id}'"
+        )
+
+    def count(self, condition: str) -> str:
+        """Select the number of the rows that satisfy a condition."""
+        return f"select count(*) from {self._table.physical} where {condition}"
+
+    def update(self, columns: Sequence[Column], creator: str) -> str:
+        """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
+
+        `$3` are the names whose explicit nulls are lifted, `$4` the JSON of members to add to what has no column.
+        """
+        table = self._table
+        source = [
+            *(f"{column.physical} {_json_type(column)}" for column in columns),
+            *(f"{column.time} timestamptz" for column in columns if column.has_time),
+        ]
+        names = _stored(columns)
+        values = _decoded(columns, names, [f"r.{name}" for name in names])
+        assignments = [f"{name} = {value}" for name, value in zip(names, values, strict=True)]
+        read = f", json_to_record($2) as r({', '.join(source)})" if source else ""
+        unused = "" if source else " and $2::json is not null"
+        return f"""
+            update {table.physical} t set {"".join(item + ", " for item in assignments)}
+                __extra = nullif((coalesce(t.__extra, '{{}}') - $3::text[]) || $4::jsonb, '{{}}'),
+                __updated_at = greatest(now(), t.__updated_at + interval '1 millisecond')
+            from (values (1)) one{read}
+            where t.__id = $1 and {creator} and t.{table.version_column} is null{unused}
+            returning {self._qualified_row}
+        """
+
+    def delete(self, condition: str) -> str:
+        """Delete rows; returns how many there were."""
+        table = self._table
+        return f"""
+            with written as (
+                delete from {table.physical} where {condition} and {table.version_column} is null returning 1
+            ), {self._counted("-count(*)")}
+            select count(*) from written
+        """
+
+    @property
+    def _qualified_row(self) -> str:
+        # Columns of the new row, not of the JSON it was read from.
+        return f"(select {self.row} from (select t.*) own)"
+
+    def _counted(self, change: str) -> str:
+        return f"""counted as (
+                insert into {self._table.counts} as tally (table_id, slot, rows)
+                select '{self._table.table_id}'::uuid, pg_backend_pid(), {change} from written having count(*) > 0
+                on conflict (table_id, slot) do update set rows = tally.rows + excluded.rows
+            )"""
+
+
+def _stored(columns: Iterable[Column]) -> list[str]:
+    return [
+        name for column in columns for name in ([column.physical, column.time] if column.has_time else [column.physical])
+    ]
+
+
+def _json_type(column: Column) -> str:
+    return "text" if column.encrypted else PHYSICAL_TYPES[column.type]
+
+
+def _decoded(columns: Iterable[Column], names: list[str], values: list[str]) -> list[str]:
+    encrypted = {column.physical for column in columns if column.encrypted}
+    return [
+        f"decode({value}, 'base64')" if name in encrypted else value
+        for name, value in zip(names, values, strict=True)
+    ]
+
+
+def _member(column: Column) -> str:
+    name = f'"{column.name}":'
+    if column.encrypted:
+        return f"""'{name}"' || translate(encode({column.physical}, 'base64'), E'\\n', '') || '"'"""
+    if column.type is ColumnType.STRING:
+        return f"'{name}' || to_json({column.physical})"
+    if column.type in {ColumnType.DATE, ColumnType.UUID}:
+        return f"""'{name}"' || {column.physical} || '"'"""
+    return f"'{name}' || {column.physical}"
+
+
+def _concat(parts: Sequence[str]) -> str:
+    # A function takes at most 100 arguments; an empty inner list must vanish like an absent field.
+    if len(parts) <= _MOST_ARGUMENTS:
+        return f"concat_ws(',', {', '.join(parts)})"
+    groups = [parts[start : start + _MOST_ARGUMENTS] for start in range(0, len(parts), _MOST_ARGUMENTS)]
+    return _concat([f"nullif({_concat(group)}, '')" for group in groups])
+
+
+def _timestamp(name: str) -> str:
+    return f"to_char({name} at time zone 'UTC', {_RFC3339})"

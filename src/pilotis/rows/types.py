@@ -1,0 +1,118 @@
+"""The shapes of rows. Most answers are built by PostgreSQL as text; the types here document them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+DEFAULT_LIMIT = 20
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class DataItem(msgspec.Struct):
+    """One row; the user's fields are in `data`."""
+
+    id: str
+    data: dict[str, Any]
+    created_at: str
+    updated_at: str
+
+
+class RowPage(msgspec.Struct):
+    """A page of a table's rows; `limit` is the one in effect."""
+
+    data: list[DataItem]
+    total_count: int
+    limit: int
+    offset: int
+    execution_time_ms: float
+
+
+class QueryResult(msgspec.Struct):
+    """The rows that a query found, and how many there are in all."""
+
+    data: list[DataItem]
+    total_count: int
+    limit: int
+    offset: int
+
+
+class BulkFailure(msgspec.Struct):
+    """A row of a bulk create that was not made."""
+
+    index: int
+    code: str
+    message: str
+
+
+class BulkResult(msgspec.Struct):
+    """What a bulk create made; `total` rows were sent, `success` were made, `failed` tells of the others."""
+
+    created: list[DataItem]
+    total: int
+    success: int
+    failed: list[BulkFailure] | msgspec.UnsetType = msgspec.UNSET
+
+
+class Page(msgspec.Struct):
+    """Which rows of a list: `limit` 0 asks for the total only, one above the largest is lowered to it."""
+
+    limit: Count = DEFAULT_LIMIT
+    offset: Count = 0
+
+
+class NewRow(msgspec.Struct, forbid_unknown_fields=True):
+    """A row to make, or a list of rows."""
+
+    data: msgspec.Raw
+
+
+class NewRowShape(msgspec.Struct):
+    """A row to make; a list of rows is a bulk create."""
+
+    data: dict[str, Any] | list[dict[str, Any]]
+
+
+class NewRowsShape(msgspec.Struct):
+    """Rows to make."""
+
+    data: list[dict[str, Any]]
+
+
+class RowChangeShape(msgspec.Struct):
+    """Fields to change; the others stay."""
+
+    data: dict[str, Any]
+
+
+class Query(msgspec.Struct, forbid_unknown_fields=True):
+    """Which rows, in which order. `select` is accepted and has no effect: all columns are returned."""
+
+    where: dict[str, Any] | None = None
+    order_by: str | None = None
+    order_direction: Literal["asc", "desc"] = "asc"
+    limit: Count = DEFAULT_LIMIT
+    offset: Count = 0
+    select: Any = None
+
+
+class DeleteWhere(msgspec.Struct, forbid_unknown_fields=True):
+    """Which rows to delete. Without a condition nothing is deleted unless `all` is true."""
+
+    where: dict[str, Any] | None = None
+    all: bool = False
+
+
+class Deleted(msgspec.Struct):
+    """What was deleted."""
+
+    message: str
+    id: str
+
+
+class DeletedCount(msgspec.Struct):
+    """How many rows were deleted."""
+
+    deleted_count: int

@@ -1,0 +1,304 @@
+"""The `where` language, compiled to one SQL condition. Pure: names are looked up, values are bound.
+
+Every condition is two-valued, as in MongoDB's language: an absent or null field equals only null, satisfies no
+comparison, and `$ne`, `$nin` and `$not` hold wherever what they negate does not. In SQL a leaf may yield null, which
+WHERE, AND and OR treat as false; only a negation has to say `is not true`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from pilotis.kit import ids, json
+from pilotis.kit.clock import parse_rfc3339
+from pilotis.kit.errors import BadRequestError, Detail, invalid
+from pilotis.limits import Limits
+from pilotis.rows.operands import Arguments, Kind, Operand, operand
+from pilotis.tables.schema import TableSchema
+
+Json = Any
+
+_NEVER = "false"
+_INT64 = range(-(2**63), 2**63)
+
+
+class InvalidOperatorError(BadRequestError):
+    """400 `INVALID_OPERATOR`: no such operator, or not one for this column's type."""
+
+    code = "INVALID_OPERATOR"
+
+
+class InvalidRegexError(BadRequestError):
+    """400 `INVALID_REGEX`: PostgreSQL cannot read the pattern of a `$matches`."""
+
+    code = "INVALID_REGEX"
+    message = "The pattern of $matches is not a valid regular expression."
+
+
+class WhereTooComplexError(BadRequestError):
+    """400 `WHERE_TOO_COMPLEX`: nested too deep, or too many conditions."""
+
+    code = "WHERE_TOO_COMPLEX"
+
+
+def compile_where(
+    where: Mapping[str, Json], table: TableSchema, limits: Limits, arguments: Arguments
+) -> tuple[str, list[str]]:
+    """Return the SQL condition, `true` for an empty `where`, and the patterns of its `$matches` conditions.
+
+    Values are added to `arguments`. Raises a 400 error that names the field.
+    """
+    compiler = _Compiler(table, limits, arguments)
+    return compiler.conjunction(where, "where", 1), compiler.patterns
+
+
+class _Compiler:
+    def __init__(self, table: TableSchema, limits: Limits, arguments: Arguments) -> None:
+        self._table = table
+        self._limits = limits
+        self._arguments = arguments
+        self._conditions = 0
+        self.patterns: list[str] = []
+
+    def conjunction(self, where: Json, place: str, depth: int) -> str:
+        """Compile an object: its columns and logical operators, all of which must hold."""
+        if not isinstance(where, Mapping):
+            raise invalid(place, f"{place} must be an object of conditions.")
+        if depth > self._limits.where_depth:
+            raise WhereTooComplexError(f"Conditions are nested at most {self._limits.where_depth} deep.")
+        parts = [self._entry(name, value, place, depth) for name, value in where.items()]
+        return _joined(parts, " and ", "true")
+
+    def _entry(self, name: str, value: Json, place: str, depth: int) -> str:
+        if name in {"$and", "$or"}:
+            if not isinstance(value, list):
+                raise invalid(f"{place}.{name}", f"{name} takes a list of conditions.")
+            if len(value) > self._limits.where_conditions:
+                raise self._too_many()
+            parts = [
+                self.conjunction(item, f"{place}.{name}[{index}]", depth + 1) for index, item in enumerate(value)
+            ]
+            return _joined(parts, " and ", "true") if name == "$and" else _joined(parts, " or ", _NEVER)
+        if name == "$not":
+            return f"({self.conjunction(value, f'{place}.$not', depth + 1)}) is not true"
+        if name.startswith("$"):
+            raise _unknown_operator(name, place)
+        return self._field(name, value, f"{place}.{name}", depth)
+
+    def _field(self, name: str, value: Json, place: str, depth: int) -> str:
+        column = self._table.by_name.get(name)
+        if column and column.encrypted and (null_test := _null_test(value)) is not None:
+            return f"{column.physical} is {'' if null_test else 'not '}null"
+        field = operand(self._table, name, self._arguments)
+        if not _has_operators(value):
+            self._count()
+            return self._equal(field, value)
+        parts = [self._operator(field, key, item, place, depth) for key, item in value.items()]
+        return _joined(parts, " and ", "true")
+
+    def _operator(self, field: Operand, name: str, value: Json, place: str, depth: int) -> str:
+        self._count()
+        if name == "$not":
+            if not _has_operators(value) or depth >= self._limits.where_depth:
+                raise invalid(f"{place}.$not", "$not takes an object of operators here.")
+            parts = [self._operator(field, key, item, f"{place}.$not", depth + 1) for key, item in value.items()]
+            return f"({_joined(parts, ' and ', 'true')}) is not true"
+        compile_ = _OPERATORS.get(name)
+        if compile_ is None:
+            raise _unknown_operator(name, place)
+        return compile_(self, field, value, f"{place}.{name}")
+
+    def _count(self) -> None:
+        self._conditions += 1
+        if self._conditions > self._limits.where_conditions:
+            raise self._too_many()
+
+    def _too_many(self) -> WhereTooComplexError:
+        return WhereTooComplexError(f"A where has at most {self._limits.where_conditions} conditions.")
+
+    def _bind(self, field: Operand, value: Json) -> str | None:
+        """Bind a value to compare with the field; None if no value of the field could be equal to it."""
+        bound = _CONVERSIONS[field.kind](value)
+        return None if bound is None else self._arguments.bind(bound, field.kind.value)
+
+    def _equal(self, field: Operand, value: Json, _place: str = "") -> str:
+        if value is None:
+            return _is_null(field)
+        if field.kind is Kind.BIGINT and _is_number(value) and _as_bigint(value) is None:
+            return _NEVER
+        bound = self._bind(field, value)
+        return _NEVER if bound is None else f"{field.sql} = {bound}"
+
+    def _not_equal(self, field: Operand, value: Json, place: str) -> str:
+        return f"({self._equal(field, value, place)}) is not true"
+
+    def _in(self, field: Operand, value: Json, place: str) -> str:
+        values = self._list(value, place)
+        bound = [item for item in map(_CONVERSIONS[field.kind], values) if item is not None]
+        parts = []
+        if bound:
+            array = self._arguments.bind(bound, f"{field.kind.value}[]")
+            parts.append(f"{field.sql} = any({array})")
+        if None in values:
+            parts.append(_is_null(field))
+        return _joined(parts, " or ", _NEVER)
+
+    def _not_in(self, field: Operand, value: Json, place: str) -> str:
+        return f"({self._in(field, value, place)}) is not true"
+
+    def _compare(self, sign: str, field: Operand, value: Json, place: str) -> str:
+        if value is None or isinstance(value, (dict, list)):
+            raise invalid(place, f"{place.rpartition('.')[2]} takes a text, a number or a boolean.")
+        if field.kind is Kind.JSON:
+            return self._compare_json(sign, field, value)
+        if field.kind is Kind.BIGINT and _is_number(value) and _as_bigint(value) is None:
+            return f"{field.sql}::numeric {sign} {self._arguments.bind(value, 'numeric')}"
+        bound = self._bind(field, value)
+        return _NEVER if bound is None else f"{field.sql} {sign} {bound}"
+
+    def _compare_json(self, sign: str, field: Operand, value: Json) -> str:
+        if isinstance(value, str):
+            return f"{field.text} {sign} {self._arguments.bind(value, 'text')}"
+        type_ = "boolean" if isinstance(value, bool) else "number"
+        bound = self._arguments.bind(json.encode(value).decode(), "jsonb")
+        return f"(jsonb_typeof({field.sql}) = '{type_}' and {field.sql} {sign} {bound})"
+
+    def _between(self, field: Operand, value: Json, place: str) -> str:
+        if not isinstance(value, list) or len(value) != 2:
+            raise invalid(place, "$between takes a list of two values, [min, max].")
+        low, high = (self._compare(sign, field, item, place) for sign, item in zip((">=", "<="), value, strict=True))
+        return f"({low} and {high})"
+
+    def _is_null(self, field: Operand, value: Json, place: str) -> str:
+        if not isinstance(value, bool):
+            raise invalid(place, "$isNull takes true or false.")
+        return _is_null(field) if value else f"({_is_null(field)}) is not true"
+
+    def _text(self, condition: str, field: Operand, value: Json, place: str) -> str:
+        operator = place.rpartition(".")[2]
+        if not isinstance(value, str):
+            raise invalid(place, f"{operator} takes a text.")
+        if field.text is None:
+            raise InvalidOperatorError(f"{operator} works on text; {field.name} is of another type.")
+        return condition.format(text=field.text, value=self._arguments.bind(value, "text"))
+
+    def _matches(self, field: Operand, value: Json, place: str) -> str:
+        if isinstance(value, str):
+            if len(value) > self._limits.regex_length:
+                most = self._limits.regex_length
+                raise InvalidRegexError(f"The pattern of $matches has at most {most} characters.")
+            self.patterns.append(value)
+        # Under the collation "C" \w and (?i) would know ASCII only.
+        return self._text('{text} collate "default" ~ {value}', field, value, place)
+
+    def _array_contains(self, field: Operand, value: Json, place: str) -> str:
+        _require_json(field, place)
+        elements = value if isinstance(value, list) else [value]
+        return f"{field.sql} @> {self._arguments.bind(json.encode(elements).decode(), 'jsonb')}"
+
+    def _array_contains_any(self, field: Operand, value: Json, place: str) -> str:
+        _require_json(field, place)
+        elements = [json.encode([item]).decode() for item in self._list(value, place)]
+        return f"{field.sql} @> any({self._arguments.bind(elements, 'jsonb[]')})" if elements else _NEVER
+
+    def _list(self, value: Json, place: str) -> list[Json]:
+        if not isinstance(value, list):
+            raise invalid(place, f"{place.rpartition('.')[2]} takes a list.")
+        if len(value) > self._limits.where_list_values:
+            raise WhereTooComplexError(f"A list in a where has at most {self._limits.where_list_values} values.")
+        return value
+
+
+def _comparison(sign: str) -> Callable[[_Compiler, Operand, Json, str], str]:
+    return lambda compiler, field, value, place: compiler._compare(sign, field, value, place)  # noqa: SLF001
+
+
+def _text(condition: str) -> Callable[[_Compiler, Operand, Json, str], str]:
+    return lambda compiler, field, value, place: compiler._text(condition, field, value, place)  # noqa: SLF001
+
+
+_OPERATORS: dict[str, Callable[[_Compiler, Operand, Json, str], str]] = {
+    "$eq": _Compiler._equal,
+    "$ne": _Compiler._not_equal,
+    "$gt": _comparison(">"),
+    "$gte": _comparison(">="),
+    "$lt": _comparison("<"),
+    "$lte": _comparison("<="),
+    "$in": _Compiler._in,
+    "$nin": _Compiler._not_in,
+    "$between": _Compiler._between,
+    "$isNull": _Compiler._is_null,
+    "$contains": _text("strpos({text}, {value}) > 0"),
+    "$startsWith": _text("{text} ^@ {value}"),
+    "$endsWith": _text("right({text}, length({value})) = {value}"),
+    "$matches": _Compiler._matches,
+    "$arrayContains": _Compiler._array_contains,
+    "$arrayContainsAny": _Compiler._array_contains_any,
+}
+
+
+def _joined(parts: list[str], word: str, empty: str) -> str:
+    if len(parts) < 2:
+        return parts[0] if parts else empty
+    return "(" + word.join(parts) + ")"
+
+
+def _has_operators(value: Json) -> bool:
+    """Tell operators from an object to compare with; an empty object is one to compare with."""
+    return isinstance(value, dict) and any(key.startswith("$") for key in value)
+
+
+def _null_test(value: Json) -> bool | None:
+    """Return what a condition that only tests for null tests, or None for any other condition."""
+    if value is None or value in ({"$eq": None}, {"$isNull": True}):
+        return True
+    return False if value in ({"$ne": None}, {"$isNull": False}) else None
+
+
+def _is_null(field: Operand) -> str:
+    if field.kind is Kind.JSON:
+        return f"coalesce(jsonb_typeof({field.sql}), 'null') = 'null'"
+    return f"{field.sql} is null"
+
+
+def _require_json(field: Operand, place: str) -> None:
+    if field.kind is not Kind.JSON:
+        operator = place.rpartition(".")[2]
+        raise InvalidOperatorError(f"{operator} works on arrays; {field.name} is of another type.")
+
+
+def _unknown_operator(name: str, place: str) -> InvalidOperatorError:
+    message = f"{name[:100]} is not an operator here."
+    return InvalidOperatorError(message, details=[Detail(f"{place}.{name[:100]}", "INVALID_OPERATOR", message)])
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, (int, Decimal)) and not isinstance(value, bool)
+
+
+def _as_bigint(value: Json) -> int | None:
+    if not _is_number(value) or value != int(value) or int(value) not in _INT64:
+        return None
+    return int(value)
+
+
+def _as_time(value: Json) -> Any:
+    return parse_rfc3339(value) if isinstance(value, str) else None
+
+
+def _as_uuid(value: Json) -> UUID | None:
+    return UUID(value) if isinstance(value, str) and ids.is_uuid(value) else None
+
+
+_CONVERSIONS: dict[Kind, Callable[[Json], Any]] = {
+    Kind.TEXT: lambda value: value if isinstance(value, str) else None,
+    Kind.NUMERIC: lambda value: value if _is_number(value) else None,
+    Kind.BIGINT: _as_bigint,
+    Kind.BOOLEAN: lambda value: value if isinstance(value, bool) else None,
+    Kind.TIME: _as_time,
+    Kind.UUID: _as_uuid,
+    Kind.JSON: lambda value: None if value is None else json.encode(value).decode(),
+}

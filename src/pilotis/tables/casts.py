@@ -1,0 +1,43 @@
+"""Changing a column's type: SQL that says which stored values can be cast, and casts them. Pure.
+
+A cast goes by way of the value's text, as JSON would show it, so each pair of types needs no rule of its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pilotis.tables.schema import ColumnType
+
+_NUMBER = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?([0-2]?\d?\d|30[0-8]))?$"
+_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+
+class Cast(NamedTuple):
+    """SQL over a value: whether it can be cast, and the cast of one that can."""
+
+    valid: str
+    value: str
+
+
+def cast(value: str, source: ColumnType | None, target: ColumnType) -> Cast:
+    """Return the cast of the SQL expression `value` from a type; from jsonb of any type where `source` is None."""
+    text = f"({value} #>> '{{}}')" if source is None else f"{value}::text"
+    if source is ColumnType.NUMBER and target is ColumnType.INT:
+        # 5.00 is the integer 5; as text it would not be one.
+        text = f"trim_scale({value})::text"
+    if target is ColumnType.STRING:
+        return Cast("true", text)
+    if target is ColumnType.NUMBER:
+        return Cast(f"({text} ~ '{_NUMBER}' and length({text}) <= 1000)", f"{text}::numeric")
+    if target is ColumnType.INT:
+        bounds = f"{text}::numeric between {-(2**63)} and {2**63 - 1}"
+        return Cast(f"(case when {text} ~ '^-?\\d{{1,19}}$' then {bounds} else false end)", f"{text}::bigint")
+    if target is ColumnType.BOOLEAN:
+        return Cast(f"({text} in ('true', 'false'))", f"{text}::boolean")
+    if target is ColumnType.UUID:
+        return Cast(f"({text} ~ '{_UUID}')", f"{text}::uuid")
+    if target is ColumnType.DATE:
+        return Cast(f"(pilotis.try_time({text}) is not null)", text)
+    json = value if source is None else f"pilotis.try_json({text})"
+    return Cast(f"(coalesce(jsonb_typeof({json}), '') = '{target.value}')", json)

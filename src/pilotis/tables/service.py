@@ -1,0 +1,400 @@
+"""Tables and columns: the catalogue and the physical tables, changed together in one transaction.
+
+A schema change takes its locks with a short time limit and tries again, so it never makes everybody wait behind one
+long reader. It ends by renaming the column that carries the schema's version, after which every statement compiled
+for the old version fails on every node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import msgspec
+from asyncpg import Connection
+
+from pilotis.audit.service import record
+from pilotis.db.notifications import Notifications, notify
+from pilotis.db.pool import Database
+from pilotis.http.principals import Actor, AppInfo
+from pilotis.kit.clock import rfc3339
+from pilotis.kit.errors import (
+    ConflictError,
+    Detail,
+    ForbiddenError,
+    NotFoundError,
+    UnavailableError,
+    invalid,
+)
+from pilotis.kit.ids import uuid7
+from pilotis.tables import ddl, store
+from pilotis.tables.schema import (
+    AccessLevel,
+    Column,
+    TableSchema,
+    column_name,
+    column_type,
+    numbered,
+    parse_schema,
+)
+from pilotis.tables.types import ColumnChange, ColumnItem, NewColumn, Table, TableDefinition
+from pilotis.tables.values import check_default
+
+TOPIC = "table"
+_KEPT = 10_000
+_LOCK_MILLISECONDS = 300
+_GIVE_UP_SECONDS = 15
+_DDL_SECONDS = 600
+
+
+class TableNotFoundError(NotFoundError):
+    """404: the app has no such table."""
+
+    code = "TABLE_NOT_FOUND"
+    message = "The app has no such table."
+
+
+class ColumnNotFoundError(NotFoundError):
+    """404: the table has no such column."""
+
+    code = "COLUMN_NOT_FOUND"
+    message = "The table has no such column."
+
+
+class TitleTakenError(ConflictError):
+    """409: another table of the app has this title."""
+
+    code = "TABLE_TITLE_TAKEN"
+    message = "Another table of this app has this title."
+
+
+class ColumnExistsError(ConflictError):
+    """409: the table has a column of this name."""
+
+    code = "COLUMN_EXISTS"
+    message = "The table has a column of this name."
+
+
+class RowsDoNotFitError(ConflictError):
+    """409: rows hold values that do not fit the change; `details` gives a few of their ids. Nothing was changed."""
+
+    code = "ROWS_DO_NOT_FIT"
+
+
+class SchemaLockedError(ForbiddenError):
+    """403: the app's schema is locked; a secret key or a console user with the role editor may change it."""
+
+    code = "SCHEMA_LOCKED"
+    message = "The schema of this app is locked. Use a secret key or the console to change tables."
+
+
+class TableBusyError(UnavailableError):
+    """503: a long transaction holds the table; the change was tried for 15 seconds."""
+
+    code = "TABLE_BUSY"
+    message = "The table is busy with a long query. Nothing was changed; try again shortly."
+
+
+Edit = Callable[[Connection, TableSchema], Awaitable[None]]
+
+
+class Tables:
+    """Reads and changes tables and columns."""
+
+    def __init__(self, database: Database, notifications: Notifications) -> None:
+        self._database = database
+        self._known: OrderedDict[tuple[UUID, UUID], TableSchema] = OrderedDict()
+        self._changes = 0
+        notifications.subscribe(TOPIC, self._changed, self._forget_all)
+
+    async def current(self, app_id: UUID, table_id: UUID) -> TableSchema:
+        """Return a table's schema, perhaps a moment old: a write compiled for it fails if it is. Raises a 404 error."""
+        key = app_id, table_id
+        if table := self._known.get(key):
+            return table
+        changes = self._changes
+        row = await store.live_table(self._database, app_id, table_id)
+        if row is None:
+            raise TableNotFoundError
+        table = store.table_schema(row)
+        # A change that arrives while the answer is on its way makes the answer too old to keep.
+        if changes == self._changes:
+            self._known[key] = table
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return table
+
+    def forget(self, table: TableSchema) -> None:
+        """Drop a schema that turned out to be too old."""
+        self._changes += 1
+        self._known.pop((table.app_id, table.table_id), None)
+
+    async def list(self, app: AppInfo) -> list[Table]:
+        """Return the app's tables."""
+        return [_table(row) for row in await store.live_tables(self._database, app.app_id)]
+
+    async def read(self, app: AppInfo, table_id: UUID) -> Table:
+        """Return one table."""
+        row = await store.live_table(self._database, app.app_id, table_id)
+        if row is None:
+            raise TableNotFoundError
+        return _table(row)
+
+    async def columns(self, app: AppInfo, table_id: UUID) -> list[ColumnItem]:
+        """Return a table's columns in their order."""
+        table = await self.current(app.app_id, table_id)
+        return [_column_item(column, order) for order, column in enumerate(table.columns, start=1)]
+
+    async def create(self, app: AppInfo, actor: Actor, definition: TableDefinition) -> UUID:
+        """Make a table and return its id."""
+        columns = numbered(parse_schema(definition.schema, app.limits.columns), 1)
+        for column in columns:
+            check_default(column)
+        table = TableSchema(app.app_id, uuid7(), definition.title, definition.access_level, 1, tuple(columns))
+        try:
+            async with self._database.transaction() as connection:
+                if await store.lock_app(connection, app.app_id) >= app.limits.tables:
+                    raise ConflictError(f"An app has at most {app.limits.tables} tables.")
+                await store.insert_table(connection, table)
+                for statement in ddl.create_table(table):
+                    await connection.execute(statement)
+                await record(connection, app.app_id, actor, "table.create", table.table_id, title=table.title)
+        except asyncpg.UniqueViolationError:
+            raise TitleTakenError from None
+        except asyncpg.InvalidSchemaNameError:
+            raise NotFoundError from None
+        return table.table_id
+
+    async def replace(self, app: AppInfo, actor: Actor, table_id: UUID, definition: TableDefinition) -> None:
+        """Make a table what the definition says: columns are added, changed, or put into the trash."""
+        wanted = {column.name: column for column in parse_schema(definition.schema, app.limits.columns)}
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            for column in table.columns:
+                if column.name not in wanted:
+                    await _trash_column(connection, table, column)
+            kept = msgspec.structs.replace(
+                table, columns=tuple(column for column in table.columns if column.name in wanted)
+            )
+            for column in kept.columns:
+                new = msgspec.structs.replace(wanted[column.name], number=column.number)
+                await _change_column(connection, kept, column, new)
+            for name, column in wanted.items():
+                if name not in table.by_name:
+                    await _add_column(connection, kept, column)
+
+        await self._change(
+            app, actor, table_id, edit, "table.update", definition.title, definition.access_level
+        )
+
+    async def drop(self, app: AppInfo, actor: Actor, table_id: UUID) -> None:
+        """Put a table into the trash."""
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            await store.trash_table(connection, table)
+
+        await self._change(app, actor, table_id, edit, "table.drop")
+
+    async def add_column(self, app: AppInfo, actor: Actor, table_id: UUID, new: NewColumn) -> None:
+        """Add a column; rows of a table that took any field keep what they have under its name."""
+        column = Column(
+            0,
+            column_name(new.name),
+            column_type(new.data_type, "data_type"),
+            new.is_required,
+            new.default_value,
+            new.description,
+            new.encrypted,
+        )
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            if len(table.columns) >= app.limits.columns:
+                raise invalid("name", f"A table has at most {app.limits.columns} columns.", "TOO_MANY_COLUMNS")
+            if column.name in table.by_name:
+                raise ColumnExistsError
+            await _add_column(connection, table, column)
+
+        await self._change(app, actor, table_id, edit, "column.create", column=column.name)
+
+    async def change_column(
+        self, app: AppInfo, actor: Actor, table_id: UUID, name: str, change: ColumnChange
+    ) -> None:
+        """Change a column; raises `RowsDoNotFitError` if stored values do not cast."""
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            column = _column(table, name)
+            await _change_column(connection, table, column, _changed_column(column, change))
+
+        await self._change(app, actor, table_id, edit, "column.update", column=name)
+
+    async def drop_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str) -> None:
+        """Put a column into the trash."""
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            await _trash_column(connection, table, _column(table, name))
+
+        await self._change(app, actor, table_id, edit, "column.drop", column=name)
+
+    async def _change(
+        self,
+        app: AppInfo,
+        actor: Actor,
+        table_id: UUID,
+        edit: Edit,
+        action: str,
+        title: str | None = None,
+        access_level: AccessLevel | None = None,
+        **details: Any,
+    ) -> None:
+        """Run an edit on a locked table under a new version; tries again while somebody holds the table."""
+        deadline = time.monotonic() + _GIVE_UP_SECONDS
+        while True:
+            try:
+                return await self._change_once(app, actor, table_id, edit, action, title, access_level, details)
+            except UnavailableError as error:
+                if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+                    raise
+                if time.monotonic() > deadline:
+                    raise TableBusyError from error
+            await asyncio.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - only spreads the tries
+
+    async def _change_once(
+        self,
+        app: AppInfo,
+        actor: Actor,
+        table_id: UUID,
+        edit: Edit,
+        action: str,
+        title: str | None,
+        access_level: AccessLevel | None,
+        details: dict[str, Any],
+    ) -> None:
+        try:
+            async with self._database.transaction() as connection:
+                await connection.execute(
+                    f"set local lock_timeout = {_LOCK_MILLISECONDS}; "
+                    f"set local statement_timeout = '{_DDL_SECONDS}s'"
+                )
+                row = await store.lock_table(connection, app.app_id, table_id)
+                if row is None:
+                    raise TableNotFoundError
+                table = store.table_schema(row)
+                version = table.version + 1
+                # First, so that nothing is written under the old version once this transaction has its locks.
+                await connection.execute(ddl.change_version(table, version))
+                await edit(connection, table)
+                level = access_level or table.access_level
+                await store.update_table(connection, table, title or table.title, level, version)
+                for statement in ddl.index_creators(msgspec.structs.replace(table, access_level=level)):
+                    await connection.execute(statement)
+                await record(connection, app.app_id, actor, action, table_id, **details)
+                await notify(connection, TOPIC, f"{app.app_id}/{table_id}")
+        except asyncpg.UniqueViolationError:
+            raise TitleTakenError from None
+        self.forget(table)
+
+    def _changed(self, key: str) -> None:
+        self._changes += 1
+        app_id, _, table_id = key.partition("/")
+        self._known.pop((UUID(app_id), UUID(table_id)), None)
+
+    def _forget_all(self) -> None:
+        self._changes += 1
+        self._known.clear()
+
+
+async def _add_column(connection: Connection, table: TableSchema, column: Column) -> None:
+    next_number: int = await connection.fetchval(
+        "select next_column from pilotis.tables where app_id = $1 and table_id = $2", table.app_id, table.table_id
+    )
+    column = msgspec.structs.replace(column, number=next_number)
+    check_default(column)
+    await store.insert_column(connection, table, column)
+    await connection.execute(ddl.add_column(table, column))
+    offenders = await connection.fetchrow(ddl.not_absorbable(table, column), column.name)
+    _require_none(offenders, f"hold a {column.name} that is no {column.type.value}")
+    await connection.execute(ddl.absorb(table, column), column.name)
+
+
+async def _trash_column(connection: Connection, table: TableSchema, column: Column) -> None:
+    await store.trash_column(connection, table, column.number)
+    for statement in ddl.trash_column(table, column):
+        await connection.execute(statement)
+
+
+async def _change_column(connection: Connection, table: TableSchema, old: Column, new: Column) -> None:
+    if old == new:
+        return
+    check_default(new)
+    if new.required and not old.required:
+        offenders = await connection.fetchrow(ddl.nulls(table, old))
+        _require_none(offenders, f"have null as {old.name}, which cannot become required")
+    if new.type is not old.type:
+        offenders = await connection.fetchrow(ddl.not_castable(table, old, new))
+        _require_none(offenders, f"hold a {old.name} that cannot become {new.type.value}")
+        for statement in ddl.change_type(table, old, new):
+            await connection.execute(statement)
+    await store.update_column(connection, table, new)
+
+
+def _require_none(offenders: asyncpg.Record | None, sentence: str) -> None:
+    assert offenders is not None
+    if offenders["total"]:
+        details = [Detail(row_id, "DOES_NOT_FIT", "This row is one of them.") for row_id in offenders["ids"]]
+        raise RowsDoNotFitError(f"{offenders['total']} rows {sentence}. Nothing was changed.", details=details)
+
+
+def _column(table: TableSchema, name: str) -> Column:
+    column = table.by_name.get(name)
+    if column is None:
+        raise ColumnNotFoundError
+    return column
+
+
+def _changed_column(column: Column, change: ColumnChange) -> Column:
+    given: dict[str, Any] = {}
+    if change.data_type is not msgspec.UNSET:
+        given["type"] = column_type(change.data_type, "data_type")
+    for field, value in (
+        ("required", change.is_required),
+        ("default", change.default_value),
+        ("description", change.description),
+        ("encrypted", change.encrypted),
+    ):
+        if value is not msgspec.UNSET:
+            given[field] = value
+    return msgspec.structs.replace(column, **given)
+
+
+def _table(row: asyncpg.Record) -> Table:
+    table = store.table_schema(row)
+    return Table(
+        table.table_id,
+        table.app_id,
+        table.title,
+        {column.name: column.definition() for column in table.columns},
+        True,
+        table.access_level,
+        rfc3339(row["created_at"]),
+        rfc3339(row["updated_at"]),
+    )
+
+
+def _column_item(column: Column, order: int) -> ColumnItem:
+    return ColumnItem(
+        column.name,
+        column.type.data_type,
+        bool(column.required),
+        column.default,
+        column.description,
+        bool(column.encrypted),
+        order,
+    )
+
+

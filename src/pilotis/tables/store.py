@@ -1,0 +1,165 @@
+"""The statements on the catalogue of tables and columns."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import Database
+from pilotis.kit import json
+from pilotis.tables.schema import AccessLevel, Column, TableSchema
+
+_TABLE = """
+    select t.*, coalesce((
+        select json_agg(json_build_object(
+            'number', c.number, 'name', c.name, 'type', c.type, 'required', c.required,
+            'default', c.default_value, 'description', c.description, 'encrypted', c.encrypted
+        ) order by c.number)
+        from pilotis.columns c
+        where c.app_id = t.app_id and c.table_id = t.table_id and c.dropped_at is null
+    ), '[]') as columns
+    from pilotis.tables t
+    where t.app_id = $1 and t.dropped_at is null
+"""
+
+_columns = json.decoder(list[Column])
+
+
+def table_schema(row: Record) -> TableSchema:
+    """Return a catalogue row as a schema."""
+    return TableSchema(
+        row["app_id"],
+        row["table_id"],
+        row["title"],
+        AccessLevel(row["access_level"]),
+        row["version"],
+        tuple(_columns.decode(row["columns"])),
+    )
+
+
+async def live_table(database: Database, app_id: UUID, table_id: UUID) -> Record | None:
+    """Return a table that is not in the trash."""
+    return await database.fetchrow(f"{_TABLE} and t.table_id = $2", app_id, table_id)
+
+
+async def live_tables(database: Database, app_id: UUID) -> list[Record]:
+    """Return the app's tables in the order of their creation."""
+    return await database.fetch(f"{_TABLE} order by t.table_id", app_id)
+
+
+async def lock_table(connection: Connection, app_id: UUID, table_id: UUID) -> Record | None:
+    """Return a table that is not in the trash, locked against other schema changes until the transaction ends."""
+    if not await connection.fetchval(
+        "select true from pilotis.tables where app_id = $1 and table_id = $2 for update", app_id, table_id
+    ):
+        return None
+    return await connection.fetchrow(f"{_TABLE} and t.table_id = $2", app_id, table_id)
+
+
+async def lock_app(connection: Connection, app_id: UUID) -> int:
+    """Return the number of the app's tables, with the app locked so that it stays true until the transaction ends."""
+    await connection.execute("select from pilotis.apps where app_id = $1 for no key update", app_id)
+    count: int = await connection.fetchval(
+        "select count(*) from pilotis.tables where app_id = $1 and dropped_at is null", app_id
+    )
+    return count
+
+
+async def insert_table(connection: Connection, table: TableSchema) -> None:
+    """Insert a table with its columns."""
+    await connection.execute(
+        """
+        insert into pilotis.tables (app_id, table_id, title, access_level, version)
+        values ($1, $2, $3, $4, $5)
+        """,
+        table.app_id,
+        table.table_id,
+        table.title,
+        table.access_level.value,
+        table.version,
+    )
+    for column in table.columns:
+        await insert_column(connection, table, column)
+
+
+async def insert_column(connection: Connection, table: TableSchema, column: Column) -> None:
+    """Insert a column; the table's next column number is then past its own."""
+    await connection.execute(
+        """
+        insert into pilotis.columns
+            (app_id, table_id, number, name, type, required, default_value, description, encrypted)
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        """,
+        table.app_id,
+        table.table_id,
+        column.number,
+        *_definition(column),
+    )
+    await connection.execute(
+        """
+        update pilotis.tables set next_column = greatest(next_column, $3 + 1)
+        where app_id = $1 and table_id = $2
+        """,
+        table.app_id,
+        table.table_id,
+        column.number,
+    )
+
+
+async def update_column(connection: Connection, table: TableSchema, column: Column) -> None:
+    """Change a column's definition."""
+    await connection.execute(
+        """
+        update pilotis.columns
+        set name = $4, type = $5, required = $6, default_value = $7, description = $8, encrypted = $9
+        where app_id = $1 and table_id = $2 and number = $3
+        """,
+        table.app_id,
+        table.table_id,
+        column.number,
+        *_definition(column),
+    )
+
+
+async def trash_column(connection: Connection, table: TableSchema, number: int) -> None:
+    """Mark a column as dropped."""
+    await connection.execute(
+        "update pilotis.columns set dropped_at = now() where app_id = $1 and table_id = $2 and number = $3",
+        table.app_id,
+        table.table_id,
+        number,
+    )
+
+
+async def update_table(
+    connection: Connection, table: TableSchema, title: str, access_level: AccessLevel, version: int
+) -> None:
+    """Change a table's title, access level and version."""
+    await connection.execute(
+        """
+        update pilotis.tables set title = $3, access_level = $4, version = $5, updated_at = now()
+        where app_id = $1 and table_id = $2
+        """,
+        table.app_id,
+        table.table_id,
+        title,
+        access_level.value,
+        version,
+    )
+
+
+async def trash_table(connection: Connection, table: TableSchema) -> None:
+    """Mark a table as dropped."""
+    await connection.execute(
+        "update pilotis.tables set dropped_at = now() where app_id = $1 and table_id = $2",
+        table.app_id,
+        table.table_id,
+    )
+
+
+def _definition(column: Column) -> tuple[str, str, bool | None, str | None, str | None, bool | None]:
+    default = None if column.default is None else json.encode(column.default).decode()
+    return column.name, column.type.value, column.required, default, column.description, column.encrypted
+
+
