@@ -98,7 +98,8 @@ def create_cluster(directory: Path, binaries: Path, major: int, account: Account
         initdb = (str(binaries / "initdb"), "--no-sync", *_initdb_options(major))
         _run(initdb, "", building, account)
         single = (str(binaries / "postgres"), "--single", "-F", "template1")
-        _run(single, f"create database {DATABASE};\n", building, account)
+        # Renaming the database initdb made costs 20 ms, creating a second one 70 to 300 ms and 7 MB.
+        _run(single, f"alter database postgres rename to {DATABASE};\n", building, account)
         _append(building / "postgresql.conf", _INCLUDE)
         sync_filesystem(building)
         building.rename(directory)
