@@ -189,8 +189,7 @@ async def test_the_log_tells_nothing_about_the_data(shared, address):
     with pytest.raises(asyncpg.UniqueViolationError):
         await query(
             address,
-            "do $$ begin create temp table t (x text primary key); "
-            "insert into t values ('sesame'), ('sesame'); end $$",
+            "do $$ begin create temp table t (x text primary key); insert into t values ('sesame'), ('sesame'); end $$",
         )
     with pytest.raises(asyncpg.PostgresError):
         await query(address, "select 'sesame'::int")
@@ -343,9 +342,7 @@ def test_a_server_that_ends_at_once_shows_its_log(tmp_path):
 
 
 def snapshot(directory: Path) -> dict:
-    return {
-        path: (path.stat().st_mtime_ns, path.stat().st_uid) for path in [directory, *directory.rglob("*")]
-    }
+    return {path: (path.stat().st_mtime_ns, path.stat().st_uid) for path in [directory, *directory.rglob("*")]}
 
 
 @pytest.mark.parametrize(

@@ -98,18 +98,19 @@ class Apps:
             await store.touch_secret_key(self._database, app.app_id, row["key_id"])
         return Principal(app, user=user, role=role, secret_key_id=row["key_id"])
 
-    async def create(self, connection: Connection, name: str, owner_id: UUID | None) -> NewApp:
-        """Create an app with its schema, a public and a secret key, in the caller's transaction.
+    async def create(self, name: str, owner_id: UUID | None) -> NewApp:
+        """Create an app with its schema, a public and a secret key.
 
         `owner_id` is the console user that owns it; without one it belongs to whoever runs the server.
         """
         app_id = uuid7()
-        await store.insert_app(connection, app_id, name)
-        await store.create_schema(connection, f"app_{app_id.hex}")
-        if owner_id is not None:
-            await grant_role(connection, app_id, owner_id, "owner")
-        public_key = await self.create_public_key(connection, app_id, "first", [])
-        secret_key = await self.create_secret_key(connection, app_id, owner_id, "first")
+        async with self._database.transaction() as connection:
+            await store.insert_app(connection, app_id, name)
+            await store.create_schema(connection, f"app_{app_id.hex}")
+            if owner_id is not None:
+                await grant_role(connection, app_id, owner_id, "owner")
+            public_key = await self.create_public_key(connection, app_id, "first", [])
+            secret_key = await self.create_secret_key(connection, app_id, owner_id, "first")
         return NewApp(app_id, name, public_key, secret_key)
 
     async def create_public_key(

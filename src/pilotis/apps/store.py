@@ -36,7 +36,7 @@ async def app_of_public_key(database: Database, app_id: UUID, key: str) -> Recor
 
 
 async def secret_key(database: Database, app_id: UUID, key_hash: bytes) -> Record | None:
-    """Return an unrevoked secret key with its user's e-mail and role on the app; `user_id` is null for an operator's."""
+    """Return an unrevoked secret key with its user's e-mail and role on the app; no `user_id` is the operator's."""
     return await database.fetchrow(
         """
         select k.key_id, k.user_id, u.email, r.role, k.last_used_at > now() - interval '1 minute' as used_lately

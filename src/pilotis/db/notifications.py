@@ -54,10 +54,9 @@ class Notifications:
 
     async def _run(self, listening: asyncio.Event) -> None:
         while True:
-            try:
+            # Whatever ended the connection, the answer is to connect again.
+            with suppress(Exception):
                 await self._listen(listening)
-            except Exception:  # noqa: BLE001, S110 - whatever ended the connection, the answer is to connect again
-                pass
             self._reset()
             await asyncio.sleep(_RETRY_SECONDS)
 

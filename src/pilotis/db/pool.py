@@ -65,7 +65,10 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
-        """Lend a connection. Raises `UnavailableError` when none comes free in 5 s, `QueryTimeoutError` for a slow statement."""
+        """Lend a connection.
+
+        Raises `UnavailableError` when none comes free in 5 s, `QueryTimeoutError` for a statement that is too slow.
+        """
         connection = await self._take()
         try:
             yield connection

@@ -21,7 +21,7 @@ from pilotis.kit.errors import MethodNotAllowedError, NotFoundError, PilotisErro
 from pilotis.kit.ids import uuid7_text
 
 _REQUEST_ID = re.compile(rb"[\w.:-]{8,128}", re.ASCII)
-_log = structlog.stdlib.get_logger("pilotis.request")
+_log = structlog.get_logger("pilotis.request")
 
 Finished = Callable[[Call, int, float], None]
 

@@ -1,4 +1,4 @@
-"""From a request to a handler's arguments: path, query string and body, each decoded once, each error with its field."""
+"""From a request to a handler's arguments: path, query string and body, each decoded once, errors naming the field."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from pilotis.http.principals import (
+    Actor,
     AppInfo,
     InvalidTokenError,
     MemberInfo,

@@ -1,4 +1,4 @@
-"""Cross-origin requests (Fetch standard, section 3.2): public routes for any origin, console routes for the console's own.
+"""Cross-origin requests (Fetch standard, section 3.2): public routes for any origin, console routes for the console's.
 
 No answer allows credentials: Pilotis knows no cookies, only headers that a page sends on purpose.
 """

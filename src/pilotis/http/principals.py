@@ -11,8 +11,8 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.limits import Limits
 from pilotis.kit.errors import ForbiddenError, UnauthorizedError
+from pilotis.limits import Limits
 
 
 class Role(enum.IntEnum):
@@ -131,7 +131,7 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Who did something, for the audit log: `kind` and `id` as `Principal` has them, or `operator` on the command line."""
+    """Who did something, for the audit log; `kind` is a principal's, or `operator` on the command line."""
 
     kind: str
     id: str | None

@@ -102,7 +102,7 @@ _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def has_nul(value: Any) -> bool:
-    """Tell whether a decoded value holds U+0000 in a string or a key, which PostgreSQL can store in neither text nor jsonb."""
+    """Tell whether a decoded value holds U+0000, which PostgreSQL can store in neither text nor jsonb."""
     pending = [value]
     while pending:
         item = pending.pop()

@@ -98,7 +98,7 @@ class Members:
         key = f"signin:{app.app_id}:{address}:{login_id}"
         await self._rate_limits.hit(key, app.limits.signin_per_minute, back_off=True)
         row = await store.by_login_id(self._database, app.app_id, login_id)
-        if not await self._passwords.verify(row and row["password_hash"], credentials.password):
+        if not await self._passwords.verify(row["password_hash"] if row else None, credentials.password):
             raise InvalidCredentialsError
         assert row is not None
         await self._rate_limits.forgive(key)

@@ -21,7 +21,7 @@ async def insert(
     await connection.execute(
         """
         insert into pilotis.members (app_id, member_id, login_id, password_hash, nickname, is_guest)
-        values ($1, $2, $3, $4, $5, $3 is null)
+        values ($1, $2, $3::text, $4, $5, $3::text is null)
         """,
         app_id,
         member_id,

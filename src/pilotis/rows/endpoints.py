@@ -47,9 +47,9 @@ class RowEndpoints(Endpoints, tag="Table data"):
         self._rows = rows
 
     @get("/v1/public/tables/:table_id/data", access=Access.PUBLIC_KEY, returns=RowPage, errors=_ALWAYS)
-    async def list(self, call: Call, table_id: UUID, query: Page) -> Reply:
+    async def page(self, call: Call, table_id: UUID, query: Page) -> Reply:
         """List rows in the order of their creation."""
-        return Reply(await self._rows.list(call.principal, table_id, query))
+        return Reply(await self._rows.page(call.principal, table_id, query))
 
     @get(
         "/v1/public/tables/:table_id/data/:row_id",
@@ -71,7 +71,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
     )
     async def create(self, call: Call, table_id: UUID, body: NewRow) -> Reply:
         """Create a row; if `data` is a list, create rows in bulk."""
-        if bytes(body.data)[:1] == b"[":
+        if bytes(memoryview(body.data)[:1]) == b"[":
             return Reply(await self._rows.create_many(call.principal, table_id, body.data))
         return Reply(await self._rows.create(call.principal, table_id, body.data))
 

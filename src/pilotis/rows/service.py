@@ -107,9 +107,7 @@ class Rows:
                 details = [Detail(f"data[{item.index}]", item.code, item.message) for item in failed]
                 raise NothingCreatedError(details=details)
             ids = [uuid7_text() for _ in rows]
-            new = [
-                records.record(table.schema, row_id, creator, row) for row_id, row in zip(ids, rows, strict=True)
-            ]
+            new = [records.record(table.schema, row_id, creator, row) for row_id, row in zip(ids, rows, strict=True)]
             created = await table.insert_many(new)
             made = b",".join(records.item(row_id, row, created) for row_id, row in zip(ids, rows, strict=True))
             tail = b',"failed":' + json.encode(failed) if failed else b""
@@ -129,11 +127,11 @@ class Rows:
                 text = await self._database.fetchval(sql, row_id, creator)
             if text is None:
                 raise RowNotFoundError
-            return text.encode()
+            return str(text).encode()
 
         return await self._with_table(_app(principal), table_id, read)
 
-    async def list(self, principal: Principal, table_id: UUID, page: Page) -> bytes:
+    async def page(self, principal: Principal, table_id: UUID, page: Page) -> bytes:
         """Return a page of a table in the order of creation, with the exact total."""
         started = time.perf_counter()
         query = Query(limit=page.limit, offset=page.offset)
@@ -154,7 +152,7 @@ class Rows:
             row = await self._run(compiled)
             limit = min(query.limit, app.limits.page_rows)
             tail = b',"total_count":%d,"limit":%d,"offset":%d}' % (row["total_count"], limit, query.offset)
-            return b'{"data":' + row["data"].encode() + tail
+            return b'{"data":%b%b' % (row["data"].encode(), tail)
 
         return await self._with_table(app, table_id, find)
 
@@ -170,7 +168,7 @@ class Rows:
             text = await self._database.fetchval(sql, *arguments)
             if text is None:
                 raise RowNotFoundError
-            return text.encode()
+            return str(text).encode()
 
         return await self._with_table(app, table_id, update)
 
@@ -197,9 +195,7 @@ class Rows:
             arguments = Arguments()
             condition, patterns = compile_where(request.where or {}, table.schema, app.limits, arguments)
             condition += _and_creator(creator, arguments)
-            row = await self._run(
-                CompiledQuery(table.statements.delete(condition), arguments.values, patterns)
-            )
+            row = await self._run(CompiledQuery(table.statements.delete(condition), arguments.values, patterns))
             count: int = row["count"]
             return count
 
@@ -302,5 +298,3 @@ def _decode_all(
         except PilotisError as error:
             failed.append(BulkFailure(index, error.code, error.text))
     return rows, failed
-
-

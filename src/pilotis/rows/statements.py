@@ -15,7 +15,7 @@ from pilotis.tables.schema import PHYSICAL_TYPES, Column, ColumnType, TableSchem
 
 _MOST_ARGUMENTS = 90
 
-_RFC3339 = "'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'"
+_RFC3339 = '\'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"\''
 
 
 class Statements:
@@ -89,8 +89,7 @@ class Statements:
     def tally(self) -> str:
         """Select the exact number of the table's rows, whatever their number."""
         return (
-            f"select coalesce(sum(rows), 0)::bigint from {self._table.counts} "
-            f"where table_id = '{self._table.table_id}'"
+            f"select coalesce(sum(rows), 0)::bigint from {self._table.counts} where table_id = '{self._table.table_id}'"
         )
 
     def count(self, condition: str) -> str:
@@ -146,7 +145,9 @@ class Statements:
 
 def _stored(columns: Iterable[Column]) -> list[str]:
     return [
-        name for column in columns for name in ([column.physical, column.time] if column.has_time else [column.physical])
+        name
+        for column in columns
+        for name in ([column.physical, column.time] if column.has_time else [column.physical])
     ]
 
 
@@ -157,20 +158,20 @@ def _json_type(column: Column) -> str:
 def _decoded(columns: Iterable[Column], names: list[str], values: list[str]) -> list[str]:
     encrypted = {column.physical for column in columns if column.encrypted}
     return [
-        f"decode({value}, 'base64')" if name in encrypted else value
-        for name, value in zip(names, values, strict=True)
+        f"decode({value}, 'base64')" if name in encrypted else value for name, value in zip(names, values, strict=True)
     ]
 
 
 def _member(column: Column) -> str:
-    name = f'"{column.name}":'
+    # Typed, or PostgreSQL would read the literal as JSON beside a JSON operand.
+    name = f"""'"{column.name}":'::text"""
     if column.encrypted:
-        return f"""'{name}"' || translate(encode({column.physical}, 'base64'), E'\\n', '') || '"'"""
+        return f"""{name} || '"' || translate(encode({column.physical}, 'base64'), E'\\n', '') || '"'"""
     if column.type is ColumnType.STRING:
-        return f"'{name}' || to_json({column.physical})"
+        return f"{name} || to_json({column.physical})"
     if column.type in {ColumnType.DATE, ColumnType.UUID}:
-        return f"""'{name}"' || {column.physical} || '"'"""
-    return f"'{name}' || {column.physical}"
+        return f"""{name} || '"' || {column.physical} || '"'"""
+    return f"{name} || {column.physical}"
 
 
 def _concat(parts: Sequence[str]) -> str:

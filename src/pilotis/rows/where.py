@@ -78,9 +78,7 @@ class _Compiler:
                 raise invalid(f"{place}.{name}", f"{name} takes a list of conditions.")
             if len(value) > self._limits.where_conditions:
                 raise self._too_many()
-            parts = [
-                self.conjunction(item, f"{place}.{name}[{index}]", depth + 1) for index, item in enumerate(value)
-            ]
+            parts = [self.conjunction(item, f"{place}.{name}[{index}]", depth + 1) for index, item in enumerate(value)]
             return _joined(parts, " and ", "true") if name == "$and" else _joined(parts, " or ", _NEVER)
         if name == "$not":
             return f"({self.conjunction(value, f'{place}.$not', depth + 1)}) is not true"
@@ -213,11 +211,11 @@ class _Compiler:
 
 
 def _comparison(sign: str) -> Callable[[_Compiler, Operand, Json, str], str]:
-    return lambda compiler, field, value, place: compiler._compare(sign, field, value, place)  # noqa: SLF001
+    return lambda compiler, field, value, place: compiler._compare(sign, field, value, place)
 
 
 def _text(condition: str) -> Callable[[_Compiler, Operand, Json, str], str]:
-    return lambda compiler, field, value, place: compiler._text(condition, field, value, place)  # noqa: SLF001
+    return lambda compiler, field, value, place: compiler._text(condition, field, value, place)
 
 
 _OPERATORS: dict[str, Callable[[_Compiler, Operand, Json, str], str]] = {

@@ -36,7 +36,7 @@ async def insert(
 
 
 async def rotate(database: Database, app_id: UUID, session_id: UUID, refresh_id: UUID, next_id: UUID) -> Record | None:
-    """Put the next refresh id in place of the current one; None if the given one is not current or the session is over."""
+    """Put the next refresh id in place of the given one; None if that is not the current one of a living session."""
     return await database.fetchrow(
         """
         update pilotis.sessions
@@ -96,7 +96,10 @@ async def revoke_all(connection: Connection, app_id: UUID, subject: str) -> int:
 
 
 async def delete_expired(database: Database) -> None:
-    """Delete sessions that have been over for a day: until then a reused token can still be told from an unknown one."""
+    """Delete sessions that have been over for a day; until then a reused token can be told from an unknown one."""
     await database.execute(
-        "delete from pilotis.sessions where least(expires_at, coalesce(revoked_at, expires_at)) < now() - interval '1 day'"
+        """
+        delete from pilotis.sessions
+        where expires_at < now() - interval '1 day' or revoked_at < now() - interval '1 day'
+        """
     )

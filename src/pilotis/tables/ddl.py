@@ -122,9 +122,7 @@ def change_type(table: TableSchema, old: Column, new: Column) -> list[str]:
     """Return the statements that cast a column, once every value is known to cast."""
     value = cast(old.physical, old.type, new.type).value
     using = f"case when {old.physical} is not null then {value} end"
-    statements = [
-        f"alter table {table.physical} alter column {new.physical} type {physical_type(new)} using {using}"
-    ]
+    statements = [f"alter table {table.physical} alter column {new.physical} type {physical_type(new)} using {using}"]
     if new.has_time and not old.has_time:
         statements.append(f"alter table {table.physical} add column {new.time} timestamptz")
         statements.append(f"update {table.physical} set {new.time} = pilotis.try_time({new.physical})")

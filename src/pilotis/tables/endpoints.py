@@ -37,9 +37,9 @@ class TableEndpoints(Endpoints, tag="Tables and columns"):
         self._tables = tables
 
     @get("/v1/public/tables", access=Access.PUBLIC_KEY)
-    async def list(self, call: Call) -> TableList:
+    async def all(self, call: Call) -> TableList:
         """List the app's tables."""
-        return TableList(await self._tables.list(call.app))
+        return TableList(await self._tables.all(call.app))
 
     @get("/v1/public/tables/:table_id", access=Access.PUBLIC_KEY, errors=[TableNotFoundError])
     async def read(self, call: Call, table_id: UUID) -> Table:

@@ -49,6 +49,7 @@ PHYSICAL_TYPES = {
     ColumnType.INT: "bigint",
 }
 
+
 class AccessLevel(enum.StrEnum):
     """Who may read and write a table's rows."""
 
@@ -150,9 +151,7 @@ def column_name(name: str) -> str:
     """
     normal = unicodedata.normalize("NFC", name)
     if not normal or not all(map(_is_name_character, normal)) or not _may_begin(normal[0]):
-        raise InvalidColumnNameError(
-            "A column's name begins with a letter or _, then has letters, digits and _ only."
-        )
+        raise InvalidColumnNameError("A column's name begins with a letter or _, then has letters, digits and _ only.")
     if len(normal.encode()) > LONGEST_NAME:
         raise InvalidColumnNameError(f"A column's name has at most {LONGEST_NAME} bytes of UTF-8.")
     if normal.startswith("__"):
@@ -199,9 +198,7 @@ def _parse_column(name: str, definition: Any) -> Column:
     except msgspec.ValidationError as error:
         raise invalid(field, f"{name}: {error}.") from None
     type_ = column_type(parsed.type, f"{field}.type")
-    return Column(
-        0, column_name(name), type_, parsed.required, parsed.default, parsed.description, parsed.encrypted
-    )
+    return Column(0, column_name(name), type_, parsed.required, parsed.default, parsed.description, parsed.encrypted)
 
 
 def column_type(text: str, field: str) -> ColumnType:
@@ -215,6 +212,4 @@ def column_type(text: str, field: str) -> ColumnType:
 
 def numbered(columns: Sequence[Column], first: int) -> list[Column]:
     """Return new columns with the numbers from `first` on."""
-    return [
-        msgspec.structs.replace(column, number=number) for number, column in enumerate(columns, start=first)
-    ]
+    return [msgspec.structs.replace(column, number=number) for number, column in enumerate(columns, start=first)]

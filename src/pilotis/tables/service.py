@@ -135,7 +135,7 @@ class Tables:
         self._changes += 1
         self._known.pop((table.app_id, table.table_id), None)
 
-    async def list(self, app: AppInfo) -> list[Table]:
+    async def all(self, app: AppInfo) -> list[Table]:
         """Return the app's tables."""
         return [_table(row) for row in await store.live_tables(self._database, app.app_id)]
 
@@ -189,9 +189,7 @@ class Tables:
                 if name not in table.by_name:
                     await _add_column(connection, kept, column)
 
-        await self._change(
-            app, actor, table_id, edit, "table.update", definition.title, definition.access_level
-        )
+        await self._change(app, actor, table_id, edit, "table.update", definition.title, definition.access_level)
 
     async def drop(self, app: AppInfo, actor: Actor, table_id: UUID) -> None:
         """Put a table into the trash."""
@@ -222,9 +220,7 @@ class Tables:
 
         await self._change(app, actor, table_id, edit, "column.create", column=column.name)
 
-    async def change_column(
-        self, app: AppInfo, actor: Actor, table_id: UUID, name: str, change: ColumnChange
-    ) -> None:
+    async def change_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str, change: ColumnChange) -> None:
         """Change a column; raises `RowsDoNotFitError` if stored values do not cast."""
 
         async def edit(connection: Connection, table: TableSchema) -> None:
@@ -278,8 +274,7 @@ class Tables:
         try:
             async with self._database.transaction() as connection:
                 await connection.execute(
-                    f"set local lock_timeout = {_LOCK_MILLISECONDS}; "
-                    f"set local statement_timeout = '{_DDL_SECONDS}s'"
+                    f"set local lock_timeout = {_LOCK_MILLISECONDS}; set local statement_timeout = '{_DDL_SECONDS}s'"
                 )
                 row = await store.lock_table(connection, app.app_id, table_id)
                 if row is None:
@@ -361,14 +356,13 @@ def _changed_column(column: Column, change: ColumnChange) -> Column:
     given: dict[str, Any] = {}
     if change.data_type is not msgspec.UNSET:
         given["type"] = column_type(change.data_type, "data_type")
-    for field, value in (
-        ("required", change.is_required),
-        ("default", change.default_value),
-        ("description", change.description),
-        ("encrypted", change.encrypted),
-    ):
-        if value is not msgspec.UNSET:
-            given[field] = value
+    options = {
+        "required": change.is_required,
+        "default": change.default_value,
+        "description": change.description,
+        "encrypted": change.encrypted,
+    }
+    given |= {field: value for field, value in options.items() if value is not msgspec.UNSET}
     return msgspec.structs.replace(column, **given)
 
 
@@ -396,5 +390,3 @@ def _column_item(column: Column, order: int) -> ColumnItem:
         bool(column.encrypted),
         order,
     )
-
-

@@ -161,5 +161,3 @@ async def trash_table(connection: Connection, table: TableSchema) -> None:
 def _definition(column: Column) -> tuple[str, str, bool | None, str | None, str | None, bool | None]:
     default = None if column.default is None else json.encode(column.default).decode()
     return column.name, column.type.value, column.required, default, column.description, column.encrypted
-
-

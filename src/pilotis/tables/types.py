@@ -57,7 +57,7 @@ class ColumnChange(msgspec.Struct, forbid_unknown_fields=True):
     data_type: str | msgspec.UnsetType = msgspec.UNSET
     is_required: bool | msgspec.UnsetType = msgspec.UNSET
     default_value: Any = msgspec.UNSET
-    description: Description | None | msgspec.UnsetType = msgspec.UNSET
+    description: Description | msgspec.UnsetType | None = msgspec.UNSET
     encrypted: bool | msgspec.UnsetType = msgspec.UNSET
 
 

@@ -110,7 +110,7 @@ class Users:
         key = f"console:{address}:{email}"
         await self._rate_limits.hit(key, self._limits.signin_per_minute, back_off=True)
         row = await store.by_email(self._database, email)
-        if not await self._passwords.verify(row and row["password_hash"], credentials.password):
+        if not await self._passwords.verify(row["password_hash"] if row else None, credentials.password):
             raise InvalidUserCredentialsError
         assert row is not None
         await self._rate_limits.forgive(key)

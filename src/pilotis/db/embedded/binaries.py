@@ -62,9 +62,7 @@ def _wheel_binaries() -> Path | None:
 
 def _system_binaries() -> list[Path]:
     """Return Debian's directories, newest version first, then the directory of the PATH's `postgres`."""
-    versions = [
-        path for path in _SYSTEM.glob("*") if path.name.isdecimal() and int(path.name) >= OLDEST_MAJOR
-    ]
+    versions = [path for path in _SYSTEM.glob("*") if path.name.isdecimal() and int(path.name) >= OLDEST_MAJOR]
     found = [path / "bin" for path in sorted(versions, key=lambda path: int(path.name), reverse=True)]
     if on_path := shutil.which("postgres"):
         found.append(Path(on_path).resolve().parent)
@@ -77,9 +75,7 @@ def usable_binaries(directory: Path, account: Account | None) -> Binaries:
         return Binaries(directory, _major(directory, account))
     except PermissionError as error:
         if account is None:
-            raise EmbeddedPostgresError(
-                f"PostgreSQL's programs in {directory} may not be run: {error}."
-            ) from error
+            raise EmbeddedPostgresError(f"PostgreSQL's programs in {directory} may not be run: {error}.") from error
     copy = _readable_copy(directory)
     try:
         return Binaries(copy, _major(copy, account))
@@ -150,9 +146,7 @@ def _rename_unless_there(source: Path, target: Path) -> None:
 
 
 def _copy_readable(source: Path, target: Path) -> None:
-    shutil.copytree(
-        source, target, symlinks=True, ignore=shutil.ignore_patterns("*.a", "pgxs", "pkgconfig", "doc")
-    )
+    shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("*.a", "pgxs", "pkgconfig", "doc"))
     for root, directories, files in os.walk(target):
         for path in (Path(root, name) for name in [".", *directories, *files]):
             if not path.is_symlink():

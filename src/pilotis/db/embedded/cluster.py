@@ -65,8 +65,7 @@ def check_cluster(directory: Path, major: int) -> bool:
     except FileNotFoundError:
         if directory.exists() and any(directory.iterdir()):
             raise EmbeddedPostgresError(
-                f"{directory} is neither empty nor a data directory of PostgreSQL; "
-                "move it away or choose another."
+                f"{directory} is neither empty nor a data directory of PostgreSQL; move it away or choose another."
             ) from None
         return False
     except PermissionError as error:

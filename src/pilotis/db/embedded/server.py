@@ -72,9 +72,7 @@ class EmbeddedPostgres:
         try:
             return self._start()
         except OSError as error:
-            raise EmbeddedPostgresError(
-                f"The PostgreSQL on {self.directory} cannot be started: {error}."
-            ) from error
+            raise EmbeddedPostgresError(f"The PostgreSQL on {self.directory} cannot be started: {error}.") from error
 
     def _start(self) -> DatabaseAddress:
         self.directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -122,9 +120,7 @@ class EmbeddedPostgres:
             if postmaster and postmaster.pid == process.pid and postmaster.ready:
                 return address_of(self.directory, postmaster)
             time.sleep(_READY_POLL)
-        failure = (
-            "did not accept connections in time" if process.returncode is None else "ended while starting"
-        )
+        failure = "did not accept connections in time" if process.returncode is None else "ended while starting"
         raise EmbeddedPostgresError(
             f"PostgreSQL on {self.directory} {failure}; its log {self.log} says: {self._log_tail(log_start)}"
         )
@@ -165,9 +161,7 @@ class EmbeddedPostgres:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             if os.fstat(descriptor).st_uid not in (os.geteuid(), account.uid if account else os.geteuid()):
-                raise EmbeddedPostgresError(
-                    f"{path} belongs to another user; remove it, or shorten {self.directory}."
-                )
+                raise EmbeddedPostgresError(f"{path} belongs to another user; remove it, or shorten {self.directory}.")
             os.fchmod(descriptor, 0o700)
             if account:
                 os.fchown(descriptor, account.uid, account.gid)
@@ -179,9 +173,7 @@ class EmbeddedPostgres:
         """Open the log for appending; one past the limit is kept as `<log>.1` and begun anew."""
         if self.log.exists() and self.log.stat().st_size > _LOG_LIMIT:
             self.log.replace(self.log.with_name(self.log.name + ".1"))
-        return os.fdopen(
-            os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600), "ab"
-        )
+        return os.fdopen(os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600), "ab")
 
     def _log_tail(self, start: int) -> str:
         with self.log.open("rb") as file:

@@ -1,0 +1,5 @@
+"""`python -m pilotis` is the command `pilotis`."""
+
+from pilotis.cli import main
+
+main()

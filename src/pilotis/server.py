@@ -1,0 +1,96 @@
+"""Puts the parts together: one `Node` is one process that answers requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pilotis import master_key
+from pilotis.access.endpoints import AccessEndpoints
+from pilotis.access.service import Access
+from pilotis.apps.endpoints import AppEndpoints
+from pilotis.apps.service import Apps
+from pilotis.db.notifications import Notifications
+from pilotis.db.pool import Database
+from pilotis.http.application import Application
+from pilotis.http.call import Call
+from pilotis.http.cors import Cors
+from pilotis.http.endpoint import Endpoint
+from pilotis.http.gate import Gate
+from pilotis.http.logs import log_request
+from pilotis.kit.passwords import Passwords
+from pilotis.kit.signing import TokenSigner
+from pilotis.members.endpoints import MemberEndpoints
+from pilotis.members.service import Members
+from pilotis.rates.service import RateLimits
+from pilotis.rows.endpoints import RowEndpoints
+from pilotis.rows.service import Rows
+from pilotis.sessions.service import Sessions
+from pilotis.settings import Settings
+from pilotis.tables.endpoints import TableEndpoints
+from pilotis.tables.service import Tables
+from pilotis.users.endpoints import UserEndpoints
+from pilotis.users.service import Users
+
+
+class Services:
+    """Every service of a node, each made once, with what it needs."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        limits = settings.limits
+        self.database = database
+        self.notifications = Notifications(database)
+        self.passwords = Passwords()
+        self.rate_limits = RateLimits(database)
+        self.sessions = Sessions(database, TokenSigner(master_key.load(settings)))
+        self.members = Members(database, self.sessions, self.passwords, self.rate_limits)
+        self.users = Users(database, self.sessions, self.passwords, self.rate_limits, limits)
+        self.apps = Apps(database, self.notifications, limits)
+        self.access = Access(self.apps, self.members, self.users, self.sessions)
+        self.tables = Tables(database, self.notifications)
+        self.rows = Rows(database, self.tables)
+
+    def endpoints(self) -> list[Endpoint]:
+        """Return the endpoint table of the whole service."""
+        features = [
+            MemberEndpoints(self.members),
+            AccessEndpoints(self.access),
+            UserEndpoints(self.users),
+            AppEndpoints(self.apps),
+            TableEndpoints(self.tables),
+            RowEndpoints(self.rows),
+        ]
+        return [endpoint for feature in features for endpoint in feature.table()]
+
+
+class Node:
+    """The services of one process with the application in front of them."""
+
+    def __init__(self, settings: Settings, connect_arguments: dict[str, Any], base_url: str) -> None:
+        self.settings = msgspec.structs.replace(settings, base_url=settings.base_url or base_url)
+        self.database = Database(
+            connect_arguments, size=settings.pool_size, statement_seconds=settings.statement_seconds
+        )
+        self.services = Services(self.settings, self.database)
+        self.application = Application(
+            self.services.endpoints(),
+            gate=Gate(self.services.access),
+            limiter=self.services.rate_limits,
+            cors=Cors(settings.console_origin or self.settings.base_url or base_url),
+            trusted_proxies=settings.trusted_proxies,
+            finished=self._finished,
+        )
+
+    async def start(self) -> None:
+        """Connect to the database and listen for changes made by other nodes."""
+        await self.services.notifications.start()
+
+    async def stop(self) -> None:
+        """Let go of everything."""
+        await self.services.notifications.stop()
+        self.services.passwords.close()
+        await self.database.close()
+
+    def _finished(self, call: Call, status: int, seconds: float) -> None:
+        log_request(call, status, seconds)

@@ -1,0 +1,52 @@
+"""One server for the whole run, a fresh app for each test."""
+
+import itertools
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.support import App, Server
+
+PASSWORD = "correct horse battery"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A running server with generous rate limits, so that tests meet only the limits they test."""
+    generous = {"PILOTIS_LIMITS_SIGNUP_PER_MINUTE": "100000", "PILOTIS_LIMITS_GUEST_PER_MINUTE": "100000"}
+    running = Server(tmp_path_factory.mktemp("server") / "data", environment=generous).start()
+    yield running
+    running.stop()
+    assert '"event":"failed"' not in running.logs(), "The server answered a request with a 500; see its log."
+
+
+@pytest.fixture(scope="session")
+def console(server: Server) -> dict[str, str]:
+    """The first console user's sign-in: its tokens, id and e-mail."""
+    body = {"email": "first@example.com", "password": PASSWORD, "token": server.setup_token}
+    answer = httpx.post(f"{server.url}/v1/auth/signup", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def new_app(server: Server, console: dict[str, str]) -> App:
+    """Make an app that the console user owns."""
+    headers = {"Authorization": f"Bearer {console['access_token']}"}
+    answer = httpx.post(f"{server.url}/v1/apps", json={"name": f"app {next(_numbers)}"}, headers=headers)
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    return App(server, made["app_id"], made["public_key"], made["secret_key"], console)
+
+
+@pytest.fixture
+def app(server: Server, console: dict[str, str]) -> App:
+    """A fresh app."""
+    return new_app(server, console)
+
+
+@pytest.fixture
+def other_app(server: Server, console: dict[str, str]) -> App:
+    """A second fresh app."""
+    return new_app(server, console)

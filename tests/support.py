@@ -1,0 +1,133 @@
+"""A real Pilotis in a process of its own, and clients that speak to it as a user's would."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+START_SECONDS = 30
+
+
+class Server:
+    """`pilotis serve` on a free port over a data directory."""
+
+    def __init__(self, data_dir: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
+        self.data_dir = data_dir
+        self.arguments = arguments
+        self.environment = environment or {}
+        self.output = ""
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> "Server":
+        """Start and wait until the address is printed."""
+        data_dir = ["--data-dir", str(self.data_dir)]
+        self.log = (self.data_dir.parent / f"{self.data_dir.name}.log").open("w")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pilotis", "serve", "--port", "0", *data_dir, *self.arguments],
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            env={**os.environ, "PILOTIS_METRICS_PORT": "0", **self.environment},
+        )
+        self.output = ""
+        deadline = time.monotonic() + START_SECONDS
+        while not self.ready and time.monotonic() < deadline:
+            line = self.process.stdout.readline()
+            if not line:
+                break
+            self.output += line
+        assert self.ready, self.output + Path(self.log.name).read_text()
+        return self
+
+    @property
+    def ready(self) -> bool:
+        return "Ctrl-C" in self.output
+
+    @property
+    def url(self) -> str:
+        return re.search(r"http://[\d.]+:\d+", self.output)[0]
+
+    @property
+    def setup_token(self) -> str:
+        return re.search(r"setup#(\S+)", self.output)[1]
+
+    def stop(self, timeout: float = 20) -> int:
+        """Stop as Ctrl-C does and return the exit status."""
+        self.process.send_signal(2)
+        return self._ended(timeout)
+
+    def kill(self) -> int:
+        """Kill without warning."""
+        self.process.kill()
+        return self._ended(10)
+
+    def _ended(self, timeout: float) -> int:
+        status = self.process.wait(timeout)
+        self.process.stdout.close()
+        self.log.close()
+        return status
+
+    def logs(self) -> str:
+        return Path(self.log.name).read_text()
+
+
+@dataclass
+class App:
+    """An app on a server, with clients for each kind of caller."""
+
+    server: Server
+    app_id: str
+    public_key: str
+    secret_key: str
+    console: dict[str, str] = field(repr=False)
+
+    def client(self, token: str | None = None, **headers: str) -> httpx.AsyncClient:
+        """A client with the public key, and a bearer token where one is given."""
+        bearer = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.AsyncClient(
+            base_url=self.server.url,
+            headers={"X-Public-Key": self.public_key, **bearer, **headers},
+            timeout=30,
+        )
+
+    async def member(self, login_id: str = "ada", password: str = "correct horse") -> dict[str, Any]:
+        """Sign a member up and return the answer."""
+        async with self.client() as client:
+            answer = await client.post(
+                "/v1/public/app-members/signup", json={"login_id": login_id, "password": password}
+            )
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    async def table(self, schema: dict[str, Any], access_level: str = "Public", title: str | None = None) -> str:
+        """Make a table and return its id."""
+        async with self.client() as client:
+            title = title or f"table {time.monotonic_ns()}"
+            body = {"title": title, "schema": schema, "access_level": access_level}
+            answer = await client.post("/v1/public/tables", json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    async def row(self, table_id: str, data: dict[str, Any], token: str | None = None) -> dict[str, Any]:
+        """Make a row and return it."""
+        async with self.client(token) as client:
+            answer = await client.post(f"/v1/public/tables/{table_id}/data", json={"data": data})
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+
+def assert_error(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """Check an error answer's status, shape and code, and return its body."""
+    assert answer.status_code == status, answer.text
+    body = json.loads(answer.content)
+    assert body["code"] == code, body
+    assert set(body) <= {"code", "message", "details", "request_id"}, body
+    assert body["request_id"] == answer.headers["x-request-id"]
+    return body
