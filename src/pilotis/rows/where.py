@@ -20,6 +20,7 @@ from pilotis.rows.operands import Arguments, Kind, Operand, operand
 from pilotis.tables.schema import TableSchema
 
 Json = Any
+Resolve = Callable[[str], Operand]
 
 _NEVER = "false"
 _INT64 = range(-(2**63), 2**63)
@@ -45,19 +46,20 @@ class WhereTooComplexError(BadRequestError):
 
 
 def compile_where(
-    where: Mapping[str, Json], table: TableSchema, limits: Limits, arguments: Arguments
+    where: Mapping[str, Json], resolve: Resolve, limits: Limits, arguments: Arguments
 ) -> tuple[str, list[str]]:
     """Return the SQL condition, `true` for an empty `where`, and the patterns of its `$matches` conditions.
 
-    Values are added to `arguments`. Raises a 400 error that names the field.
+    `resolve` finds the operand that a name stands for; values are added to `arguments`. Raises a 400 error that
+    names the field.
     """
-    compiler = _Compiler(table, limits, arguments)
+    compiler = _Compiler(resolve, limits, arguments)
     return compiler.conjunction(where, "where", 1), compiler.patterns
 
 
 class _Compiler:
-    def __init__(self, table: TableSchema, limits: Limits, arguments: Arguments) -> None:
-        self._table = table
+    def __init__(self, resolve: Resolve, limits: Limits, arguments: Arguments) -> None:
+        self._resolve = resolve
         self._limits = limits
         self._arguments = arguments
         self._conditions = 0

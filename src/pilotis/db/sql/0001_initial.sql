@@ -203,3 +203,21 @@ begin
 exception when others then
     return null;
 end $$;
+
+-- MongoDB's comparison order of types: null and missing, numbers, strings, objects, arrays, booleans.
+create function pilotis.bson_rank(value jsonb) returns integer
+language sql immutable parallel safe as $$
+    select case coalesce(jsonb_typeof(value), 'null')
+        when 'null' then 1 when 'number' then 2 when 'string' then 3
+        when 'object' then 4 when 'array' then 5 else 6 end
+$$;
+
+create function pilotis.bson_compare(a jsonb, b jsonb) returns integer
+language sql immutable parallel safe as $$
+    select case
+        when pilotis.bson_rank(a) <> pilotis.bson_rank(b) then sign(pilotis.bson_rank(a) - pilotis.bson_rank(b))::integer
+        when a = b then 0
+        when jsonb_typeof(a) = 'string' then case when (a #>> '{}') collate "C" < (b #>> '{}') then -1 else 1 end
+        when a < b then -1
+        else 1 end
+$$;

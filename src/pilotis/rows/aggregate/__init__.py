@@ -1,0 +1,1 @@
+"""Aggregation pipelines, compiled into one SQL statement."""

@@ -1,0 +1,356 @@
+"""Aggregation expressions, compiled to SQL. Pure: constants are bound, fields are looked up.
+
+Where MongoDB and SQL disagree, MongoDB's manual is followed: division is never of integers, a missing operand makes
+arithmetic null, comparisons order values of different types instead of failing, and every value but false, zero,
+null and missing counts as true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from pilotis.kit import json
+from pilotis.kit.errors import BadRequestError, Detail
+from pilotis.rows.aggregate import values
+from pilotis.rows.aggregate.values import NUMBERS, Value
+from pilotis.rows.operands import Arguments, Kind
+
+Json = Any
+Resolve = Callable[[str], Value]
+
+_DEEPEST = 20
+
+
+class InvalidPipelineError(BadRequestError):
+    """400 `INVALID_PIPELINE`: a stage, an accumulator or an expression is unknown or has the wrong form."""
+
+    code = "INVALID_PIPELINE"
+
+
+def wrong(place: str, message: str) -> InvalidPipelineError:
+    """Return the error about one place of the pipeline, such as `pipeline[1].$group.total`."""
+    return InvalidPipelineError(message, details=[Detail(place, "INVALID_PIPELINE", message)])
+
+
+class Expressions:
+    """Compiles expressions over the documents whose fields `resolve` finds."""
+
+    def __init__(self, resolve: Resolve, arguments: Arguments) -> None:
+        self._resolve = resolve
+        self._arguments = arguments
+
+    def compile(self, expression: Json, place: str, depth: int = 0) -> Value:
+        """Return the value of an expression: `$field`, a constant, a document, or `{$operator: operands}`."""
+        if depth > _DEEPEST:
+            raise wrong(place, f"Expressions are nested at most {_DEEPEST} deep.")
+        if isinstance(expression, str) and expression.startswith("$"):
+            return self._resolve(expression.removeprefix("$$CURRENT.").removeprefix("$"))
+        if isinstance(expression, Mapping):
+            return self._mapping(expression, place, depth)
+        if isinstance(expression, list):
+            items = [self.compile(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(expression)]
+            parts = ", ".join(f"coalesce({values.as_json(item)}, 'null')" for item in items)
+            return Value(f"jsonb_build_array({parts})", Kind.JSON, computed=True)
+        return self.constant(expression)
+
+    def constant(self, value: Json) -> Value:
+        """Return a bound constant."""
+        if isinstance(value, bool):
+            return Value(self._arguments.bind(value, "boolean"), Kind.BOOLEAN, computed=True)
+        if isinstance(value, (int, Decimal)):
+            return Value(self._arguments.bind(value, "numeric"), Kind.NUMERIC, computed=True)
+        if isinstance(value, str):
+            return Value(self._arguments.bind(value, "text"), Kind.TEXT, computed=True)
+        return Value(self._arguments.bind(json.encode(value).decode(), "jsonb"), Kind.JSON, computed=True)
+
+    def _mapping(self, expression: Mapping[str, Json], place: str, depth: int) -> Value:
+        operators = [name for name in expression if name.startswith("$")]
+        if not operators:
+            return values.document({
+                    name: self.compile(item, f"{place}.{name}", depth + 1)._replace(computed=True)
+                    for name, item in expression.items()
+                }, self._arguments)
+        if len(expression) != 1:
+            raise wrong(place, "An expression has exactly one operator.")
+        name = operators[0]
+        operand = expression[name]
+        place = f"{place}.{name}"
+        if name == "$literal":
+            return self.constant(operand)
+        if name == "$cond":
+            return self._cond(operand, place, depth)
+        if name in {"$dateToString", "$dateTrunc"}:
+            return self._date(name, operand, place, depth)
+        if name in _DATE_PARTS and isinstance(operand, Mapping) and "date" in operand:
+            operand = operand["date"]
+        found = _OPERATORS.get(name)
+        if found is None:
+            raise wrong(place, f"{name[:64]} is not an expression operator here.")
+        least, most, compile_ = found
+        items = operand if isinstance(operand, list) else [operand]
+        if not least <= len(items) <= most:
+            expected = str(least) if least == most else f"{least} or more" if most > 99 else f"{least} to {most}"
+            raise wrong(place, f"{name} takes {expected} operands.")
+        return compile_([self.compile(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(items)])
+
+    def _cond(self, operand: Json, place: str, depth: int) -> Value:
+        if isinstance(operand, Mapping) and set(operand) == {"if", "then", "else"}:
+            operand = [operand["if"], operand["then"], operand["else"]]
+        if not isinstance(operand, list) or len(operand) != 3:
+            raise wrong(place, "$cond takes {if, then, else} or a list of the three.")
+        condition, *results = [self.compile(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(operand)]
+        kind, (then, otherwise) = _common(results)
+        return Value(
+            f"(case when {values.as_condition(condition)} then {then} else {otherwise} end)", kind, computed=True
+        )
+
+    def _date(self, name: str, operand: Json, place: str, depth: int) -> Value:
+        allowed = {"date", "format", "timezone", "onNull"} if name == "$dateToString" else {
+            "date", "unit", "binSize", "timezone", "startOfWeek"
+        }  # fmt: skip
+        if not isinstance(operand, Mapping) or "date" not in operand or not set(operand) <= allowed:
+            raise wrong(
+                place, f"{name} takes an object with date and, where wanted, {', '.join(sorted(allowed - {'date'}))}."
+            )
+        moment = values.as_time(self.compile(operand["date"], f"{place}.date", depth + 1))
+        zone = self._time_zone(operand.get("timezone", "UTC"), place)
+        if name == "$dateTrunc":
+            return _truncated(moment, operand, zone, place)
+        text = _formatted(f"({moment} at time zone {zone})", operand.get("format", _ISO), zone, place, self._arguments)
+        if "onNull" in operand:
+            kind, (shown, instead) = _common(
+                [Value(text, Kind.TEXT), self.compile(operand["onNull"], f"{place}.onNull", depth + 1)]
+            )
+            return Value(f"coalesce({shown}, {instead})", kind, computed=True)
+        return Value(text, Kind.TEXT, computed=True)
+
+    def _time_zone(self, name: Json, place: str) -> str:
+        from zoneinfo import available_timezones
+
+        if not isinstance(name, str) or not (name in available_timezones() or _is_offset(name)):
+            raise wrong(place, "timezone takes an Olson name such as Asia/Seoul, or an offset such as +09:00.")
+        if _is_offset(name):
+            # POSIX, and so PostgreSQL, counts text offsets westward; an interval is counted as ISO 8601 does.
+            return self._arguments.bind(name, "text") + "::interval"
+        return self._arguments.bind(name, "text")
+
+
+_ISO = "%Y-%m-%dT%H:%M:%S.%LZ"
+_FORMATS = {
+    "Y": "YYYY", "m": "MM", "d": "DD", "H": "HH24", "M": "MI", "S": "SS", "L": "MS", "j": "DDD", "u": "ID",
+    "V": "IW", "G": "IYYY", "b": "Mon", "B": "FMMonth",
+}  # fmt: skip
+_UNITS = {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"}
+_DATE_PARTS = {"$year": "year", "$month": "month", "$dayOfMonth": "day", "$hour": "hour"}
+
+
+def _is_offset(name: str) -> bool:
+    import re
+
+    return re.fullmatch(r"[+-]\d\d:?(\d\d)?", name) is not None
+
+
+def _formatted(local: str, format_: Json, zone: str, place: str, arguments: Arguments) -> str:
+    if not isinstance(format_, str) or len(format_) > 200:
+        raise wrong(place, "format takes a text of at most 200 characters.")
+    parts: list[str] = []
+    pieces = iter(format_.split("%"))
+    if first := next(pieces):
+        parts.append(arguments.bind(first, "text"))
+    for piece in pieces:
+        letter, rest = piece[:1], piece[1:]
+        if letter == "":
+            # "%%": the next piece is what follows the escaped sign.
+            parts.append("'%'")
+            rest = next(pieces, "")
+        elif letter in _FORMATS:
+            parts.append(f"to_char({local}, '{_FORMATS[letter]}')")
+        elif letter == "w":
+            parts.append(f"(extract(dow from {local}) + 1)::text")
+        elif letter == "U":
+            parts.append(f"lpad(((extract(doy from {local}) + 6 - extract(dow from {local}))::int / 7)::text, 2, '0')")
+        elif letter in {"z", "Z"}:
+            parts.append(_offset(local, zone, minutes=letter == "Z"))
+        else:
+            raise wrong(place, f"%{letter} is no format specifier of $dateToString.")
+        if rest:
+            parts.append(arguments.bind(rest, "text"))
+    return f"({' || '.join(parts)})" if parts else f"(case when {local} is not null then '' end)"
+
+
+def _offset(local: str, zone: str, *, minutes: bool) -> str:
+    seconds = f"extract(epoch from ({local} at time zone 'UTC') - ({local} at time zone {zone}))::int"
+    if minutes:
+        return f"({seconds} / 60)::text"
+    sign = f"(case when {seconds} < 0 then '-' else '+' end)"
+    return f"{sign} || lpad((abs({seconds}) / 3600)::text, 2, '0') || lpad((abs({seconds}) % 3600 / 60)::text, 2, '0')"
+
+
+def _truncated(moment: str, operand: Mapping[str, Json], zone: str, place: str) -> Value:
+    unit, size = operand.get("unit"), operand.get("binSize", 1)
+    if unit not in _UNITS:
+        raise wrong(place, f"unit takes one of {', '.join(sorted(_UNITS))}.")
+    if size != 1:
+        raise wrong(place, "binSize other than 1 is not supported.")
+    local = f"({moment} at time zone {zone})"
+    unit = {"millisecond": "milliseconds"}.get(unit, unit)
+    start = operand.get("startOfWeek", "sunday")
+    if unit != "week":
+        truncated = f"date_trunc('{unit}', {local})"
+    else:
+        days = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+        names = {day: index for index, day in enumerate(days)} | {day[:3]: index for index, day in enumerate(days)}
+        if not isinstance(start, str) or start.lower() not in names:
+            raise wrong(place, "startOfWeek takes the name of a day.")
+        shift = f"interval '{names[start.lower()]} days'"
+        truncated = f"(date_trunc('week', {local} - {shift}) + {shift})"
+    return Value(f"({truncated} at time zone {zone})", Kind.TIME, computed=True)
+
+
+def _common(items: list[Value]) -> tuple[Kind, list[str]]:
+    """Return the kind that holds all the values, and each as that kind: their own where it is one, else JSON."""
+    kinds = {item.kind for item in items}
+    if kinds <= NUMBERS:
+        return Kind.NUMERIC, [values.as_number(item) for item in items]
+    if len(kinds) == 1 and Kind.JSON not in kinds:
+        return kinds.pop(), [item.sql for item in items]
+    return Kind.JSON, [values.as_json(item) for item in items]
+
+
+def _number(sql: str) -> Value:
+    return Value(sql, Kind.NUMERIC, computed=True)
+
+
+def _arithmetic(sign: str) -> Callable[[list[Value]], Value]:
+    return lambda items: _number("(" + f" {sign} ".join(values.as_number(item) for item in items) + ")")
+
+
+def _subtract(items: list[Value]) -> Value:
+    if all(item.kind is Kind.TIME for item in items):
+        return _number(f"trunc(extract(epoch from {items[0].sql} - {items[1].sql}) * 1000)")
+    return _arithmetic("-")(items)
+
+
+def _function(name: str) -> Callable[[list[Value]], Value]:
+    return lambda items: _number(f"{name}({values.as_number(items[0])})")
+
+
+def _round(items: list[Value]) -> Value:
+    place = f"trunc({values.as_number(items[1])})::int" if len(items) == 2 else "0"
+    number = values.as_number(items[0])
+    # MongoDB rounds halves to even, PostgreSQL's numeric away from zero.
+    scaled = f"({number} * power(10::numeric, {place}))"
+    half = f"abs({scaled} - trunc({scaled})) = 0.5"
+    even = f"(2 * round({scaled} / 2))"
+    return _number(f"((case when {half} then {even} else round({scaled}) end) / power(10::numeric, {place}))")
+
+
+def _if_null(items: list[Value]) -> Value:
+    kind, sqls = _common(items)
+    if kind is Kind.JSON:
+        sqls = [*(f"nullif({sql}, 'null')" for sql in sqls[:-1]), sqls[-1]]
+    return Value(f"coalesce({', '.join(sqls)})", kind, computed=True)
+
+
+def _concat(items: list[Value]) -> Value:
+    return Value("(" + " || ".join(values.as_text(item) for item in items) + ")", Kind.TEXT, computed=True)
+
+
+def _substr(items: list[Value]) -> Value:
+    text = f"coalesce({values.as_printed(items[0])}, '')"
+    start, length = (f"trunc({values.as_number(item)})::int" for item in items[1:])
+    taken = f"(case when {start} < 0 then '' when {length} < 0 then substr({text}, {start} + 1) else substr({text}, {start} + 1, {length}) end)"
+    return Value(taken, Kind.TEXT, computed=True)
+
+
+def _cased(function: str) -> Callable[[list[Value]], Value]:
+    return lambda items: Value(
+        f'{function}(coalesce({values.as_printed(items[0])}, \'\') collate "default") collate "C"',
+        Kind.TEXT,
+        computed=True,
+    )
+
+
+def _part(field: str) -> Callable[[list[Value]], Value]:
+    return lambda items: _number(f"extract({field} from {values.as_time(items[0])} at time zone 'UTC')")
+
+
+def _size(items: list[Value]) -> Value:
+    json_ = values.as_json(items[0])
+    return _number(f"(case when jsonb_typeof({json_}) = 'array' then jsonb_array_length({json_}) end)::numeric")
+
+
+def _in(items: list[Value]) -> Value:
+    needle = f"coalesce({values.as_json(items[0])}, 'null')"
+    array = values.as_json(items[1])
+    return _boolean(
+        f"(jsonb_typeof({array}) = 'array' and exists (select from jsonb_array_elements("
+        f"case when jsonb_typeof({array}) = 'array' then {array} else '[]' end) e where e = {needle}))"
+    )
+
+
+def _boolean(sql: str) -> Value:
+    return Value(f"coalesce({sql}, false)", Kind.BOOLEAN, computed=True)
+
+
+def _comparison(sign: str) -> Callable[[list[Value]], Value]:
+    def compile_(items: list[Value]) -> Value:
+        left, right = items
+        if (left.kind is right.kind and left.kind is not Kind.JSON) or {left.kind, right.kind} <= NUMBERS:
+            collate = ' collate "C"' if left.kind is Kind.TEXT else ""
+            return _boolean(_with_nulls(f"{left.sql}{collate}", sign, f"{right.sql}"))
+        one, other = (f"coalesce({values.as_json(item)}, 'null')" for item in items)
+        return _boolean(f"pilotis.bson_compare({one}, {other}) {sign} 0")
+
+    return compile_
+
+
+def _with_nulls(left: str, sign: str, right: str) -> str:
+    # Null comes before everything else, and equals itself.
+    if sign == "=":
+        return f"({left} is not distinct from {right})"
+    if sign == "<>":
+        return f"({left} is distinct from {right})"
+    null_side = {">": (left, right), "<": (right, left)}.get(sign[0])
+    assert null_side is not None
+    some, none = null_side
+    equal = f" or ({left} is null and {right} is null)" if sign.endswith("=") else ""
+    return f"(coalesce({left} {sign} {right}, {some} is not null and {none} is null){equal})"
+
+
+def _logical(word: str) -> Callable[[list[Value]], Value]:
+    return lambda items: _boolean("(" + f" {word} ".join(map(values.as_condition, items)) + ")")
+
+
+_MANY = 1000
+
+_OPERATORS: dict[str, tuple[int, int, Callable[[list[Value]], Value]]] = {
+    "$add": (1, _MANY, _arithmetic("+")),
+    "$subtract": (2, 2, _subtract),
+    "$multiply": (1, _MANY, _arithmetic("*")),
+    "$divide": (2, 2, _arithmetic("/")),
+    "$mod": (2, 2, _arithmetic("%")),
+    "$abs": (1, 1, _function("abs")),
+    "$ceil": (1, 1, _function("ceil")),
+    "$floor": (1, 1, _function("floor")),
+    "$round": (1, 2, _round),
+    "$ifNull": (2, _MANY, _if_null),
+    "$concat": (1, _MANY, _concat),
+    "$substr": (3, 3, _substr),
+    "$toLower": (1, 1, _cased("lower")),
+    "$toUpper": (1, 1, _cased("upper")),
+    "$size": (1, 1, _size),
+    "$in": (2, 2, _in),
+    "$eq": (2, 2, _comparison("=")),
+    "$ne": (2, 2, _comparison("<>")),
+    "$gt": (2, 2, _comparison(">")),
+    "$gte": (2, 2, _comparison(">=")),
+    "$lt": (2, 2, _comparison("<")),
+    "$lte": (2, 2, _comparison("<=")),
+    "$and": (1, _MANY, _logical("and")),
+    "$or": (1, _MANY, _logical("or")),
+    "$not": (1, 1, lambda items: _boolean(f"not {values.as_condition(items[0])}")),
+    **{name: (1, 1, _part(field)) for name, field in _DATE_PARTS.items()},
+}

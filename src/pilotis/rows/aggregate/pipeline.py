@@ -1,0 +1,335 @@
+"""Pipelines, stage by stage, into one SQL statement. Pure: names are looked up, values are bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pilotis.limits import Limits
+from pilotis.rows.aggregate import relation as relations
+from pilotis.rows.aggregate import values
+from pilotis.rows.aggregate.accumulators import ACCUMULATORS, ordering
+from pilotis.rows.aggregate.expressions import Expressions, wrong
+from pilotis.rows.aggregate.relation import Relation
+from pilotis.rows.aggregate.values import Value
+from pilotis.rows.operands import Arguments, Kind
+from pilotis.rows.where import compile_where
+from pilotis.tables.schema import TableSchema
+
+Json = Any
+
+MOST_STAGES = 20
+MOST_DOCUMENTS = 10_000
+_MOST_FIELDS = 200
+_MOST_SKIPPED = 2**53
+
+
+class CompiledPipeline(NamedTuple):
+    """A statement that yields `total_count` and `data`, its arguments, and the patterns it matches with."""
+
+    sql: str
+    arguments: list[object]
+    patterns: list[str]
+
+
+def compile_pipeline(
+    table: TableSchema, pipeline: Sequence[Json], creator: str | None, limits: Limits
+) -> CompiledPipeline:
+    """Compile a pipeline; `creator` is the member whose rows alone it may see, if there is one.
+
+    The statement yields one document more than `MOST_DOCUMENTS` where there are too many.
+    """
+    if len(pipeline) > MOST_STAGES:
+        raise wrong("pipeline", f"A pipeline has at most {MOST_STAGES} stages.")
+    compiler = _Pipeline(limits)
+    relation = relations.of_table(table)
+    if creator is not None:
+        condition = f"__creator = {compiler.arguments.bind(creator, 'text')}"
+        relation = relation._replace(source=f"(select * from {relation.source} where {condition}) own")
+    for index, stage in enumerate(pipeline):
+        relation = compiler.stage(relation, stage, f"pipeline[{index}]")
+    sql = f"""
+        select count(*) as total_count, coalesce('[' || string_agg(item, ',') || ']', '[]') as data from (
+            select {relation.document(compiler.arguments)} as item from {relation.source}{ordering(relation.order)}
+            limit {MOST_DOCUMENTS + 1}
+        ) documents
+    """
+    return CompiledPipeline(sql, compiler.arguments.values, compiler.patterns)
+
+
+class _Pipeline:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._names = 0
+        self.arguments = Arguments()
+        self.patterns: list[str] = []
+
+    def stage(self, relation: Relation, stage: Json, place: str) -> Relation:
+        """Return the documents after a stage."""
+        if not isinstance(stage, Mapping) or len(stage) != 1:
+            raise wrong(place, "A stage is an object with exactly one operator, such as {$match: …}.")
+        name, operand = next(iter(stage.items()))
+        compile_ = _STAGES.get(name)
+        if compile_ is None:
+            raise wrong(f"{place}.{name[:64]}", f"{name[:64]} is not a stage; the stages are {', '.join(_STAGES)}.")
+        return compile_(self, relation, operand, f"{place}.{name}")
+
+    def _match(self, relation: Relation, operand: Json, place: str) -> Relation:
+        if not isinstance(operand, Mapping):
+            raise wrong(place, "$match takes an object of conditions.")
+        condition, patterns = compile_where(
+            operand, lambda name: relation.operand(name, self.arguments), self._limits, self.arguments
+        )
+        self.patterns += patterns
+        return relation._replace(source=self._from(f"select * from {relation.source} where {condition}"))
+
+    def _group(self, relation: Relation, operand: Json, place: str) -> Relation:
+        if not isinstance(operand, Mapping) or "_id" not in operand:
+            raise wrong(place, "$group takes an object with _id and accumulators.")
+        expressions = self._expressions(relation)
+        inner: dict[str, str] = {column: column for column, _ in relation.order}
+        key = self._grouped(expressions.compile(operand["_id"], f"{place}._id"), inner)
+        keys = [column for column in inner if column.startswith("g")]
+        results = {
+            name: self._accumulated(expressions, accumulator, f"{place}.{name}", relation, inner)
+            for name, accumulator in operand.items()
+            if name != "_id"
+        }
+        outer: dict[str, str] = {column: column for column in keys}
+        fields = {"_id": key, **{name: self._stored(result, outer) for name, result in results.items()}}
+        grouping = f"group by {', '.join(keys)}" if keys else "having count(*) > 0"
+        source = f"select {_columns(inner)} from {relation.source}"
+        return Relation(self._from(f"select {_columns(outer)} from ({source}) documents {grouping}"), fields, [])
+
+    def _grouped(self, key: Value, inner: dict[str, str]) -> Value:
+        """Put a group's key, or each member of a compound one, into columns of its own."""
+        if key.members is not None:
+            members = {name: self._grouped(item, inner) for name, item in key.members.items()}
+            return values.document(members, self.arguments)
+        if key.kind is Kind.JSON and key.sql.startswith("$") and key.computed:
+            # A constant: one group, whatever it is.
+            return key
+        column = self._name("g")
+        inner[column] = f"nullif({key.sql}, 'null')" if key.kind is Kind.JSON else key.sql
+        text = None
+        if key.text is not None:
+            text = self._name("g")
+            inner[text] = key.text
+        return Value(column, key.kind, text, computed=True)
+
+    def _accumulated(
+        self, expressions: Expressions, accumulator: Json, place: str, relation: Relation, inner: dict[str, str]
+    ) -> Value:
+        if not isinstance(accumulator, Mapping) or len(accumulator) != 1:
+            raise wrong(place, "An accumulator is an object with exactly one operator, such as {$sum: …}.")
+        _check_name(place)
+        name, operand = next(iter(accumulator.items()))
+        if name == "$count":
+            return Value("count(*)::numeric", Kind.NUMERIC, computed=True)
+        compile_ = ACCUMULATORS.get(name)
+        if compile_ is None:
+            raise wrong(f"{place}.{name[:64]}", f"{name[:64]} is not an accumulator.")
+        value = expressions.compile(operand, f"{place}.{name}")
+        return compile_(self._stored(value, inner, "a"), ordering(relation.order))
+
+    def _sort(self, relation: Relation, operand: Json, place: str) -> Relation:
+        if not isinstance(operand, Mapping) or not operand:
+            raise wrong(place, "$sort takes an object such as {price: -1}.")
+        columns: dict[str, str] = {}
+        order: list[tuple[str, str]] = []
+        for name, direction in operand.items():
+            if direction not in {1, -1} or isinstance(direction, bool):
+                raise wrong(f"{place}.{name}", "A field is sorted by 1 or -1.")
+            for key in values.order_keys(relation.resolve(name, self.arguments), direction):
+                column = self._name("k")
+                columns[column], _, suffix = key.rpartition(" nulls ")
+                columns[column], _, word = columns[column].rpartition(" ")
+                order.append((column, f"{word} nulls {suffix}"))
+        source = self._from(f"select *, {_columns(columns)} from {relation.source}")
+        return relation._replace(source=source, order=[*order, *relation.order])
+
+    def _limit(self, relation: Relation, operand: Json, place: str) -> Relation:
+        count = _whole(operand, 1, place)
+        return self._sliced(relation, f"limit {count}")
+
+    def _skip(self, relation: Relation, operand: Json, place: str) -> Relation:
+        count = _whole(operand, 0, place)
+        return self._sliced(relation, f"offset {count}")
+
+    def _sliced(self, relation: Relation, clause: str) -> Relation:
+        return relation._replace(
+            source=self._from(f"select * from {relation.source}{ordering(relation.order)} {clause}")
+        )
+
+    def _count(self, relation: Relation, operand: Json, place: str) -> Relation:
+        if not isinstance(operand, str) or not operand or operand.startswith("$") or "." in operand:
+            raise wrong(place, "$count takes the name of the field that is to hold the count.")
+        source = self._from(f"select count(*)::numeric as n from {relation.source} having count(*) > 0")
+        return Relation(source, {operand: Value("n", Kind.NUMERIC, computed=True)}, [])
+
+    def _project(self, relation: Relation, operand: Json, place: str) -> Relation:
+        if not isinstance(operand, Mapping) or not operand:
+            raise wrong(place, "$project takes an object of fields.")
+        excluded = {name for name, item in operand.items() if _is_flag(item) and not item}
+        identity = "_id" if "_id" in relation.fields else "id"
+        if excluded == set(operand) and excluded - {identity}:
+            return self._without(relation, excluded, place)
+        if mixed := excluded - {identity, "_id"}:
+            raise wrong(f"{place}.{min(mixed)}", "A projection either includes fields or excludes them.")
+        expressions = self._expressions(relation)
+        fields: dict[str, Value] = {}
+        if identity in relation.fields and identity not in excluded:
+            fields[identity] = relation.fields[identity]
+        for name, item in operand.items():
+            if name not in excluded:
+                value = relation.resolve(name, self.arguments) if _is_flag(item) else None
+                value = value or expressions.compile(item, f"{place}.{name}")
+                self._put(fields, name, value, f"{place}.{name}")
+        return self._reshaped(relation, fields, None)
+
+    def _without(self, relation: Relation, names: set[str], place: str) -> Relation:
+        fields = {name: value for name, value in relation.fields.items() if name not in names}
+        rest = relation.rest
+        for name in sorted(names - relation.fields.keys()):
+            first, *inside = name.split(".")
+            if not inside and rest is not None:
+                rest = f"({rest} - {self.arguments.bind(name, 'text')})"
+            elif inside and first in fields and fields[first].members is None and fields[first].kind is Kind.JSON:
+                path = self.arguments.bind(inside, "text[]")
+                fields[first] = fields[first]._replace(sql=f"({fields[first].sql} #- {path})")
+            else:
+                raise wrong(f"{place}.{name}", f"{name} is not a field of the documents.")
+        return self._reshaped(relation, fields, rest)
+
+    def _add_fields(self, relation: Relation, operand: Json, place: str) -> Relation:
+        if not isinstance(operand, Mapping) or not operand:
+            raise wrong(place, "$addFields takes an object of fields.")
+        expressions = self._expressions(relation)
+        fields, rest = dict(relation.fields), relation.rest
+        for name, item in operand.items():
+            value = expressions.compile(item, f"{place}.{name}")
+            first = name.split(".")[0]
+            if rest is not None and first not in fields:
+                if "." in name:
+                    fields[first] = relation.resolve(first, self.arguments)
+                rest = f"({rest} - {self.arguments.bind(first, 'text')})"
+            self._put(fields, name, value, f"{place}.{name}")
+        return self._reshaped(relation, fields, rest)
+
+    def _unwind(self, relation: Relation, operand: Json, place: str) -> Relation:
+        options = operand if isinstance(operand, Mapping) else {"path": operand}
+        path, index = options.get("path"), options.get("includeArrayIndex")
+        keeps = options.get("preserveNullAndEmptyArrays", False)
+        known = {"path", "includeArrayIndex", "preserveNullAndEmptyArrays"}
+        if not isinstance(path, str) or not path.startswith("$") or not isinstance(keeps, bool) or set(options) - known:
+            raise wrong(place, "$unwind takes a field such as $tags, or an object with path.")
+        if index is not None and (not isinstance(index, str) or index.startswith("$") or not index):
+            raise wrong(f"{place}.includeArrayIndex", "includeArrayIndex takes the name of a field.")
+        value = relation.resolve(path[1:], self.arguments)
+        json = values.as_json(value)
+        array = (
+            f"case when {json} is null or {json} = 'null' then '[]' "
+            f"when jsonb_typeof({json}) = 'array' then {json} else jsonb_build_array({json}) end"
+        )
+        item, position = self._name("u"), self._name("u")
+        join = "left join lateral" if keeps else "join lateral"
+        source = self._from(
+            f"select * from {relation.source} {join} "
+            f"jsonb_array_elements({array}) with ordinality as elements({item}, {position}) on true"
+        )
+        fields = dict(relation.fields)
+        rest = relation.rest
+        first = path[1:].split(".")[0]
+        if first not in fields and rest is not None:
+            fields[first] = relation.resolve(first, self.arguments)
+            rest = f"({rest} - {self.arguments.bind(first, 'text')})"
+        self._put(fields, path[1:], Value(item, Kind.JSON), place)
+        if index:
+            self._put(fields, index, Value(f"({position} - 1)", Kind.NUMERIC, computed=True), place)
+        return Relation(source, fields, [*relation.order, (position, "asc")], rest, relation.hidden)
+
+    def _put(self, fields: dict[str, Value], name: str, value: Value, place: str) -> None:
+        """Put a value at a name or a dotted path."""
+        first, *inside = name.split(".")
+        if not first or first.startswith("$") or not all(inside):
+            raise wrong(place, "A field's name is not empty and does not begin with $.")
+        if len(fields) >= _MOST_FIELDS and first not in fields:
+            raise wrong(place, f"A document has at most {_MOST_FIELDS} fields here.")
+        parent = fields.get(first)
+        if not inside:
+            fields[first] = value
+        elif parent is not None and parent.members is None:
+            base = f"coalesce(nullif({values.as_json(parent)}, 'null'), '{{}}')"
+            path = self.arguments.bind(inside, "text[]")
+            changed = f"jsonb_set({base}, {path}, coalesce({values.as_json(value)}, 'null'))"
+            fields[first] = Value(changed, Kind.JSON, computed=True)
+        else:
+            members = dict(parent.members) if parent is not None and parent.members is not None else {}
+            self._put(members, ".".join(inside), value, place)
+            fields[first] = values.document(members, self.arguments)
+
+    def _reshaped(self, relation: Relation, fields: Mapping[str, Value], rest: str | None) -> Relation:
+        """Give every field a column of its own, so that expressions do not grow from stage to stage."""
+        columns = {column: column for column, _ in relation.order}
+        stored = {name: self._stored(value, columns) for name, value in fields.items()}
+        if rest is not None:
+            name = self._name("r")
+            columns[name], rest = rest, name
+        source = self._from(f"select {_columns(columns)} from {relation.source}")
+        return Relation(source, stored, relation.order, rest, relation.hidden if rest else frozenset())
+
+    def _stored(self, value: Value, columns: dict[str, str], prefix: str = "f") -> Value:
+        if value.members is not None:
+            members = {name: self._stored(item, columns, prefix) for name, item in value.members.items()}
+            return values.document(members, self.arguments)
+        column = self._name(prefix)
+        columns[column] = value.sql
+        text = value.text and self._name(prefix)
+        if text and value.text:
+            columns[text] = value.text
+        return value._replace(sql=column, text=text or None)
+
+    def _expressions(self, relation: Relation) -> Expressions:
+        return Expressions(lambda path: relation.resolve(path, self.arguments), self.arguments)
+
+    def _from(self, select: str) -> str:
+        return f"({select}) {self._name('s')}"
+
+    def _name(self, prefix: str) -> str:
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+
+Stage = Callable[[_Pipeline, Relation, Json, str], Relation]
+
+_STAGES: dict[str, Stage] = {
+    "$match": _Pipeline._match,
+    "$group": _Pipeline._group,
+    "$sort": _Pipeline._sort,
+    "$limit": _Pipeline._limit,
+    "$skip": _Pipeline._skip,
+    "$project": _Pipeline._project,
+    "$count": _Pipeline._count,
+    "$unwind": _Pipeline._unwind,
+    "$addFields": _Pipeline._add_fields,
+}
+
+
+def _columns(columns: Mapping[str, str]) -> str:
+    return ", ".join(sql if sql == name else f"{sql} as {name}" for name, sql in columns.items()) or "1 as one"
+
+
+def _whole(operand: Json, least: int, place: str) -> int:
+    if isinstance(operand, bool) or not isinstance(operand, int) or not least <= operand <= _MOST_SKIPPED:
+        raise wrong(place, f"{place.rpartition('.')[2]} takes a whole number from {least}.")
+    return operand
+
+
+def _is_flag(item: Json) -> bool:
+    return isinstance(item, bool) or (isinstance(item, int) and item in {0, 1})
+
+
+def _check_name(place: str) -> None:
+    name = place.rpartition(".")[2]
+    if name.startswith("$") or not name:
+        raise wrong(place, "A field's name does not begin with $.")

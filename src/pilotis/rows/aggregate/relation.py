@@ -1,0 +1,101 @@
+"""The documents between two stages: something to select from, and what its columns mean. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pilotis.rows.aggregate import values
+from pilotis.rows.aggregate.values import Value
+from pilotis.rows.operands import Arguments, EncryptedColumnError, Kind, Operand, unknown
+from pilotis.tables.schema import Column, ColumnType, TableSchema
+
+_KINDS = {
+    ColumnType.STRING: Kind.TEXT,
+    ColumnType.NUMBER: Kind.NUMERIC,
+    ColumnType.BOOLEAN: Kind.BOOLEAN,
+    ColumnType.UUID: Kind.UUID,
+    ColumnType.INT: Kind.BIGINT,
+    ColumnType.OBJECT: Kind.JSON,
+    ColumnType.ARRAY: Kind.JSON,
+}
+
+
+class Relation(NamedTuple):
+    """Documents: where they come from, their fields, and their order.
+
+    `source` can stand in FROM. `fields` are expressions over it, by name. `rest` is jsonb with further fields, whose
+    names are not known. `order` holds columns of the source with a direction. `hidden` are encrypted columns, which
+    may be there but not named.
+    """
+
+    source: str
+    fields: Mapping[str, Value]
+    order: Sequence[tuple[str, str]]
+    rest: str | None = None
+    hidden: frozenset[str] = frozenset()
+
+    def resolve(self, path: str, arguments: Arguments) -> Value:
+        """Return the value of a field, or of one inside it: `a`, `a.b`; `$ROOT` is the whole document."""
+        if path == "$ROOT":
+            return Value(f"({self.document(arguments)})::jsonb", Kind.JSON, computed=True)
+        name, *inside = path.removeprefix("$ROOT.").split(".")
+        if name in self.hidden:
+            raise EncryptedColumnError(f"{name} is encrypted: it cannot be part of an aggregation.")
+        value = self.fields.get(name)
+        if value is None:
+            if self.rest is None:
+                raise unknown(name)
+            value = Value(f"({self.rest} -> {arguments.bind(name, 'text')})", Kind.JSON)
+        return _inside(value, inside, path, arguments)
+
+    def operand(self, path: str, arguments: Arguments) -> Operand:
+        """Return a field as the `where` language takes it."""
+        value = self.resolve(path, arguments)
+        if value.members is not None:
+            value = Value(values.as_json(value), Kind.JSON)
+        text = values.as_text(value)
+        return Operand(path, value.kind, value.sql, value.text if value.kind is Kind.TIME else _text(value, text))
+
+    def document(self, arguments: Arguments) -> str:
+        """Return the expression for a document's JSON text."""
+        if self.rest is None:
+            return values.as_json_text(values.document(self.fields, arguments))
+        fields = values.as_json_text(values.document(self.fields, arguments)) if self.fields else "'{}'::text"
+        rest = f"nullif(substr({self.rest}::text, 2, length({self.rest}::text) - 2), '')"
+        return f"'{{' || concat_ws(',', nullif(substr({fields}, 2, length({fields}) - 2), ''), {rest}) || '}}'"
+
+
+def of_table(table: TableSchema) -> Relation:
+    """Return the rows of a table as documents: `id`, the columns, `created_at`, `updated_at`."""
+    columns = {column.name: _column(column) for column in table.columns if not column.encrypted}
+    fields = {
+        "id": Value("__id", Kind.UUID),
+        **columns,
+        "created_at": Value("__created_at", Kind.TIME),
+        "updated_at": Value("__updated_at", Kind.TIME),
+    }
+    hidden = frozenset(column.name for column in table.columns if column.encrypted)
+    return Relation(table.physical, fields, [("__id", "asc")], "__extra", hidden)
+
+
+def _column(column: Column) -> Value:
+    if column.type is ColumnType.DATE:
+        return Value(column.time, Kind.TIME, text=column.physical)
+    return Value(column.physical, _KINDS[column.type])
+
+
+def _inside(value: Value, path: Sequence[str], whole: str, arguments: Arguments) -> Value:
+    for index, name in enumerate(path):
+        if value.members is None:
+            if value.kind is not Kind.JSON:
+                raise unknown(whole)
+            return Value(f"({value.sql} #> {arguments.bind(list(path[index:]), 'text[]')})", Kind.JSON)
+        if name not in value.members:
+            raise unknown(whole)
+        value = value.members[name]
+    return value
+
+
+def _text(value: Value, text: str) -> str | None:
+    return None if text == "null::text" else f'({text}) collate "C"'

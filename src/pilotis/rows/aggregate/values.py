@@ -1,0 +1,169 @@
+"""Values of a pipeline's documents, as SQL expressions with a kind. Pure.
+
+A value's SQL null stands for a missing field and for null alike, but for JSON, which knows both. Typed columns stay
+typed all the way, so that PostgreSQL groups and sums them as it would in SQL written by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pilotis.kit import json
+from pilotis.rows.operands import Arguments, Kind
+
+_RFC3339 = '\'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"\''
+NUMBERS = frozenset({Kind.NUMERIC, Kind.BIGINT})
+
+
+class Value(NamedTuple):
+    """One value: its expression and kind.
+
+    `text` is a date's text as it was written, where it still is one. `computed` values show null in answers, others
+    are left out like the missing fields they may be. `members` are the fields of a document built in the pipeline,
+    `labels` the places of their bound names; its `sql` is empty.
+    """
+
+    sql: str
+    kind: Kind
+    text: str | None = None
+    computed: bool = False
+    members: Mapping[str, Value] | None = None
+    labels: Mapping[str, str] | None = None
+
+
+def document(members: Mapping[str, Value], arguments: Arguments) -> Value:
+    """Return a document of named values."""
+    labels = {name: arguments.bind(json.encode(name).decode() + ":", "text") for name in members}
+    return Value("", Kind.JSON, members=members, labels=labels)
+
+
+def as_json(value: Value) -> str:
+    """Return the value as jsonb; a missing field is SQL's null."""
+    if value.members is not None:
+        return f"{as_json_text(value)}::jsonb"
+    if value.kind is Kind.JSON:
+        return value.sql
+    if value.kind is Kind.TIME:
+        return f"to_jsonb({_time_text(value)})"
+    return f"to_jsonb({value.sql})"
+
+
+def as_json_text(value: Value) -> str:
+    """Return the value's JSON as text; SQL's null where it is null or missing."""
+    if value.members is not None and value.labels is not None:
+        parts = [f"{value.labels[name]} || {_shown(member)}" for name, member in value.members.items()]
+        return f"('{{' || {_joined(parts)} || '}}')" if parts else "'{}'::text"
+    if value.kind is Kind.TEXT:
+        return f"to_json({value.sql})::text"
+    if value.kind is Kind.TIME:
+        return f"'\"' || {_time_text(value)} || '\"'"
+    if value.kind is Kind.UUID:
+        return f"'\"' || {value.sql} || '\"'"
+    if value.kind is Kind.NUMERIC and value.computed:
+        return f"trim_scale({value.sql})::text"
+    return f"({value.sql})::text"
+
+
+def as_number(value: Value) -> str:
+    """Return the value as numeric; null where it is no number."""
+    if value.kind is Kind.NUMERIC:
+        return value.sql
+    if value.kind is Kind.BIGINT:
+        return f"({value.sql})::numeric"
+    if value.kind is Kind.JSON and value.members is None:
+        return f"(case when jsonb_typeof({value.sql}) = 'number' then ({value.sql})::numeric end)"
+    return "null::numeric"
+
+
+def as_text(value: Value) -> str:
+    """Return the value as text; null where it is no string."""
+    if value.kind is Kind.TEXT:
+        return value.sql
+    if value.kind is Kind.UUID:
+        return f"({value.sql})::text"
+    if value.kind is Kind.TIME:
+        return _time_text(value)
+    if value.kind is Kind.JSON and value.members is None:
+        return f"(case when jsonb_typeof({value.sql}) = 'string' then {value.sql} #>> '{{}}' end)"
+    return "null::text"
+
+
+def as_printed(value: Value) -> str:
+    """Return a string, number or date as text, as `$toUpper` and its kin take it; null for anything else."""
+    if value.kind in NUMBERS:
+        return f"({value.sql})::text"
+    if value.kind is Kind.JSON and value.members is None:
+        return f"(case when jsonb_typeof({value.sql}) in ('string', 'number') then {value.sql} #>> '{{}}' end)"
+    return as_text(value)
+
+
+def as_time(value: Value) -> str:
+    """Return the value as a moment; null where it is none and no text of one."""
+    if value.kind is Kind.TIME:
+        return value.sql
+    text = as_text(value)
+    return "null::timestamptz" if text == "null::text" else f"pilotis.try_time({text})"
+
+
+def as_condition(value: Value) -> str:
+    """Return whether the value counts as true: everything does but false, zero, null and missing."""
+    if value.members is not None:
+        return "true"
+    if value.kind is Kind.BOOLEAN:
+        return f"coalesce({value.sql}, false)"
+    if value.kind in NUMBERS:
+        return f"coalesce({value.sql} <> 0, false)"
+    if value.kind is Kind.JSON:
+        false = "'null'::jsonb, 'false'::jsonb, '0'::jsonb"
+        return f"({value.sql} is not null and {value.sql} not in ({false}))"
+    return f"({value.sql} is not null)"
+
+
+def is_null(value: Value) -> str:
+    """Return whether the value is null or missing."""
+    if value.members is not None:
+        return "false"
+    if value.kind is Kind.JSON:
+        return f"(coalesce({value.sql}, 'null') = 'null')"
+    return f"({value.sql} is null)"
+
+
+def order_keys(value: Value, direction: int) -> list[str]:
+    """Return sort expressions with directions, in BSON's order: null and missing first, then numbers, strings, …."""
+    suffix = "asc nulls first" if direction == 1 else "desc nulls last"
+    return [f"{sql} {suffix}" for sql in comparable(value)]
+
+
+def comparable(value: Value) -> list[str]:
+    """Return expressions that, one after the other, put values of any type in BSON's comparison order."""
+    if value.kind is not Kind.JSON:
+        return [f'{value.sql} collate "C"' if value.kind is Kind.TEXT else value.sql]
+    sql = as_json(value)
+    return [
+        f"pilotis.bson_rank({sql})",
+        as_number(Value(sql, Kind.JSON)),
+        _text_in_order(sql),
+        f"nullif({sql}, 'null')",
+    ]
+
+
+def _text_in_order(sql: str) -> str:
+    return f"(case when jsonb_typeof({sql}) = 'string' then {sql} #>> '{{}}' end) collate \"C\""
+
+
+def _shown(value: Value) -> str:
+    text = as_json_text(value)
+    return f"coalesce({text}, 'null')" if value.computed else text
+
+
+def _joined(parts: list[str]) -> str:
+    # A function takes at most 100 arguments; an empty inner list must vanish like an absent field.
+    if len(parts) <= 90:
+        return f"concat_ws(',', {', '.join(parts)})"
+    groups = [parts[start : start + 90] for start in range(0, len(parts), 90)]
+    return _joined([f"nullif({_joined(group)}, '')" for group in groups])
+
+
+def _time_text(value: Value) -> str:
+    return value.text or f"to_char({value.sql} at time zone 'UTC', {_RFC3339})"
