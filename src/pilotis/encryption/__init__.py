@@ -1,0 +1,1 @@
+"""Field-level encryption: keys per app, and the cipher of values."""

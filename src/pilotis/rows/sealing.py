@@ -1,0 +1,73 @@
+"""Encrypted columns of one table: rows sealed on their way in, answers opened on their way out."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from decimal import Context, Decimal
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from pilotis.encryption.cipher import Cipher
+from pilotis.kit import json
+from pilotis.kit.clock import parse_rfc3339
+from pilotis.rows.types import SealedItem
+from pilotis.tables.schema import Column, ColumnType, TableSchema
+from pilotis.tables.values import Row
+
+_items = msgspec.json.Decoder(list[SealedItem])
+_EXACT = Context(prec=2000)
+_sorted = msgspec.json.Encoder(decimal_format="number", order="sorted")
+_text = msgspec.json.Decoder(str)
+
+
+class Sealer:
+    """Seals and opens the values of a table's encrypted columns."""
+
+    def __init__(self, table: TableSchema, cipher: Cipher) -> None:
+        self._table = table
+        self._cipher = cipher
+        self._columns = [column for column in table.columns if column.encrypted]
+
+    def seal(self, row: Row, row_id: UUID) -> Row:
+        """Return the row as it is stored: encrypted columns as base64 of sealed JSON, with their hashes."""
+        fields = copy.copy(row.fields)
+        hashes: dict[int, str] = {}
+        for column in self._columns:
+            key = f"c{column.number}"
+            value = getattr(fields, key)
+            if value is None or value is msgspec.UNSET:
+                continue
+            sealed = self._cipher.seal(json.encode(value), self._table.table_id, column.number, row_id)
+            setattr(fields, key, base64.b64encode(sealed).decode())
+            hashes[column.number] = base64.b64encode(self.hash(column, value)).decode()
+        return Row(fields, json.encode(fields), row.moments, row.nulls, hashes)
+
+    def open_items(self, items: bytes) -> bytes:
+        """Return the JSON array of rows with the encrypted columns in plain."""
+        decoded = _items.decode(items)
+        for item in decoded:
+            for column in self._columns:
+                sealed = item.data.get(column.name)
+                if sealed is not None and bytes(sealed) != b"null":
+                    item.data[column.name] = self._open(column, sealed, item.id)
+        return json.encode(decoded)
+
+    def hash(self, column: Column, value: Any) -> bytes:
+        """Return the hash by which equal values of an encrypted column are found."""
+        return self._cipher.hash(canonical(column.type, value), self._table.table_id, column.number)
+
+    def _open(self, column: Column, sealed: msgspec.Raw, row_id: UUID) -> msgspec.Raw:
+        data = base64.b64decode(_text.decode(sealed))
+        return msgspec.Raw(self._cipher.open(data, self._table.table_id, column.number, row_id))
+
+
+def canonical(type_: ColumnType, value: Any) -> bytes:
+    """Return bytes that are the same for values that compare equal: 1.10 and 1.1, one moment in two time zones."""
+    if type_ is ColumnType.NUMBER:
+        return str(_EXACT.normalize(Decimal(value))).encode()
+    if type_ is ColumnType.DATE and (moment := parse_rfc3339(value)):
+        return moment.isoformat().encode()
+    return _sorted.encode(value)
