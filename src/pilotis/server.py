@@ -13,6 +13,7 @@ from pilotis.apps.endpoints import AppEndpoints
 from pilotis.apps.service import Apps
 from pilotis.db.notifications import Notifications
 from pilotis.db.pool import Database
+from pilotis.encryption.service import Encryption
 from pilotis.http.application import Application
 from pilotis.http.call import Call
 from pilotis.http.cors import Cors
@@ -39,17 +40,19 @@ class Services:
 
     def __init__(self, settings: Settings, database: Database) -> None:
         limits = settings.limits
+        key = master_key.load(settings)
         self.database = database
         self.notifications = Notifications(database)
         self.passwords = Passwords()
         self.rate_limits = RateLimits(database)
-        self.sessions = Sessions(database, TokenSigner(master_key.load(settings)))
+        self.sessions = Sessions(database, TokenSigner(key))
         self.members = Members(database, self.sessions, self.passwords, self.rate_limits)
         self.users = Users(database, self.sessions, self.passwords, self.rate_limits, limits)
         self.apps = Apps(database, self.notifications, limits)
         self.access = Access(self.apps, self.members, self.users, self.sessions)
         self.tables = Tables(database, self.notifications)
-        self.rows = Rows(database, self.tables)
+        self.encryption = Encryption(database, key)
+        self.rows = Rows(database, self.tables, self.encryption)
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoint table of the whole service."""

@@ -6,10 +6,16 @@ A name is looked up in the table's schema; what is not there is a path into JSON
 from __future__ import annotations
 
 import enum
+import re
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, NamedTuple
+from uuid import UUID
 
+from pilotis.kit import ids, json
+from pilotis.kit.clock import parse_rfc3339
 from pilotis.kit.errors import BadRequestError, Detail
-from pilotis.tables.schema import ColumnType, TableSchema
+from pilotis.tables.schema import Column, ColumnType, TableSchema
 from pilotis.tables.values import UnknownColumnError
 
 
@@ -23,18 +29,25 @@ class Kind(enum.Enum):
     TIME = "timestamptz"
     UUID = "uuid"
     JSON = "jsonb"
+    SEALED = "bytea"
+
+
+Json = Any
+Hash = Callable[[Column, Json], bytes]
 
 
 class Operand(NamedTuple):
     """A field to compare or sort by.
 
     `sql` is the expression that compares; `text` the one that string operators read, or None where there is none.
+    `convert` turns a request's value into one to compare with; None if no value of the field can equal it.
     """
 
     name: str
     kind: Kind
     sql: str
     text: str | None
+    convert: Callable[[Json], Any]
 
 
 class EncryptedColumnError(BadRequestError):
@@ -42,18 +55,36 @@ class EncryptedColumnError(BadRequestError):
 
     code = "ENCRYPTED_COLUMN_NOT_QUERYABLE"
 
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is encrypted: only $eq, $ne, $in, $nin and $isNull work on it, in a where.")
+
 
 class Arguments:
-    """Values bound to a statement's parameters."""
+    """Values bound to a statement's parameters; `hash` gives what an encrypted column's values are found by."""
 
-    def __init__(self, *values: Any) -> None:
+    def __init__(self, *values: Any, hash_: Hash | None = None) -> None:
         self.values: list[Any] = list(values)
+        self.hash = hash_
+        self._places: dict[int, str] = {}
 
     def bind(self, value: Any, type_: str) -> str:
         """Add a value and return its place in the SQL, such as `$3::bigint`."""
         self.values.append(value)
-        return f"${len(self.values)}::{type_}"
+        place = self._places[len(self.values)] = f"${len(self.values)}::{type_}"
+        return place
 
+    def complete(self, select: str) -> str:
+        """Return the statement with a mention of every value that it does not use.
+
+        PostgreSQL cannot tell the type of a parameter that it does not find, and refuses the statement.
+        """
+        used = {int(number) for number in _PLACE.findall(select)}
+        unused = [place for number, place in self._places.items() if number not in used]
+        return f"with unused as (select {', '.join(unused)}) {select}" if unused else select
+
+
+_PLACE = re.compile(r"\$(\d+)")
+_INT64 = range(-(2**63), 2**63)
 
 _OWN = {
     "id": (Kind.UUID, "__id", "__id::text"),
@@ -61,7 +92,7 @@ _OWN = {
     "updated_at": (Kind.TIME, "__updated_at", None),
 }
 
-_KINDS = {
+KINDS = {
     ColumnType.STRING: Kind.TEXT,
     ColumnType.NUMBER: Kind.NUMERIC,
     ColumnType.BOOLEAN: Kind.BOOLEAN,
@@ -76,41 +107,75 @@ _KINDS = {
 def operand(table: TableSchema, name: str, arguments: Arguments) -> Operand:
     """Return what a name stands for: a row's own field, a column, or a path into a JSON value.
 
-    Raises `UnknownColumnError`, and `EncryptedColumnError` for a column that the database cannot read.
+    Raises `UnknownColumnError`, and `EncryptedColumnError` for a path into an encrypted column.
     """
     if name in _OWN:
         kind, sql, text = _OWN[name]
-        return Operand(name, kind, sql, text)
+        return Operand(name, kind, sql, text, CONVERSIONS[kind])
     column = table.by_name.get(name)
     if column is None:
         return _path(table, name, arguments)
+    kind = KINDS[column.type]
     if column.encrypted:
-        raise EncryptedColumnError(f"{name} is encrypted: it cannot be compared, searched or sorted by.")
-    kind = _KINDS[column.type]
+        return Operand(name, Kind.SEALED, column.hash, None, _hashed(column, arguments))
     if column.type is ColumnType.DATE:
-        return Operand(name, kind, column.time, column.physical)
+        return Operand(name, kind, column.time, column.physical, CONVERSIONS[kind])
     text = {Kind.TEXT: column.physical, Kind.UUID: f"{column.physical}::text"}.get(kind)
-    return Operand(name, kind, column.physical, text)
+    return Operand(name, kind, column.physical, text, CONVERSIONS[kind])
+
+
+def json_operand(name: str, sql: str) -> Operand:
+    """Return the operand of a JSON value, such as one found by a path."""
+    text = f"(case when jsonb_typeof({sql}) = 'string' then {sql} #>> '{{}}' end collate \"C\")"
+    return Operand(name, Kind.JSON, sql, text, CONVERSIONS[Kind.JSON])
 
 
 def _path(table: TableSchema, name: str, arguments: Arguments) -> Operand:
     first, *rest = name.split(".")
     if table.is_free_form:
-        return _json(name, f"(__extra #> {arguments.bind([first, *rest], 'text[]')})")
+        return json_operand(name, f"(__extra #> {arguments.bind([first, *rest], 'text[]')})")
     column = table.by_name.get(first)
     if column is None or not rest or column.type is not ColumnType.OBJECT:
         raise unknown(name)
     if column.encrypted:
-        raise EncryptedColumnError(f"{first} is encrypted: it cannot be compared, searched or sorted by.")
-    return _json(name, f"({column.physical} #> {arguments.bind(rest, 'text[]')})")
+        raise EncryptedColumnError(first)
+    return json_operand(name, f"({column.physical} #> {arguments.bind(rest, 'text[]')})")
 
 
-def _json(name: str, sql: str) -> Operand:
-    text = f"(case when jsonb_typeof({sql}) = 'string' then {sql} #>> '{{}}' end collate \"C\")"
-    return Operand(name, Kind.JSON, sql, text)
+def _hashed(column: Column, arguments: Arguments) -> Callable[[Json], bytes | None]:
+    def convert(value: Json) -> bytes | None:
+        if arguments.hash is None:
+            raise EncryptedColumnError(column.name)
+        fits = CONVERSIONS[KINDS[column.type]](value) is not None
+        return arguments.hash(column, value) if fits else None
+
+    return convert
 
 
 def unknown(name: str) -> UnknownColumnError:
     """Return the error about a name that is no column."""
     message = f"{name[:100]} is no column of this table."
     return UnknownColumnError(message, details=[Detail(name[:100], "UNKNOWN_COLUMN", message)])
+
+
+def is_number(value: Json) -> bool:
+    """Tell whether a decoded JSON value is a number."""
+    return isinstance(value, (int, Decimal)) and not isinstance(value, bool)
+
+
+def as_bigint(value: Json) -> int | None:
+    """Return a number as a 64-bit integer, or None if it is none."""
+    if not is_number(value) or value != int(value) or int(value) not in _INT64:
+        return None
+    return int(value)
+
+
+CONVERSIONS: dict[Kind, Callable[[Json], Any]] = {
+    Kind.TEXT: lambda value: value if isinstance(value, str) else None,
+    Kind.NUMERIC: lambda value: value if is_number(value) else None,
+    Kind.BIGINT: as_bigint,
+    Kind.BOOLEAN: lambda value: value if isinstance(value, bool) else None,
+    Kind.TIME: lambda value: parse_rfc3339(value) if isinstance(value, str) else None,
+    Kind.UUID: lambda value: UUID(value) if isinstance(value, str) and ids.is_uuid(value) else None,
+    Kind.JSON: lambda value: None if value is None else json.encode(value).decode(),
+}

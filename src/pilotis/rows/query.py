@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from pilotis.kit.errors import invalid
 from pilotis.limits import Limits
-from pilotis.rows.operands import Arguments, Kind, operand
-from pilotis.rows.statements import Statements
+from pilotis.rows.operands import Arguments, EncryptedColumnError, Kind, operand
+from pilotis.rows.table import PreparedTable
 from pilotis.rows.types import Query
 from pilotis.rows.where import compile_where
 from pilotis.tables.schema import TableSchema
@@ -21,15 +21,16 @@ class CompiledQuery(NamedTuple):
     patterns: list[str]
 
 
-def compile_query(
-    table: TableSchema, statements: Statements, query: Query, creator: str | None, limits: Limits
-) -> CompiledQuery:
+def compile_query(prepared: PreparedTable, query: Query, creator: str | None, limits: Limits) -> CompiledQuery:
     """Compile a query; `creator` is the member whose rows alone it may see, if there is one.
 
     The total of a query without any condition comes from the tally, at the same cost whatever the table's size.
     """
-    arguments = Arguments()
-    condition, patterns = compile_where(query.where or {}, table, limits, arguments)
+    table, statements = prepared.schema, prepared.statements
+    arguments = Arguments(hash_=prepared.hash)
+    condition, patterns = compile_where(
+        query.where or {}, lambda name: operand(table, name, arguments), limits, arguments
+    )
     if creator is not None:
         condition = f"{condition} and __creator = {arguments.bind(creator, 'text')}"
     total = statements.tally() if condition == "true" else statements.count(condition)
@@ -37,7 +38,7 @@ def compile_query(
     limit = arguments.bind(min(query.limit, limits.page_rows), "bigint")
     offset = arguments.bind(query.offset, "bigint")
     sql = statements.page(condition, total, order, limit, offset)
-    return CompiledQuery(sql, arguments.values, patterns)
+    return CompiledQuery(arguments.complete(sql), arguments.values, patterns)
 
 
 def _order(table: TableSchema, query: Query, arguments: Arguments) -> str:
@@ -49,5 +50,7 @@ def _order(table: TableSchema, query: Query, arguments: Arguments) -> str:
     if field.kind is Kind.JSON and field.name in table.by_name:
         raise invalid("order_by", f"{field.name} holds objects or arrays; name a field inside it, or another column.")
     # JSON's null is as absent as SQL's.
+    if field.kind is Kind.SEALED:
+        raise EncryptedColumnError(field.name)
     sql = f"nullif({field.sql}, 'null')" if field.kind is Kind.JSON else field.sql
     return f"{sql} {query.order_direction} nulls last, __id"

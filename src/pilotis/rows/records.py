@@ -33,7 +33,7 @@ def record(table: TableSchema, row_id: str, creator: str | None, row: Row) -> by
         return b"{" + b",".join(own) + b"}"
     if row.nulls:
         own.append(b'"__extra":' + json.encode(dict.fromkeys(row.nulls)))
-    own.extend(b'"__t%d":"%b"' % (number, moment.encode()) for number, moment in row.moments.items())
+    own.extend(_derived(row))
     if len(row.data) > 2:
         own.append(row.data[1:-1])
     return b"{" + b",".join(own) + b"}"
@@ -41,9 +41,15 @@ def record(table: TableSchema, row_id: str, creator: str | None, row: Row) -> by
 
 def change(row: Row) -> bytes:
     """Return the record of a partial row: its given columns with their moments."""
-    moments = [b'"__t%d":"%b"' % (number, moment.encode()) for number, moment in row.moments.items()]
-    members = [*moments, row.data[1:-1]] if len(row.data) > 2 else moments
+    members = _derived(row)
+    if len(row.data) > 2:
+        members.append(row.data[1:-1])
     return b"{" + b",".join(members) + b"}"
+
+
+def _derived(row: Row) -> list[bytes]:
+    moments = [b'"__t%d":"%b"' % (number, moment.encode()) for number, moment in row.moments.items()]
+    return moments + [b'"__h%d":"%b"' % (number, hash_.encode()) for number, hash_ in row.hashes.items()]
 
 
 def item(row_id: str, row: Row, created: datetime) -> bytes:

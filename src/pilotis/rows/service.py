@@ -11,6 +11,7 @@ import asyncpg
 import msgspec
 
 from pilotis.db.pool import Database
+from pilotis.encryption.service import Encryption
 from pilotis.http.principals import AppInfo, Principal, Role, RoleRequiredError
 from pilotis.kit import json
 from pilotis.kit.errors import (
@@ -23,7 +24,7 @@ from pilotis.kit.errors import (
 )
 from pilotis.kit.ids import uuid7_text
 from pilotis.rows import records
-from pilotis.rows.operands import Arguments
+from pilotis.rows.operands import Arguments, operand
 from pilotis.rows.query import CompiledQuery, compile_query
 from pilotis.rows.table import PreparedTable
 from pilotis.rows.types import BulkFailure, DeleteWhere, Page, Query
@@ -77,8 +78,9 @@ class NothingCreatedError(BadRequestError):
 class Rows:
     """Operations on rows. Each takes the principal, whose app and rights bound what it sees."""
 
-    def __init__(self, database: Database, tables: Tables) -> None:
+    def __init__(self, database: Database, tables: Tables, encryption: Encryption) -> None:
         self._database = database
+        self._encryption = encryption
         self._tables = tables
 
     async def create(self, principal: Principal, table_id: UUID, data: msgspec.Raw) -> bytes:
@@ -90,7 +92,8 @@ class Rows:
             row = table.new_rows.decode(data)
             records.check_size(row, app.limits.row_bytes)
             row_id = uuid7_text()
-            created = await table.insert(records.record(table.schema, row_id, creator, row))
+            stored = table.sealed(row, row_id)
+            created = await table.insert(records.record(table.schema, row_id, creator, stored))
             return records.item(row_id, row, created)
 
         return await self._with_table(app, table_id, create)
@@ -107,7 +110,10 @@ class Rows:
                 details = [Detail(f"data[{item.index}]", item.code, item.message) for item in failed]
                 raise NothingCreatedError(details=details)
             ids = [uuid7_text() for _ in rows]
-            new = [records.record(table.schema, row_id, creator, row) for row_id, row in zip(ids, rows, strict=True)]
+            new = [
+                records.record(table.schema, row_id, creator, table.sealed(row, row_id))
+                for row_id, row in zip(ids, rows, strict=True)
+            ]
             created = await table.insert_many(new)
             made = b",".join(records.item(row_id, row, created) for row_id, row in zip(ids, rows, strict=True))
             tail = b',"failed":' + json.encode(failed) if failed else b""
@@ -125,9 +131,7 @@ class Rows:
             else:
                 sql = table.statements.select("__creator = $2")
                 text = await self._database.fetchval(sql, row_id, creator)
-            if text is None:
-                raise RowNotFoundError
-            return str(text).encode()
+            return _one(table, text)
 
         return await self._with_table(_app(principal), table_id, read)
 
@@ -148,11 +152,11 @@ class Rows:
 
         async def find(table: PreparedTable) -> bytes:
             creator = _visible_creator(principal, table.schema, Role.VIEWER)
-            compiled = compile_query(table.schema, table.statements, query, creator, app.limits)
+            compiled = compile_query(table, query, creator, app.limits)
             row = await self._run(compiled)
             limit = min(query.limit, app.limits.page_rows)
             tail = b',"total_count":%d,"limit":%d,"offset":%d}' % (row["total_count"], limit, query.offset)
-            return b'{"data":%b%b' % (row["data"].encode(), tail)
+            return b'{"data":%b%b' % (table.opened(row["data"]), tail)
 
         return await self._with_table(app, table_id, find)
 
@@ -164,11 +168,9 @@ class Rows:
             creator = _visible_creator(principal, table.schema, Role.EDITOR)
             row = table.changes.decode(data)
             records.check_size(row, app.limits.row_bytes)
-            sql, arguments = _update(table, row, row_id, creator)
+            sql, arguments = _update(table, table.sealed(row, str(row_id)), row_id, creator)
             text = await self._database.fetchval(sql, *arguments)
-            if text is None:
-                raise RowNotFoundError
-            return str(text).encode()
+            return _one(table, text)
 
         return await self._with_table(app, table_id, update)
 
@@ -192,8 +194,10 @@ class Rows:
 
         async def delete(table: PreparedTable) -> int:
             creator = _visible_creator(principal, table.schema, Role.EDITOR)
-            arguments = Arguments()
-            condition, patterns = compile_where(request.where or {}, table.schema, app.limits, arguments)
+            arguments = Arguments(hash_=table.hash)
+            condition, patterns = compile_where(
+                request.where or {}, lambda name: operand(table.schema, name, arguments), app.limits, arguments
+            )
             condition += _and_creator(creator, arguments)
             row = await self._run(CompiledQuery(table.statements.delete(condition), arguments.values, patterns))
             count: int = row["count"]
@@ -220,21 +224,29 @@ class Rows:
         for _ in range(_MOST_TRIES):
             table = await self._tables.current(app.app_id, table_id)
             try:
-                return await action(self._prepare(table))
+                return await action(await self._prepare(table))
             except _TOO_OLD:
                 self._tables.forget(table)
         raise TableNotFoundError
 
-    def _prepare(self, schema: TableSchema) -> PreparedTable:
+    async def _prepare(self, schema: TableSchema) -> PreparedTable:
         prepared = schema.__dict__.get("prepared")
         if prepared is None:
-            prepared = schema.__dict__["prepared"] = PreparedTable(schema, self._database)
+            sealed = any(column.encrypted for column in schema.columns)
+            cipher = await self._encryption.cipher(schema.app_id) if sealed else None
+            prepared = schema.__dict__["prepared"] = PreparedTable(schema, self._database, cipher)
         return prepared
 
 
 def _app(principal: Principal) -> AppInfo:
     assert principal.app is not None
     return principal.app
+
+
+def _one(table: PreparedTable, text: str | None) -> bytes:
+    if text is None:
+        raise RowNotFoundError
+    return table.opened(f"[{text}]")[1:-1]
 
 
 def _visible_creator(principal: Principal, table: TableSchema, role: Role) -> str | None:

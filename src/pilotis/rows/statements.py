@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from pilotis.tables.schema import PHYSICAL_TYPES, Column, ColumnType, TableSchema
 
@@ -45,16 +46,15 @@ class Statements:
     def insert(self) -> str:
         """Insert the rows of the JSON array `$1`; returns the moment of creation. `__extra` comes as a member."""
         table = self._table
+        parts = _parts(table.columns)
         source = [
             "__id uuid",
             "__creator text",
             "__extra jsonb",
-            *(f"{column.physical} {_json_type(column)}" for column in table.columns),
-            *(f"{column.time} timestamptz" for column in table.columns if column.has_time),
+            *(f"{part.name} {part.json_type}" for part in parts),
         ]
-        names = ["__id", "__creator", "__extra", *_stored(table.columns)]
-        values = ["r.__id", "r.__creator", "r.__extra", *(f"r.{name}" for name in _stored(table.columns))]
-        values = _decoded(table.columns, names, values)
+        names = ["__id", "__creator", "__extra", *(part.name for part in parts)]
+        values = ["r.__id", "r.__creator", "r.__extra", *(part.value for part in parts)]
         return f"""
             with written as (
                 insert into {table.physical}
@@ -102,13 +102,9 @@ class Statements:
         `$3` are the names whose explicit nulls are lifted, `$4` the JSON of members to add to what has no column.
         """
         table = self._table
-        source = [
-            *(f"{column.physical} {_json_type(column)}" for column in columns),
-            *(f"{column.time} timestamptz" for column in columns if column.has_time),
-        ]
-        names = _stored(columns)
-        values = _decoded(columns, names, [f"r.{name}" for name in names])
-        assignments = [f"{name} = {value}" for name, value in zip(names, values, strict=True)]
+        parts = _parts(columns)
+        source = [f"{part.name} {part.json_type}" for part in parts]
+        assignments = [f"{part.name} = {part.value}" for part in parts]
         read = f", json_to_record($2) as r({', '.join(source)})" if source else ""
         unused = "" if source else " and $2::json is not null"
         return f"""
@@ -143,23 +139,25 @@ class Statements:
             )"""
 
 
-def _stored(columns: Iterable[Column]) -> list[str]:
-    return [
-        name
-        for column in columns
-        for name in ([column.physical, column.time] if column.has_time else [column.physical])
-    ]
+class _Part(NamedTuple):
+    """One physical column: its name, the type it has in a record, and the expression that reads it from one."""
+
+    name: str
+    json_type: str
+    value: str
 
 
-def _json_type(column: Column) -> str:
-    return "text" if column.encrypted else PHYSICAL_TYPES[column.type]
-
-
-def _decoded(columns: Iterable[Column], names: list[str], values: list[str]) -> list[str]:
-    encrypted = {column.physical for column in columns if column.encrypted}
-    return [
-        f"decode({value}, 'base64')" if name in encrypted else value for name, value in zip(names, values, strict=True)
-    ]
+def _parts(columns: Iterable[Column]) -> list[_Part]:
+    parts = []
+    for column in columns:
+        if column.encrypted:
+            names = (column.physical, column.hash)
+            parts += [_Part(name, "text", f"decode(r.{name}, 'base64')") for name in names]
+        else:
+            parts.append(_Part(column.physical, PHYSICAL_TYPES[column.type], f"r.{column.physical}"))
+        if column.has_time:
+            parts.append(_Part(column.time, "timestamptz", f"r.{column.time}"))
+    return parts
 
 
 def _member(column: Column) -> str:

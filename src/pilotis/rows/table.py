@@ -4,25 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from uuid import UUID
 
 from pilotis.db.merging import Merger
 from pilotis.db.pool import Database
+from pilotis.encryption.cipher import Cipher
+from pilotis.rows.operands import Hash
+from pilotis.rows.sealing import Sealer
 from pilotis.rows.statements import Statements
 from pilotis.tables.schema import TableSchema
-from pilotis.tables.values import RowDecoder
+from pilotis.tables.values import Row, RowDecoder
 
 
 class PreparedTable:
     """A table ready for rows. Good for as long as its schema is current; a write with an older one fails."""
 
-    def __init__(self, schema: TableSchema, database: Database) -> None:
+    def __init__(self, schema: TableSchema, database: Database, cipher: Cipher | None) -> None:
         self.schema = schema
+        self.sealer = Sealer(schema, cipher) if cipher else None
         self.statements = Statements(schema)
         self.new_rows = RowDecoder(schema.columns)
         self.changes = RowDecoder(schema.columns, partial=True)
         self._database = database
         self._creates: Merger[bytes, datetime] = Merger(self._insert)
         self._reads: Merger[str, str | None] = Merger(self._read, most=200)
+
+    @property
+    def hash(self) -> Hash | None:
+        """What finds equal values of encrypted columns, where the table has any."""
+        return self.sealer.hash if self.sealer else None
+
+    def sealed(self, row: Row, row_id: str) -> Row:
+        """Return a row as it is stored."""
+        return self.sealer.seal(row, UUID(row_id)) if self.sealer else row
+
+    def opened(self, items: str) -> bytes:
+        """Return a JSON array of rows as the caller may read it."""
+        return self.sealer.open_items(items.encode()) if self.sealer else items.encode()
 
     async def insert(self, record: bytes) -> datetime:
         """Insert one row, given as `record` makes it, and return the moment of its creation."""

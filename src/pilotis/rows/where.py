@@ -8,22 +8,17 @@ WHERE, AND and OR treat as false; only a negation has to say `is not true`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
-from pilotis.kit import ids, json
-from pilotis.kit.clock import parse_rfc3339
+from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, Detail, invalid
 from pilotis.limits import Limits
-from pilotis.rows.operands import Arguments, Kind, Operand, operand
-from pilotis.tables.schema import TableSchema
+from pilotis.rows.operands import Arguments, EncryptedColumnError, Kind, Operand, as_bigint, is_number
 
 Json = Any
 Resolve = Callable[[str], Operand]
 
 _NEVER = "false"
-_INT64 = range(-(2**63), 2**63)
 
 
 class InvalidOperatorError(BadRequestError):
@@ -89,10 +84,7 @@ class _Compiler:
         return self._field(name, value, f"{place}.{name}", depth)
 
     def _field(self, name: str, value: Json, place: str, depth: int) -> str:
-        column = self._table.by_name.get(name)
-        if column and column.encrypted and (null_test := _null_test(value)) is not None:
-            return f"{column.physical} is {'' if null_test else 'not '}null"
-        field = operand(self._table, name, self._arguments)
+        field = self._resolve(name)
         if not _has_operators(value):
             self._count()
             return self._equal(field, value)
@@ -109,6 +101,8 @@ class _Compiler:
         compile_ = _OPERATORS.get(name)
         if compile_ is None:
             raise _unknown_operator(name, place)
+        if field.kind is Kind.SEALED and name not in _ON_SEALED:
+            raise EncryptedColumnError(field.name)
         return compile_(self, field, value, f"{place}.{name}")
 
     def _count(self) -> None:
@@ -121,30 +115,30 @@ class _Compiler:
 
     def _bind(self, field: Operand, value: Json) -> str | None:
         """Bind a value to compare with the field; None if no value of the field could be equal to it."""
-        bound = _CONVERSIONS[field.kind](value)
+        bound = field.convert(value)
         return None if bound is None else self._arguments.bind(bound, field.kind.value)
 
     def _equal(self, field: Operand, value: Json, _place: str = "") -> str:
         if value is None:
             return _is_null(field)
-        if field.kind is Kind.BIGINT and _is_number(value) and _as_bigint(value) is None:
-            return _NEVER
+        if field.kind is Kind.BIGINT and is_number(value) and as_bigint(value) is None:
+            return _never(field)
         bound = self._bind(field, value)
-        return _NEVER if bound is None else f"{field.sql} = {bound}"
+        return _never(field) if bound is None else f"{field.sql} = {bound}"
 
     def _not_equal(self, field: Operand, value: Json, place: str) -> str:
         return f"({self._equal(field, value, place)}) is not true"
 
     def _in(self, field: Operand, value: Json, place: str) -> str:
         values = self._list(value, place)
-        bound = [item for item in map(_CONVERSIONS[field.kind], values) if item is not None]
+        bound = [item for item in map(field.convert, values) if item is not None]
         parts = []
         if bound:
             array = self._arguments.bind(bound, f"{field.kind.value}[]")
             parts.append(f"{field.sql} = any({array})")
         if None in values:
             parts.append(_is_null(field))
-        return _joined(parts, " or ", _NEVER)
+        return _joined(parts, " or ", _never(field))
 
     def _not_in(self, field: Operand, value: Json, place: str) -> str:
         return f"({self._in(field, value, place)}) is not true"
@@ -154,10 +148,10 @@ class _Compiler:
             raise invalid(place, f"{place.rpartition('.')[2]} takes a text, a number or a boolean.")
         if field.kind is Kind.JSON:
             return self._compare_json(sign, field, value)
-        if field.kind is Kind.BIGINT and _is_number(value) and _as_bigint(value) is None:
+        if field.kind is Kind.BIGINT and is_number(value) and as_bigint(value) is None:
             return f"{field.sql}::numeric {sign} {self._arguments.bind(value, 'numeric')}"
         bound = self._bind(field, value)
-        return _NEVER if bound is None else f"{field.sql} {sign} {bound}"
+        return _never(field) if bound is None else f"{field.sql} {sign} {bound}"
 
     def _compare_json(self, sign: str, field: Operand, value: Json) -> str:
         if isinstance(value, str):
@@ -202,7 +196,7 @@ class _Compiler:
     def _array_contains_any(self, field: Operand, value: Json, place: str) -> str:
         _require_json(field, place)
         elements = [json.encode([item]).decode() for item in self._list(value, place)]
-        return f"{field.sql} @> any({self._arguments.bind(elements, 'jsonb[]')})" if elements else _NEVER
+        return f"{field.sql} @> any({self._arguments.bind(elements, 'jsonb[]')})" if elements else _never(field)
 
     def _list(self, value: Json, place: str) -> list[Json]:
         if not isinstance(value, list):
@@ -219,6 +213,8 @@ def _comparison(sign: str) -> Callable[[_Compiler, Operand, Json, str], str]:
 def _text(condition: str) -> Callable[[_Compiler, Operand, Json, str], str]:
     return lambda compiler, field, value, place: compiler._text(condition, field, value, place)
 
+
+_ON_SEALED = frozenset({"$eq", "$ne", "$in", "$nin", "$isNull"})
 
 _OPERATORS: dict[str, Callable[[_Compiler, Operand, Json, str], str]] = {
     "$eq": _Compiler._equal,
@@ -246,16 +242,14 @@ def _joined(parts: list[str], word: str, empty: str) -> str:
     return "(" + word.join(parts) + ")"
 
 
+def _never(field: Operand) -> str:
+    # The field's path, if it has one, is bound already, and must be mentioned.
+    return f"({field.sql} is null and false)" if "$" in field.sql else _NEVER
+
+
 def _has_operators(value: Json) -> bool:
     """Tell operators from an object to compare with; an empty object is one to compare with."""
     return isinstance(value, dict) and any(key.startswith("$") for key in value)
-
-
-def _null_test(value: Json) -> bool | None:
-    """Return what a condition that only tests for null tests, or None for any other condition."""
-    if value is None or value in ({"$eq": None}, {"$isNull": True}):
-        return True
-    return False if value in ({"$ne": None}, {"$isNull": False}) else None
 
 
 def _is_null(field: Operand) -> str:
@@ -273,32 +267,3 @@ def _require_json(field: Operand, place: str) -> None:
 def _unknown_operator(name: str, place: str) -> InvalidOperatorError:
     message = f"{name[:100]} is not an operator here."
     return InvalidOperatorError(message, details=[Detail(f"{place}.{name[:100]}", "INVALID_OPERATOR", message)])
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, (int, Decimal)) and not isinstance(value, bool)
-
-
-def _as_bigint(value: Json) -> int | None:
-    if not _is_number(value) or value != int(value) or int(value) not in _INT64:
-        return None
-    return int(value)
-
-
-def _as_time(value: Json) -> Any:
-    return parse_rfc3339(value) if isinstance(value, str) else None
-
-
-def _as_uuid(value: Json) -> UUID | None:
-    return UUID(value) if isinstance(value, str) and ids.is_uuid(value) else None
-
-
-_CONVERSIONS: dict[Kind, Callable[[Json], Any]] = {
-    Kind.TEXT: lambda value: value if isinstance(value, str) else None,
-    Kind.NUMERIC: lambda value: value if _is_number(value) else None,
-    Kind.BIGINT: _as_bigint,
-    Kind.BOOLEAN: lambda value: value if isinstance(value, bool) else None,
-    Kind.TIME: _as_time,
-    Kind.UUID: _as_uuid,
-    Kind.JSON: lambda value: None if value is None else json.encode(value).decode(),
-}

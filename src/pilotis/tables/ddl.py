@@ -146,6 +146,8 @@ def _offenders(table: TableSchema, condition: str) -> str:
 
 def _physical_columns(column: Column) -> list[str]:
     own = f"{column.physical} {physical_type(column)}"
+    if column.encrypted:
+        return [own, f"{column.hash} bytea"]
     return [own, f"{column.time} timestamptz"] if column.has_time else [own]
 
 

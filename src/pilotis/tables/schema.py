@@ -86,6 +86,11 @@ class Column(msgspec.Struct, frozen=True):
         return f'"__t{self.number}"'
 
     @property
+    def hash(self) -> str:
+        """The quoted name of the column that holds the hash of an encrypted value, to find equal ones by."""
+        return f'"__h{self.number}"'
+
+    @property
     def has_time(self) -> bool:
         """Whether there is such a column."""
         return self.type is ColumnType.DATE and not self.encrypted

@@ -46,13 +46,15 @@ class Row(msgspec.Struct):
     """Values of one row, decoded and checked.
 
     `data` is their JSON. `moments` has the moment of each date by column number, `nulls` the names of the fields
-    that were set to null, `fields` the decoded struct (a dict for a free-form table).
+    that were set to null, `hashes` the hash of each encrypted value by column number, `fields` the decoded struct
+    (a dict for a free-form table).
     """
 
     fields: Any
     data: bytes
     moments: dict[int, str]
     nulls: list[str]
+    hashes: dict[int, str] = {}
 
 
 class RowDecoder:
@@ -82,7 +84,9 @@ class RowDecoder:
         for key in self._dates:
             text = getattr(fields, key)
             if text is not UNSET and text is not None:
-                moments[self._columns[key].number] = self._moment(key, text)
+                moment = self._moment(key, text)
+                if self._columns[key].has_time:
+                    moments[self._columns[key].number] = moment
         encoded = json.encode(fields)
         return Row(fields, encoded, moments, self._nulls(fields) if b"null" in encoded else [])
 

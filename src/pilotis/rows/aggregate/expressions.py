@@ -68,10 +68,13 @@ class Expressions:
     def _mapping(self, expression: Mapping[str, Json], place: str, depth: int) -> Value:
         operators = [name for name in expression if name.startswith("$")]
         if not operators:
-            return values.document({
+            return values.document(
+                {
                     name: self.compile(item, f"{place}.{name}", depth + 1)._replace(computed=True)
                     for name, item in expression.items()
-                }, self._arguments)
+                },
+                self._arguments,
+            )
         if len(expression) != 1:
             raise wrong(place, "An expression has exactly one operator.")
         name = operators[0]
@@ -261,7 +264,10 @@ def _concat(items: list[Value]) -> Value:
 def _substr(items: list[Value]) -> Value:
     text = f"coalesce({values.as_printed(items[0])}, '')"
     start, length = (f"trunc({values.as_number(item)})::int" for item in items[1:])
-    taken = f"(case when {start} < 0 then '' when {length} < 0 then substr({text}, {start} + 1) else substr({text}, {start} + 1, {length}) end)"
+    taken = (
+        f"(case when {start} < 0 then '' when {length} < 0 then substr({text}, {start} + 1) "
+        f"else substr({text}, {start} + 1, {length}) end)"
+    )
     return Value(taken, Kind.TEXT, computed=True)
 
 

@@ -54,7 +54,7 @@ def compile_pipeline(
             limit {MOST_DOCUMENTS + 1}
         ) documents
     """
-    return CompiledPipeline(sql, compiler.arguments.values, compiler.patterns)
+    return CompiledPipeline(compiler.arguments.complete(sql), compiler.arguments.values, compiler.patterns)
 
 
 class _Pipeline:

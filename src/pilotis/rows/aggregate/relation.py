@@ -7,18 +7,17 @@ from typing import NamedTuple
 
 from pilotis.rows.aggregate import values
 from pilotis.rows.aggregate.values import Value
-from pilotis.rows.operands import Arguments, EncryptedColumnError, Kind, Operand, unknown
+from pilotis.rows.operands import (
+    CONVERSIONS,
+    KINDS,
+    Arguments,
+    EncryptedColumnError,
+    Kind,
+    Operand,
+    json_operand,
+    unknown,
+)
 from pilotis.tables.schema import Column, ColumnType, TableSchema
-
-_KINDS = {
-    ColumnType.STRING: Kind.TEXT,
-    ColumnType.NUMBER: Kind.NUMERIC,
-    ColumnType.BOOLEAN: Kind.BOOLEAN,
-    ColumnType.UUID: Kind.UUID,
-    ColumnType.INT: Kind.BIGINT,
-    ColumnType.OBJECT: Kind.JSON,
-    ColumnType.ARRAY: Kind.JSON,
-}
 
 
 class Relation(NamedTuple):
@@ -41,7 +40,7 @@ class Relation(NamedTuple):
             return Value(f"({self.document(arguments)})::jsonb", Kind.JSON, computed=True)
         name, *inside = path.removeprefix("$ROOT.").split(".")
         if name in self.hidden:
-            raise EncryptedColumnError(f"{name} is encrypted: it cannot be part of an aggregation.")
+            raise EncryptedColumnError(name)
         value = self.fields.get(name)
         if value is None:
             if self.rest is None:
@@ -54,8 +53,10 @@ class Relation(NamedTuple):
         value = self.resolve(path, arguments)
         if value.members is not None:
             value = Value(values.as_json(value), Kind.JSON)
-        text = values.as_text(value)
-        return Operand(path, value.kind, value.sql, value.text if value.kind is Kind.TIME else _text(value, text))
+        if value.kind is Kind.JSON:
+            return json_operand(path, value.sql)
+        text = {Kind.TEXT: value.sql, Kind.UUID: f"({value.sql})::text", Kind.TIME: value.text}.get(value.kind)
+        return Operand(path, value.kind, value.sql, text, CONVERSIONS[value.kind])
 
     def document(self, arguments: Arguments) -> str:
         """Return the expression for a document's JSON text."""
@@ -82,7 +83,7 @@ def of_table(table: TableSchema) -> Relation:
 def _column(column: Column) -> Value:
     if column.type is ColumnType.DATE:
         return Value(column.time, Kind.TIME, text=column.physical)
-    return Value(column.physical, _KINDS[column.type])
+    return Value(column.physical, KINDS[column.type])
 
 
 def _inside(value: Value, path: Sequence[str], whole: str, arguments: Arguments) -> Value:
@@ -95,7 +96,3 @@ def _inside(value: Value, path: Sequence[str], whole: str, arguments: Arguments)
             raise unknown(whole)
         value = value.members[name]
     return value
-
-
-def _text(value: Value, text: str) -> str | None:
-    return None if text == "null::text" else f'({text}) collate "C"'

@@ -21,7 +21,7 @@ class Value(NamedTuple):
 
     `text` is a date's text as it was written, where it still is one. `computed` values show null in answers, others
     are left out like the missing fields they may be. `members` are the fields of a document built in the pipeline,
-    `labels` the places of their bound names; its `sql` is empty.
+    whose names are bound in `arguments`; its `sql` is empty.
     """
 
     sql: str
@@ -29,13 +29,12 @@ class Value(NamedTuple):
     text: str | None = None
     computed: bool = False
     members: Mapping[str, Value] | None = None
-    labels: Mapping[str, str] | None = None
+    arguments: Arguments | None = None
 
 
 def document(members: Mapping[str, Value], arguments: Arguments) -> Value:
     """Return a document of named values."""
-    labels = {name: arguments.bind(json.encode(name).decode() + ":", "text") for name in members}
-    return Value("", Kind.JSON, members=members, labels=labels)
+    return Value("", Kind.JSON, members=members, arguments=arguments)
 
 
 def as_json(value: Value) -> str:
@@ -51,8 +50,12 @@ def as_json(value: Value) -> str:
 
 def as_json_text(value: Value) -> str:
     """Return the value's JSON as text; SQL's null where it is null or missing."""
-    if value.members is not None and value.labels is not None:
-        parts = [f"{value.labels[name]} || {_shown(member)}" for name, member in value.members.items()]
+    if value.members is not None and value.arguments is not None:
+        bind = value.arguments.bind
+        parts = [
+            f"{bind(json.encode(name).decode() + ':', 'text')} || {_shown(member)}"
+            for name, member in value.members.items()
+        ]
         return f"('{{' || {_joined(parts)} || '}}')" if parts else "'{}'::text"
     if value.kind is Kind.TEXT:
         return f"to_json({value.sql})::text"
