@@ -50,8 +50,8 @@ class Services:
         self.users = Users(database, self.sessions, self.passwords, self.rate_limits, limits)
         self.apps = Apps(database, self.notifications, limits)
         self.access = Access(self.apps, self.members, self.users, self.sessions)
-        self.tables = Tables(database, self.notifications)
         self.encryption = Encryption(database, key)
+        self.tables = Tables(database, self.notifications, self.encryption)
         self.rows = Rows(database, self.tables, self.encryption)
 
     def endpoints(self) -> list[Endpoint]:

@@ -10,9 +10,9 @@ from pilotis.db.merging import Merger
 from pilotis.db.pool import Database
 from pilotis.encryption.cipher import Cipher
 from pilotis.rows.operands import Hash
-from pilotis.rows.sealing import Sealer
 from pilotis.rows.statements import Statements
 from pilotis.tables.schema import TableSchema
+from pilotis.tables.sealing import Sealer
 from pilotis.tables.values import Row, RowDecoder
 
 

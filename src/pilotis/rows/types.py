@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 import msgspec
 
@@ -17,15 +16,6 @@ class DataItem(msgspec.Struct):
 
     id: str
     data: dict[str, Any]
-    created_at: str
-    updated_at: str
-
-
-class SealedItem(msgspec.Struct):
-    """A row as the database gives it, its fields not decoded."""
-
-    id: UUID
-    data: dict[str, msgspec.Raw]
     created_at: str
     updated_at: str
 

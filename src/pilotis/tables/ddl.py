@@ -105,7 +105,7 @@ def restore_column(table: TableSchema, column: Column) -> list[str]:
 
 def purge_column(table: TableSchema, column: Column) -> str:
     """Return the statement that ends a trashed column for good."""
-    time = f', drop column if exists "__t{column.number}"'
+    time = f', drop column if exists "__t{column.number}", drop column if exists "__h{column.number}"'
     return (
         f'alter table {table.physical} drop column if exists "__d{column.number}", '
         f'drop column if exists "__n{column.number}"{time}'

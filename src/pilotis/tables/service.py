@@ -22,6 +22,7 @@ from asyncpg import Connection
 from pilotis.audit.service import record
 from pilotis.db.notifications import Notifications, notify
 from pilotis.db.pool import Database
+from pilotis.encryption.service import Encryption
 from pilotis.http.principals import Actor, AppInfo
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import (
@@ -33,7 +34,7 @@ from pilotis.kit.errors import (
     invalid,
 )
 from pilotis.kit.ids import uuid7
-from pilotis.tables import ddl, store
+from pilotis.tables import ddl, resealing, store
 from pilotis.tables.schema import (
     AccessLevel,
     Column,
@@ -43,6 +44,7 @@ from pilotis.tables.schema import (
     numbered,
     parse_schema,
 )
+from pilotis.tables.sealing import Sealer
 from pilotis.tables.types import ColumnChange, ColumnItem, NewColumn, Table, TableDefinition
 from pilotis.tables.values import check_default
 
@@ -107,8 +109,9 @@ Edit = Callable[[Connection, TableSchema], Awaitable[None]]
 class Tables:
     """Reads and changes tables and columns."""
 
-    def __init__(self, database: Database, notifications: Notifications) -> None:
+    def __init__(self, database: Database, notifications: Notifications, encryption: Encryption) -> None:
         self._database = database
+        self._encryption = encryption
         self._known: OrderedDict[tuple[UUID, UUID], TableSchema] = OrderedDict()
         self._changes = 0
         notifications.subscribe(TOPIC, self._changed, self._forget_all)
@@ -184,10 +187,10 @@ class Tables:
             )
             for column in kept.columns:
                 new = msgspec.structs.replace(wanted[column.name], number=column.number)
-                await _change_column(connection, kept, column, new)
+                await self._change_column(connection, kept, column, new)
             for name, column in wanted.items():
                 if name not in table.by_name:
-                    await _add_column(connection, kept, column)
+                    await self._add_column(connection, kept, column)
 
         await self._change(app, actor, table_id, edit, "table.update", definition.title, definition.access_level)
 
@@ -216,7 +219,7 @@ class Tables:
                 raise invalid("name", f"A table has at most {app.limits.columns} columns.", "TOO_MANY_COLUMNS")
             if column.name in table.by_name:
                 raise ColumnExistsError
-            await _add_column(connection, table, column)
+            await self._add_column(connection, table, column)
 
         await self._change(app, actor, table_id, edit, "column.create", column=column.name)
 
@@ -225,7 +228,7 @@ class Tables:
 
         async def edit(connection: Connection, table: TableSchema) -> None:
             column = _column(table, name)
-            await _change_column(connection, table, column, _changed_column(column, change))
+            await self._change_column(connection, table, column, _changed_column(column, change))
 
         await self._change(app, actor, table_id, edit, "column.update", column=name)
 
@@ -294,6 +297,43 @@ class Tables:
             raise TitleTakenError from None
         self.forget(table)
 
+    async def _add_column(self, connection: Connection, table: TableSchema, column: Column) -> None:
+        next_number: int = await connection.fetchval(
+            "select next_column from pilotis.tables where app_id = $1 and table_id = $2",
+            table.app_id,
+            table.table_id,
+        )
+        column = msgspec.structs.replace(column, number=next_number)
+        check_default(column)
+        await store.insert_column(connection, table, column)
+        plain = msgspec.structs.replace(column, encrypted=None)
+        await connection.execute(ddl.add_column(table, plain))
+        offenders = await connection.fetchrow(ddl.not_absorbable(table, plain), column.name)
+        _require_none(offenders, f"hold a {column.name} that is no {column.type.value}")
+        await connection.execute(ddl.absorb(table, plain), column.name)
+        if column.encrypted:
+            await resealing.seal_column(connection, table, plain, await self._sealer(table))
+
+    async def _change_column(self, connection: Connection, table: TableSchema, old: Column, new: Column) -> None:
+        if old == new:
+            return
+        check_default(new)
+        if new.required and not old.required:
+            offenders = await connection.fetchrow(ddl.nulls(table, old))
+            _require_none(offenders, f"have null as {old.name}, which cannot become required")
+        if (new.type, bool(new.encrypted)) != (old.type, bool(old.encrypted)):
+            if old.encrypted:
+                await resealing.open_column(connection, table, old, await self._sealer(table))
+            plain = msgspec.structs.replace(new, encrypted=None)
+            if new.type is not old.type:
+                await _cast_column(connection, table, msgspec.structs.replace(old, encrypted=None), plain)
+            if new.encrypted:
+                await resealing.seal_column(connection, table, plain, await self._sealer(table))
+        await store.update_column(connection, table, new)
+
+    async def _sealer(self, table: TableSchema) -> Sealer:
+        return Sealer(table, await self._encryption.cipher(table.app_id))
+
     def _changed(self, key: str) -> None:
         self._changes += 1
         app_id, _, table_id = key.partition("/")
@@ -304,38 +344,17 @@ class Tables:
         self._known.clear()
 
 
-async def _add_column(connection: Connection, table: TableSchema, column: Column) -> None:
-    next_number: int = await connection.fetchval(
-        "select next_column from pilotis.tables where app_id = $1 and table_id = $2", table.app_id, table.table_id
-    )
-    column = msgspec.structs.replace(column, number=next_number)
-    check_default(column)
-    await store.insert_column(connection, table, column)
-    await connection.execute(ddl.add_column(table, column))
-    offenders = await connection.fetchrow(ddl.not_absorbable(table, column), column.name)
-    _require_none(offenders, f"hold a {column.name} that is no {column.type.value}")
-    await connection.execute(ddl.absorb(table, column), column.name)
-
-
 async def _trash_column(connection: Connection, table: TableSchema, column: Column) -> None:
     await store.trash_column(connection, table, column.number)
     for statement in ddl.trash_column(table, column):
         await connection.execute(statement)
 
 
-async def _change_column(connection: Connection, table: TableSchema, old: Column, new: Column) -> None:
-    if old == new:
-        return
-    check_default(new)
-    if new.required and not old.required:
-        offenders = await connection.fetchrow(ddl.nulls(table, old))
-        _require_none(offenders, f"have null as {old.name}, which cannot become required")
-    if new.type is not old.type:
-        offenders = await connection.fetchrow(ddl.not_castable(table, old, new))
-        _require_none(offenders, f"hold a {old.name} that cannot become {new.type.value}")
-        for statement in ddl.change_type(table, old, new):
-            await connection.execute(statement)
-    await store.update_column(connection, table, new)
+async def _cast_column(connection: Connection, table: TableSchema, old: Column, new: Column) -> None:
+    offenders = await connection.fetchrow(ddl.not_castable(table, old, new))
+    _require_none(offenders, f"hold a {old.name} that cannot become {new.type.value}")
+    for statement in ddl.change_type(table, old, new):
+        await connection.execute(statement)
 
 
 def _require_none(offenders: asyncpg.Record | None, sentence: str) -> None:

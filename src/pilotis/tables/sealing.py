@@ -13,9 +13,18 @@ import msgspec
 from pilotis.encryption.cipher import Cipher
 from pilotis.kit import json
 from pilotis.kit.clock import parse_rfc3339
-from pilotis.rows.types import SealedItem
 from pilotis.tables.schema import Column, ColumnType, TableSchema
 from pilotis.tables.values import Row
+
+
+class SealedItem(msgspec.Struct):
+    """A row as the database gives it, its fields not decoded."""
+
+    id: UUID
+    data: dict[str, msgspec.Raw]
+    created_at: str
+    updated_at: str
+
 
 _items = msgspec.json.Decoder(list[SealedItem])
 _EXACT = Context(prec=2000)
@@ -40,9 +49,9 @@ class Sealer:
             value = getattr(fields, key)
             if value is None or value is msgspec.UNSET:
                 continue
-            sealed = self._cipher.seal(json.encode(value), self._table.table_id, column.number, row_id)
+            sealed, hash_ = self.seal_value(column, value, row_id)
             setattr(fields, key, base64.b64encode(sealed).decode())
-            hashes[column.number] = base64.b64encode(self.hash(column, value)).decode()
+            hashes[column.number] = base64.b64encode(hash_).decode()
         return Row(fields, json.encode(fields), row.moments, row.nulls, hashes)
 
     def open_items(self, items: bytes) -> bytes:
@@ -55,13 +64,21 @@ class Sealer:
                     item.data[column.name] = self._open(column, sealed, item.id)
         return json.encode(decoded)
 
+    def seal_value(self, column: Column, value: Any, row_id: UUID) -> tuple[bytes, bytes]:
+        """Return one sealed value and its hash."""
+        sealed = self._cipher.seal(json.encode(value), self._table.table_id, column.number, row_id)
+        return sealed, self.hash(column, value)
+
+    def open_value(self, column: Column, sealed: bytes, row_id: UUID) -> bytes:
+        """Return the JSON of one sealed value."""
+        return self._cipher.open(sealed, self._table.table_id, column.number, row_id)
+
     def hash(self, column: Column, value: Any) -> bytes:
         """Return the hash by which equal values of an encrypted column are found."""
         return self._cipher.hash(canonical(column.type, value), self._table.table_id, column.number)
 
     def _open(self, column: Column, sealed: msgspec.Raw, row_id: UUID) -> msgspec.Raw:
-        data = base64.b64decode(_text.decode(sealed))
-        return msgspec.Raw(self._cipher.open(data, self._table.table_id, column.number, row_id))
+        return msgspec.Raw(self.open_value(column, base64.b64decode(_text.decode(sealed)), row_id))
 
 
 def canonical(type_: ColumnType, value: Any) -> bytes:
