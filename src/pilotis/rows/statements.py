@@ -49,11 +49,11 @@ class Statements:
             "__id uuid",
             "__creator text",
             "__extra jsonb",
-            *(f"{column.physical} {_json_type(column)}" for column in table.columns),
+            *(f"{_sent(column)} {_json_type(column)}" for column in table.columns),
             *(f"{column.time} timestamptz" for column in table.columns if column.has_time),
         ]
         names = ["__id", "__creator", "__extra", *_stored(table.columns)]
-        values = ["r.__id", "r.__creator", "r.__extra", *(f"r.{name}" for name in _stored(table.columns))]
+        values = ["r.__id", "r.__creator", "r.__extra", *_read(table.columns)]
         values = _decoded(table.columns, names, values)
         return f"""
             with written as (
@@ -75,16 +75,26 @@ class Statements:
         """Select `id` and `item`, the JSON, of the rows with the ids `$1`."""
         return f"select __id::text as id, {self.row} as item from {self._table.physical} where __id = any($1::uuid[])"
 
-    def page(self, condition: str, total: str, order: str, limit: str, offset: str) -> str:
-        """Select `total_count` and a page of rows as the text of a JSON array."""
-        return f"""
-            select ({total}) as total_count, coalesce('[' || (
-                select string_agg(item, ',') from (
-                    select {self.row} as item from {self._table.physical}
-                    where {condition} order by {order} limit {limit} offset {offset}
-                ) page
-            ) || ']', '[]') as data
+    def page(self, condition: str, total: str, order: str, limit: str, offset: str, most: int | None = None) -> str:
+        """Select `total_count` and a page of rows as the text of a JSON array.
+
+        Where `most` is given, `data` is null for a page of more bytes than that, and the page is never built.
         """
+        rows = f"""
+            select {self.row} as __item from {self._table.physical}
+            where {condition} order by {order} limit {limit} offset {offset}
+        """
+        if most is None:
+            data = f"coalesce('[' || (select string_agg(__item, ',') from ({rows}) page) || ']', '[]')"
+        else:
+            data = f"""(
+                select case when max(size) > {most} then null
+                    else coalesce('[' || string_agg(__item, ',') filter (where size <= {most}) || ']', '[]') end
+                from (
+                    select __item, sum(octet_length(__item)) over (rows unbounded preceding) as size from ({rows}) page
+                ) sized
+            )"""
+        return f"select ({total}) as total_count, {data} as data"
 
     def tally(self) -> str:
         """Select the exact number of the table's rows, whatever their number."""
@@ -99,15 +109,16 @@ class Statements:
     def update(self, columns: Sequence[Column], creator: str) -> str:
         """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
 
-        `$3` are the names whose explicit nulls are lifted, `$4` the JSON of members to add to what has no column.
+        `$3` are the names whose explicit nulls are lifted, `$4` the JSON of members to add to what has no column,
+        `$5` the most bytes that the row's JSON may have afterwards.
         """
         table = self._table
         source = [
-            *(f"{column.physical} {_json_type(column)}" for column in columns),
+            *(f"{_sent(column)} {_json_type(column)}" for column in columns),
             *(f"{column.time} timestamptz" for column in columns if column.has_time),
         ]
         names = _stored(columns)
-        values = _decoded(columns, names, [f"r.{name}" for name in names])
+        values = _decoded(columns, names, _read(columns))
         assignments = [f"{name} = {value}" for name, value in zip(names, values, strict=True)]
         read = f", json_to_record($2) as r({', '.join(source)})" if source else ""
         unused = "" if source else " and $2::json is not null"
@@ -117,7 +128,7 @@ class Statements:
                 __updated_at = greatest(now(), t.__updated_at + interval '1 millisecond')
             from (values (1)) one{read}
             where t.__id = $1 and {creator} and t.{table.version_column} is null{unused}
-            returning {self._qualified_row}
+            returning pilotis.require_size({self._qualified_row}, $5::integer)
         """
 
     def delete(self, condition: str) -> str:
@@ -148,6 +159,19 @@ def _stored(columns: Iterable[Column]) -> list[str]:
         name
         for column in columns
         for name in ([column.physical, column.time] if column.has_time else [column.physical])
+    ]
+
+
+def _sent(column: Column) -> str:
+    # The field's own name, which a physical column may not have.
+    return f'"{column.name}"'
+
+
+def _read(columns: Iterable[Column]) -> list[str]:
+    return [
+        f"r.{name}"
+        for column in columns
+        for name in ([_sent(column), column.time] if column.has_time else [_sent(column)])
     ]
 
 

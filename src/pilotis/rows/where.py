@@ -120,7 +120,7 @@ class _Compiler:
     def _bind(self, field: Operand, value: Json) -> str | None:
         """Bind a value to compare with the field; None if no value of the field could be equal to it."""
         bound = _CONVERSIONS[field.kind](value)
-        return None if bound is None else self._arguments.bind(bound, field.kind.value)
+        return None if bound is None else self._arguments.bind(bound, _parameter(field.kind))
 
     def _equal(self, field: Operand, value: Json, _place: str = "") -> str:
         if value is None:
@@ -138,7 +138,7 @@ class _Compiler:
         bound = [item for item in map(_CONVERSIONS[field.kind], values) if item is not None]
         parts = []
         if bound:
-            array = self._arguments.bind(bound, f"{field.kind.value}[]")
+            array = self._arguments.bind(bound, _parameter(field.kind, "[]"))
             parts.append(f"{field.sql} = any({array})")
         if None in values:
             parts.append(_is_null(field))
@@ -283,8 +283,14 @@ def _as_bigint(value: Json) -> int | None:
     return int(value)
 
 
-def _as_time(value: Json) -> Any:
-    return parse_rfc3339(value) if isinstance(value, str) else None
+def _as_time(value: Json) -> str | None:
+    moment = parse_rfc3339(value) if isinstance(value, str) else None
+    return None if moment is None else moment.isoformat()
+
+
+def _parameter(kind: Kind, array: str = "") -> str:
+    # Moments go as text: asyncpg takes the first and the last that a datetime can name for infinities.
+    return f"text{array}::timestamptz{array}" if kind is Kind.TIME else kind.value + array
 
 
 def _as_uuid(value: Json) -> UUID | None:

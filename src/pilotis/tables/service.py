@@ -94,6 +94,13 @@ class SchemaLockedError(ForbiddenError):
     message = "The schema of this app is locked. Use a secret key or the console to change tables."
 
 
+class TooManyChangesError(ConflictError):
+    """409: PostgreSQL gives a table 1600 columns in its life, dropped ones included, and they are used up."""
+
+    code = "TOO_MANY_SCHEMA_CHANGES"
+    message = "Columns of this table were added and dropped too many times. Copy its rows to a new table."
+
+
 class TableBusyError(UnavailableError):
     """503: a long transaction holds the table; the change was tried for 15 seconds."""
 
@@ -155,7 +162,7 @@ class Tables:
         """Make a table and return its id."""
         columns = numbered(parse_schema(definition.schema, app.limits.columns), 1)
         for column in columns:
-            check_default(column)
+            _check(column)
         table = TableSchema(app.app_id, uuid7(), definition.title, definition.access_level, 1, tuple(columns))
         try:
             async with self._database.transaction() as connection:
@@ -272,7 +279,7 @@ class Tables:
         details: dict[str, Any],
     ) -> None:
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.share(app.app_id), self._database.transaction() as connection:
                 await connection.execute(
                     f"set local lock_timeout = {_LOCK_MILLISECONDS}; set local statement_timeout = '{_DDL_SECONDS}s'"
                 )
@@ -292,6 +299,8 @@ class Tables:
                 await notify(connection, TOPIC, f"{app.app_id}/{table_id}")
         except asyncpg.UniqueViolationError:
             raise TitleTakenError from None
+        except asyncpg.TooManyColumnsError:
+            raise TooManyChangesError from None
         self.forget(table)
 
     def _changed(self, key: str) -> None:
@@ -309,11 +318,13 @@ async def _add_column(connection: Connection, table: TableSchema, column: Column
         "select next_column from pilotis.tables where app_id = $1 and table_id = $2", table.app_id, table.table_id
     )
     column = msgspec.structs.replace(column, number=next_number)
-    check_default(column)
+    _check(column)
     await store.insert_column(connection, table, column)
     await connection.execute(ddl.add_column(table, column))
     offenders = await connection.fetchrow(ddl.not_absorbable(table, column), column.name)
     _require_none(offenders, f"hold a {column.name} that is no {column.type.value}")
+    if column.required:
+        await _require_no_nulls(connection, table, column)
     await connection.execute(ddl.absorb(table, column), column.name)
 
 
@@ -326,16 +337,26 @@ async def _trash_column(connection: Connection, table: TableSchema, column: Colu
 async def _change_column(connection: Connection, table: TableSchema, old: Column, new: Column) -> None:
     if old == new:
         return
-    check_default(new)
+    _check(new)
     if new.required and not old.required:
-        offenders = await connection.fetchrow(ddl.nulls(table, old))
-        _require_none(offenders, f"have null as {old.name}, which cannot become required")
+        await _require_no_nulls(connection, table, old)
     if new.type is not old.type:
         offenders = await connection.fetchrow(ddl.not_castable(table, old, new))
         _require_none(offenders, f"hold a {old.name} that cannot become {new.type.value}")
         for statement in ddl.change_type(table, old, new):
             await connection.execute(statement)
     await store.update_column(connection, table, new)
+
+
+def _check(column: Column) -> None:
+    if column.encrypted:
+        raise invalid(column.name, f"{column.name}: encrypted columns are not available on this server.", "ENCRYPTED")
+    check_default(column)
+
+
+async def _require_no_nulls(connection: Connection, table: TableSchema, column: Column) -> None:
+    offenders = await connection.fetchrow(ddl.nulls(table, column))
+    _require_none(offenders, f"have null as {column.name}, which cannot be required")
 
 
 def _require_none(offenders: asyncpg.Record | None, sentence: str) -> None:
