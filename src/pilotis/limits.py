@@ -32,6 +32,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A row's data, as JSON text."""
     page_rows: Positive = 1000
     """Largest `limit` of a list or a query; a larger one is lowered to it."""
+    page_bytes: Positive = 64 * 1024 * 1024
+    """Rows of one page, as JSON text."""
     bulk_rows: Positive = 1000
     """Rows in one bulk create."""
     columns: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200

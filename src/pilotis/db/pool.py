@@ -11,10 +11,12 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from weakref import WeakValueDictionary
 
 import asyncpg
 from asyncpg import Connection, Record
 
+from pilotis.db.shares import Share
 from pilotis.kit.errors import PilotisError, QueryTimeoutError, UnavailableError
 
 ACQUIRE_SECONDS = 5.0
@@ -44,6 +46,14 @@ class Database:
         self._opened = 0
         self._idle: list[Connection] = []
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._shares: WeakValueDictionary[object, Share] = WeakValueDictionary()
+
+    def share(self, tenant: object) -> Share:
+        """Return the tenant's share of the pool: half of its connections. It is kept while somebody refers to it."""
+        share = self._shares.get(tenant)
+        if share is None:
+            share = self._shares[tenant] = Share(max(1, self._size // 2), ACQUIRE_SECONDS)
+        return share
 
     async def open_connection(self, *, statement_seconds: float | None = None) -> Connection:
         """Open a connection outside the pool, for a listener or a long job. The caller closes it."""
@@ -56,6 +66,8 @@ class Database:
             server_settings={
                 "application_name": "pilotis",
                 "statement_timeout": str(int(seconds * 1000)),
+                # Shorter, so that waiting for a table is told apart from a slow query.
+                "lock_timeout": str(int(seconds * 800)),
                 "timezone": "UTC",
                 "jit": "off",
                 "default_transaction_isolation": "read committed",

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 _DATE_TIME = re.compile(
-    r"\d{4}-\d\d-\d\d(?P<time>[Tt ]\d\d:\d\d:(?P<second>\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d))?", re.ASCII
+    r"\d{4}-\d\d-\d\d(?P<time>[Tt ]([01]\d|2[0-3]):\d\d:(?P<second>\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:[0-5]\d))?", re.ASCII
 )
 
 

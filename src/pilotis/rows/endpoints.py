@@ -13,6 +13,7 @@ from pilotis.rows.records import RowTooLargeError
 from pilotis.rows.service import (
     MemberTokenRequiredError,
     NothingCreatedError,
+    ResultTooLargeError,
     RowNotFoundError,
     Rows,
     WhereRequiredError,
@@ -37,6 +38,7 @@ from pilotis.tables.service import TableNotFoundError
 from pilotis.tables.values import UnknownColumnError
 
 _ALWAYS = [TableNotFoundError, MemberTokenRequiredError]
+_PAGE = [*_ALWAYS, ResultTooLargeError]
 _WHERE = [UnknownColumnError, InvalidOperatorError, InvalidRegexError, WhereTooComplexError]
 
 
@@ -46,7 +48,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
 
-    @get("/v1/public/tables/:table_id/data", access=Access.PUBLIC_KEY, returns=RowPage, errors=_ALWAYS)
+    @get("/v1/public/tables/:table_id/data", access=Access.PUBLIC_KEY, returns=RowPage, errors=_PAGE)
     async def page(self, call: Call, table_id: UUID, query: Page) -> Reply:
         """List rows in the order of their creation."""
         return Reply(await self._rows.page(call.principal, table_id, query))
@@ -91,7 +93,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
         "/v1/public/tables/:table_id/data/query",
         access=Access.PUBLIC_KEY,
         returns=QueryResult,
-        errors=[*_ALWAYS, *_WHERE, EncryptedColumnError, QueryTimeoutError],
+        errors=[*_PAGE, *_WHERE, EncryptedColumnError, QueryTimeoutError],
     )
     async def query(self, call: Call, table_id: UUID, body: Query) -> Reply:
         """Find rows by a condition, sorted by one field."""

@@ -170,12 +170,23 @@ def as_bigint(value: Json) -> int | None:
     return int(value)
 
 
+def _as_time(value: Json) -> str | None:
+    moment = parse_rfc3339(value) if isinstance(value, str) else None
+    return None if moment is None else moment.isoformat()
+
+
+def parameter(kind: Kind, array: str = "") -> str:
+    """Return the type under which values of a kind are bound; `array` is `[]` for a list of them."""
+    # Moments go as text: asyncpg takes the first and the last that a datetime can name for infinities.
+    return f"text{array}::timestamptz{array}" if kind is Kind.TIME else kind.value + array
+
+
 CONVERSIONS: dict[Kind, Callable[[Json], Any]] = {
     Kind.TEXT: lambda value: value if isinstance(value, str) else None,
     Kind.NUMERIC: lambda value: value if is_number(value) else None,
     Kind.BIGINT: as_bigint,
     Kind.BOOLEAN: lambda value: value if isinstance(value, bool) else None,
-    Kind.TIME: lambda value: parse_rfc3339(value) if isinstance(value, str) else None,
+    Kind.TIME: _as_time,
     Kind.UUID: lambda value: UUID(value) if isinstance(value, str) and ids.is_uuid(value) else None,
     Kind.JSON: lambda value: None if value is None else json.encode(value).decode(),
 }

@@ -37,7 +37,9 @@ def compile_query(prepared: PreparedTable, query: Query, creator: str | None, li
     order = _order(table, query, arguments)
     limit = arguments.bind(min(query.limit, limits.page_rows), "bigint")
     offset = arguments.bind(query.offset, "bigint")
-    sql = statements.page(condition, total, order, limit, offset)
+    # A page that cannot be too large, as most are, needs no measuring.
+    may_be_large = min(query.limit, limits.page_rows) * limits.row_bytes > limits.page_bytes
+    sql = statements.page(condition, total, order, limit, offset, limits.page_bytes if may_be_large else None)
     return CompiledQuery(arguments.complete(sql), arguments.values, patterns)
 
 

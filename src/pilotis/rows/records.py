@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from pilotis.kit import json
@@ -17,10 +18,26 @@ class RowTooLargeError(PayloadTooLargeError):
     code = "ROW_TOO_LARGE"
 
 
+_EXPONENT = re.compile(rb"\dE[+-](\d{2,3})")
+BESIDE_DATA = len('{"id":"","data":,"created_at":"","updated_at":""}') + 36 + 2 * 24
+"""Bytes of an item's JSON that are not its data: an id, two times, and what frames them."""
+
+
+def too_large(most: int) -> RowTooLargeError:
+    """Return the error about a row whose data has more than `most` bytes of JSON."""
+    return RowTooLargeError(f"A row has at most {most} bytes of JSON.")
+
+
 def check_size(row: Row, most: int) -> None:
-    """Raise `RowTooLargeError` for a row whose data has more than `most` bytes of JSON."""
-    if len(row.data) > most:
-        raise RowTooLargeError(f"A row has at most {most} bytes of JSON.")
+    """Raise `RowTooLargeError` for a row whose data has more than `most` bytes of JSON.
+
+    Numbers count as PostgreSQL will write them, without exponents: 1e-300 has 302 digits.
+    """
+    size = len(row.data)
+    if b"E" in row.data:
+        size += sum(map(int, _EXPONENT.findall(row.data)))
+    if size > most:
+        raise too_large(most)
 
 
 def record(table: TableSchema, row_id: str, creator: str | None, row: Row) -> bytes:

@@ -20,6 +20,7 @@ from pilotis.kit.errors import (
     NotFoundError,
     PilotisError,
     UnauthorizedError,
+    UnavailableError,
     invalid,
 )
 from pilotis.kit.ids import uuid7_text
@@ -30,12 +31,14 @@ from pilotis.rows.table import PreparedTable
 from pilotis.rows.types import BulkFailure, DeleteWhere, Page, Query
 from pilotis.rows.where import InvalidRegexError, compile_where
 from pilotis.tables.schema import AccessLevel, TableSchema
-from pilotis.tables.service import TableNotFoundError, Tables
+from pilotis.tables.service import Tables
 from pilotis.tables.values import Row
 
 Result = TypeVar("Result")
 
 _MOST_TRIES = 5
+_ROW_TOO_LARGE = "PT413"
+_TRY_PATTERNS = "select count('' ~ pattern) from unnest($1::text[]) pattern"
 # What PostgreSQL says to a statement that was compiled for a schema that is gone.
 _TOO_OLD = (
     asyncpg.UndefinedColumnError,
@@ -66,6 +69,13 @@ class WhereRequiredError(BadRequestError):
 
     code = "WHERE_REQUIRED"
     message = "Give a condition in where, or all: true to delete every row."
+
+
+class ResultTooLargeError(BadRequestError):
+    """400: the rows of a page are too large to be answered together."""
+
+    code = "RESULT_TOO_LARGE"
+    message = "The rows of this page are too large to send together. Ask for fewer with limit."
 
 
 class NothingCreatedError(BadRequestError):
@@ -130,7 +140,7 @@ class Rows:
                 text = await table.read(str(row_id))
             else:
                 sql = table.statements.select("__creator = $2")
-                text = await self._database.fetchval(sql, row_id, creator)
+                text = await table.fetchval(sql, row_id, creator)
             return _one(table, text)
 
         return await self._with_table(_app(principal), table_id, read)
@@ -153,7 +163,9 @@ class Rows:
         async def find(table: PreparedTable) -> bytes:
             creator = _visible_creator(principal, table.schema, Role.VIEWER)
             compiled = compile_query(table, query, creator, app.limits)
-            row = await self._run(compiled)
+            row = await _run(table, compiled)
+            if row["data"] is None:
+                raise ResultTooLargeError
             limit = min(query.limit, app.limits.page_rows)
             tail = b',"total_count":%d,"limit":%d,"offset":%d}' % (row["total_count"], limit, query.offset)
             return b'{"data":%b%b' % (table.opened(row["data"]), tail)
@@ -168,8 +180,13 @@ class Rows:
             creator = _visible_creator(principal, table.schema, Role.EDITOR)
             row = table.changes.decode(data)
             records.check_size(row, app.limits.row_bytes)
-            sql, arguments = _update(table, table.sealed(row, str(row_id)), row_id, creator)
-            text = await self._database.fetchval(sql, *arguments)
+            most = app.limits.row_bytes
+            stored = table.sealed(row, str(row_id))
+            sql, arguments = _update(table, stored, row_id, creator, most + records.BESIDE_DATA)
+            try:
+                text = await table.fetchval(sql, *arguments)
+            except asyncpg.PostgresError as error:
+                raise (records.too_large(most) if error.sqlstate == _ROW_TOO_LARGE else error) from None
             return _one(table, text)
 
         return await self._with_table(app, table_id, update)
@@ -181,7 +198,7 @@ class Rows:
             creator = _visible_creator(principal, table.schema, Role.EDITOR)
             arguments = Arguments(row_id)
             condition = "__id = $1" + _and_creator(creator, arguments)
-            if not await self._database.fetchval(table.statements.delete(condition), *arguments.values):
+            if not await table.fetchval(table.statements.delete(condition), *arguments.values):
                 raise RowNotFoundError
 
         await self._with_table(_app(principal), table_id, delete)
@@ -198,36 +215,33 @@ class Rows:
             condition, patterns = compile_where(
                 request.where or {}, lambda name: operand(table.schema, name, arguments), app.limits, arguments
             )
+            if condition == "true" and not request.all:
+                raise WhereRequiredError
             condition += _and_creator(creator, arguments)
-            row = await self._run(CompiledQuery(table.statements.delete(condition), arguments.values, patterns))
+            row = await _run(table, CompiledQuery(table.statements.delete(condition), arguments.values, patterns))
             count: int = row["count"]
             return count
 
         return await self._with_table(app, table_id, delete)
 
-    async def _run(self, compiled: CompiledQuery) -> asyncpg.Record:
-        try:
-            async with self._database.connection() as connection:
-                for pattern in compiled.patterns:
-                    # A table without rows would not try it.
-                    await connection.fetchval("select '' ~ $1", pattern)
-                row = await connection.fetchrow(compiled.sql, *compiled.arguments)
-        except asyncpg.InvalidRegularExpressionError:
-            raise InvalidRegexError from None
-        assert row is not None
-        return row
-
     async def _with_table(
         self, app: AppInfo, table_id: UUID, action: Callable[[PreparedTable], Awaitable[Result]]
     ) -> Result:
         """Run an action on the current schema; run it anew, validation included, if the schema turns out to be gone."""
+        failed_version = None
         for _ in range(_MOST_TRIES):
             table = await self._tables.current(app.app_id, table_id)
             try:
                 return await action(await self._prepare(table))
+            except asyncpg.DeadlockDetectedError:
+                # PostgreSQL undid this statement to let another one finish.
+                continue
             except _TOO_OLD:
+                if table.version == failed_version:
+                    raise
+                failed_version = table.version
                 self._tables.forget(table)
-        raise TableNotFoundError
+        raise UnavailableError("The table is busy. Try again shortly.")
 
     async def _prepare(self, schema: TableSchema) -> PreparedTable:
         prepared = schema.__dict__.get("prepared")
@@ -236,6 +250,19 @@ class Rows:
             cipher = await self._encryption.cipher(schema.app_id) if sealed else None
             prepared = schema.__dict__["prepared"] = PreparedTable(schema, self._database, cipher)
         return prepared
+
+
+async def _run(table: PreparedTable, compiled: CompiledQuery) -> asyncpg.Record:
+    try:
+        async with table.connection() as connection:
+            if compiled.patterns:
+                # A table without rows would not try them.
+                await connection.fetchval(_TRY_PATTERNS, compiled.patterns)
+            row = await connection.fetchrow(compiled.sql, *compiled.arguments)
+    except asyncpg.InvalidRegularExpressionError:
+        raise InvalidRegexError from None
+    assert row is not None
+    return row
 
 
 def _app(principal: Principal) -> AppInfo:
@@ -269,7 +296,9 @@ def _and_creator(creator: str | None, arguments: Arguments) -> str:
     return "" if creator is None else f" and __creator = {arguments.bind(creator, 'text')}"
 
 
-def _update(table: PreparedTable, row: Row, row_id: UUID, creator: str | None) -> tuple[str, Sequence[Any]]:
+def _update(
+    table: PreparedTable, row: Row, row_id: UUID, creator: str | None, most_bytes: int
+) -> tuple[str, Sequence[Any]]:
     columns = table.changes.given(row)
     if table.schema.is_free_form:
         source, lifted, extra = "{}", [], row.data.decode()
@@ -277,11 +306,11 @@ def _update(table: PreparedTable, row: Row, row_id: UUID, creator: str | None) -
         source = records.change(row).decode()
         lifted = [column.name for column in columns]
         extra = json.encode(dict.fromkeys(row.nulls)).decode()
-    arguments: list[Any] = [row_id, source, lifted, extra]
+    arguments: list[Any] = [row_id, source, lifted, extra, most_bytes]
     condition = "true"
     if creator is not None:
         arguments.append(creator)
-        condition = "t.__creator = $5"
+        condition = "t.__creator = $6"
     return table.statements.update(columns, condition), arguments
 
 

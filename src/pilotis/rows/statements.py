@@ -51,7 +51,7 @@ class Statements:
             "__id uuid",
             "__creator text",
             "__extra jsonb",
-            *(f"{part.name} {part.json_type}" for part in parts),
+            *(f"{part.member} {part.json_type}" for part in parts),
         ]
         names = ["__id", "__creator", "__extra", *(part.name for part in parts)]
         values = ["r.__id", "r.__creator", "r.__extra", *(part.value for part in parts)]
@@ -75,16 +75,26 @@ class Statements:
         """Select `id` and `item`, the JSON, of the rows with the ids `$1`."""
         return f"select __id::text as id, {self.row} as item from {self._table.physical} where __id = any($1::uuid[])"
 
-    def page(self, condition: str, total: str, order: str, limit: str, offset: str) -> str:
-        """Select `total_count` and a page of rows as the text of a JSON array."""
-        return f"""
-            select ({total}) as total_count, coalesce('[' || (
-                select string_agg(item, ',') from (
-                    select {self.row} as item from {self._table.physical}
-                    where {condition} order by {order} limit {limit} offset {offset}
-                ) page
-            ) || ']', '[]') as data
+    def page(self, condition: str, total: str, order: str, limit: str, offset: str, most: int | None = None) -> str:
+        """Select `total_count` and a page of rows as the text of a JSON array.
+
+        Where `most` is given, `data` is null for a page of more bytes than that, and the page is never built.
         """
+        rows = f"""
+            select {self.row} as __item from {self._table.physical}
+            where {condition} order by {order} limit {limit} offset {offset}
+        """
+        if most is None:
+            data = f"coalesce('[' || (select string_agg(__item, ',') from ({rows}) page) || ']', '[]')"
+        else:
+            data = f"""(
+                select case when max(size) > {most} then null
+                    else coalesce('[' || string_agg(__item, ',') filter (where size <= {most}) || ']', '[]') end
+                from (
+                    select __item, sum(octet_length(__item)) over (rows unbounded preceding) as size from ({rows}) page
+                ) sized
+            )"""
+        return f"select ({total}) as total_count, {data} as data"
 
     def tally(self) -> str:
         """Select the exact number of the table's rows, whatever their number."""
@@ -99,11 +109,12 @@ class Statements:
     def update(self, columns: Sequence[Column], creator: str) -> str:
         """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
 
-        `$3` are the names whose explicit nulls are lifted, `$4` the JSON of members to add to what has no column.
+        `$3` are the names whose explicit nulls are lifted, `$4` the JSON of members to add to what has no column,
+        `$5` the most bytes that the row's JSON may have afterwards.
         """
         table = self._table
         parts = _parts(columns)
-        source = [f"{part.name} {part.json_type}" for part in parts]
+        source = [f"{part.member} {part.json_type}" for part in parts]
         assignments = [f"{part.name} = {part.value}" for part in parts]
         read = f", json_to_record($2) as r({', '.join(source)})" if source else ""
         unused = "" if source else " and $2::json is not null"
@@ -113,7 +124,7 @@ class Statements:
                 __updated_at = greatest(now(), t.__updated_at + interval '1 millisecond')
             from (values (1)) one{read}
             where t.__id = $1 and {creator} and t.{table.version_column} is null{unused}
-            returning {self._qualified_row}
+            returning pilotis.require_size({self._qualified_row}, $5::integer)
         """
 
     def delete(self, condition: str) -> str:
@@ -140,9 +151,10 @@ class Statements:
 
 
 class _Part(NamedTuple):
-    """One physical column: its name, the type it has in a record, and the expression that reads it from one."""
+    """One physical column: its name, its member of a record with its type, and the expression that reads that."""
 
     name: str
+    member: str
     json_type: str
     value: str
 
@@ -150,13 +162,15 @@ class _Part(NamedTuple):
 def _parts(columns: Iterable[Column]) -> list[_Part]:
     parts = []
     for column in columns:
+        # In a record a value goes by the field's own name, which a physical column may not have.
+        sent = f'"{column.name}"'
         if column.encrypted:
-            names = (column.physical, column.hash)
-            parts += [_Part(name, "text", f"decode(r.{name}, 'base64')") for name in names]
+            parts.append(_Part(column.physical, sent, "text", f"decode(r.{sent}, 'base64')"))
+            parts.append(_Part(column.hash, column.hash, "text", f"decode(r.{column.hash}, 'base64')"))
         else:
-            parts.append(_Part(column.physical, PHYSICAL_TYPES[column.type], f"r.{column.physical}"))
+            parts.append(_Part(column.physical, sent, PHYSICAL_TYPES[column.type], f"r.{sent}"))
         if column.has_time:
-            parts.append(_Part(column.time, "timestamptz", f"r.{column.time}"))
+            parts.append(_Part(column.time, column.time, "timestamptz", f"r.{column.time}"))
     return parts
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import Any
 from uuid import UUID
+
+from asyncpg import Connection
 
 from pilotis.db.merging import Merger
 from pilotis.db.pool import Database
@@ -26,6 +30,7 @@ class PreparedTable:
         self.new_rows = RowDecoder(schema.columns)
         self.changes = RowDecoder(schema.columns, partial=True)
         self._database = database
+        self._share = database.share(schema.app_id)
         self._creates: Merger[bytes, datetime] = Merger(self._insert)
         self._reads: Merger[str, str | None] = Merger(self._read, most=200)
 
@@ -42,6 +47,17 @@ class PreparedTable:
         """Return a JSON array of rows as the caller may read it."""
         return self.sealer.open_items(items.encode()) if self.sealer else items.encode()
 
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Connection]:
+        """Lend a connection out of the app's share."""
+        async with self._share, self._database.connection() as connection:
+            yield connection
+
+    async def fetchval(self, query: str, *arguments: Any) -> Any:
+        """Run one statement on a connection of the app's share; return its first row's first column, or None."""
+        async with self._share:
+            return await self._database.fetchval(query, *arguments)
+
     async def insert(self, record: bytes) -> datetime:
         """Insert one row, given as `record` makes it, and return the moment of its creation."""
         return await self._creates.submit(record)
@@ -52,7 +68,7 @@ class PreparedTable:
 
     async def _insert(self, records: Sequence[bytes]) -> Sequence[datetime]:
         rows = (b"[" + b",".join(records) + b"]").decode()
-        created: datetime = await self._database.fetchval(self.statements.insert, rows)
+        created: datetime = await self.fetchval(self.statements.insert, rows)
         return [created] * len(records)
 
     async def read(self, row_id: str) -> str | None:
@@ -60,6 +76,7 @@ class PreparedTable:
         return await self._reads.submit(row_id)
 
     async def _read(self, row_ids: Sequence[str]) -> Sequence[str | None]:
-        rows = await self._database.fetch(self.statements.select_many, row_ids)
+        async with self._share:
+            rows = await self._database.fetch(self.statements.select_many, row_ids)
         found = {row["id"]: row["item"] for row in rows}
         return [found.get(row_id) for row_id in row_ids]

@@ -13,7 +13,7 @@ from typing import Any
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, Detail, invalid
 from pilotis.limits import Limits
-from pilotis.rows.operands import Arguments, EncryptedColumnError, Kind, Operand, as_bigint, is_number
+from pilotis.rows.operands import Arguments, EncryptedColumnError, Kind, Operand, as_bigint, is_number, parameter
 
 Json = Any
 Resolve = Callable[[str], Operand]
@@ -116,7 +116,7 @@ class _Compiler:
     def _bind(self, field: Operand, value: Json) -> str | None:
         """Bind a value to compare with the field; None if no value of the field could be equal to it."""
         bound = field.convert(value)
-        return None if bound is None else self._arguments.bind(bound, field.kind.value)
+        return None if bound is None else self._arguments.bind(bound, parameter(field.kind))
 
     def _equal(self, field: Operand, value: Json, _place: str = "") -> str:
         if value is None:
@@ -134,7 +134,7 @@ class _Compiler:
         bound = [item for item in map(field.convert, values) if item is not None]
         parts = []
         if bound:
-            array = self._arguments.bind(bound, f"{field.kind.value}[]")
+            array = self._arguments.bind(bound, parameter(field.kind, "[]"))
             parts.append(f"{field.sql} = any({array})")
         if None in values:
             parts.append(_is_null(field))

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from pilotis.tables.schema import ColumnType
 
-_NUMBER = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?([0-2]?\d?\d|30[0-8]))?$"
+# Not \d, which under many locales takes every script's digits.
+_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?([0-2]?[0-9]?[0-9]|30[0-8]))?$"
 _UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
@@ -32,7 +33,7 @@ def cast(value: str, source: ColumnType | None, target: ColumnType) -> Cast:
         return Cast(f"({text} ~ '{_NUMBER}' and length({text}) <= 1000)", f"{text}::numeric")
     if target is ColumnType.INT:
         bounds = f"{text}::numeric between {-(2**63)} and {2**63 - 1}"
-        return Cast(f"(case when {text} ~ '^-?\\d{{1,19}}$' then {bounds} else false end)", f"{text}::bigint")
+        return Cast(f"(case when {text} ~ '^-?[0-9]{{1,19}}$' then {bounds} else false end)", f"{text}::bigint")
     if target is ColumnType.BOOLEAN:
         return Cast(f"({text} in ('true', 'false'))", f"{text}::boolean")
     if target is ColumnType.UUID:

@@ -6,7 +6,7 @@ import enum
 import functools
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -15,6 +15,8 @@ from pilotis.kit.errors import BadRequestError, invalid
 
 OWN_FIELDS = ("id", "created_at", "updated_at")
 LONGEST_NAME = 63
+
+Description = Annotated[str, msgspec.Meta(max_length=2000)]
 
 # PostgreSQL has columns of these names in every table.
 _SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
@@ -179,7 +181,7 @@ class _Definition(msgspec.Struct, forbid_unknown_fields=True):
     type: str
     required: bool | None = None
     default: Any = None
-    description: str | None = None
+    description: Description | None = None
     encrypted: bool | None = None
 
 

@@ -96,6 +96,13 @@ class SchemaLockedError(ForbiddenError):
     message = "The schema of this app is locked. Use a secret key or the console to change tables."
 
 
+class TooManyChangesError(ConflictError):
+    """409: PostgreSQL gives a table 1600 columns in its life, dropped ones included, and they are used up."""
+
+    code = "TOO_MANY_SCHEMA_CHANGES"
+    message = "Columns of this table were added and dropped too many times. Copy its rows to a new table."
+
+
 class TableBusyError(UnavailableError):
     """503: a long transaction holds the table; the change was tried for 15 seconds."""
 
@@ -275,7 +282,7 @@ class Tables:
         details: dict[str, Any],
     ) -> None:
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.share(app.app_id), self._database.transaction() as connection:
                 await connection.execute(
                     f"set local lock_timeout = {_LOCK_MILLISECONDS}; set local statement_timeout = '{_DDL_SECONDS}s'"
                 )
@@ -295,6 +302,8 @@ class Tables:
                 await notify(connection, TOPIC, f"{app.app_id}/{table_id}")
         except asyncpg.UniqueViolationError:
             raise TitleTakenError from None
+        except asyncpg.TooManyColumnsError:
+            raise TooManyChangesError from None
         self.forget(table)
 
     async def _add_column(self, connection: Connection, table: TableSchema, column: Column) -> None:
@@ -310,6 +319,8 @@ class Tables:
         await connection.execute(ddl.add_column(table, plain))
         offenders = await connection.fetchrow(ddl.not_absorbable(table, plain), column.name)
         _require_none(offenders, f"hold a {column.name} that is no {column.type.value}")
+        if column.required:
+            await _require_no_nulls(connection, table, column)
         await connection.execute(ddl.absorb(table, plain), column.name)
         if column.encrypted:
             await resealing.seal_column(connection, table, plain, await self._sealer(table))
@@ -319,8 +330,7 @@ class Tables:
             return
         check_default(new)
         if new.required and not old.required:
-            offenders = await connection.fetchrow(ddl.nulls(table, old))
-            _require_none(offenders, f"have null as {old.name}, which cannot become required")
+            await _require_no_nulls(connection, table, old)
         if (new.type, bool(new.encrypted)) != (old.type, bool(old.encrypted)):
             if old.encrypted:
                 await resealing.open_column(connection, table, old, await self._sealer(table))
@@ -355,6 +365,11 @@ async def _cast_column(connection: Connection, table: TableSchema, old: Column, 
     _require_none(offenders, f"hold a {old.name} that cannot become {new.type.value}")
     for statement in ddl.change_type(table, old, new):
         await connection.execute(statement)
+
+
+async def _require_no_nulls(connection: Connection, table: TableSchema, column: Column) -> None:
+    offenders = await connection.fetchrow(ddl.nulls(table, column))
+    _require_none(offenders, f"have null as {column.name}, which cannot be required")
 
 
 def _require_none(offenders: asyncpg.Record | None, sentence: str) -> None:

@@ -7,10 +7,9 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.tables.schema import AccessLevel
+from pilotis.tables.schema import AccessLevel, Description
 
 Title = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-Description = Annotated[str, msgspec.Meta(max_length=2000)]
 
 
 class Table(msgspec.Struct):

@@ -185,21 +185,33 @@ create unlogged table pilotis.rate_limits (
 );
 
 -- What a cast tries: the moment an RFC 3339 text names, or null; the JSON a text holds, or null.
+-- It takes and yields what pilotis.kit.clock.parse_rfc3339 does; PostgreSQL's own reading is wider in some ways and
+-- narrower in others (24:00, fractions it rounds, offsets past 16 hours).
 create function pilotis.try_time(value text) returns timestamptz
 language plpgsql immutable strict parallel safe set timezone = 'UTC' as $$
+declare
+    parts text[] := regexp_match(value, '^([0-9]{4}-[0-9]{2}-[0-9]{2})'
+        '(?:[Tt ]((?:[01][0-9]|2[0-3]):[0-9]{2}:)([0-9]{2})(?:(\.[0-9]{1,6})[0-9]{0,3})?'
+        '(?:[Zz]|([+-](?:[01][0-9]|2[0-3]):[0-5][0-9])))?$');
+    moment timestamp;
 begin
-    if value !~ '^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d))?$' then
-        return null;
+    moment := parts[1] || coalesce(' ' || parts[2] || parts[3], '');
+    if parts[3] < '60' then
+        moment := moment + coalesce('0' || parts[4], '0')::interval;
     end if;
-    return value::timestamptz;
+    moment := moment - coalesce(parts[5], '0')::interval;
+    return case when moment between '0001-01-01' and '9999-12-31T23:59:59.999999' then moment at time zone 'UTC' end;
 exception when others then
     return null;
 end $$;
 
 create function pilotis.try_json(value text) returns jsonb
 language plpgsql immutable strict parallel safe as $$
+declare
+    json jsonb := value::jsonb;
 begin
-    return value::jsonb;
+    -- 1e100000 is JSON too, and comes out as a hundred thousand digits.
+    return case when octet_length(json::text) <= 2 * octet_length(value) + 1000 then json end;
 exception when others then
     return null;
 end $$;
@@ -221,3 +233,13 @@ language sql immutable parallel safe as $$
         when a < b then -1
         else 1 end
 $$;
+
+-- What a write makes of a row that has grown too large: an error, so that the write undoes itself.
+create function pilotis.require_size(item text, most integer) returns text
+language plpgsql immutable strict parallel safe as $$
+begin
+    if octet_length(item) > most then
+        raise exception 'row too large' using errcode = 'PT413';
+    end if;
+    return item;
+end $$;
