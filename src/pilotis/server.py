@@ -25,7 +25,11 @@ from pilotis.kit.signing import TokenSigner
 from pilotis.members.endpoints import MemberEndpoints
 from pilotis.members.service import Members
 from pilotis.rates.service import RateLimits
+from pilotis.rows.advanced import AdvancedEndpoints
+from pilotis.rows.aggregate.service import Aggregation
+from pilotis.rows.batches import Batches
 from pilotis.rows.endpoints import RowEndpoints
+from pilotis.rows.prepared import PreparedTables
 from pilotis.rows.service import Rows
 from pilotis.sessions.service import Sessions
 from pilotis.settings import Settings
@@ -52,7 +56,10 @@ class Services:
         self.access = Access(self.apps, self.members, self.users, self.sessions)
         self.encryption = Encryption(database, key)
         self.tables = Tables(database, self.notifications, self.encryption)
-        self.rows = Rows(database, self.tables, self.encryption)
+        self.prepared_tables = PreparedTables(database, self.tables, self.encryption)
+        self.rows = Rows(self.prepared_tables)
+        self.aggregation = Aggregation(self.prepared_tables)
+        self.batches = Batches(database, self.prepared_tables, self.rows)
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoint table of the whole service."""
@@ -63,6 +70,7 @@ class Services:
             AppEndpoints(self.apps),
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),
+            AdvancedEndpoints(self.aggregation, self.batches),
         ]
         return [endpoint for feature in features for endpoint in feature.table()]
 

@@ -18,11 +18,12 @@ class ErrorBody(msgspec.Struct, omit_defaults=True):
     message: str
     request_id: str
     details: Sequence[Detail] = ()
+    failed_index: int | None = None
 
 
 def rendered(error: PilotisError, request_id: str) -> Reply:
     """Return the answer that tells of the error."""
-    body = ErrorBody(error.code, error.text, request_id, error.details)
+    body = ErrorBody(error.code, error.text, request_id, error.details, getattr(error, "failed_index", None))
     return Reply(json.encode(body), error.status, header_pairs(error.headers))
 
 

@@ -9,15 +9,9 @@ from pilotis.http.endpoint import Endpoints, Reply, delete, get, patch, post
 from pilotis.http.principals import Access
 from pilotis.kit.errors import QueryTimeoutError
 from pilotis.rows.operands import EncryptedColumnError
+from pilotis.rows.operations import CannotIncrementError, PreconditionFailedError, RowNotFoundError
 from pilotis.rows.records import RowTooLargeError
-from pilotis.rows.service import (
-    MemberTokenRequiredError,
-    NothingCreatedError,
-    ResultTooLargeError,
-    RowNotFoundError,
-    Rows,
-    WhereRequiredError,
-)
+from pilotis.rows.service import NothingCreatedError, ResultTooLargeError, Rows, WhereRequiredError
 from pilotis.rows.types import (
     BulkResult,
     DataItem,
@@ -30,9 +24,11 @@ from pilotis.rows.types import (
     Page,
     Query,
     QueryResult,
+    RowChange,
     RowChangeShape,
     RowPage,
 )
+from pilotis.rows.visibility import MemberTokenRequiredError
 from pilotis.rows.where import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.tables.service import TableNotFoundError
 from pilotis.tables.values import UnknownColumnError
@@ -104,11 +100,23 @@ class RowEndpoints(Endpoints, tag="Table data"):
         access=Access.PUBLIC_KEY,
         body_shape=RowChangeShape,
         returns=DataItem,
-        errors=[*_ALWAYS, RowNotFoundError, UnknownColumnError, RowTooLargeError],
+        errors=[
+            *_ALWAYS,
+            RowNotFoundError,
+            UnknownColumnError,
+            RowTooLargeError,
+            PreconditionFailedError,
+            CannotIncrementError,
+        ],
     )
-    async def update(self, call: Call, table_id: UUID, row_id: UUID, body: NewRow) -> Reply:
-        """Change the given fields of a row; the others stay."""
-        return Reply(await self._rows.update(call.principal, table_id, row_id, body.data))
+    async def update(self, call: Call, table_id: UUID, row_id: UUID, body: RowChange) -> Reply:
+        """Change the given fields of a row; the others stay.
+
+        `{"$inc": n}` in place of a number adds to it. With `expected_updated_at`, nothing is changed if the row has
+        changed since.
+        """
+        changed = await self._rows.update(call.principal, table_id, row_id, body.data, body.expected_updated_at)
+        return Reply(changed)
 
     @delete(
         "/v1/public/tables/:table_id/data/:row_id",

@@ -106,24 +106,35 @@ class Statements:
         """Select the number of the rows that satisfy a condition."""
         return f"select count(*) from {self._table.physical} where {condition}"
 
-    def update(self, columns: Sequence[Column], creator: str) -> str:
+    def update(self, columns: Sequence[Column], condition: str, increments: Sequence[tuple[str, str, str]]) -> str:
         """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
 
         `$3` are the names whose explicit nulls are lifted, `$4` the JSON of members to add to what has no column,
-        `$5` the most bytes that the row's JSON may have afterwards.
+        `$5` the most bytes that the row's JSON may have afterwards. `increments` are names with the places of the
+        bound name and of the number to add.
         """
         table = self._table
         parts = _parts(columns)
         source = [f"{part.member} {part.json_type}" for part in parts]
         assignments = [f"{part.name} = {part.value}" for part in parts]
-        read = f", json_to_record($2) as r({', '.join(source)})" if source else ""
+        extra = "(coalesce(t.__extra, '{}') - $3::text[]) || $4::jsonb"
+        for name, label, amount in increments:
+            column = table.by_name.get(name)
+            if column is None:
+                now = f"coalesce(nullif(t.__extra -> {label}, 'null'), '0')::numeric"
+                extra = f"({extra}) || jsonb_build_object({label}, {now} + {amount})"
+            else:
+                type_ = PHYSICAL_TYPES[column.type]
+                assignments.append(f"{column.physical} = (coalesce(t.{column.physical}, 0) + {amount})::{type_}")
+        # A statement must use every parameter it is given.
         unused = "" if source else " and $2::json is not null"
+        read = f", json_to_record($2) as r({', '.join(source)})" if source else ""
         return f"""
             update {table.physical} t set {"".join(item + ", " for item in assignments)}
-                __extra = nullif((coalesce(t.__extra, '{{}}') - $3::text[]) || $4::jsonb, '{{}}'),
+                __extra = nullif({extra}, '{{}}'),
                 __updated_at = greatest(now(), t.__updated_at + interval '1 millisecond')
-            from (values (1)) one{read}
-            where t.__id = $1 and {creator} and t.{table.version_column} is null{unused}
+            from (select 1) one{read}
+            where t.__id = $1 and {condition} and t.{table.version_column} is null{unused}
             returning pilotis.require_size({self._qualified_row}, $5::integer)
         """
 

@@ -81,10 +81,18 @@ class NewRowsShape(msgspec.Struct):
     data: list[dict[str, Any]]
 
 
+class RowChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields to change, and the `updated_at` that the row must have."""
+
+    data: msgspec.Raw
+    expected_updated_at: str | None = None
+
+
 class RowChangeShape(msgspec.Struct):
-    """Fields to change; the others stay."""
+    """Fields to change; the others stay. `expected_updated_at` is the `updated_at` that the row must have."""
 
     data: dict[str, Any]
+    expected_updated_at: str | None = None
 
 
 class Query(msgspec.Struct, forbid_unknown_fields=True):

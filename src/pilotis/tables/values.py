@@ -46,8 +46,8 @@ class Row(msgspec.Struct):
     """Values of one row, decoded and checked.
 
     `data` is their JSON. `moments` has the moment of each date by column number, `nulls` the names of the fields
-    that were set to null, `hashes` the hash of each encrypted value by column number, `fields` the decoded struct
-    (a dict for a free-form table).
+    that were set to null, `hashes` the hash of each encrypted value by column number, `increments` what a change
+    adds to numbers, `fields` the decoded struct (a dict for a free-form table).
     """
 
     fields: Any
@@ -55,6 +55,16 @@ class Row(msgspec.Struct):
     moments: dict[int, str]
     nulls: list[str]
     hashes: dict[int, str] = {}
+    increments: dict[str, int | Decimal] = {}
+
+
+class _Increment(msgspec.Struct, forbid_unknown_fields=True):
+    inc: Any = msgspec.field(name="$inc")
+
+
+_INCREMENTABLE = {ColumnType.INT, ColumnType.NUMBER}
+_raw_fields = json.decoder(dict[str, msgspec.Raw])
+_inc = json.decoder(_Increment)
 
 
 class RowDecoder:
@@ -62,10 +72,38 @@ class RowDecoder:
 
     def __init__(self, columns: Sequence[Column], *, partial: bool = False) -> None:
         self._columns = {f"c{column.number}": column for column in columns}
-        self._names = {column.name for column in columns}
+        self._by_name = {column.name: column for column in columns}
         self._numbers = [key for key, column in self._columns.items() if column.type is ColumnType.NUMBER]
         self._dates = [key for key, column in self._columns.items() if column.type is ColumnType.DATE]
         self._decoder = json.decoder(_struct(self._columns, partial) if columns else dict[str, Any])
+
+    def decode_change(self, data: bytes | msgspec.Raw) -> Row:
+        """Return a partial row in which `{"$inc": n}`, on a number, is something to add; raises a 400 error."""
+        raw = bytes(data)
+        if b'"$inc"' not in raw:
+            return self.decode(raw)
+        fields = json.decode(raw, _raw_fields)
+        increments = {
+            name: amount for name, value in fields.items() if (amount := self._increment(name, value)) is not None
+        }
+        rest = {name: value for name, value in fields.items() if name not in increments}
+        row = self.decode(json.encode(rest))
+        row.increments = increments
+        return row
+
+    def _increment(self, name: str, value: msgspec.Raw) -> Any:
+        column = self._by_name.get(name)
+        if self._columns and (column is None or column.encrypted or column.type not in _INCREMENTABLE):
+            return None
+        try:
+            amount = _inc.decode(value).inc
+        except msgspec.ValidationError:
+            return None
+        if isinstance(amount, bool) or not isinstance(amount, (int, Decimal)) or abs(amount) >= 10**309:
+            raise invalid(name, f"{name}: $inc takes a number.", "INVALID_TYPE")
+        if column and column.type is ColumnType.INT and not isinstance(amount, int):
+            raise invalid(name, f"{name}: $inc takes an integer here.", "INVALID_TYPE")
+        return amount
 
     def decode(self, data: bytes | msgspec.Raw) -> Row:
         """Return the row; raises a 400 error that names the column at fault."""

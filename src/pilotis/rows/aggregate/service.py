@@ -1,0 +1,54 @@
+"""Running pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from pilotis.http.principals import Principal, Role
+from pilotis.kit.errors import BadRequestError
+from pilotis.rows.aggregate.pipeline import MOST_DOCUMENTS, compile_pipeline
+from pilotis.rows.prepared import PreparedTables
+from pilotis.rows.query import CompiledQuery
+from pilotis.rows.service import ResultTooLargeError, run_compiled
+from pilotis.rows.table import PreparedTable
+from pilotis.rows.visibility import visible_creator
+
+
+class CalculationFailedError(BadRequestError):
+    """400 `CALCULATION_FAILED`: a division by zero, or a number out of range."""
+
+    code = "CALCULATION_FAILED"
+    message = "The pipeline divides by zero, or a number in it is out of range."
+
+
+class Aggregation:
+    """Runs pipelines on tables."""
+
+    def __init__(self, tables: PreparedTables) -> None:
+        self._tables = tables
+
+    async def run(self, principal: Principal, table_id: UUID, pipeline: Sequence[Any]) -> bytes:
+        """Return the JSON of the documents that come out of a pipeline."""
+        app = principal.app
+        assert app is not None
+
+        async def run(table: PreparedTable) -> bytes:
+            creator = visible_creator(principal, table.schema, Role.VIEWER)
+            compiled = compile_pipeline(table.schema, pipeline, creator, app.limits)
+            try:
+                row = await run_compiled(table, CompiledQuery(*compiled))
+            except (
+                asyncpg.DivisionByZeroError,
+                asyncpg.NumericValueOutOfRangeError,
+                asyncpg.DatetimeFieldOverflowError,
+            ):
+                raise CalculationFailedError from None
+            if row["total_count"] > MOST_DOCUMENTS:
+                raise ResultTooLargeError(f"More than {MOST_DOCUMENTS} documents come out of this. Add a $limit.")
+            return b'{"data":%b,"total_count":%d}' % (row["data"].encode(), row["total_count"])
+
+        return await self._tables.use(app, table_id, run)

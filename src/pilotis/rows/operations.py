@@ -1,0 +1,161 @@
+"""Writes on single rows as plans: one statement each, which a request runs by itself or a transaction among others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from pilotis.http.principals import Principal, Role
+from pilotis.kit import json
+from pilotis.kit.clock import parse_rfc3339
+from pilotis.kit.errors import BadRequestError, ConflictError, NotFoundError, invalid
+from pilotis.kit.ids import uuid7_text
+from pilotis.limits import Limits
+from pilotis.rows import records
+from pilotis.rows.operands import Arguments
+from pilotis.rows.table import PreparedTable
+from pilotis.rows.visibility import and_creator, creator_of_new_row, visible_creator
+from pilotis.tables.values import Row
+
+_ROW_TOO_LARGE = "PT413"
+
+FetchValue = Callable[..., Awaitable[Any]]
+
+
+class RowNotFoundError(NotFoundError):
+    """404: the table has no such row, or none that the caller may see."""
+
+    code = "ROW_NOT_FOUND"
+    message = "The table has no such row."
+
+
+class PreconditionFailedError(ConflictError):
+    """409: the row has changed since `expected_updated_at`."""
+
+    code = "PRECONDITION_FAILED"
+    message = "The row has changed since expected_updated_at. Read it again."
+
+
+class CannotIncrementError(BadRequestError):
+    """400: `$inc` meets a value that is no number, or the sum is out of range."""
+
+    code = "CANNOT_INCREMENT"
+    message = "$inc works on numbers, and the sum must be in the column's range."
+
+
+class Plan(NamedTuple):
+    """A statement that writes one row: `finish` makes the answer of its value, which is None where no row was found.
+
+    `probe` tells, where a precondition was given, whether the row is there at all.
+    """
+
+    row_id: str
+    sql: str
+    arguments: Sequence[Any]
+    finish: Callable[[Any], bytes]
+    most_bytes: int = 0
+    probe: tuple[str, Sequence[Any]] | None = None
+
+
+async def perform(fetchval: FetchValue, plan: Plan) -> bytes:
+    """Run a plan and return the row's JSON, or an empty text for a deleted one; raises a 4xx error otherwise."""
+    try:
+        value = await fetchval(plan.sql, *plan.arguments)
+    except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError):
+        raise CannotIncrementError from None
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _ROW_TOO_LARGE:
+            raise records.too_large(plan.most_bytes) from None
+        raise
+    if not value:
+        if plan.probe is not None and await fetchval(plan.probe[0], *plan.probe[1]):
+            raise PreconditionFailedError
+        raise RowNotFoundError
+    return plan.finish(value)
+
+
+def plan_create(principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw) -> Plan:
+    """Return the plan that makes a row."""
+    row_id = uuid7_text()
+    record, row = new_record(principal, table, limits, data, row_id)
+    rows = (b"[" + record + b"]").decode()
+
+    def finish(created: datetime) -> bytes:
+        return records.item(row_id, row, created)
+
+    return Plan(row_id, table.statements.insert, [rows], finish)
+
+
+def new_record(
+    principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw, row_id: str
+) -> tuple[bytes, Row]:
+    """Return the checked record of a new row, and the row as its maker may see it."""
+    creator = creator_of_new_row(principal, table.schema)
+    row = table.new_rows.decode(data)
+    records.check_size(row, limits.row_bytes)
+    return records.record(table.schema, row_id, creator, table.sealed(row, row_id)), row
+
+
+def plan_update(
+    principal: Principal,
+    table: PreparedTable,
+    limits: Limits,
+    row_id: UUID,
+    data: msgspec.Raw,
+    expected: str | None = None,
+) -> Plan:
+    """Return the plan that changes the given fields of a row; `{"$inc": n}` adds to a number."""
+    creator = visible_creator(principal, table.schema, Role.EDITOR)
+    row = table.changes.decode_change(data)
+    records.check_size(row, limits.row_bytes)
+    stored = table.sealed(row, str(row_id))
+    columns = table.changes.given(row)
+    if table.schema.is_free_form:
+        source, lifted, extra = b"{}", list(row.increments), row.data
+    else:
+        source = records.change(stored)
+        lifted = [column.name for column in columns] + list(row.increments)
+        extra = json.encode(dict.fromkeys(row.nulls))
+    most = limits.row_bytes + records.BESIDE_DATA
+    arguments = Arguments(row_id, source.decode(), lifted, extra.decode(), most)
+    increments = [
+        (name, arguments.bind(name, "text"), arguments.bind(amount, "numeric"))
+        for name, amount in row.increments.items()
+    ]
+    condition = _condition(creator, expected, arguments)
+    sql = table.statements.update(columns, condition, increments)
+
+    def finish(item: str) -> bytes:
+        return table.opened(f"[{item}]")[1:-1]
+
+    probe = _probe(table, creator, row_id) if expected is not None else None
+    return Plan(str(row_id), arguments.complete(sql), arguments.values, finish, limits.row_bytes, probe)
+
+
+def plan_delete(principal: Principal, table: PreparedTable, row_id: UUID, expected: str | None = None) -> Plan:
+    """Return the plan that deletes a row."""
+    creator = visible_creator(principal, table.schema, Role.EDITOR)
+    arguments = Arguments(row_id)
+    condition = f"__id = $1 and {_condition(creator, expected, arguments)}"
+    probe = _probe(table, creator, row_id) if expected is not None else None
+    return Plan(str(row_id), table.statements.delete(condition), arguments.values, lambda _: b"", probe=probe)
+
+
+def _condition(creator: str | None, expected: str | None, arguments: Arguments) -> str:
+    condition = "true" + and_creator(creator, arguments)
+    if expected is None:
+        return condition
+    if parse_rfc3339(expected) is None:
+        raise invalid("expected_updated_at", "expected_updated_at is the row's updated_at, an RFC 3339 date-time.")
+    return f"{condition} and __updated_at = {arguments.bind(expected, 'text')}::timestamptz"
+
+
+def _probe(table: PreparedTable, creator: str | None, row_id: UUID) -> tuple[str, Sequence[Any]]:
+    arguments = Arguments(row_id)
+    condition = f"__id = $1{and_creator(creator, arguments)}"
+    return f"select true from {table.schema.physical} where {condition}", arguments.values
