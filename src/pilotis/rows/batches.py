@@ -24,6 +24,9 @@ MOST_OPERATIONS = 500
 _MOST_TRIES = 12
 _CONFLICTS = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 
+# What stands for data that was not sent; null is sent data.
+_NO_DATA = msgspec.Raw(b"")
+
 Json = Any
 
 
@@ -33,7 +36,7 @@ class Operation(msgspec.Struct, forbid_unknown_fields=True):
     type: Literal["create", "update", "delete"]
     table_id: UUID
     doc_id: str | dict[str, int] | None = None
-    data: msgspec.Raw | None = None
+    data: msgspec.Raw = _NO_DATA
     expected_updated_at: str | None = None
 
 
@@ -148,7 +151,7 @@ class Batches:
         result = OperationResult(index, operation.type, success=True)
         try:
             _check_form(operation)
-            data = operation.data or msgspec.Raw(b"{}")
+            data = operation.data
             if operation.type == "create":
                 item = await self._rows.create(principal, operation.table_id, data)
                 result.id = _id_of(item)
@@ -201,7 +204,7 @@ def _plan(
     principal: Principal, app: AppInfo, table: PreparedTable, operation: Operation, made: Sequence[str | None]
 ) -> Plan:
     _check_form(operation)
-    data = _with_references(operation.data, made) if operation.data is not None else msgspec.Raw(b"{}")
+    data = _with_references(operation.data, made)
     if operation.type == "create":
         return plan_create(principal, table, app.limits, data)
     row_id = _row_id(operation.doc_id, made)
@@ -211,9 +214,10 @@ def _plan(
 
 
 def _check_form(operation: Operation) -> None:
-    if operation.type != "delete" and operation.data is None:
+    has_data = bool(bytes(operation.data))
+    if operation.type != "delete" and not has_data:
         raise invalid("data", f"An operation of type {operation.type} needs data.", "REQUIRED")
-    if operation.type == "delete" and operation.data is not None:
+    if operation.type == "delete" and has_data:
         raise invalid("data", "An operation of type delete takes no data.")
     if (operation.type == "create") != (operation.doc_id is None):
         needs = "takes no" if operation.type == "create" else "needs a"

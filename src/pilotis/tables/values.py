@@ -99,7 +99,7 @@ class RowDecoder:
             amount = _inc.decode(value).inc
         except msgspec.ValidationError:
             return None
-        if isinstance(amount, bool) or not isinstance(amount, (int, Decimal)) or abs(amount) >= 10**309:
+        if isinstance(amount, bool) or not isinstance(amount, (int, Decimal)) or abs(Decimal(amount)) >= 10**309:
             raise invalid(name, f"{name}: $inc takes a number.", "INVALID_TYPE")
         if column and column.type is ColumnType.INT and not isinstance(amount, int):
             raise invalid(name, f"{name}: $inc takes an integer here.", "INVALID_TYPE")
