@@ -1,5 +1,6 @@
 """What whoever runs a server can do behind its back: read its database and mint tokens with its master key."""
 
+import asyncio
 import time
 import uuid
 from typing import Any
@@ -11,9 +12,11 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 
 from pilotis.db.embedded.lockfile import running_address
-from pilotis.kit.crypto import derive_key
+from pilotis.kit.crypto import derive_key, from_base64url
 from pilotis.kit.signing import ISSUER, TokenKind
 from tests.support import Server
+
+NOTIFICATION_SECONDS = 0.2
 
 
 async def run_sql(server: Server, statement: str, *arguments: Any) -> Any:
@@ -31,27 +34,29 @@ async def change_app(server: Server, app_id: str, **columns: Any) -> None:
         statement = f"update pilotis.apps set {name} = $2, version = version + 1 where app_id = $1"
         await run_sql(server, statement, uuid.UUID(app_id), value)
     await run_sql(server, "select pg_notify('pilotis', $1)", f"app:{app_id}")
+    await asyncio.sleep(NOTIFICATION_SECONDS)
 
 
 def claims_of(token: str) -> dict[str, Any]:
     """Return a token's claims without verifying it."""
-    payload = token.split(".")[1]
-    return msgspec.json.decode(httpx_base64(payload))
+    return msgspec.json.decode(from_base64url(token.split(".")[1]))
 
 
-def httpx_base64(text: str) -> bytes:
-    import base64
-
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+def master_key(server: Server) -> bytes:
+    """Return the server's master key."""
+    return bytes.fromhex((server.data_dir / "master.key").read_text())
 
 
 def mint(server: Server, kind: TokenKind, *, header: dict[str, Any] | None = None, **claims: Any) -> str:
-    """Sign any claims under any header with the key the server itself uses for a kind of token."""
-    master_key = bytes.fromhex((server.data_dir / "master.key").read_text())
-    key = OctKey.import_key(derive_key(master_key, f"token/{kind.value}"))
+    """Sign any claims under any header with the key the server itself uses for a kind of token.
+
+    A claim that is None is left out.
+    """
+    key = OctKey.import_key(derive_key(master_key(server), f"token/{kind.value}"))
     now = int(time.time())
     base = {"iss": ISSUER, "aud": kind.audience, "typ": kind.value, "iat": now, "exp": now + 3600}
-    return jwt.encode(header or {"alg": "HS256", "typ": "JWT"}, base | claims, key)
+    given = {name: value for name, value in (base | claims).items() if value is not None}
+    return jwt.encode(header or {"alg": "HS256", "typ": "JWT"}, given, key)
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Claims(msgspec.Struct, frozen=True):
     exp: int
     typ: str
     aud: str
-    iss: str = ISSUER
+    iss: str
 
 
 class TokenError(Exception):
@@ -66,7 +66,7 @@ class TokenSigner:
 
     def sign(self, kind: TokenKind, *, sub: str, app_id: UUID, sid: UUID, jti: UUID, iat: int, exp: int) -> str:
         """Return the token; the same claims give the same text."""
-        claims = Claims(sub, app_id, sid, jti, iat, exp, kind.value, kind.audience)
+        claims = Claims(sub, app_id, sid, jti, iat, exp, kind.value, kind.audience, ISSUER)
         return jwt.encode(dict(_HEADER), msgspec.to_builtins(claims), self._keys[kind])
 
     def verify(self, kind: TokenKind, token: str, now: float) -> Claims:
