@@ -14,7 +14,7 @@ from joserfc.jwk import OctKey
 from pilotis.db.embedded.lockfile import running_address
 from pilotis.kit.crypto import derive_key, from_base64url
 from pilotis.kit.signing import ISSUER, TokenKind
-from tests.support import Server
+from tests.support import Server, plain_client
 
 NOTIFICATION_SECONDS = 0.2
 
@@ -66,5 +66,5 @@ def bearer(token: str) -> dict[str, str]:
 
 async def me(server: Server, token: str) -> httpx.Response:
     """Read the own record with a member's access token."""
-    async with httpx.AsyncClient(base_url=server.url) as client:
+    async with plain_client(server.url) as client:
         return await client.get("/v1/public/app-members/me", headers=bearer(token))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.backstage import bearer, claims_of, run_sql
 from tests.conftest import PASSWORD
-from tests.support import App, Server, assert_error
+from tests.support import App, Server, assert_error, plain_client
 
 SIGN_UP = "/v1/auth/signup"
 SIGN_IN = "/v1/auth/signin"
@@ -19,7 +19,7 @@ FIRST = {"email": "first@example.com", "password": PASSWORD}
 @pytest.fixture
 async def client(server: Server, console: dict[str, str]) -> Any:
     """A client without credentials, on a server whose first console user has signed up."""
-    async with httpx.AsyncClient(base_url=server.url) as made:
+    async with plain_client(server.url) as made:
         yield made
 
 

@@ -1,7 +1,9 @@
 """Interface: App member authentication."""
 
 import asyncio
+import time
 import unicodedata
+from statistics import median
 from typing import Any
 
 import httpx
@@ -9,7 +11,7 @@ import pytest
 
 from pilotis.kit.passwords import Passwords
 from tests.backstage import bearer, change_app, claims_of, me, run_sql
-from tests.support import App, assert_error
+from tests.support import App, assert_error, plain_client
 
 SIGN_UP = "/v1/public/app-members/signup"
 SIGN_IN = "/v1/public/app-members/signin"
@@ -188,6 +190,27 @@ class TestSignIn:
         wrong = assert_error(await post(app, SIGN_IN, {**ADA, "password": "wrong horse"}), 401, "INVALID_CREDENTIALS")
         unknown = assert_error(await post(app, SIGN_IN, {**ADA, "login_id": "eve"}), 401, "INVALID_CREDENTIALS")
         assert wrong["message"] == unknown["message"]
+
+    async def test_an_unknown_login_id_takes_about_the_time_of_a_wrong_password(self, app: App):
+        await app.member()
+        seconds: dict[str, list[float]] = {"ada": [], "eve": []}
+        async with app.client() as client:
+            for _ in range(9):
+                for login_id, taken in seconds.items():
+                    started = time.perf_counter()
+                    await client.post(SIGN_IN, json={"login_id": login_id, "password": "wrong horse"})
+                    taken.append(time.perf_counter() - started)
+        # An answer without argon2 would take a tenth.
+        assert median(seconds["eve"]) > 0.4 * median(seconds["ada"])
+
+    async def test_the_log_names_no_secret(self, app: App):
+        member = await app.member("ada-in-the-log", "password-in-the-log")
+        await post(app, SIGN_IN, {"login_id": "ada-in-the-log", "password": "wrong-in-the-log"})
+        await post(app, RE_ISSUE, token=member["refresh_token"])
+        logs = app.server.logs()
+        assert SIGN_IN in logs
+        assert "-in-the-log" not in logs
+        assert not any(member[token] in logs for token in ("access_token", "refresh_token"))
 
     async def test_an_unknown_login_id_costs_an_argon2_as_well(self):
         passwords = Passwords()
@@ -432,7 +455,7 @@ class TestSignOut:
 
     async def test_it_needs_the_public_key_and_the_token(self, app: App, other_app: App):
         member = await app.member()
-        async with httpx.AsyncClient(base_url=app.server.url) as client:
+        async with plain_client(app.server.url) as client:
             answer = await client.post(SIGN_OUT, headers=bearer(member["access_token"]))
         assert_error(answer, 401, "PUBLIC_KEY_REQUIRED")
         assert_error(await post(app, SIGN_OUT), 401, "TOKEN_REQUIRED")
@@ -462,7 +485,7 @@ class TestSwitchedOffWays:
 class TestPublicKey:
     @pytest.mark.parametrize("path", [SIGN_UP, SIGN_IN, GUEST])
     async def test_it_is_required_and_must_be_known(self, app: App, path: str):
-        async with httpx.AsyncClient(base_url=app.server.url) as client:
+        async with plain_client(app.server.url) as client:
             assert_error(await client.post(path, json=ADA), 401, "PUBLIC_KEY_REQUIRED")
             for key in ("pk_unknown", "x", "", app.secret_key, app.public_key[:-1], app.public_key + "A"):
                 answer = await client.post(path, json=ADA, headers={"X-Public-Key": key})

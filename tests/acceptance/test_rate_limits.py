@@ -11,7 +11,7 @@ import pytest
 
 from tests.backstage import change_app, run_sql
 from tests.conftest import PASSWORD, new_app
-from tests.support import App, Server, assert_error
+from tests.support import App, Server, assert_error, plain_client
 
 SIGN_UP = "/v1/public/app-members/signup"
 SIGN_IN = "/v1/public/app-members/signin"
@@ -190,6 +190,20 @@ class TestBehindAProxy:
             ]
         assert answers == [401] * LIMIT + [429]
 
+    async def test_an_ipv6_client_does_not_escape_within_its_network(self, tight_app: App):
+        async with tight_app.client() as client:
+            for number in range(LIMIT + 1):
+                answer = await sign_in(client, "ada", **{"X-Forwarded-For": f"2001:db8:0:7::{number:x}"})
+            assert answer.status_code == 429
+            for neighbour in ("2001:db8:0:8::1", "::ffff:192.0.2.8"):
+                assert (await sign_in(client, "ada", **{"X-Forwarded-For": neighbour})).status_code == 401
+
+    async def test_an_address_that_is_none_is_limited_all_the_same(self, tight_app: App):
+        async with tight_app.client() as client:
+            for _ in range(LIMIT + 1):
+                answer = await sign_in(client, "ada", **{"X-Forwarded-For": "unknown" * 1000})
+        assert answer.status_code == 429
+
 
 class TestSignUpAndGuests:
     async def test_sign_up_is_limited_for_an_address(self, tight_app: App):
@@ -233,7 +247,7 @@ class TestSignUpAndGuests:
 class TestConsole:
     async def test_sign_in_is_limited_for_an_address_in_any_case(self, tight: Server):
         headers = {"X-Forwarded-For": "192.0.2.21"}
-        async with httpx.AsyncClient(base_url=tight.url, headers=headers) as client:
+        async with plain_client(tight.url, **headers) as client:
             answers: list[httpx.Response] = []
             for number in range(LIMIT + 1):
                 email = ["eve@example.com", "EVE@example.com", " Eve@Example.com"[1:]][number % 3]
@@ -243,7 +257,7 @@ class TestConsole:
 
     async def test_sign_up_is_limited_for_an_address(self, tight: Server):
         body = {"email": "eve@example.com", "password": PASSWORD, "token": "guessed"}
-        async with httpx.AsyncClient(base_url=tight.url, headers={"X-Forwarded-For": "192.0.2.22"}) as client:
+        async with plain_client(tight.url, **{"X-Forwarded-For": "192.0.2.22"}) as client:
             answers = [await client.post("/v1/auth/signup", json=body) for _ in range(4)]
         assert [answer.status_code for answer in answers] == [403, 403, 403, 429]
         assert [standing(answer)[1] for answer in answers] == [2, 1, 0, 0]

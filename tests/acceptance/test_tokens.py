@@ -22,7 +22,7 @@ from pilotis.members.service import Members
 from pilotis.rates.service import RateLimits
 from pilotis.sessions.service import Sessions
 from tests.backstage import bearer, claims_of, master_key, me, mint, run_sql
-from tests.support import App, assert_error
+from tests.support import App, assert_error, plain_client
 
 ME = "/v1/public/app-members/me"
 SIGN_OUT = "/v1/public/app-members/signout"
@@ -38,7 +38,7 @@ async def guest(app: App) -> dict[str, Any]:
 
 
 async def re_issue(app: App, token: str) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=app.server.url) as client:
+    async with plain_client(app.server.url) as client:
         return await client.post(RE_ISSUE, headers=bearer(token))
 
 
@@ -164,7 +164,7 @@ class TestKindsOfToken:
     async def test_a_refresh_token_is_no_access_token(self, app: App, console: dict[str, str]):
         member = await app.member()
         assert_error(await me(app.server, member["refresh_token"]), 401, "INVALID_TOKEN")
-        async with httpx.AsyncClient(base_url=app.server.url) as client:
+        async with plain_client(app.server.url) as client:
             answer = await client.get(CONSOLE_ME, headers=bearer(console["refresh_token"]))
         assert_error(answer, 401, "INVALID_TOKEN")
 
@@ -173,7 +173,7 @@ class TestKindsOfToken:
         assert_error(await me(app.server, console["access_token"]), 401, "INVALID_TOKEN")
         async with app.client(console["access_token"]) as client:
             assert_error(await client.post(SIGN_OUT), 401, "INVALID_TOKEN")
-        async with httpx.AsyncClient(base_url=app.server.url) as client:
+        async with plain_client(app.server.url) as client:
             answer = await client.get(CONSOLE_ME, headers=bearer(member["access_token"]))
             assert_error(answer, 401, "INVALID_TOKEN")
             answer = await client.post("/v1/apps", json={"name": "mine"}, headers=bearer(member["access_token"]))
@@ -193,13 +193,13 @@ class TestKindsOfToken:
 class TestLogout:
     async def sign_in(self, app: App) -> dict[str, str]:
         body = {"email": "first@example.com", "password": "correct horse battery"}
-        async with httpx.AsyncClient(base_url=app.server.url) as client:
+        async with plain_client(app.server.url) as client:
             return (await client.post("/v1/auth/signin", json=body)).json()
 
     @pytest.mark.parametrize("method", ["POST", "GET"])
     async def test_a_console_user_is_signed_out_by_its_refresh_token(self, app: App, method: str):
         user = await self.sign_in(app)
-        async with httpx.AsyncClient(base_url=app.server.url) as client:
+        async with plain_client(app.server.url) as client:
             answer = await client.request(method, LOGOUT, headers=bearer(user["access_token"]))
             assert_error(answer, 401, "INVALID_TOKEN")
             assert (await client.get(CONSOLE_ME, headers=bearer(user["access_token"]))).status_code == 200
@@ -213,7 +213,7 @@ class TestLogout:
     @pytest.mark.parametrize("method", ["POST", "GET"])
     async def test_a_members_refresh_token_is_refused_and_stays_good(self, app: App, method: str):
         member = await app.member()
-        async with httpx.AsyncClient(base_url=app.server.url) as client:
+        async with plain_client(app.server.url) as client:
             answer = await client.request(method, LOGOUT, headers=bearer(member["refresh_token"]))
             assert_error(answer, 401, "INVALID_TOKEN")
             assert_error(await client.request(method, LOGOUT), 401, "TOKEN_REQUIRED")
@@ -223,7 +223,7 @@ class TestLogout:
         user = await self.sign_in(app)
         answer = await re_issue(app, user["refresh_token"])
         assert answer.status_code == 200
-        async with httpx.AsyncClient(base_url=app.server.url) as client:
+        async with plain_client(app.server.url) as client:
             read = await client.get(CONSOLE_ME, headers=bearer(answer.json()["access_token"]))
         assert read.json()["user_id"] == user["user_id"]
 
@@ -430,7 +430,7 @@ class TestAuthorizationHeader:
 
     async def test_the_scheme_is_read_in_any_case(self, app: App):
         token = (await app.member())["access_token"]
-        async with httpx.AsyncClient(base_url=app.server.url) as client:
+        async with plain_client(app.server.url) as client:
             answer = await client.get(ME, headers={"Authorization": f"bEARER {token}"})
         assert answer.status_code == 200
 

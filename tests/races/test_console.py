@@ -4,17 +4,15 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
-import httpx
-
 from tests.backstage import run_sql
 from tests.conftest import PASSWORD
-from tests.support import Server
+from tests.support import Server, plain_client
 
 
 async def test_20_uses_of_the_first_run_link_make_one_user(tmp_path: Path):
     server = Server(tmp_path / "data").start()
     try:
-        async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        async with plain_client(server.url) as client:
             bodies = [
                 {"email": f"user{number}@example.com", "password": PASSWORD, "token": server.setup_token}
                 for number in range(20)

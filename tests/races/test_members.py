@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from tests.backstage import bearer, me, run_sql
-from tests.support import App
+from tests.support import App, plain_client
 
 SIGN_UP = "/v1/public/app-members/signup"
 RE_ISSUE = "/v1/auth/re-issue"
@@ -55,7 +55,7 @@ async def test_20_promotions_of_one_guest_make_one_member(app: App):
 
 async def test_20_uses_of_one_refresh_token_get_one_successor(app: App):
     member = await app.member()
-    async with httpx.AsyncClient(base_url=app.server.url, timeout=30) as client:
+    async with plain_client(app.server.url) as client:
         answers = await re_issued(client, member["refresh_token"], 20)
         assert statuses(answers) == {200: 20}
         assert len({answer.content for answer in answers}) == 1

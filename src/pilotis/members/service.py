@@ -20,7 +20,7 @@ from pilotis.kit.passwords import Passwords
 from pilotis.limits import Limits
 from pilotis.members import store
 from pilotis.members.types import LOGIN_ID_LENGTH, CustomData, OwnRecord, SignedIn, SignedInGuest, SignIn, SignUp
-from pilotis.rates.service import RateLimits
+from pilotis.rates.service import RateLimits, rate_key
 from pilotis.sessions.service import GUEST_REFRESH_LIFETIME, Sessions
 
 GUEST_PREFIX = "guest_"
@@ -100,7 +100,7 @@ class Members:
         if not app.allow_id_password_login:
             raise LoginDisabledError
         login_id = _normalised(credentials.login_id)
-        key = f"signin:{app.app_id}:{call.address}:{login_id}"
+        key = rate_key("signin", call, login_id)
         await self._rate_limits.attempt(call, key, app.limits.signin_per_minute, back_off=True)
         row = await store.by_login_id(self._database, app.app_id, login_id)
         if not await self._passwords.verify(row["password_hash"] if row else None, credentials.password):

@@ -6,6 +6,7 @@ One statement counts an attempt before it is made, so attempts that arrive toget
 from __future__ import annotations
 
 import math
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
 
 from pilotis.db.pool import Database
@@ -101,8 +102,28 @@ class RateLimits:
             if app is None or not app.limits.data_per_minute or endpoint.access.is_console:
                 return
             rate = "data"
-        tenant, limits = (app.app_id, app.limits) if app else ("console", self._limits)
-        await self.attempt(call, f"{rate}:{tenant}:{call.address}", _limit(rate, limits))
+        limits = app.limits if app else self._limits
+        await self.attempt(call, rate_key(rate, call), _limit(rate, limits))
+
+
+def rate_key(rate: str, call: Call, subject: str = "") -> str:
+    """Return the key to count by: what is limited, for whose app, from where, and for which `subject` if for one."""
+    tenant = call.principal.app.app_id if call.principal.app else "console"
+    return f"{rate}:{tenant}:{one_client(call.address)}:{subject}"
+
+
+def one_client(address: str) -> str:
+    """Return what counts as one client: an IPv4 address, or an IPv6 network of 64 bits.
+
+    Whoever has one IPv6 address has the whole network to pick others from (RFC 6177, section 2).
+    """
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return address[:64]
+    if not isinstance(ip, IPv6Address):
+        return address
+    return str(ip.ipv4_mapped or IPv6Network((int(ip), 64), strict=False))
 
 
 def _limit(rate: str, limits: Limits) -> int:

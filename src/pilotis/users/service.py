@@ -17,7 +17,7 @@ from pilotis.kit.ids import uuid7
 from pilotis.kit.passwords import Passwords
 from pilotis.limits import Limits
 from pilotis.members.service import check_password
-from pilotis.rates.service import RateLimits
+from pilotis.rates.service import RateLimits, rate_key
 from pilotis.sessions.service import CONSOLE, Sessions
 from pilotis.users import store
 from pilotis.users.types import SignedInUser, User, UserSignIn, UserSignUp
@@ -107,7 +107,7 @@ class Users:
     async def sign_in(self, call: Call, credentials: UserSignIn) -> SignedInUser:
         """Sign a console user in; its rate limit counts for its e-mail address and the call's address."""
         email = _normalised(credentials.email)
-        key = f"console:{call.address}:{email}"
+        key = rate_key("signin", call, email)
         await self._rate_limits.attempt(call, key, self._limits.signin_per_minute, back_off=True)
         row = await store.by_email(self._database, email)
         if not await self._passwords.verify(row["password_hash"] if row else None, credentials.password):
