@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pilotis.limits import Limits
 from tests.backstage import change_app, run_sql
 from tests.conftest import PASSWORD, new_app
 from tests.support import App, Server, assert_error, plain_client
@@ -45,6 +46,12 @@ def tight_console(tight: Server) -> dict[str, str]:
 @pytest.fixture
 def tight_app(tight: Server, tight_console: dict[str, str]) -> App:
     return new_app(tight, tight_console)
+
+
+def test_the_defaults_are_the_ones_decided():
+    limits = Limits()
+    assert (limits.signin_per_minute, limits.signup_per_minute, limits.guest_per_minute) == (LIMIT, 120, 120)
+    assert limits.data_per_minute == 0
 
 
 async def sign_in(client: httpx.AsyncClient, login_id: str, password: str = WRONG, **headers: str) -> httpx.Response:

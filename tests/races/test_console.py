@@ -6,13 +6,15 @@ from pathlib import Path
 
 from tests.backstage import run_sql
 from tests.conftest import PASSWORD
-from tests.support import Server, plain_client
+from tests.support import Server, assert_error, plain_client
 
 
 async def test_20_uses_of_the_first_run_link_make_one_user(tmp_path: Path):
     server = Server(tmp_path / "data").start()
     try:
         async with plain_client(server.url) as client:
+            guessed = {"email": "eve@example.com", "password": PASSWORD, "token": "guessed"}
+            assert_error(await client.post("/v1/auth/signup", json=guessed), 403, "INVALID_INVITATION")
             bodies = [
                 {"email": f"user{number}@example.com", "password": PASSWORD, "token": server.setup_token}
                 for number in range(20)
