@@ -42,7 +42,9 @@ async def _serve(settings: Settings, connect_arguments: dict[str, Any]) -> None:
     await connection.close()
     await node.start()
     await _welcome(node, base_url)
-    config = uvicorn.Config(node.application, lifespan="off", access_log=False, log_level="warning")
+    config = uvicorn.Config(
+        node.application, lifespan="off", access_log=False, log_level="warning", proxy_headers=False
+    )
     server = uvicorn.Server(config)
     try:
         await server.serve(sockets=[listening])

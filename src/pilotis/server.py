@@ -48,7 +48,7 @@ class Services:
         self.database = database
         self.notifications = Notifications(database)
         self.passwords = Passwords()
-        self.rate_limits = RateLimits(database)
+        self.rate_limits = RateLimits(database, limits)
         self.sessions = Sessions(database, TokenSigner(key))
         self.members = Members(database, self.sessions, self.passwords, self.rate_limits)
         self.users = Users(database, self.sessions, self.passwords, self.rate_limits, limits)

@@ -69,21 +69,20 @@ class Access:
     async def refresh(self, token: str) -> TokenPair:
         """Exchange a refresh token, a console user's or a member's, for the next pair."""
         claims = self._sessions.refresh_claims(token)
-        app_id = UUID(claims.app_id)
-        if app_id == CONSOLE:
+        if claims.app_id == CONSOLE:
             await self._users.require_active(UUID(claims.sub))
         else:
             try:
-                await self._apps.by_id(app_id)
+                await self._apps.by_id(claims.app_id)
             except AppNotFoundError:
                 raise InvalidTokenError from None
-            await self._members.require_active(app_id, claims.sub)
-        return (await self._sessions.refresh(token)).tokens
+            await self._members.require_active(claims.app_id, claims.sub)
+        return await self._sessions.refresh(claims)
 
     async def sign_out_console(self, token: str) -> None:
         """End the session of a console user's refresh token."""
         claims = self._sessions.refresh_claims(token)
-        if UUID(claims.app_id) != CONSOLE:
+        if claims.app_id != CONSOLE:
             raise InvalidTokenError("Only a console user's refresh token is taken here.")
-        if not await self._sessions.revoke(CONSOLE, UUID(claims.sid)):
+        if not await self._sessions.revoke(CONSOLE, claims.sid):
             raise InvalidTokenError

@@ -13,20 +13,28 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from pilotis.kit.errors import UnavailableError
 
+_MEMORY_KIB = 19 * 1024
+_PASSES = 2
 _MOST_WAITING = 512
+# The hash of no known password: checking against it takes as long as against anybody's.
+_NOBODY = f"$argon2id$v=19$m={_MEMORY_KIB},t={_PASSES},p=1${'A' * 22}${'A' * 43}"
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 
 class Passwords:
-    """Hashes and verifies passwords with m=19 MiB, t=2, p=1, one thread a core; argon2 runs without the GIL."""
+    """Hashes and verifies passwords with m=19 MiB, t=2, p=1, one thread a core; argon2 runs without the GIL.
 
-    def __init__(self) -> None:
-        self._hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+    Past `most_waiting` calls at once further ones are refused with `UnavailableError`: a queue that nobody waits
+    for to the end only makes everybody late.
+    """
+
+    def __init__(self, *, most_waiting: int = _MOST_WAITING) -> None:
+        self._hasher = PasswordHasher(time_cost=_PASSES, memory_cost=_MEMORY_KIB, parallelism=1)
+        self._most_waiting = most_waiting
         self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="argon2")
         self._waiting = 0
-        self._nobody: str | None = None
 
     async def hash(self, password: str) -> str:
         """Return the hash in PHC string format."""
@@ -34,9 +42,7 @@ class Passwords:
 
     async def verify(self, stored: str | None, password: str) -> bool:
         """Tell whether the password is the stored hash's. Without a stored hash it takes as long, and is false."""
-        if self._nobody is None:
-            self._nobody = await self.hash("nobody has this password")
-        matches = await self._run(self._matches, stored or self._nobody, password)
+        matches = await self._run(self._matches, stored or _NOBODY, password)
         return matches and stored is not None
 
     def close(self) -> None:
@@ -50,7 +56,7 @@ class Passwords:
             return False
 
     async def _run(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting >= self._most_waiting:
             raise UnavailableError("Too many sign-ins at once. Try again shortly.")
         self._waiting += 1
         try:

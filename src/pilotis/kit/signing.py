@@ -1,12 +1,15 @@
 """Signed tokens: JWT (RFC 7519) under HS256, one key and one audience for each kind of token.
 
 The kind is checked three times over: by the key it is signed with, by `typ` and by `aud`. So no kind passes for
-another, and `alg` is fixed: a header that names any other is refused.
+another. Only one header is ever signed, so only that one is taken: no other `alg`, no `crit`, no key that a token
+brings along (RFC 8725, sections 3.1 and 3.10).
 """
 
 from __future__ import annotations
 
 import enum
+from typing import Annotated
+from uuid import UUID
 
 import msgspec
 from joserfc import jwt
@@ -17,7 +20,10 @@ from pilotis.kit.crypto import derive_key, from_base64url
 
 ISSUER = "pilotis"
 _ALGORITHM = "HS256"
+_HEADER = {"alg": _ALGORITHM, "typ": "JWT"}
 _LONGEST = 2048
+
+Subject = Annotated[str, msgspec.Meta(pattern=r"^[\w-]{1,64}$")]
 
 
 class TokenKind(enum.StrEnum):
@@ -37,15 +43,15 @@ class TokenKind(enum.StrEnum):
 class Claims(msgspec.Struct, frozen=True):
     """A token's claims; times in seconds since 1970, `app_id` is the nil UUID for console users."""
 
-    sub: str
-    app_id: str
-    sid: str
-    jti: str
+    sub: Subject
+    app_id: UUID
+    sid: UUID
+    jti: UUID
     iat: int
     exp: int
     typ: str
     aud: str
-    iss: str = ISSUER
+    iss: str
 
 
 class TokenError(Exception):
@@ -58,11 +64,10 @@ class TokenSigner:
     def __init__(self, master_key: bytes) -> None:
         self._keys = {kind: OctKey.import_key(derive_key(master_key, f"token/{kind.value}")) for kind in TokenKind}
 
-    def sign(self, kind: TokenKind, *, sub: str, app_id: str, sid: str, jti: str, iat: int, exp: int) -> str:
+    def sign(self, kind: TokenKind, *, sub: str, app_id: UUID, sid: UUID, jti: UUID, iat: int, exp: int) -> str:
         """Return the token; the same claims give the same text."""
-        claims = Claims(sub, app_id, sid, jti, iat, exp, kind.value, kind.audience)
-        header = {"alg": _ALGORITHM, "typ": "JWT"}
-        return jwt.encode(header, msgspec.to_builtins(claims), self._keys[kind])
+        claims = Claims(sub, app_id, sid, jti, iat, exp, kind.value, kind.audience, ISSUER)
+        return jwt.encode(dict(_HEADER), msgspec.to_builtins(claims), self._keys[kind])
 
     def verify(self, kind: TokenKind, token: str, now: float) -> Claims:
         """Return the claims of a token of the kind that is valid at `now`; raises `TokenError`."""
@@ -71,8 +76,10 @@ class TokenSigner:
         try:
             decoded = jwt.decode(token, self._keys[kind], algorithms=[_ALGORITHM])
             claims = msgspec.convert(decoded.claims, Claims)
-        except (JoseError, msgspec.ValidationError, ValueError, TypeError) as error:
+        except (JoseError, msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
             raise TokenError(str(error)) from None
+        if decoded.header != _HEADER:
+            raise TokenError("another header")
         if (claims.typ, claims.aud, claims.iss) != (kind.value, kind.audience, ISSUER):
             raise TokenError("another kind")
         if not claims.iat - 60 <= now < claims.exp:
@@ -82,9 +89,11 @@ class TokenSigner:
 
 def looks_like(kind: TokenKind, token: str) -> bool:
     """Tell whether a token claims to be of the kind, so that the right verification can be chosen. Proves nothing."""
+    if len(token) > _LONGEST:
+        return False
     try:
         decoded = msgspec.json.decode(_payload(token))
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return False
     return isinstance(decoded, dict) and decoded.get("typ") == kind.value
 

@@ -52,7 +52,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication"):
     )
     async def sign_in(self, call: Call, body: SignIn) -> SignedIn:
         """Sign a member in with login_id and password."""
-        return await self._members.sign_in(call.app, body, call.address)
+        return await self._members.sign_in(call, body)
 
     @post(
         "/v1/public/app-members",
@@ -72,7 +72,10 @@ class MemberEndpoints(Endpoints, tag="App member authentication"):
 
     @patch("/v1/public/app-members/me/custom-data", access=Access.MEMBER, errors=[MemberInactiveError])
     async def merge_custom_data(self, call: Call, body: CustomDataChange) -> CustomData:
-        """Merge keys into the member's custom_data; a key set to null is deleted."""
+        """Merge keys into the member's custom_data; a key set to null is deleted.
+
+        The merge is a JSON Merge Patch (RFC 7396): objects are merged at every depth, anything else is replaced.
+        """
         return await self._members.merge_custom_data(call.app, call.member, body.custom_data)
 
     @post(

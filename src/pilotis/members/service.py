@@ -11,6 +11,7 @@ import asyncpg
 import msgspec
 
 from pilotis.db.pool import Database
+from pilotis.http.call import Call
 from pilotis.http.principals import AppInfo, InvalidTokenError, MemberInfo
 from pilotis.kit import json
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
@@ -18,8 +19,8 @@ from pilotis.kit.ids import uuid7_text
 from pilotis.kit.passwords import Passwords
 from pilotis.limits import Limits
 from pilotis.members import store
-from pilotis.members.types import CustomData, OwnRecord, SignedIn, SignedInGuest, SignIn, SignUp
-from pilotis.rates.service import RateLimits
+from pilotis.members.types import LOGIN_ID_LENGTH, CustomData, OwnRecord, SignedIn, SignedInGuest, SignIn, SignUp
+from pilotis.rates.service import RateLimits, rate_key
 from pilotis.sessions.service import GUEST_REFRESH_LIFETIME, Sessions
 
 GUEST_PREFIX = "guest_"
@@ -76,7 +77,7 @@ class Members:
         if guest is not None and not guest.is_guest:
             raise NotAGuestError
         check_password(new.password, app.limits)
-        login_id = unicodedata.normalize("NFC", new.login_id)
+        login_id = _normalised(new.login_id)
         password_hash = await self._passwords.hash(new.password)
         member_id = guest.member_id if guest else uuid7_text()
         async with _unique_login_id(), self._database.transaction() as connection:
@@ -90,13 +91,17 @@ class Members:
             tokens = await self._sessions.start(connection, app.app_id, member_id)
         return SignedIn(member_id, new.nickname, tokens.access_token, tokens.refresh_token)
 
-    async def sign_in(self, app: AppInfo, credentials: SignIn, address: str) -> SignedIn:
-        """Sign a member in; an unknown login_id costs the time of a wrong password and gives the same answer."""
+    async def sign_in(self, call: Call, credentials: SignIn) -> SignedIn:
+        """Sign a member in; an unknown login_id costs the time of a wrong password and gives the same answer.
+
+        The rate limit counts for the login_id and the call's address.
+        """
+        app = call.app
         if not app.allow_id_password_login:
             raise LoginDisabledError
-        login_id = unicodedata.normalize("NFC", credentials.login_id)
-        key = f"signin:{app.app_id}:{address}:{login_id}"
-        await self._rate_limits.hit(key, app.limits.signin_per_minute, back_off=True)
+        login_id = _normalised(credentials.login_id)
+        key = rate_key("signin", call, login_id)
+        await self._rate_limits.attempt(call, key, app.limits.signin_per_minute, back_off=True)
         row = await store.by_login_id(self._database, app.app_id, login_id)
         if not await self._passwords.verify(row["password_hash"] if row else None, credentials.password):
             raise InvalidCredentialsError
@@ -123,7 +128,7 @@ class Members:
     async def authenticate(self, token: str) -> tuple[UUID, MemberInfo]:
         """Return the app's id and the member of an access token whose session lives and whose member is active."""
         claims = self._sessions.access_claims(token, console=False)
-        app_id, session_id = UUID(claims.app_id), UUID(claims.sid)
+        app_id, session_id = claims.app_id, claims.sid
         row = await store.of_session(self._database, app_id, session_id, claims.sub)
         if row is None:
             raise InvalidTokenError
@@ -149,12 +154,10 @@ class Members:
         return OwnRecord(row["member_id"], row["nickname"], row["is_active"], msgspec.Raw(row["custom_data"].encode()))
 
     async def merge_custom_data(self, app: AppInfo, member: MemberInfo, change: dict[str, object]) -> CustomData:
-        """Merge keys into the member's custom_data, delete those set to null, and return the result."""
-        deleted = [name for name, value in change.items() if value is None]
-        kept = {name: value for name, value in change.items() if value is not None}
+        """Merge a JSON Merge Patch (RFC 7396) into the member's custom_data and return the result."""
         most = app.limits.custom_data_bytes
         merged = await store.merge_custom_data(
-            self._database, app.app_id, member.member_id, json.encode(kept).decode(), deleted, most
+            self._database, app.app_id, member.member_id, json.encode(change).decode(), most
         )
         if merged is None:
             raise PayloadTooLargeError(f"custom_data would be larger than {most} bytes.")
@@ -170,6 +173,14 @@ def check_password(password: str, limits: Limits) -> None:
     shortest, longest = limits.password_min_length, limits.password_max_length
     if not shortest <= len(password) <= longest:
         raise invalid("password", f"A password has {shortest} to {longest} characters.", "INVALID_LENGTH")
+
+
+def _normalised(login_id: str) -> str:
+    normal = unicodedata.normalize("NFC", login_id)
+    # A few characters have no composed form and become two or three.
+    if len(normal) > LOGIN_ID_LENGTH:
+        raise invalid("login_id", f"A login_id has at most {LOGIN_ID_LENGTH} characters in NFC.", "INVALID_LENGTH")
+    return normal
 
 
 @asynccontextmanager

@@ -112,21 +112,20 @@ async def own_record(database: Database, app_id: UUID, member_id: str) -> Record
 
 
 async def merge_custom_data(
-    database: Database, app_id: UUID, member_id: str, change: str, deleted: list[str], most_bytes: int
+    database: Database, app_id: UUID, member_id: str, change: str, most_bytes: int
 ) -> str | None:
-    """Merge JSON into custom_data, delete keys, and return the result; None if it would be larger than allowed."""
+    """Merge JSON into custom_data and return the result; None if it would be larger than allowed."""
     merged: str | None = await database.fetchval(
         """
         update pilotis.members
-        set custom_data = (custom_data || $3::jsonb) - $4::text[], updated_at = now()
+        set custom_data = pilotis.merge_patch(custom_data, $3::jsonb), updated_at = now()
         where app_id = $1 and member_id = $2
-            and octet_length(((custom_data || $3::jsonb) - $4::text[])::text) <= $5
+            and octet_length(pilotis.merge_patch(custom_data, $3::jsonb)::text) <= $4
         returning custom_data
         """,
         app_id,
         member_id,
         change,
-        deleted,
         most_bytes,
     )
     return merged

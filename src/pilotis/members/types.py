@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-LoginId = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+LOGIN_ID_LENGTH = 255
+
+LoginId = Annotated[str, msgspec.Meta(min_length=1, max_length=LOGIN_ID_LENGTH)]
 Nickname = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 # Longer than any limit on passwords; the limits in force are the service's to check.
 Password = Annotated[str, msgspec.Meta(max_length=4096)]

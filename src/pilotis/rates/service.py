@@ -5,11 +5,14 @@ One statement counts an attempt before it is made, so attempts that arrive toget
 
 from __future__ import annotations
 
+import math
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
 
 from pilotis.db.pool import Database
 from pilotis.http.call import Call
 from pilotis.http.endpoint import Endpoint
+from pilotis.http.failures import header_pairs
 from pilotis.kit.errors import RateLimitedError
 from pilotis.limits import Limits
 
@@ -55,8 +58,9 @@ class Standing(NamedTuple):
 class RateLimits:
     """Counts attempts by key within a minute."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, limits: Limits) -> None:
         self._database = database
+        self._limits = limits
 
     async def hit(self, key: str, limit: int, *, cost: int = 1, back_off: bool = False) -> Standing:
         """Count an attempt; raises `RateLimitedError` past the limit.
@@ -67,10 +71,15 @@ class RateLimits:
             _COUNT, key, cost, limit, float(WINDOW_SECONDS), float(LONGEST_WAIT_SECONDS), back_off
         )
         assert row is not None
-        standing = Standing(limit, max(0, limit - row["hits"]), max(1, round(row["seconds"])))
+        standing = Standing(limit, max(0, limit - row["hits"]), max(1, math.ceil(row["seconds"])))
         if row["hits"] > limit:
             raise RateLimitedError(headers={**standing.headers(), "Retry-After": str(standing.reset)})
         return standing
+
+    async def attempt(self, call: Call, key: str, limit: int, *, cost: int = 1, back_off: bool = False) -> None:
+        """Count an attempt as `hit` does, and put on the call's answer, good or bad, how the caller stands."""
+        standing = await self.hit(key, limit, cost=cost, back_off=back_off)
+        call.answer_headers.extend(header_pairs(standing.headers()))
 
     async def forgive(self, key: str) -> None:
         """Forget the attempts of a key, after one that succeeded."""
@@ -84,19 +93,37 @@ class RateLimits:
         )
 
     async def check(self, call: Call, endpoint: Endpoint) -> None:
-        """Count a request of the endpoint's rate class, or of the app's own limit on its data routes."""
-        app = call.principal.app
-        if app is None:
-            return
-        rate = endpoint.rate
+        """Count a request of the endpoint's rate class, or of the app's own limit on its data routes.
+
+        Where no app is named, as on the console's sign-up, the server's own limits hold.
+        """
+        app, rate = call.principal.app, endpoint.rate
         if rate is None:
-            if not app.limits.data_per_minute or endpoint.access.is_console:
+            if app is None or not app.limits.data_per_minute or endpoint.access.is_console:
                 return
             rate = "data"
-        standing = await self.hit(f"{rate}:{app.app_id}:{call.address}", _limit(rate, app.limits))
-        call.answer_headers.extend(
-            (name.lower().encode(), value.encode()) for name, value in standing.headers().items()
-        )
+        limits = app.limits if app else self._limits
+        await self.attempt(call, rate_key(rate, call), _limit(rate, limits))
+
+
+def rate_key(rate: str, call: Call, subject: str = "") -> str:
+    """Return the key to count by: what is limited, for whose app, from where, and for which `subject` if for one."""
+    tenant = call.principal.app.app_id if call.principal.app else "console"
+    return f"{rate}:{tenant}:{one_client(call.address)}:{subject}"
+
+
+def one_client(address: str) -> str:
+    """Return what counts as one client: an IPv4 address, or an IPv6 network of 64 bits.
+
+    Whoever has one IPv6 address has the whole network to pick others from (RFC 6177, section 2).
+    """
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return address[:64]
+    if not isinstance(ip, IPv6Address):
+        return address
+    return str(ip.ipv4_mapped or IPv6Network((int(ip), 64), strict=False))
 
 
 def _limit(rate: str, limits: Limits) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import NamedTuple
 from uuid import UUID, uuid5
 
 import msgspec
@@ -17,7 +16,7 @@ from asyncpg import Connection, Record
 from pilotis.db.pool import Database
 from pilotis.http.principals import InvalidTokenError
 from pilotis.kit.errors import UnauthorizedError
-from pilotis.kit.ids import uuid7
+from pilotis.kit.ids import is_uuid, uuid7
 from pilotis.kit.signing import Claims, TokenError, TokenKind, TokenSigner, looks_like
 from pilotis.sessions import store
 
@@ -33,15 +32,6 @@ class TokenPair(msgspec.Struct, frozen=True):
 
     access_token: str
     refresh_token: str
-
-
-class Refreshed(NamedTuple):
-    """Whose session was refreshed, and the new pair. `app_id` is `CONSOLE` for a console user."""
-
-    app_id: UUID
-    subject: str
-    session_id: UUID
-    tokens: TokenPair
 
 
 class RefreshTokenReusedError(UnauthorizedError):
@@ -78,10 +68,12 @@ class Sessions:
         console = looks_like(TokenKind.CONSOLE_REFRESH, token)
         return self._claims(TokenKind.CONSOLE_REFRESH if console else TokenKind.MEMBER_REFRESH, token)
 
-    async def refresh(self, token: str) -> Refreshed:
-        """Exchange a refresh token for the next pair; raises `InvalidTokenError` or `RefreshTokenReusedError`."""
-        claims = self.refresh_claims(token)
-        app_id, session_id, refresh_id = UUID(claims.app_id), UUID(claims.sid), UUID(claims.jti)
+    async def refresh(self, claims: Claims) -> TokenPair:
+        """Exchange a refresh token, by its claims, for the next pair.
+
+        Raises `InvalidTokenError` where the session is over, `RefreshTokenReusedError` where this ends it.
+        """
+        app_id, session_id, refresh_id = claims.app_id, claims.sid, claims.jti
         row = await store.rotate(self._database, app_id, session_id, refresh_id, uuid7())
         if row is None:
             row = await store.just_rotated(self._database, app_id, session_id, refresh_id, RETRY_WINDOW)
@@ -89,7 +81,7 @@ class Sessions:
             if await store.revoke(self._database, app_id, session_id):
                 raise RefreshTokenReusedError
             raise InvalidTokenError
-        return Refreshed(app_id, row["subject"], session_id, self._pair(row))
+        return self._pair(row)
 
     async def revoke(self, app_id: UUID, session_id: UUID) -> bool:
         """End one session, its access tokens included; False if it was over already."""
@@ -101,9 +93,13 @@ class Sessions:
 
     def _claims(self, kind: TokenKind, token: str) -> Claims:
         try:
-            return self._signer.verify(kind, token, time.time())
+            claims = self._signer.verify(kind, token, time.time())
         except TokenError:
             raise InvalidTokenError from None
+        console = kind in {TokenKind.CONSOLE_ACCESS, TokenKind.CONSOLE_REFRESH}
+        if console != (claims.app_id == CONSOLE) or (console and not is_uuid(claims.sub)):
+            raise InvalidTokenError
+        return claims
 
     def _pair(self, row: Record) -> TokenPair:
         console = row["app_id"] == CONSOLE
@@ -116,9 +112,9 @@ class Sessions:
             return self._signer.sign(
                 kind,
                 sub=row["subject"],
-                app_id=str(row["app_id"]),
-                sid=str(row["session_id"]),
-                jti=str(token_id),
+                app_id=row["app_id"],
+                sid=row["session_id"],
+                jti=token_id,
                 iat=issued,
                 exp=expires,
             )

@@ -25,14 +25,15 @@ class UserEndpoints(Endpoints, tag="Console users"):
         "/v1/auth/signup",
         access=Access.OPEN,
         status=201,
+        rate="signup",
         errors=[EmailTakenError, InvalidInvitationError],
     )
-    async def sign_up(self, call: Call, body: UserSignUp) -> SignedInUser:
+    async def sign_up(self, call: Call, body: UserSignUp) -> SignedInUser:  # noqa: ARG002 - handlers take the call
         """Sign a console user up with the token of the first-run link or of an invitation.
 
         The first console user owns the apps that are there.
         """
-        return await self._users.sign_up(body, call.address)
+        return await self._users.sign_up(body)
 
     @post(
         "/v1/auth/signin",
@@ -41,7 +42,7 @@ class UserEndpoints(Endpoints, tag="Console users"):
     )
     async def sign_in(self, call: Call, body: UserSignIn) -> SignedInUser:
         """Sign a console user in with e-mail and password."""
-        return await self._users.sign_in(body, call.address)
+        return await self._users.sign_in(call, body)
 
     @get("/v1/auth/me", access=Access.CONSOLE)
     async def me(self, call: Call) -> User:

@@ -8,6 +8,7 @@ import asyncpg
 from asyncpg import Connection
 
 from pilotis.db.pool import Database
+from pilotis.http.call import Call
 from pilotis.http.principals import InvalidTokenError, Role, UserInfo
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import random_token, secret_hash
@@ -16,7 +17,7 @@ from pilotis.kit.ids import uuid7
 from pilotis.kit.passwords import Passwords
 from pilotis.limits import Limits
 from pilotis.members.service import check_password
-from pilotis.rates.service import RateLimits
+from pilotis.rates.service import RateLimits, rate_key
 from pilotis.sessions.service import CONSOLE, Sessions
 from pilotis.users import store
 from pilotis.users.types import SignedInUser, User, UserSignIn, UserSignUp
@@ -85,9 +86,8 @@ class Users:
             await store.clear_setup(connection)
             return await self._insert(connection, _normalised(email), password_hash, first=first)
 
-    async def sign_up(self, new: UserSignUp, address: str) -> SignedInUser:
+    async def sign_up(self, new: UserSignUp) -> SignedInUser:
         """Make a console user with the token of the first-run link or of an invitation, and sign it in."""
-        await self._rate_limits.hit(f"console signup:{address}", self._limits.signup_per_minute)
         check_password(new.password, self._limits)
         email = _normalised(new.email)
         password_hash = await self._passwords.hash(new.password)
@@ -104,11 +104,11 @@ class Users:
             tokens = await self._sessions.start(connection, CONSOLE, str(user_id))
         return SignedInUser(user_id, email, tokens.access_token, tokens.refresh_token)
 
-    async def sign_in(self, credentials: UserSignIn, address: str) -> SignedInUser:
-        """Sign a console user in."""
+    async def sign_in(self, call: Call, credentials: UserSignIn) -> SignedInUser:
+        """Sign a console user in; its rate limit counts for its e-mail address and the call's address."""
         email = _normalised(credentials.email)
-        key = f"console:{address}:{email}"
-        await self._rate_limits.hit(key, self._limits.signin_per_minute, back_off=True)
+        key = rate_key("signin", call, email)
+        await self._rate_limits.attempt(call, key, self._limits.signin_per_minute, back_off=True)
         row = await store.by_email(self._database, email)
         if not await self._passwords.verify(row["password_hash"] if row else None, credentials.password):
             raise InvalidUserCredentialsError
@@ -123,7 +123,7 @@ class Users:
     async def authenticate(self, token: str) -> UserInfo:
         """Return the console user of an access token whose session lives."""
         claims = self._sessions.access_claims(token, console=True)
-        user_id, session_id = UUID(claims.sub), UUID(claims.sid)
+        user_id, session_id = UUID(claims.sub), claims.sid
         row = await store.of_session(self._database, CONSOLE, session_id, user_id)
         if row is None:
             raise InvalidTokenError

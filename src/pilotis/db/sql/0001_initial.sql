@@ -243,3 +243,25 @@ begin
     end if;
     return item;
 end $$;
+
+-- JSON Merge Patch (RFC 7396): objects are merged at every depth, null deletes a key, anything else is replaced.
+create function pilotis.merge_patch(target jsonb, patch jsonb) returns jsonb
+language plpgsql immutable parallel safe as $$
+begin
+    if jsonb_typeof(patch) <> 'object' then
+        return patch;
+    end if;
+    if target is null or jsonb_typeof(target) <> 'object' then
+        target := '{}';
+    end if;
+    return (
+        select coalesce(
+            jsonb_object_agg(
+                key,
+                case when p.value is null then t.value else pilotis.merge_patch(t.value, p.value) end
+            ) filter (where p.value is null or jsonb_typeof(p.value) <> 'null'),
+            '{}'
+        )
+        from jsonb_each(target) t full join jsonb_each(patch) p using (key)
+    );
+end $$;
