@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import httpx
 import pytest
 
 from pilotis.rows.where import _OPERATORS
-from tests.support import App
+from tests.support import App, Server
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -158,6 +159,34 @@ async def test_commands_run_and_answer_as_shown(page: Path, app: App, tmp_path: 
             assert '"request_id"' not in real, f"{block.text}answers\n{real}"
 
 
+def test_the_readme_shows_what_a_first_start_prints(server: Server) -> None:
+    shown = next(block.text for block in blocks(Path("README.md")) if block.info == "text start")
+
+    def form(text: str) -> str:
+        """Return a text with whatever differs from start to start taken out of it."""
+        for pattern in (r"127\.0\.0\.1:\d+", r"[0-9a-f]{8}-[0-9a-f-]{27}", r"pk_[\w-]+", r"setup#[\w-]+"):
+            text = re.sub(pattern, "…", text)
+        return text.strip()
+
+    assert form(server.output) == form(shown)
+
+
+def test_the_routes_told_of_are_there(server: Server) -> None:
+    described = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+    there = {
+        f"{method.upper()} {re.sub(r'{[^}]*}', '{}', path)}"
+        for path, methods in described.items()
+        for method in methods
+    }
+    told = {
+        f"{method} {re.sub(r':[^/]+', '{}', path)}"
+        for page in PAGES
+        for method, path in re.findall(r"`(GET|POST|PUT|PATCH|DELETE) (/v1/[^` ?]*)", (ROOT / page).read_text("utf-8"))
+    }
+    assert told
+    assert not told - there
+
+
 WHERE = Path("docs/where.md")
 
 
@@ -204,7 +233,7 @@ def test_every_code_in_details_is_explained() -> None:
 
 
 def _is_code(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and re.fullmatch(r"[A-Z]+(_[A-Z]+)+", str(node.value)) is not None
+    return isinstance(node, ast.Constant) and re.fullmatch(r"[A-Z]+(_[A-Z]+)*", str(node.value)) is not None
 
 
 def test_the_dependencies_explained_are_the_ones_there_are() -> None:
