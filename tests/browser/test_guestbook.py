@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         running = await playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=ARGUMENTS)
