@@ -61,7 +61,7 @@ class AccessLevel(enum.StrEnum):
 
 
 class InvalidColumnNameError(BadRequestError):
-    """400 `INVALID_COLUMN_NAME`: see `column_name`."""
+    """400 `INVALID_COLUMN_NAME`: the name is not one that a column may have."""
 
     code = "INVALID_COLUMN_NAME"
 
