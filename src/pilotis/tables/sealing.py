@@ -10,9 +10,10 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.encryption.cipher import Cipher
+from pilotis.encryption.cipher import Cipher, SealError
 from pilotis.kit import json
 from pilotis.kit.clock import parse_rfc3339
+from pilotis.kit.errors import PilotisError
 from pilotis.tables.schema import Column, ColumnType, TableSchema
 from pilotis.tables.values import Row
 
@@ -30,6 +31,13 @@ _items = msgspec.json.Decoder(list[SealedItem])
 _EXACT = Context(prec=2000)
 _sorted = msgspec.json.Encoder(decimal_format="number", order="sorted")
 _text = msgspec.json.Decoder(str)
+
+
+class SealedValueDamagedError(PilotisError):
+    """500 `SEALED_VALUE_DAMAGED`: an encrypted value was changed, or put into another place, behind Pilotis' back."""
+
+    code = "SEALED_VALUE_DAMAGED"
+    message = "An encrypted value of this row does not open: it was changed outside Pilotis."
 
 
 class Sealer:
@@ -71,7 +79,10 @@ class Sealer:
 
     def open_value(self, column: Column, sealed: bytes, row_id: UUID) -> bytes:
         """Return the JSON of one sealed value."""
-        return self._cipher.open(sealed, self._table.table_id, column.number, row_id)
+        try:
+            return self._cipher.open(sealed, self._table.table_id, column.number, row_id)
+        except SealError as error:
+            raise SealedValueDamagedError from error
 
     def hash(self, column: Column, value: Any) -> bytes:
         """Return the hash by which equal values of an encrypted column are found."""
