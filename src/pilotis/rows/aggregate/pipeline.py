@@ -172,7 +172,7 @@ class _Pipeline:
             raise wrong(place, "$project takes an object of fields.")
         excluded = {name for name, item in operand.items() if _is_flag(item) and not item}
         identity = "_id" if "_id" in relation.fields else "id"
-        if excluded == set(operand) and excluded - {identity}:
+        if excluded == set(operand):
             return self._without(relation, excluded, place)
         if mixed := excluded - {identity, "_id"}:
             raise wrong(f"{place}.{min(mixed)}", "A projection either includes fields or excludes them.")
@@ -185,7 +185,7 @@ class _Pipeline:
                 value = relation.resolve(name, self.arguments) if _is_flag(item) else None
                 value = value or expressions.compile(item, f"{place}.{name}")
                 self._put(fields, name, value, f"{place}.{name}")
-        return self._reshaped(relation, fields, None)
+        return self._reshaped(relation._replace(hidden=frozenset()), fields, None)
 
     def _without(self, relation: Relation, names: set[str], place: str) -> Relation:
         fields = {name: value for name, value in relation.fields.items() if name not in names}
@@ -246,7 +246,7 @@ class _Pipeline:
         self._put(fields, path[1:], Value(item, Kind.JSON), place)
         if index:
             self._put(fields, index, Value(f"({position} - 1)", Kind.NUMERIC, computed=True), place)
-        return Relation(source, fields, [*relation.order, (position, "asc")], rest, relation.hidden)
+        return relation._replace(source=source, fields=fields, order=[*relation.order, (position, "asc")], rest=rest)
 
     def _put(self, fields: dict[str, Value], name: str, value: Value, place: str) -> None:
         """Put a value at a name or a dotted path."""
@@ -276,7 +276,7 @@ class _Pipeline:
             name = self._name("r")
             columns[name], rest = rest, name
         source = self._from(f"select {_columns(columns)} from {relation.source}")
-        return Relation(source, stored, relation.order, rest, relation.hidden if rest else frozenset())
+        return relation._replace(source=source, fields=stored, rest=rest)
 
     def _stored(self, value: Value, columns: dict[str, str], prefix: str = "f") -> Value:
         if value.members is not None:

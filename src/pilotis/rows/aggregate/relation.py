@@ -24,8 +24,8 @@ class Relation(NamedTuple):
     """Documents: where they come from, their fields, and their order.
 
     `source` can stand in FROM. `fields` are expressions over it, by name. `rest` is jsonb with further fields, whose
-    names are not known. `order` holds columns of the source with a direction. `hidden` are encrypted columns, which
-    may be there but not named.
+    names are not known; they can be named where the relation is `open`. `order` holds columns of the source with a
+    direction. `hidden` are encrypted columns, which may be there but not named.
     """
 
     source: str
@@ -33,6 +33,7 @@ class Relation(NamedTuple):
     order: Sequence[tuple[str, str]]
     rest: str | None = None
     hidden: frozenset[str] = frozenset()
+    open: bool = False
 
     def resolve(self, path: str, arguments: Arguments) -> Value:
         """Return the value of a field, or of one inside it: `a`, `a.b`; `$ROOT` is the whole document."""
@@ -43,7 +44,7 @@ class Relation(NamedTuple):
             raise EncryptedColumnError(name)
         value = self.fields.get(name)
         if value is None:
-            if self.rest is None:
+            if self.rest is None or not self.open:
                 raise unknown(name)
             value = Value(f"({self.rest} -> {arguments.bind(name, 'text')})", Kind.JSON)
         return _inside(value, inside, path, arguments)
@@ -77,7 +78,7 @@ def of_table(table: TableSchema) -> Relation:
         "updated_at": Value("__updated_at", Kind.TIME),
     }
     hidden = frozenset(column.name for column in table.columns if column.encrypted)
-    return Relation(table.physical, fields, [("__id", "asc")], "__extra", hidden)
+    return Relation(table.physical, fields, [("__id", "asc")], "__extra", hidden, table.is_free_form)
 
 
 def _column(column: Column) -> Value:
