@@ -9,8 +9,10 @@ import msgspec
 from pilotis import master_key
 from pilotis.access.endpoints import AccessEndpoints
 from pilotis.access.service import Access
-from pilotis.apps.endpoints import AppEndpoints
+from pilotis.apps.endpoints import AppEndpoints, AppSettingsEndpoints, KeyEndpoints
+from pilotis.apps.keyring import Keyring
 from pilotis.apps.service import Apps
+from pilotis.apps.settings import AppSettings
 from pilotis.db.notifications import Notifications
 from pilotis.db.pool import Database
 from pilotis.http.application import Application
@@ -47,6 +49,8 @@ class Services:
         self.members = Members(database, self.sessions, self.passwords, self.rate_limits)
         self.users = Users(database, self.sessions, self.passwords, self.rate_limits, limits)
         self.apps = Apps(database, self.notifications, limits)
+        self.app_settings = AppSettings(database, self.apps, limits)
+        self.keyring = Keyring(database, self.apps)
         self.access = Access(self.apps, self.members, self.users, self.sessions)
         self.tables = Tables(database, self.notifications)
         self.rows = Rows(database, self.tables)
@@ -58,6 +62,8 @@ class Services:
             AccessEndpoints(self.access),
             UserEndpoints(self.users),
             AppEndpoints(self.apps),
+            AppSettingsEndpoints(self.app_settings),
+            KeyEndpoints(self.keyring),
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),
         ]
@@ -89,6 +95,7 @@ class Node:
     async def stop(self) -> None:
         """Let go of everything."""
         await self.services.notifications.stop()
+        await self.services.apps.stop()
         self.services.passwords.close()
         await self.database.close()
 
