@@ -13,6 +13,8 @@ from pilotis.apps.endpoints import AppEndpoints, AppSettingsEndpoints, KeyEndpoi
 from pilotis.apps.keyring import Keyring
 from pilotis.apps.service import Apps
 from pilotis.apps.settings import AppSettings
+from pilotis.audit.endpoints import AuditEndpoints
+from pilotis.audit.service import AuditLog
 from pilotis.db.notifications import Notifications
 from pilotis.db.pool import Database
 from pilotis.http.application import Application
@@ -32,7 +34,9 @@ from pilotis.sessions.service import Sessions
 from pilotis.settings import Settings
 from pilotis.tables.endpoints import TableEndpoints
 from pilotis.tables.service import Tables
-from pilotis.users.endpoints import UserEndpoints
+from pilotis.users.endpoints import AppUserEndpoints, UserEndpoints
+from pilotis.users.invitations import Invitations
+from pilotis.users.roles import Roles
 from pilotis.users.service import Users
 
 
@@ -48,6 +52,9 @@ class Services:
         self.sessions = Sessions(database, TokenSigner(master_key.load(settings)))
         self.members = Members(database, self.sessions, self.passwords, self.rate_limits)
         self.users = Users(database, self.sessions, self.passwords, self.rate_limits, limits)
+        self.roles = Roles(database)
+        self.invitations = Invitations(database, settings.base_url or "")
+        self.audit_log = AuditLog(database)
         self.apps = Apps(database, self.notifications, limits)
         self.app_settings = AppSettings(database, self.apps, limits)
         self.keyring = Keyring(database, self.apps)
@@ -64,6 +71,8 @@ class Services:
             AppEndpoints(self.apps),
             AppSettingsEndpoints(self.app_settings),
             KeyEndpoints(self.keyring),
+            AppUserEndpoints(self.roles, self.invitations),
+            AuditEndpoints(self.audit_log),
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),
         ]

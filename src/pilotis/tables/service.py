@@ -292,6 +292,9 @@ class Tables:
                 await notify(connection, TOPIC, f"{app.app_id}/{table_id}")
         except asyncpg.UniqueViolationError:
             raise TitleTakenError from None
+        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+            # The app has been deleted: its schema is out of reach.
+            raise TableNotFoundError from None
         self.forget(table)
 
     def _changed(self, key: str) -> None:
