@@ -198,16 +198,13 @@ class Apps:
             await self.announce(connection, app_id)
         return _app(row, found["role"])
 
-    async def purge_deleted(self) -> int:
-        """Delete for good the apps whose 7 days are over, and return how many: a task for every hour or day.
+    async def purge_deleted(self, connection: Connection) -> int:
+        """Delete for good the apps whose 7 days are over, and return how many.
 
-        Nodes that do this at once share the apps among them.
+        A task for every hour or so, on a connection whose statements may take minutes. Nodes that do this at once
+        share the apps among them.
         """
-        connection = await self._database.open_connection(statement_seconds=0)
-        try:
-            return sum([await _purge(connection, app_id) for app_id in await store.apps_to_purge(connection)])
-        finally:
-            await connection.close()
+        return sum([await _purge(connection, app_id) for app_id in await store.apps_to_purge(connection)])
 
     @asynccontextmanager
     async def change(self, app_id: UUID) -> AsyncGenerator[Connection]:
