@@ -89,7 +89,7 @@ class AppUserEndpoints(Endpoints, tag="Roles"):
     @patch("/v1/apps/:app_id/users/:user_id", access=Access.APP_OWNER, errors=[AppUserNotFoundError, LastOwnerError])
     async def change(self, call: Call, app_id: UUID, user_id: UUID, body: RoleChange) -> AppUser:
         """Change a console user's role on the app. The last owner stays one."""
-        return await self._roles.change(app_id, call.actor, user_id, body.role)
+        return await self._roles.change(call.principal, call.actor, user_id, body.role)
 
     @delete(
         "/v1/apps/:app_id/users/:user_id",

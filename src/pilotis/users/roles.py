@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Record
 
 from pilotis.audit.service import record
 from pilotis.db.pool import Database
-from pilotis.http.principals import Actor, AppInfo, Principal, Role, RoleRequiredError
+from pilotis.http.principals import Actor, AppInfo, Principal, RoleRequiredError
 from pilotis.http.shapes import ItemPage, Paging
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, NotFoundError
@@ -31,7 +31,10 @@ class LastOwnerError(ConflictError):
 
 
 class Roles:
-    """Lists and changes roles. They are looked up on every request, so a change holds at once on every node."""
+    """Lists and changes roles. They are looked up on every request, so a change holds at once on every node.
+
+    Changes lock the app's owners: whoever comes second waits for the first, and then sees which owners are left.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -42,11 +45,15 @@ class Roles:
         rows, total = await role_store.users_of_app(self._database, app.app_id, limit, paging.offset)
         return ItemPage([_app_user(row) for row in rows], total, limit, paging.offset)
 
-    async def change(self, app_id: UUID, actor: Actor, user_id: UUID, role: RoleName) -> AppUser:
-        """Give a console user another role on the app; raises `LastOwnerError`."""
+    async def change(self, principal: Principal, actor: Actor, user_id: UUID, role: RoleName) -> AppUser:
+        """Give a console user another role on the principal's app, for an owner; raises `LastOwnerError`."""
+        app_id, own_id = _app_and_user(principal)
         async with self._database.transaction() as connection:
-            if role != "owner":
-                await _require_another_owner(connection, app_id, user_id)
+            owners = await role_store.lock_owners(connection, app_id)
+            if own_id not in owners:
+                raise RoleRequiredError
+            if role != "owner" and owners == [user_id]:
+                raise LastOwnerError
             row = await role_store.update_role(connection, app_id, user_id, role)
             if row is None:
                 raise AppUserNotFoundError
@@ -58,22 +65,22 @@ class Roles:
 
         An owner may do that to anybody, everybody to themselves. Raises `LastOwnerError`.
         """
-        assert principal.app is not None
-        assert principal.user is not None
-        app_id = principal.app.app_id
-        if user_id != principal.user.user_id and not principal.may(Role.OWNER):
-            raise RoleRequiredError
+        app_id, own_id = _app_and_user(principal)
         async with self._database.transaction() as connection:
-            await _require_another_owner(connection, app_id, user_id)
+            owners = await role_store.lock_owners(connection, app_id)
+            if own_id not in {user_id, *owners}:
+                raise RoleRequiredError
+            if owners == [user_id]:
+                raise LastOwnerError
             if not await role_store.delete_role(connection, app_id, user_id):
                 raise AppUserNotFoundError
             await record(connection, app_id, actor, "user.remove", user_id)
 
 
-async def _require_another_owner(connection: Connection, app_id: UUID, user_id: UUID) -> None:
-    # Whoever comes second waits here for the first, and then counts the owners that are left.
-    if await role_store.lock_owners(connection, app_id) == [user_id]:
-        raise LastOwnerError
+def _app_and_user(principal: Principal) -> tuple[UUID, UUID]:
+    assert principal.app is not None
+    assert principal.user is not None
+    return principal.app.app_id, principal.user.user_id
 
 
 def _app_user(row: Record) -> AppUser:
