@@ -40,7 +40,7 @@ class ConsoleUser:
 
     def client(self, app: App | None = None) -> ConsoleClient:
         """A client of the console routes, of one app's where one is given."""
-        client = ConsoleClient(headers={"Authorization": f"Bearer {self.access_token}"}, timeout=30)
+        client = ConsoleClient(headers={"Authorization": f"Bearer {self.access_token}"}, timeout=30, verify=False)
         client.prefix = f"{self.server.url}/v1" + (f"/apps/{app.app_id}" if app else "")
         return client
 
@@ -61,7 +61,7 @@ async def invite(app: App, role: str, email: str | None = None) -> dict[str, Any
 
 async def sign_up(server: Server, email: str, token: str) -> httpx.Response:
     """Sign a console user up."""
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=server.url, timeout=30, verify=False) as client:
         return await client.post("/v1/auth/signup", json={"email": email, "password": PASSWORD, "token": token})
 
 

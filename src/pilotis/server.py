@@ -34,7 +34,7 @@ from pilotis.sessions.service import Sessions
 from pilotis.settings import Settings
 from pilotis.tables.endpoints import TableEndpoints
 from pilotis.tables.service import Tables
-from pilotis.users.endpoints import AppUserEndpoints, UserEndpoints
+from pilotis.users.endpoints import InvitationEndpoints, RoleEndpoints, UserEndpoints
 from pilotis.users.invitations import Invitations
 from pilotis.users.roles import Roles
 from pilotis.users.service import Users
@@ -71,7 +71,8 @@ class Services:
             AppEndpoints(self.apps),
             AppSettingsEndpoints(self.app_settings),
             KeyEndpoints(self.keyring),
-            AppUserEndpoints(self.roles, self.invitations),
+            RoleEndpoints(self.roles),
+            InvitationEndpoints(self.invitations),
             AuditEndpoints(self.audit_log),
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),

@@ -16,10 +16,15 @@ from pilotis.kit.ids import uuid7
 
 
 async def add_public_key(
-    connection: Connection, app_id: UUID, actor: Actor, name: str, allowed_origins: list[str]
+    connection: Connection,
+    app_id: UUID,
+    actor: Actor,
+    name: str,
+    allowed_origins: list[str],
+    key_id: UUID | None = None,
 ) -> PublicKey:
     """Make a public key."""
-    key, key_id = keys.new_public_key(app_id), uuid7()
+    key, key_id = keys.new_public_key(app_id), key_id or uuid7()
     row = await key_store.insert_public_key(connection, app_id, key_id, key, name, allowed_origins)
     await record(
         connection, app_id, actor, "public_key.create", key_id, name=name, key=key, allowed_origins=allowed_origins
@@ -28,10 +33,15 @@ async def add_public_key(
 
 
 async def add_secret_key(
-    connection: Connection, app_id: UUID, actor: Actor, user_id: UUID | None, name: str
+    connection: Connection,
+    app_id: UUID,
+    actor: Actor,
+    user_id: UUID | None,
+    name: str,
+    key_id: UUID | None = None,
 ) -> ShownSecretKey:
     """Make a secret key that acts for a console user; without one, for whoever runs the server."""
-    key, key_id = keys.new_secret_key(app_id), uuid7()
+    key, key_id = keys.new_secret_key(app_id), key_id or uuid7()
     prefix = key[: keys.SHOWN_CHARACTERS]
     row = await key_store.insert_secret_key(connection, app_id, key_id, user_id, name, prefix, secret_hash(key))
     await record(connection, app_id, actor, "secret_key.create", key_id, name=name, prefix=prefix)

@@ -206,6 +206,18 @@ class Apps:
         """
         return sum([await _purge(connection, app_id) for app_id in await store.apps_to_purge(connection)])
 
+    async def create_public_key(
+        self, connection: Connection, app_id: UUID, name: str, allowed_origins: list[str], key_id: UUID | None = None
+    ) -> str:
+        """Make a public key for whoever runs the server, in the caller's transaction, and return it."""
+        return (await add_public_key(connection, app_id, OPERATOR, name, allowed_origins, key_id)).key
+
+    async def create_secret_key(
+        self, connection: Connection, app_id: UUID, user_id: UUID | None, name: str, key_id: UUID | None = None
+    ) -> str:
+        """Make a secret key for whoever runs the server, in the caller's transaction, and return it."""
+        return (await add_secret_key(connection, app_id, OPERATOR, user_id, name, key_id)).key
+
     @asynccontextmanager
     async def change(self, app_id: UUID) -> AsyncGenerator[Connection]:
         """Lend a transaction that changes a live app or what belongs to it, and tell every node of the change.

@@ -70,16 +70,15 @@ class UserEndpoints(Endpoints, tag="Console users"):
         return await self._users.read(call.user.user_id)
 
 
-class AppUserEndpoints(Endpoints, tag="Roles"):
+class RoleEndpoints(Endpoints, tag="Roles"):
     """Console users with a role on an app: `owner`, `editor` or `viewer`.
 
     An owner may do everything; an editor everything but deleting and restoring the app, locking its schema, and
     deciding on users and invitations; a viewer may read.
     """
 
-    def __init__(self, roles: Roles, invitations: Invitations) -> None:
+    def __init__(self, roles: Roles) -> None:
         self._roles = roles
-        self._invitations = invitations
 
     @get("/v1/apps/:app_id/users", access=Access.APP_VIEWER)
     async def page(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[AppUser]:
@@ -104,8 +103,15 @@ class AppUserEndpoints(Endpoints, tag="Roles"):
         await self._roles.remove(call.principal, call.actor, user_id)
         return Deleted("Removed from the app.", user_id)
 
+
+class InvitationEndpoints(Endpoints, tag="Invitations"):
+    """Inviting console users to an app."""
+
+    def __init__(self, invitations: Invitations) -> None:
+        self._invitations = invitations
+
     @post("/v1/apps/:app_id/invitations", access=Access.APP_OWNER, status=201, errors=[AlreadyOnAppError])
-    async def invite(self, call: Call, app_id: UUID, body: NewInvitation) -> ShownInvitation:
+    async def create(self, call: Call, app_id: UUID, body: NewInvitation) -> ShownInvitation:
         """Invite somebody by e-mail address. Token and link are shown this once; sending them is up to you.
 
         The invitation is good for 7 days and one use; a newer one for the same address takes its place. Who has no
@@ -114,12 +120,12 @@ class AppUserEndpoints(Endpoints, tag="Roles"):
         return await self._invitations.create(app_id, call.user, call.actor, body)
 
     @get("/v1/apps/:app_id/invitations", access=Access.APP_OWNER)
-    async def invitations(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[Invitation]:
+    async def page(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[Invitation]:
         """List the invitations that can still be accepted."""
         return await self._invitations.page(call.app, query)
 
     @delete("/v1/apps/:app_id/invitations/:invitation_id", access=Access.APP_OWNER, errors=[InvitationNotFoundError])
-    async def revoke_invitation(self, call: Call, app_id: UUID, invitation_id: UUID) -> Deleted:
+    async def revoke(self, call: Call, app_id: UUID, invitation_id: UUID) -> Deleted:
         """Revoke an invitation."""
         await self._invitations.revoke(app_id, call.actor, invitation_id)
         return Deleted("Invitation revoked.", invitation_id)
