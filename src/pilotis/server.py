@@ -9,8 +9,12 @@ import msgspec
 from pilotis import master_key
 from pilotis.access.endpoints import AccessEndpoints
 from pilotis.access.service import Access
-from pilotis.apps.endpoints import AppEndpoints
+from pilotis.apps.endpoints import AppEndpoints, AppSettingsEndpoints, KeyEndpoints
+from pilotis.apps.keyring import Keyring
 from pilotis.apps.service import Apps
+from pilotis.apps.settings import AppSettings
+from pilotis.audit.endpoints import AuditEndpoints
+from pilotis.audit.service import AuditLog
 from pilotis.db.notifications import Notifications
 from pilotis.db.pool import Database
 from pilotis.encryption.service import Encryption
@@ -35,7 +39,9 @@ from pilotis.sessions.service import Sessions
 from pilotis.settings import Settings
 from pilotis.tables.endpoints import TableEndpoints
 from pilotis.tables.service import Tables
-from pilotis.users.endpoints import UserEndpoints
+from pilotis.users.endpoints import InvitationEndpoints, RoleEndpoints, UserEndpoints
+from pilotis.users.invitations import Invitations
+from pilotis.users.roles import Roles
 from pilotis.users.service import Users
 
 
@@ -52,7 +58,12 @@ class Services:
         self.sessions = Sessions(database, TokenSigner(key))
         self.members = Members(database, self.sessions, self.passwords, self.rate_limits)
         self.users = Users(database, self.sessions, self.passwords, self.rate_limits, limits)
+        self.roles = Roles(database)
+        self.invitations = Invitations(database, settings.base_url or "")
+        self.audit_log = AuditLog(database)
         self.apps = Apps(database, self.notifications, limits)
+        self.app_settings = AppSettings(database, self.apps, limits)
+        self.keyring = Keyring(database, self.apps)
         self.access = Access(self.apps, self.members, self.users, self.sessions)
         self.encryption = Encryption(database, key)
         self.tables = Tables(database, self.notifications, self.encryption)
@@ -68,6 +79,11 @@ class Services:
             AccessEndpoints(self.access),
             UserEndpoints(self.users),
             AppEndpoints(self.apps),
+            AppSettingsEndpoints(self.app_settings),
+            KeyEndpoints(self.keyring),
+            RoleEndpoints(self.roles),
+            InvitationEndpoints(self.invitations),
+            AuditEndpoints(self.audit_log),
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),
             AdvancedEndpoints(self.aggregation, self.batches),
@@ -100,6 +116,7 @@ class Node:
     async def stop(self) -> None:
         """Let go of everything."""
         await self.services.notifications.stop()
+        await self.services.apps.stop()
         self.services.passwords.close()
         await self.database.close()
 

@@ -1,22 +1,31 @@
-"""The console routes of apps."""
+"""The console routes of apps, their settings and keys, and the app settings of the public interface."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from uuid import UUID
 
-import msgspec
-
-from pilotis.apps.service import Apps
-from pilotis.apps.types import NewApp
+from pilotis.apps.keyring import KeyNotFoundError, Keyring
+from pilotis.apps.service import AppNotDeletedError, AppNotFoundError, Apps
+from pilotis.apps.settings import AppSettings
+from pilotis.apps.types import (
+    App,
+    AppChange,
+    AppLimits,
+    AuthSettings,
+    LimitChange,
+    NewApp,
+    NewAppName,
+    NewPublicKey,
+    NewSecretKey,
+    PublicKey,
+    PublicKeyChange,
+    SecretKey,
+    ShownSecretKey,
+)
 from pilotis.http.call import Call
-from pilotis.http.endpoint import Endpoints, post
-from pilotis.http.principals import Access
-
-
-class AppName(msgspec.Struct, forbid_unknown_fields=True):
-    """An app to make."""
-
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+from pilotis.http.endpoint import Endpoints, delete, get, patch, post, put
+from pilotis.http.principals import Access, RoleRequiredError
+from pilotis.http.shapes import Deleted, ItemPage, Paging
 
 
 class AppEndpoints(Endpoints, tag="Apps"):
@@ -26,6 +35,123 @@ class AppEndpoints(Endpoints, tag="Apps"):
         self._apps = apps
 
     @post("/v1/apps", access=Access.CONSOLE, status=201)
-    async def create(self, call: Call, body: AppName) -> NewApp:
+    async def create(self, call: Call, body: NewAppName) -> NewApp:
         """Make an app with its first public and secret key. The secret key is shown this once."""
-        return await self._apps.create(body.name, call.user.user_id)
+        return await self._apps.create(body.name, call.user.user_id, call.actor)
+
+    @get("/v1/apps", access=Access.CONSOLE)
+    async def page(self, call: Call, query: Paging) -> ItemPage[App]:
+        """List the apps that the console user has a role on.
+
+        An owner also sees its deleted apps, with `deleted_at`, for the 7 days in which they can be restored.
+        """
+        return await self._apps.page(call.user, query)
+
+    @get("/v1/apps/:app_id", access=Access.APP_VIEWER)
+    async def read(self, call: Call, app_id: UUID) -> App:
+        """Read an app."""
+        return await self._apps.read(call.principal)
+
+    @patch("/v1/apps/:app_id", access=Access.APP_EDITOR)
+    async def update(self, call: Call, app_id: UUID, body: AppChange) -> App:
+        """Change an app's name, or lock its schema.
+
+        An editor may change the name; `schema_locked` takes an owner. Where the schema is locked, tables and columns
+        are changed with a secret key or by a console user with the role editor, no longer by the public key alone.
+        """
+        return await self._apps.update(call.principal, call.actor, body)
+
+    @delete("/v1/apps/:app_id", access=Access.APP_OWNER)
+    async def delete(self, call: Call, app_id: UUID) -> Deleted:
+        """Delete an app.
+
+        Its keys and its members' tokens stop working at once. For 7 days an owner can restore it whole; then it is
+        gone for good.
+        """
+        await self._apps.delete(app_id, call.actor)
+        return Deleted("App deleted. It can be restored for 7 days.", app_id)
+
+    @post(
+        "/v1/apps/:app_id/restore",
+        access=Access.CONSOLE,
+        errors=[AppNotFoundError, RoleRequiredError, AppNotDeletedError],
+    )
+    async def restore(self, call: Call, app_id: UUID) -> App:
+        """Take the deletion of an app back, within 7 days; for its owners."""
+        return await self._apps.restore(app_id, call.user, call.actor)
+
+
+class AppSettingsEndpoints(Endpoints, tag="App settings"):
+    """How an app's members sign in, and the limits that hold for it."""
+
+    def __init__(self, settings: AppSettings) -> None:
+        self._settings = settings
+
+    @get("/v1/public/auth-settings", access=Access.PUBLIC_KEY)
+    async def public_auth(self, call: Call) -> AuthSettings:
+        """Read how members of the app may sign in."""
+        return self._settings.auth(call.app)
+
+    @get("/v1/apps/:app_id/auth-settings", access=Access.APP_VIEWER)
+    async def auth(self, call: Call, app_id: UUID) -> AuthSettings:
+        """Read how members of the app may sign in."""
+        return self._settings.auth(call.app)
+
+    @put("/v1/apps/:app_id/auth-settings", access=Access.APP_EDITOR)
+    async def change_auth(self, call: Call, app_id: UUID, body: AuthSettings) -> AuthSettings:
+        """Say how members of the app may sign in."""
+        return await self._settings.change_auth(app_id, call.actor, body)
+
+    @get("/v1/apps/:app_id/limits", access=Access.APP_VIEWER)
+    async def limits(self, call: Call, app_id: UUID) -> AppLimits:
+        """Read the limits in force for the app, each beside the server's."""
+        return await self._settings.limits(app_id)
+
+    @patch("/v1/apps/:app_id/limits", access=Access.APP_EDITOR)
+    async def change_limits(self, call: Call, app_id: UUID, body: LimitChange) -> AppLimits:
+        """Set limits of the app's own in place of the server's; null takes one away again."""
+        return await self._settings.change_limits(app_id, call.actor, body)
+
+
+class KeyEndpoints(Endpoints, tag="Keys"):
+    """An app's public and secret keys."""
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+
+    @post("/v1/apps/:app_id/keys/public", access=Access.APP_EDITOR, status=201)
+    async def create_public(self, call: Call, app_id: UUID, body: NewPublicKey) -> PublicKey:
+        """Make a public key, perhaps one for pages of some origins only."""
+        return await self._keyring.create_public(app_id, call.actor, body)
+
+    @get("/v1/apps/:app_id/keys/public", access=Access.APP_VIEWER)
+    async def public(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[PublicKey]:
+        """List the app's public keys."""
+        return await self._keyring.public(call.app, query)
+
+    @patch("/v1/apps/:app_id/keys/public/:key_id", access=Access.APP_EDITOR, errors=[KeyNotFoundError])
+    async def change_public(self, call: Call, app_id: UUID, key_id: UUID, body: PublicKeyChange) -> PublicKey:
+        """Change a public key's name or the origins it may be used from."""
+        return await self._keyring.change_public(app_id, call.actor, key_id, body)
+
+    @delete("/v1/apps/:app_id/keys/public/:key_id", access=Access.APP_EDITOR, errors=[KeyNotFoundError])
+    async def revoke_public(self, call: Call, app_id: UUID, key_id: UUID) -> Deleted:
+        """Revoke a public key: it stops working at once."""
+        await self._keyring.revoke_public(app_id, call.actor, key_id)
+        return Deleted("Public key revoked.", key_id)
+
+    @post("/v1/apps/:app_id/keys/secret", access=Access.APP_EDITOR, status=201)
+    async def create_secret(self, call: Call, app_id: UUID, body: NewSecretKey) -> ShownSecretKey:
+        """Make a secret key that acts for the console user on the app. It is shown this once."""
+        return await self._keyring.create_secret(app_id, call.actor, call.user.user_id, body.name)
+
+    @get("/v1/apps/:app_id/keys/secret", access=Access.APP_VIEWER)
+    async def secret(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[SecretKey]:
+        """List the app's secret keys by how they begin."""
+        return await self._keyring.secret(call.app, query)
+
+    @delete("/v1/apps/:app_id/keys/secret/:key_id", access=Access.APP_EDITOR, errors=[KeyNotFoundError])
+    async def revoke_secret(self, call: Call, app_id: UUID, key_id: UUID) -> Deleted:
+        """Revoke a secret key: it stops working at once."""
+        await self._keyring.revoke_secret(app_id, call.actor, key_id)
+        return Deleted("Secret key revoked.", key_id)

@@ -1,35 +1,49 @@
-"""Apps and their keys: making them, and finding the app that a key names."""
+"""Apps: finding the app that a key names, and an app's life from its creation to its purge."""
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from typing import NamedTuple, TypeVar
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TypeVar
 from uuid import UUID
 
+import msgspec
 from asyncpg import Connection, Record
 
-from pilotis.apps import keys, store
-from pilotis.apps.types import NewApp
+from pilotis.apps import key_store, keys, store
+from pilotis.apps.last_use import LastUse
+from pilotis.apps.new_keys import add_public_key, add_secret_key
+from pilotis.apps.types import App, AppChange, NewApp
+from pilotis.audit.service import record
 from pilotis.db.notifications import Notifications, notify
 from pilotis.db.pool import Database
 from pilotis.http.principals import (
+    OPERATOR,
+    Actor,
     AppInfo,
     InvalidPublicKeyError,
     InvalidSecretKeyError,
     OriginNotAllowedError,
     Principal,
     Role,
+    RoleRequiredError,
     UserInfo,
 )
+from pilotis.http.shapes import ItemPage, Paging
 from pilotis.kit import json
+from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import secret_hash
-from pilotis.kit.errors import NotFoundError
+from pilotis.kit.errors import ConflictError, NotFoundError
 from pilotis.kit.ids import uuid7
 from pilotis.limits import Limits, for_app
 from pilotis.users.service import grant_role
 
-_KEYS_KEPT = 10_000
 TOPIC = "app"
+_KEYS_KEPT = 10_000
+_NOTE_SECONDS = 60.0
+_TABLES_AT_ONCE = 50
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -42,9 +56,20 @@ class AppNotFoundError(NotFoundError):
     message = "There is no such app."
 
 
-class _KnownKey(NamedTuple):
-    app: AppInfo
-    allowed_origins: frozenset[str]
+class AppNotDeletedError(ConflictError):
+    """409: only a deleted app can be restored."""
+
+    code = "APP_NOT_DELETED"
+    message = "The app is not deleted."
+
+
+class _KnownKey:
+    __slots__ = ("allowed_origins", "app", "note_at")
+
+    def __init__(self, app: AppInfo, allowed_origins: frozenset[str]) -> None:
+        self.app = app
+        self.allowed_origins = allowed_origins
+        self.note_at = 0.0
 
 
 class Apps:
@@ -56,13 +81,21 @@ class Apps:
         self._known_keys: OrderedDict[str, _KnownKey] = OrderedDict()
         self._known_apps: OrderedDict[UUID, AppInfo] = OrderedDict()
         self._changes = 0
+        self._last_use = LastUse(database)
         notifications.subscribe(TOPIC, self._changed, self._forget)
+
+    async def stop(self) -> None:
+        """Write down what is still to be noted."""
+        await self._last_use.stop()
 
     async def by_public_key(self, key: str, origin: str | None) -> AppInfo:
         """Return the app of a public key; raises `InvalidPublicKeyError` or `OriginNotAllowedError`."""
         known = self._known_keys.get(key) or await self._look_up(key)
         if origin is not None and known.allowed_origins and origin not in known.allowed_origins:
             raise OriginNotAllowedError
+        if (now := time.monotonic()) >= known.note_at:
+            known.note_at = now + _NOTE_SECONDS
+            self._last_use.note(known.app.app_id, key)
         return known.app
 
     async def by_id(self, app_id: UUID) -> AppInfo:
@@ -85,7 +118,7 @@ class Apps:
         """
         if keys.app_of(key, keys.SECRET_PREFIX) != app.app_id:
             raise InvalidSecretKeyError
-        row = await store.secret_key(self._database, app.app_id, secret_hash(key))
+        row = await key_store.secret_key(self._database, app.app_id, secret_hash(key))
         if row is None:
             raise InvalidSecretKeyError
         user, role = None, Role.EDITOR
@@ -95,10 +128,10 @@ class Apps:
             user = UserInfo(row["user_id"], row["email"], None)
             role = min(Role[row["role"].upper()], Role.EDITOR)
         if not row["used_lately"]:
-            await store.touch_secret_key(self._database, app.app_id, row["key_id"])
+            await key_store.touch_secret_key(self._database, app.app_id, row["key_id"])
         return Principal(app, user=user, role=role, secret_key_id=row["key_id"])
 
-    async def create(self, name: str, owner_id: UUID | None) -> NewApp:
+    async def create(self, name: str, owner_id: UUID | None, actor: Actor = OPERATOR) -> NewApp:
         """Create an app with its schema, a public and a secret key.
 
         `owner_id` is the console user that owns it; without one it belongs to whoever runs the server.
@@ -106,39 +139,98 @@ class Apps:
         app_id = uuid7()
         async with self._database.transaction() as connection:
             await store.insert_app(connection, app_id, name)
-            await store.create_schema(connection, f"app_{app_id.hex}")
+            await store.create_schema(connection, app_id)
             if owner_id is not None:
                 await grant_role(connection, app_id, owner_id, "owner")
-            public_key = await self.create_public_key(connection, app_id, "first", [])
-            secret_key = await self.create_secret_key(connection, app_id, owner_id, "first")
-        return NewApp(app_id, name, public_key, secret_key)
+            await record(connection, app_id, actor, "app.create", app_id, name=name)
+            public_key = await add_public_key(connection, app_id, actor, "first", [])
+            secret_key = await add_secret_key(connection, app_id, actor, owner_id, "first")
+        return NewApp(app_id, name, public_key.key, secret_key.key)
+
+    async def page(self, user: UserInfo, paging: Paging) -> ItemPage[App]:
+        """Return the apps that a console user has a role on; its own deleted ones too, while they can be restored."""
+        limit = min(paging.limit, self._limits.page_rows)
+        rows, total = await store.apps_of_user(self._database, user.user_id, limit, paging.offset)
+        return ItemPage([_app(row, row["role"]) for row in rows], total, limit, paging.offset)
+
+    async def read(self, principal: Principal) -> App:
+        """Return the principal's app."""
+        assert principal.app is not None
+        row = await store.read_app(self._database, principal.app.app_id)
+        if row is None:
+            raise AppNotFoundError
+        return _app(row, role_name(principal))
+
+    async def update(self, principal: Principal, actor: Actor, change: AppChange) -> App:
+        """Change an app's name, or lock or unlock its schema, which takes an owner."""
+        assert principal.app is not None
+        given = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
+        if "schema_locked" in given and not principal.may(Role.OWNER):
+            raise RoleRequiredError("Only an owner may lock or unlock the schema.")
+        async with self.change(principal.app.app_id) as connection:
+            row = await store.update_app(
+                connection, principal.app.app_id, given.get("name"), given.get("schema_locked")
+            )
+            await record(connection, principal.app.app_id, actor, "app.update", principal.app.app_id, **given)
+        return _app(row, role_name(principal))
+
+    async def delete(self, app_id: UUID, actor: Actor) -> None:
+        """Put an app out of reach of everybody, for 7 days in which it can be restored."""
+        async with self.change(app_id) as connection:
+            await store.mark_deleted(connection, app_id)
+            await record(connection, app_id, actor, "app.delete", app_id)
+
+    async def restore(self, app_id: UUID, user: UserInfo, actor: Actor) -> App:
+        """Take a deletion back, for an owner.
+
+        The role is looked up here because a deleted app is out of reach of the routes' own check.
+        """
+        async with self._database.transaction() as connection:
+            found = await store.lock_deleted_app(connection, app_id, user.user_id)
+            if found is None or (found["is_deleted"] and not found["is_in_grace"]):
+                raise AppNotFoundError
+            if found["role"] != "owner":
+                raise RoleRequiredError
+            if not found["is_deleted"]:
+                raise AppNotDeletedError
+            row = await store.mark_restored(connection, app_id)
+            await record(connection, app_id, actor, "app.restore", app_id)
+            await self.announce(connection, app_id)
+        return _app(row, found["role"])
+
+    async def purge_deleted(self, connection: Connection) -> int:
+        """Delete for good the apps whose 7 days are over, and return how many.
+
+        A task for every hour or so, on a connection whose statements may take minutes. Nodes that do this at once
+        share the apps among them.
+        """
+        return sum([await _purge(connection, app_id) for app_id in await store.apps_to_purge(connection)])
 
     async def create_public_key(
-        self,
-        connection: Connection,
-        app_id: UUID,
-        name: str,
-        allowed_origins: list[str],
-        key_id: UUID | None = None,
+        self, connection: Connection, app_id: UUID, name: str, allowed_origins: list[str], key_id: UUID | None = None
     ) -> str:
-        """Make a public key in the caller's transaction and return it."""
-        key = keys.new_public_key(app_id)
-        await store.insert_public_key(connection, app_id, key_id or uuid7(), key, name, allowed_origins)
-        return key
+        """Make a public key for whoever runs the server, in the caller's transaction, and return it."""
+        return (await add_public_key(connection, app_id, OPERATOR, name, allowed_origins, key_id)).key
 
     async def create_secret_key(
-        self,
-        connection: Connection,
-        app_id: UUID,
-        user_id: UUID | None,
-        name: str,
-        key_id: UUID | None = None,
+        self, connection: Connection, app_id: UUID, user_id: UUID | None, name: str, key_id: UUID | None = None
     ) -> str:
-        """Make a secret key in the caller's transaction and return it: it is stored as a hash only."""
-        key = keys.new_secret_key(app_id)
-        shown = key[: keys.SHOWN_CHARACTERS]
-        await store.insert_secret_key(connection, app_id, key_id or uuid7(), user_id, name, shown, secret_hash(key))
-        return key
+        """Make a secret key for whoever runs the server, in the caller's transaction, and return it."""
+        return (await add_secret_key(connection, app_id, OPERATOR, user_id, name, key_id)).key
+
+    @asynccontextmanager
+    async def change(self, app_id: UUID) -> AsyncGenerator[Connection]:
+        """Lend a transaction that changes a live app or what belongs to it, and tell every node of the change.
+
+        Changes to one app take turns. This node knows of the change as soon as it is committed, the others a moment
+        later. Raises `AppNotFoundError`.
+        """
+        async with self._database.transaction() as connection:
+            if await store.lock_live_app(connection, app_id) is None:
+                raise AppNotFoundError
+            yield connection
+            await self.announce(connection, app_id)
+        self._changed(str(app_id))
 
     async def announce(self, connection: Connection, app_id: UUID) -> None:
         """Tell every node, when the transaction commits, that an app or one of its keys has changed."""
@@ -183,6 +275,37 @@ def app_info(row: Record, server_limits: Limits) -> AppInfo:
         list(row["enabled_oauth_providers"]),
         for_app(server_limits, json.decode(row["limits"].encode())),
     )
+
+
+def role_name(principal: Principal) -> str:
+    """Return the principal's role on its app as answers write it: `owner`, `editor` or `viewer`."""
+    assert principal.role is not None
+    return principal.role.name.lower()
+
+
+def _app(row: Record, role: str) -> App:
+    deleted_at = row["deleted_at"]
+    return App(
+        row["app_id"],
+        row["name"],
+        row["schema_locked"],
+        rfc3339(row["created_at"]),
+        rfc3339(row["updated_at"]),
+        rfc3339(deleted_at) if deleted_at else None,
+        role,
+    )
+
+
+async def _purge(connection: Connection, app_id: UUID) -> bool:
+    dropped = _TABLES_AT_ONCE
+    while dropped:
+        async with connection.transaction():
+            if not await store.lock_app_to_purge(connection, app_id):
+                return False
+            dropped = await store.drop_some_tables(connection, app_id, _TABLES_AT_ONCE)
+            if not dropped:
+                await store.delete_app(connection, app_id)
+    return True
 
 
 def _keep(cache: OrderedDict[Key, Value], key: Key, value: Value) -> None:

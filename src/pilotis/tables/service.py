@@ -304,6 +304,9 @@ class Tables:
             raise TitleTakenError from None
         except asyncpg.TooManyColumnsError:
             raise TooManyChangesError from None
+        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+            # The app has been deleted: its schema is out of reach.
+            raise TableNotFoundError from None
         self.forget(table)
 
     async def _add_column(self, connection: Connection, table: TableSchema, column: Column) -> None:

@@ -21,6 +21,7 @@ _TABLE = """
     ), '[]') as columns
     from pilotis.tables t
     where t.app_id = $1 and t.dropped_at is null
+        and exists (select from pilotis.apps a where a.app_id = t.app_id and a.deleted_at is null)
 """
 
 _columns = json.decoder(list[Column])

@@ -7,9 +7,10 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Connection
 
+from pilotis.audit.service import record
 from pilotis.db.pool import Database
 from pilotis.http.call import Call
-from pilotis.http.principals import InvalidTokenError, Role, UserInfo
+from pilotis.http.principals import OPERATOR, Actor, InvalidTokenError, Role, UserInfo
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import random_token, secret_hash
 from pilotis.kit.errors import ConflictError, ForbiddenError, UnauthorizedError
@@ -19,8 +20,8 @@ from pilotis.limits import Limits
 from pilotis.members.service import check_password
 from pilotis.rates.service import RateLimits, rate_key
 from pilotis.sessions.service import CONSOLE, Sessions
-from pilotis.users import store
-from pilotis.users.types import SignedInUser, User, UserSignIn, UserSignUp
+from pilotis.users import invitations, role_store, store
+from pilotis.users.types import RoleName, SignedInUser, User, UserSignIn, UserSignUp, normalised
 
 
 class EmailTakenError(ConflictError):
@@ -35,13 +36,6 @@ class InvalidUserCredentialsError(UnauthorizedError):
 
     code = "INVALID_CREDENTIALS"
     message = "The e-mail address or the password is wrong."
-
-
-class InvalidInvitationError(ForbiddenError):
-    """403: the token is not the first-run link's, nor a valid invitation of this e-mail address."""
-
-    code = "INVALID_INVITATION"
-    message = "The token is used up, expired, or meant for another e-mail address."
 
 
 class UserInactiveError(ForbiddenError):
@@ -84,29 +78,30 @@ class Users:
         async with self._database.transaction() as connection:
             first = not await store.any_user(connection)
             await store.clear_setup(connection)
-            return await self._insert(connection, _normalised(email), password_hash, first=first)
+            user_id = uuid7()
+            await _insert(connection, user_id, normalised(email), password_hash, OPERATOR, first=first)
+        return user_id
 
-    async def sign_up(self, new: UserSignUp) -> SignedInUser:
+    async def sign_up(self, new: UserSignUp, request_id: str) -> SignedInUser:
         """Make a console user with the token of the first-run link or of an invitation, and sign it in."""
         check_password(new.password, self._limits)
-        email = _normalised(new.email)
+        email = normalised(new.email)
         password_hash = await self._passwords.hash(new.password)
         async with self._database.transaction() as connection:
             first = await store.take_setup(connection, secret_hash(new.token).hex())
-            invitation = None
-            if not first:
-                invitation = await store.take_invitation(connection, secret_hash(new.token), email)
-                if invitation is None:
-                    raise InvalidInvitationError
-            user_id = await self._insert(connection, email, password_hash, first=first)
+            # Before anything is told about the e-mail address.
+            invitation = None if first else await invitations.take(connection, email, new.token)
+            user_id = uuid7()
+            actor = Actor("console_user", str(user_id), request_id)
+            await _insert(connection, user_id, email, password_hash, actor, first=first)
             if invitation:
-                await grant_role(connection, invitation["app_id"], user_id, invitation["role"])
+                await invitations.join(connection, invitation, user_id, email, actor)
             tokens = await self._sessions.start(connection, CONSOLE, str(user_id))
         return SignedInUser(user_id, email, tokens.access_token, tokens.refresh_token)
 
     async def sign_in(self, call: Call, credentials: UserSignIn) -> SignedInUser:
         """Sign a console user in; its rate limit counts for its e-mail address and the call's address."""
-        email = _normalised(credentials.email)
+        email = normalised(credentials.email)
         key = rate_key("signin", call, email)
         await self._rate_limits.attempt(call, key, self._limits.signin_per_minute, back_off=True)
         row = await store.by_email(self._database, email)
@@ -151,21 +146,19 @@ class Users:
         role = await store.role_on(self._database, app_id, user_id)
         return Role[role.upper()] if role else None
 
-    async def _insert(self, connection: Connection, email: str, password_hash: str, *, first: bool) -> UUID:
-        user_id = uuid7()
-        try:
-            await store.insert(connection, user_id, email, password_hash)
-        except asyncpg.UniqueViolationError:
-            raise EmailTakenError from None
-        if first:
-            await store.adopt_apps(connection, user_id)
-        return user_id
+
+async def grant_role(connection: Connection, app_id: UUID, user_id: UUID, role: RoleName) -> None:
+    """Give a console user a role on an app that it has none on."""
+    await role_store.insert_role(connection, app_id, user_id, role)
 
 
-async def grant_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> None:
-    """Give a console user the role `owner`, `editor` or `viewer` on an app, in place of the one it has."""
-    await store.upsert_role(connection, app_id, user_id, role)
-
-
-def _normalised(email: str) -> str:
-    return email.strip().lower()
+async def _insert(
+    connection: Connection, user_id: UUID, email: str, password_hash: str, actor: Actor, *, first: bool
+) -> None:
+    try:
+        await store.insert(connection, user_id, email, password_hash)
+    except asyncpg.UniqueViolationError:
+        raise EmailTakenError from None
+    if first:
+        for app_id in await store.adopt_apps(connection, user_id):
+            await record(connection, app_id, actor, "app.adopt", user_id, email=email)

@@ -1,4 +1,4 @@
-"""The statements on console users, invitations and the first-run link."""
+"""The statements on console users and the first-run link."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ async def insert(connection: Connection, user_id: UUID, email: str, password_has
     )
 
 
-async def adopt_apps(connection: Connection, user_id: UUID) -> None:
-    """Make a user the owner of every app that has none."""
-    await connection.execute(
+async def adopt_apps(connection: Connection, user_id: UUID) -> list[UUID]:
+    """Make a user the owner of every app that has none, and return these apps."""
+    rows = await connection.fetch(
         """
         insert into pilotis.app_users (app_id, user_id, role)
         select a.app_id, $1, 'owner' from pilotis.apps a
         where not exists (select from pilotis.app_users r where r.app_id = a.app_id and r.role = 'owner')
         on conflict (app_id, user_id) do update set role = 'owner'
+        returning app_id
         """,
         user_id,
     )
+    return [row["app_id"] for row in rows]
 
 
 async def any_user(connection: Connection) -> bool:
@@ -59,19 +61,6 @@ async def take_setup(connection: Connection, token_hash: str) -> bool:
 async def clear_setup(connection: Connection) -> None:
     """Make the first-run token useless."""
     await connection.execute("delete from pilotis.installation where key = 'setup'")
-
-
-async def take_invitation(connection: Connection, token_hash: bytes, email: str) -> Record | None:
-    """Use up an invitation of the e-mail address and return its app and role."""
-    return await connection.fetchrow(
-        """
-        update pilotis.invitations set accepted_at = now()
-        where token_hash = $1 and email = $2 and accepted_at is null and expires_at > now()
-        returning app_id, role
-        """,
-        token_hash,
-        email,
-    )
 
 
 async def by_email(database: Database, email: str) -> Record | None:
@@ -105,16 +94,3 @@ async def role_on(database: Database, app_id: UUID, user_id: UUID) -> str | None
         "select role from pilotis.app_users where app_id = $1 and user_id = $2", app_id, user_id
     )
     return role
-
-
-async def upsert_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> None:
-    """Give a console user a role on an app, in place of the one it has."""
-    await connection.execute(
-        """
-        insert into pilotis.app_users (app_id, user_id, role) values ($1, $2, $3)
-        on conflict (app_id, user_id) do update set role = excluded.role
-        """,
-        app_id,
-        user_id,
-        role,
-    )

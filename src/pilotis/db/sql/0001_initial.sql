@@ -75,6 +75,7 @@ create table pilotis.invitations (
     accepted_at timestamptz(3),
     primary key (app_id, invitation_id)
 );
+create unique index open_invitation_unique on pilotis.invitations (app_id, email) where accepted_at is null;
 
 -- user_id is null for a key made on the command line: it acts for whoever runs the server.
 create table pilotis.secret_keys (

@@ -1,0 +1,24 @@
+"""The route of the audit log."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from pilotis.audit.service import AuditLog
+from pilotis.audit.types import AuditEntry, AuditQuery
+from pilotis.http.call import Call
+from pilotis.http.endpoint import Endpoints, get
+from pilotis.http.principals import Access
+from pilotis.http.shapes import ItemPage
+
+
+class AuditEndpoints(Endpoints, tag="Audit log"):
+    """Every console action and every schema change of an app."""
+
+    def __init__(self, audit_log: AuditLog) -> None:
+        self._audit_log = audit_log
+
+    @get("/v1/apps/:app_id/audit-log", access=Access.APP_EDITOR)
+    async def page(self, call: Call, app_id: UUID, query: AuditQuery) -> ItemPage[AuditEntry]:
+        """List who changed what, newest first."""
+        return await self._audit_log.page(call.app, query)

@@ -1,0 +1,192 @@
+"""Interface: App settings, their console side, and the limits of an app."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pilotis.limits import PER_APP, Limits
+from tests.console import client_of, owner_of, second_node, the_log, user_with
+from tests.support import App, assert_error
+
+DEFAULT = {"allow_id_password_login": True, "allow_guest_login": True, "enabled_oauth_providers": []}
+CREDENTIALS = {"login_id": "ada", "password": "correct horse"}
+
+
+async def put_auth(app: App, **settings: Any) -> None:
+    async with owner_of(app).client(app) as console:
+        answer = await console.put("/auth-settings", json={**DEFAULT, **settings})
+    assert answer.status_code == 200, answer.text
+
+
+async def test_the_public_key_reads_the_auth_settings(app: App):
+    async with app.client() as client:
+        answer = await client.get("/v1/public/auth-settings")
+        assert answer.status_code == 200
+        assert answer.json() == DEFAULT
+        del client.headers["X-Public-Key"]
+        assert_error(await client.get("/v1/public/auth-settings"), 401, "PUBLIC_KEY_REQUIRED")
+
+
+async def test_auth_settings_are_put_whole_and_hold_at_once(app: App):
+    changed = {
+        "allow_id_password_login": False,
+        "allow_guest_login": False,
+        "enabled_oauth_providers": ["GOOGLE", "KAKAO"],
+    }
+    async with owner_of(app).client(app) as console, app.client() as client:
+        assert (await client.post("/v1/public/app-members")).status_code == 201
+        answer = await console.put("/auth-settings", json=changed)
+        assert answer.status_code == 200
+        assert answer.json() == changed
+        assert (await console.get("/auth-settings")).json() == changed
+        assert (await client.get("/v1/public/auth-settings")).json() == changed
+        assert_error(await client.post("/v1/public/app-members"), 403, "LOGIN_DISABLED")
+        assert_error(await client.post("/v1/public/app-members/signup", json=CREDENTIALS), 403, "LOGIN_DISABLED")
+        await put_auth(app)
+        assert (await client.post("/v1/public/app-members")).status_code == 201
+        assert (await client.post("/v1/public/app-members/signup", json=CREDENTIALS)).status_code == 201
+
+
+async def test_a_provider_named_twice_is_kept_once(app: App):
+    await put_auth(app, enabled_oauth_providers=["GOOGLE", "NAVER", "GOOGLE"])
+    async with app.client() as client:
+        settings = (await client.get("/v1/public/auth-settings")).json()
+    assert settings["enabled_oauth_providers"] == ["GOOGLE", "NAVER"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {key: value for key, value in DEFAULT.items() if key != "allow_guest_login"},
+        {**DEFAULT, "allow_guest_login": "yes"},
+        {**DEFAULT, "allow_guest_login": None},
+        {**DEFAULT, "enabled_oauth_providers": "GOOGLE"},
+        {**DEFAULT, "enabled_oauth_providers": ["google"]},
+        {**DEFAULT, "enabled_oauth_providers": ["GOOGLE\n"]},
+        {**DEFAULT, "enabled_oauth_providers": [""]},
+        {**DEFAULT, "enabled_oauth_providers": [{"$ne": None}]},
+        {**DEFAULT, "enabled_oauth_providers": ["A" * 51]},
+        {**DEFAULT, "enabled_oauth_providers": [f"P{number}" for number in range(51)]},
+        {**DEFAULT, "schema_locked": True},
+    ],
+)
+async def test_bad_auth_settings_are_refused(app: App, body: dict[str, Any]):
+    async with owner_of(app).client(app) as console:
+        assert_error(await console.put("/auth-settings", json=body), 400, "VALIDATION_FAILED")
+        assert (await console.get("/auth-settings")).json() == DEFAULT
+
+
+async def test_another_node_hears_of_new_auth_settings(app: App):
+    async with (
+        second_node(app.server) as node,
+        client_of(node, **{"X-Public-Key": app.public_key}) as client,
+    ):
+        assert (await client.get("/v1/public/auth-settings")).json() == DEFAULT
+        await put_auth(app, allow_guest_login=False)
+        for _ in range(100):
+            if (await client.get("/v1/public/auth-settings")).json()["allow_guest_login"] is False:
+                break
+            await asyncio.sleep(0.01)
+        else:
+            pytest.fail("The node did not hear of the change within a second.")
+
+
+async def test_every_limit_is_shown_with_the_servers(app: App):
+    async with owner_of(app).client(app) as console:
+        limits = (await console.get("/limits")).json()["limits"]
+    assert set(limits) == set(Limits.__struct_fields__)
+    assert limits["row_bytes"] == {"value": 1048576, "server_value": 1048576, "is_own": False, "is_settable": True}
+    assert limits["regex_length"]["is_settable"] is False
+    # The test server's own, not the built-in default.
+    assert limits["signup_per_minute"]["server_value"] == 100_000
+
+
+async def test_an_app_sets_limits_and_takes_them_away(app: App):
+    async with owner_of(app).client(app) as console:
+        answer = await console.patch("/limits", json={"page_rows": 2, "tables": 5})
+        assert answer.status_code == 200
+        assert answer.json() == (await console.get("/limits")).json()
+        assert answer.json()["limits"]["page_rows"] == {
+            "value": 2,
+            "server_value": 1000,
+            "is_own": True,
+            "is_settable": True,
+        }
+        limits = (await console.patch("/limits", json={"page_rows": None})).json()["limits"]
+        assert (limits["page_rows"]["value"], limits["page_rows"]["is_own"]) == (1000, False)
+        assert limits["tables"]["value"] == 5
+    assert [entry["details"] for entry in await the_log(app, action="limits.update")] == [
+        {"page_rows": None},
+        {"page_rows": 2, "tables": 5},
+    ]
+
+
+async def test_limits_hold_from_the_answer_on(app: App):
+    table = await app.table({})
+    for number in range(3):
+        await app.row(table, {"number": number})
+    data = f"/v1/public/tables/{table}/data"
+    async with owner_of(app).client(app) as console, app.client() as client:
+        assert len((await client.get(data)).json()["data"]) == 3
+        await console.patch("/limits", json={"page_rows": 2, "row_bytes": 100, "password_min_length": 20, "tables": 1})
+        listed = (await client.get(data)).json()
+        assert (len(listed["data"]), listed["limit"], listed["total_count"]) == (2, 2, 3)
+        assert (await client.post(data, json={"data": {"text": "x" * 100}})).status_code == 413
+        assert (await client.post("/v1/public/app-members/signup", json=CREDENTIALS)).status_code == 400
+        body = {"title": "one too many", "schema": {}, "access_level": "Public"}
+        assert (await client.post("/v1/public/tables", json=body)).status_code == 409
+
+
+async def test_an_apps_own_data_rate_limit_holds_for_it_alone(app: App, other_app: App):
+    async with owner_of(app).client(app) as console:
+        await console.patch("/limits", json={"data_per_minute": 3})
+    async with app.client() as client:
+        answers = [await client.get("/v1/public/tables") for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert int(answers[3].headers["retry-after"]) >= 1
+    async with other_app.client() as client:
+        assert (await client.get("/v1/public/tables")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"regex_length": 10},
+        {"no_such_limit": 1},
+        {"page_rows": 0},
+        {"page_rows": -1},
+        {"page_rows": "10"},
+        {"page_rows": 1.5},
+        {"page_rows": 10**12},
+        {"columns": 1001},
+        {"password_min_length": 257},
+        [],
+    ],
+)
+async def test_bad_limits_are_refused(app: App, body: Any):
+    async with owner_of(app).client(app) as console:
+        before = (await console.get("/limits")).json()
+        assert_error(await console.patch("/limits", json=body), 400, "VALIDATION_FAILED")
+        assert (await console.get("/limits")).json() == before
+
+
+async def test_parallel_changes_of_different_limits_are_all_kept(app: App):
+    names = sorted(PER_APP - {"data_per_minute", "password_min_length"})
+    async with owner_of(app).client(app) as console:
+        await asyncio.gather(*(console.patch("/limits", json={name: 500}) for name in names))
+        limits = (await console.get("/limits")).json()["limits"]
+    assert {name: limits[name]["value"] for name in names} == dict.fromkeys(names, 500)
+
+
+async def test_a_viewer_reads_settings_and_an_editor_changes_them(app: App):
+    viewer, editor = await user_with(app, "viewer"), await user_with(app, "editor")
+    async with viewer.client(app) as console:
+        assert (await console.get("/auth-settings")).status_code == 200
+        assert (await console.get("/limits")).status_code == 200
+        assert_error(await console.put("/auth-settings", json=DEFAULT), 403, "ROLE_REQUIRED")
+        assert_error(await console.patch("/limits", json={"page_rows": 1}), 403, "ROLE_REQUIRED")
+    async with editor.client(app) as console:
+        assert (await console.put("/auth-settings", json=DEFAULT)).status_code == 200
+        assert (await console.patch("/limits", json={"page_rows": 1})).status_code == 200
