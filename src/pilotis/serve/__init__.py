@@ -6,6 +6,7 @@
 - `welcome`: what the start prints;
 - `worker`: one process that answers requests;
 - `supervisor`: several of them, kept alive;
+- `stopping`: how it is told to stop;
 - `start`: the sequence of all that.
 
 Importing this package imports none of them: the modules a server needs are read while PostgreSQL starts.

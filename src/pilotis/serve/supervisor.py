@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from pilotis.db.embedded.account import tie_to_parent
 from pilotis.serve.errors import CommandError
+from pilotis.serve.stopping import SIGNALS, Stopped, StopRequest
 
-_STOPPING = {signal.SIGINT, signal.SIGTERM}
-_SIGNALS = _STOPPING | {signal.SIGCHLD}
+_SIGNALS = {*SIGNALS, signal.SIGCHLD}
 _STOP_SECONDS = 15.0
 _POLL = 0.02
 _CRASH_PAUSE = 1.0
@@ -25,19 +25,23 @@ _CRASH_PAUSE = 1.0
 class Supervisor:
     """Keeps `count` processes running `work`; `failure` tells why all should end, or None."""
 
-    def __init__(self, count: int, work: Callable[[], None], failure: Callable[[], str | None]) -> None:
+    def __init__(
+        self, count: int, work: Callable[[], None], stop: StopRequest, failure: Callable[[], str | None]
+    ) -> None:
         self._count = count
         self._work = work
+        self._stop_request = stop
         self._failure = failure
         self._started: dict[int, float] = {}
 
     def run(self) -> None:
         """Supervise until SIGINT or SIGTERM, which stay blocked then; raises `CommandError` with the failure."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        self._stop_request.check()
         try:
             while len(self._started) < self._count:
                 self._start()
-            while not (failure := self._failure()) and signal.sigwait(_SIGNALS) not in _STOPPING:
+            while not (failure := self._failure()) and signal.sigwait(_SIGNALS) not in SIGNALS:
                 self._replace_ended()
         finally:
             self._stop()
@@ -60,7 +64,7 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             self._work()
             status = 0
-        except KeyboardInterrupt:
+        except Stopped:
             status = 0
         except BaseException:
             traceback.print_exc()

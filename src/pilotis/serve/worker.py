@@ -15,6 +15,7 @@ import uvloop
 from pilotis.http import logs
 from pilotis.serve.database import DatabaseSource
 from pilotis.serve.errors import CommandError
+from pilotis.serve.stopping import StopRequest
 from pilotis.server import Node
 from pilotis.settings import Settings
 
@@ -24,19 +25,21 @@ _BACKLOG = 2048
 _COLLECT_AFTER = (50_000, 20, 100)
 
 
-def run(settings: Settings, source: DatabaseSource, listening: socket.socket, base_url: str) -> None:
-    """Answer requests on the socket until SIGINT or SIGTERM; raises `CommandError` if PostgreSQL ends."""
+def run(settings: Settings, source: DatabaseSource, stop: StopRequest, listening: socket.socket, base_url: str) -> None:
+    """Answer requests on the socket until told to stop; raises `CommandError` if PostgreSQL ends."""
     logs.configure(settings.log_format, settings.log_level)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, source, listening, base_url))
+        runner.run(_serve(settings, source, stop, listening, base_url))
 
 
-async def _serve(settings: Settings, source: DatabaseSource, listening: socket.socket, base_url: str) -> None:
+async def _serve(
+    settings: Settings, source: DatabaseSource, stop: StopRequest, listening: socket.socket, base_url: str
+) -> None:
     node = Node(settings, source.connect_arguments, base_url)
-    await node.start()
-    server = _Server(_config(node), source)
-    _tune_collector()
     try:
+        await stop.before(node.start())
+        _tune_collector()
+        server = _Server(_config(node), source, stop)
         await server.serve(sockets=[listening])
     finally:
         await node.stop()
@@ -70,24 +73,25 @@ def _tune_collector() -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn with our signals: the first one ends it with grace, further ones change nothing."""
+    """uvicorn without its own signal handlers, whose second Ctrl-C drops requests in flight."""
 
-    def __init__(self, config: uvicorn.Config, source: DatabaseSource) -> None:
+    def __init__(self, config: uvicorn.Config, source: DatabaseSource, stop: StopRequest) -> None:
         super().__init__(config)
         self._source = source
+        self._stop = stop
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Handle signals from now to the end of the process."""
-        signal.signal(signal.SIGINT, self._stop)
-        signal.signal(signal.SIGTERM, self._stop)
+        """End with grace when told to stop, or when PostgreSQL has ended."""
+        self._stop.then(self._end)
         if self._source.postgres:
             signal.signal(signal.SIGCHLD, self._child_ended)
             self._child_ended()
         yield
 
-    def _stop(self, *_: object) -> None:
+    def _end(self) -> None:
         self.should_exit = True
 
     def _child_ended(self, *_: object) -> None:
-        self.should_exit = self.should_exit or self._source.failure() is not None
+        if self._source.failure():
+            self._end()
