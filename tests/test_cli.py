@@ -186,7 +186,7 @@ def test_an_unknown_app_is_told(server, arguments):
 
 
 def test_a_console_user_can_sign_in(server):
-    text = done(on(server, "user", "create", " New@Example.com", "--password-stdin", typed=PASSWORD + "\nmore\n"))
+    text = done(on(server, "user", "create", "New@Example.com", "--password-stdin", typed=PASSWORD + "\nmore\n"))
     assert "new@example.com" in text
     assert PASSWORD not in text
     assert sign_in(server, "new@example.com").status_code == 200
