@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - see `_read_modules`
 import importlib
 import os
 import socket
@@ -29,7 +30,11 @@ def run(settings: Settings) -> None:
 
 
 def _read_modules() -> None:
-    """Import what serving needs, while the main thread waits for PostgreSQL."""
+    """Import what serving needs, while the main thread waits for PostgreSQL.
+
+    PostgreSQL is forked meanwhile. A module that registers a pair of handlers around forks must not be imported
+    between the two: concurrent.futures and logging do, so they are imported before.
+    """
     importlib.import_module("pilotis.serve.worker")
     importlib.import_module("pilotis.serve.welcome")
 
