@@ -110,6 +110,10 @@ def test_a_name_that_no_app_may_have_is_wrong_usage(server, name):
     assert "1 to 100 characters" in refused(on(server, "app", "create", name), 2)
 
 
+def test_a_name_in_no_encoding_is_refused_in_a_sentence(server):
+    refused(on(server, "app", "create", "\udcff"))
+
+
 def test_an_app_can_be_given_an_owner(server):
     done(on(server, "user", "create", "owner@example.com", "--password-stdin", typed=PASSWORD))
     app = json.loads(done(on(server, "app", "create", "Owned", "--owner", "Owner@example.com", "--json")))

@@ -380,6 +380,27 @@ def test_a_node_with_another_master_key_is_refused(external, nodes, tmp_path):
     assert not (stranger.data_dir / "master.key").exists(), "a second key must not be made"
 
 
+def test_the_commands_work_on_it_before_any_server(external, tmp_path):
+    url = external.url("commands")
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "pilotis", *arguments, "--database-url", url]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+
+    assert "applied 0001_initial.sql" in run("migrate")
+    app = json.loads(run("app", "create", "Shop", "--json"))
+    assert app["app_id"] in run("app", "list")
+    assert app["public_key"] in run("key", "list", "--app", app["app_id"])
+    assert list(tmp_path.iterdir()) == [], "no master key is made where nobody serves"
+    server = Server(tmp_path / "data", "--database-url", url).start()
+    answer = httpx.get(f"{server.url}/v1/public/tables", headers={"X-Public-Key": app["public_key"]})
+    assert server.stop() == 0
+    assert answer.status_code == 200
+    assert "it is PostgreSQL 15." in run("doctor", "--data-dir", str(tmp_path / "data"))
+
+
 def test_a_lost_master_key_is_not_replaced_in_silence(start):
     server = start()
     server.stop()

@@ -59,7 +59,7 @@ async def _run(
     pool = Database(connect_arguments, size=4, statement_seconds=60)
     try:
         return await work(Session(settings, pool))
-    except asyncpg.PostgresError as error:
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise CommandError(f"The database refused: {error}.") from error
     except PilotisError as error:
         raise CommandError(error.text) from error
