@@ -232,8 +232,7 @@ def test_a_worker_that_ends_is_replaced(start):
     def workers() -> set[int]:
         return set(children(server.process.pid)) - {postgres_of(server)}
 
-    before = workers()
-    assert len(before) == 2
+    wait_until(lambda: len(workers()) == 2)
     time.sleep(1)  # one that lives shorter is started anew with a pause
     for number in (signal.SIGKILL, signal.SIGTERM):
         victim = min(workers())
