@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-from pilotis import master_key
+from pilotis import __version__, master_key
 from pilotis.access.endpoints import AccessEndpoints
 from pilotis.access.service import Access
 from pilotis.apps.endpoints import AppEndpoints
 from pilotis.apps.service import Apps
+from pilotis.db.migrations import require_current
 from pilotis.db.notifications import Notifications
 from pilotis.db.pool import Database
 from pilotis.http.application import Application
@@ -18,7 +19,10 @@ from pilotis.http.call import Call
 from pilotis.http.cors import Cors
 from pilotis.http.endpoint import Endpoint
 from pilotis.http.gate import Gate
+from pilotis.http.health import HealthEndpoints
 from pilotis.http.logs import log_request
+from pilotis.http.metrics import Gauges, Metrics
+from pilotis.http.site.endpoints import SiteEndpoints
 from pilotis.kit.passwords import Passwords
 from pilotis.kit.signing import TokenSigner
 from pilotis.members.endpoints import MemberEndpoints
@@ -33,12 +37,16 @@ from pilotis.tables.service import Tables
 from pilotis.users.endpoints import UserEndpoints
 from pilotis.users.service import Users
 
+# Signs nothing: services want a master key, and a table that is only described must not make its file.
+_UNCONNECTED = Settings(base_url="http://127.0.0.1:8090", master_key="00" * 32)
+
 
 class Services:
     """Every service of a node, each made once, with what it needs."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         limits = settings.limits
+        self._base_url = settings.base_url or ""
         self.database = database
         self.notifications = Notifications(database)
         self.passwords = Passwords()
@@ -60,8 +68,23 @@ class Services:
             AppEndpoints(self.apps),
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),
+            HealthEndpoints({"database": self._answers, "migrations": self._is_current}),
         ]
-        return [endpoint for feature in features for endpoint in feature.table()]
+        table = [endpoint for feature in features for endpoint in feature.table()]
+        return [*table, *SiteEndpoints(table, base_url=self._base_url, version=__version__).table()]
+
+    async def _answers(self) -> None:
+        await self.database.fetchval("select 1")
+
+    async def _is_current(self) -> None:
+        async with self.database.connection() as connection:
+            await require_current(connection)
+
+
+def endpoint_table(settings: Settings = _UNCONNECTED) -> list[Endpoint]:
+    """Return the endpoint table without a database, a data directory or a running server, to describe it."""
+    unconnected = msgspec.structs.replace(settings, master_key=settings.master_key or _UNCONNECTED.master_key)
+    return Services(unconnected, Database({})).endpoints()
 
 
 class Node:
@@ -81,6 +104,7 @@ class Node:
             trusted_proxies=settings.trusted_proxies,
             finished=self._finished,
         )
+        self.metrics = Metrics(self._gauges)
 
     async def start(self) -> None:
         """Connect to the database and listen for changes made by other nodes."""
@@ -93,4 +117,8 @@ class Node:
         await self.database.close()
 
     def _finished(self, call: Call, status: int, seconds: float) -> None:
+        self.metrics.finished(call, status, seconds)
         log_request(call, status, seconds)
+
+    def _gauges(self) -> Gauges:
+        return Gauges(self.application.in_flight, *self.database.state())
