@@ -218,24 +218,24 @@ def _curl(endpoint: Endpoint, operation: Json, document: Json) -> str:
         lines.append(f'-H "Authorization: Bearer {_SAMPLE_BEARERS.get(endpoint.access, "$CONSOLE_TOKEN")}"')
     if "requestBody" in operation:
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
-        body = json.dumps(_sample(schema, document, 0), ensure_ascii=False).replace("'", "'\\''")
+        body = json.dumps(sample(schema, document), ensure_ascii=False).replace("'", "'\\''")
         lines += ["-H 'Content-Type: application/json'", f"-d '{body}'"]
     return " \\\n  ".join(lines)
 
 
-def _sample(schema: Json, document: Json, depth: int) -> Any:
+def sample(schema: Json, document: Json, depth: int = 0) -> Any:
     """Return a value the schema allows, with the fields it requires; all fields where it requires none."""
     resolved = _resolved(schema, document)
     if "anyOf" in resolved:
-        return _sample(resolved["anyOf"][0], document, depth)
+        return sample(resolved["anyOf"][0], document, depth)
     if "enum" in resolved:
         return resolved["enum"][0]
     kind = resolved.get("type")
     if kind == "object":
         properties = resolved.get("properties", {})
         names = resolved.get("required") or list(properties)[:1]
-        return {name: _sample(properties[name], document, depth + 1) for name in names} if depth < _DEEPEST else {}
+        return {name: sample(properties[name], document, depth + 1) for name in names} if depth < _DEEPEST else {}
     if kind == "array":
-        return [_sample(resolved.get("items", {}), document, depth + 1)]
+        return [sample(resolved.get("items", {}), document, depth + 1)]
     simple = {"integer": 1, "number": 1, "boolean": True, "null": None, "string": "…"}
     return resolved.get("default", simple.get(str(kind), "…"))
