@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
 from pilotis.http.openapi import document
 from pilotis.server import endpoint_table
 from tests.conftest import new_app
-from tests.support import App, Server
+from tests.support import Server
 
 CHECKS = [
     schemathesis.checks.not_a_server_error,

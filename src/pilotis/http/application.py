@@ -31,7 +31,7 @@ CLIENT_CLOSED = 499
 _NOTHING: Headers = []
 _SMALL_REST = 64 * 1024
 _LARGE_REST = 32 * 1024 * 1024
-_DISCARD_SECONDS = 5.0
+_DISCARD_SECONDS = 3.0
 
 
 class Limiter(Protocol):
@@ -153,7 +153,7 @@ async def _send_early(call: Call, status: int, headers: Headers, body: bytes, se
     """
     waits = call.headers.get(b"expect", b"").lower() == b"100-continue"
     if not waits:
-        await call.discard(_SMALL_REST, _DISCARD_SECONDS)
+        await call.discard(_SMALL_REST, 0.5)
     closing = call.has_unread_body
     if closing:
         headers.append((b"connection", b"close"))
