@@ -2,8 +2,8 @@
 
 A request costs a dictionary look-up and three additions. What is exposed is made from those numbers when Prometheus
 asks. With several workers each one writes its numbers to a file of a directory they share, once a second if they have
-changed, and whoever serves `/metrics` adds the files up; a worker that has ended keeps its counters there, so that
-none goes backwards.
+changed, and whichever answers adds the files up; a worker that has ended keeps its counters there, so that none goes
+backwards.
 """
 
 from __future__ import annotations
@@ -80,8 +80,19 @@ class Metrics:
         """Return the numbers as they stand."""
         return Snapshot(os.getpid(), self._gauges(), list(self._series.values()))
 
-    async def publish(self, directory: Path) -> None:
-        """Write the numbers into the directory whenever they have changed, until cancelled; for several workers."""
+    async def serve(self, listening: socket.socket, directory: Path | None = None) -> None:
+        """Serve `/metrics` on a listening socket until cancelled.
+
+        Several workers share the socket and a directory, empty at the start, and each answers for all of them.
+        """
+        if directory is None:
+            await _serve(lambda: [self.snapshot()], listening)
+            return
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._publish(directory))
+            tasks.create_task(_serve(lambda: list(_published(directory)), listening))
+
+    async def _publish(self, directory: Path) -> None:
         path = directory / f"{os.getpid()}.metrics"
         last = b""
         while True:
@@ -91,10 +102,6 @@ class Metrics:
                 last = data
             await asyncio.sleep(PUBLISH_SECONDS)
 
-    async def serve(self, host: str, port: int) -> None:
-        """Serve this process's `/metrics` until cancelled; for a single worker. Raises `OSError` on a taken port."""
-        await serve(lambda: [self.snapshot()], host, port)
-
     def _add(self, endpoint: Endpoint | None) -> Series:
         method, route = (endpoint.method, endpoint.path) if endpoint else ("", "")
         series = Series(method, route, [0] * 6, [0] * (len(BUCKETS) + 1))
@@ -102,35 +109,26 @@ class Metrics:
         return series
 
 
-async def serve_directory(directory: Path, host: str, port: int) -> None:
-    """Serve the sum of what workers `publish` in the directory, until cancelled. It should be empty at the start."""
-    await serve(lambda: list(_published(directory)), host, port)
-
-
-async def serve(snapshots: Callable[[], Sequence[Snapshot]], host: str, port: int) -> None:
-    """Serve `/metrics` over snapshots taken anew for each answer, until cancelled."""
+async def _serve(snapshots: Callable[[], Sequence[Snapshot]], listening: socket.socket) -> None:
     registry = CollectorRegistry()
     registry.register(_Exposition(snapshots))
     config = uvicorn.Config(
         make_asgi_app(registry),
         lifespan="off",
+        ws="none",
         access_log=False,
         log_config=None,
         limit_concurrency=_MOST_CONNECTIONS,
         timeout_graceful_shutdown=1,
         server_header=False,
+        proxy_headers=False,
     )
     server = _Server(config)
-    sockets = [_listening(host, port)]
     try:
-        await server.serve(sockets)
+        await server.serve([listening])
     except asyncio.CancelledError:
-        await server.shutdown(sockets)
+        await server.shutdown([listening])
         raise
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 
 class _Server(uvicorn.Server):
