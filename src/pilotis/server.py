@@ -47,6 +47,7 @@ class Services:
     def __init__(self, settings: Settings, database: Database) -> None:
         limits = settings.limits
         self._base_url = settings.base_url or ""
+        self._limits = limits
         self.database = database
         self.notifications = Notifications(database)
         self.passwords = Passwords()
@@ -71,7 +72,8 @@ class Services:
             HealthEndpoints({"database": self._answers, "migrations": self._is_current}),
         ]
         table = [endpoint for feature in features for endpoint in feature.table()]
-        return [*table, *SiteEndpoints(table, base_url=self._base_url, version=__version__).table()]
+        site = SiteEndpoints(table, base_url=self._base_url, version=__version__, limits=self._limits)
+        return [*table, *site.table()]
 
     async def _answers(self) -> None:
         await self.database.fetchval("select 1")

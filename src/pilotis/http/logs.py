@@ -26,11 +26,12 @@ def configure(format_: str, level: str, stream: TextIO | None = None) -> None:
     """Set logging up for this process; `format_` is `auto`, `json` or `console`, `stream` stderr by default."""
     stream = stream or sys.stderr
     text = format_ == "console" or (format_ == "auto" and stream.isatty())
+    rendering: list[Processor] = [_as_lines, structlog.dev.ConsoleRenderer(pad_event_to=0)] if text else [_as_json]
     processors: list[Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _without_values,
-        structlog.dev.ConsoleRenderer(pad_event_to=0) if text else _as_json,
+        *rendering,
     ]
     structlog.configure(
         processors=processors,
@@ -87,6 +88,12 @@ class _Bridge(logging.Handler):
 
 def _as_json(_logger: object, _method: str, event: EventDict) -> bytes:
     return json.encode(event)
+
+
+def _as_lines(_logger: object, _method: str, event: EventDict) -> EventDict:
+    if "exception" in event:
+        event["exception"] = "\n".join(event["exception"])
+    return event
 
 
 def _without_values(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -12,15 +12,17 @@ from pilotis.http.principals import Access
 from pilotis.http.site.page import asset, page
 from pilotis.http.site.reference import reference
 from pilotis.kit import json
+from pilotis.limits import Limits
 
 
 class SiteEndpoints(Endpoints, tag="Pages"):
     """`/`, `/docs`, `/openapi.json` and `/setup`, over the endpoints they describe; each made once, when asked for."""
 
-    def __init__(self, endpoints: Sequence[Endpoint], *, base_url: str, version: str) -> None:
+    def __init__(self, endpoints: Sequence[Endpoint], *, base_url: str, version: str, limits: Limits) -> None:
         self._endpoints = endpoints
         self._base_url = base_url
         self._version = version
+        self._limits = limits
 
     @get("/openapi.json", access=Access.OPEN, returns=dict)
     async def openapi(self, _call: Call) -> Reply:
@@ -59,7 +61,10 @@ class SiteEndpoints(Endpoints, tag="Pages"):
 
     @cached_property
     def _setup(self) -> Reply:
-        return page("Create a console user · Pilotis", asset("setup.html"), script=asset("setup.js"))
+        form = asset("setup.html")
+        for name in ("password_min_length", "password_max_length"):
+            form = form.replace(f"{{{name}}}", str(getattr(self._limits, name)))
+        return page("Create a console user · Pilotis", form, script=asset("setup.js"))
 
     @cached_property
     def _home(self) -> Reply:

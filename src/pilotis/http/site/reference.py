@@ -71,10 +71,15 @@ def _introduction(document: Json) -> str:
 def _contents(tag: str, endpoints: Sequence[Endpoint]) -> str:
     items = "".join(
         f'<li data-find="{_findable(endpoint)}"><a href="#{_anchor(endpoint)}">{_method(endpoint)}'
-        f"{escape(endpoint.summary.rstrip('.'))}</a></li>\n"
+        f"<span>{escape(_short(endpoint.summary))}</span></a></li>\n"
         for endpoint in endpoints
     )
     return f'<div class="group"><h2>{escape(tag)}</h2>\n<ul>\n{items}</ul></div>\n'
+
+
+def _short(summary: str) -> str:
+    """Return a summary's first sentence up to where it goes into particulars."""
+    return re.split(r"[.;:,](?: |$)", summary, maxsplit=1)[0]
 
 
 def _group(tag: str, endpoints: Sequence[Endpoint], document: Json) -> str:
