@@ -97,8 +97,8 @@ def _article(endpoint: Endpoint, document: Json) -> str:
         *(f"<p>{_prose(text)}</p>" for text in endpoint.description.split("\n\n") if text),
         f'<p class="access">Access: {_prose(endpoint.access.value)}.</p>',
         _fields("Parameters", _parameters(operation)),
-        _fields("Body", _body_rows(operation.get("requestBody"), document)),
-        _fields(f"Answer {endpoint.status}", _body_rows(success, document)),
+        _fields("Body", _body_rows(operation.get("requestBody"), document, _REQUEST)),
+        _fields(f"Answer {endpoint.status}", _body_rows(success, document, _ANSWER)),
         f"<h4>Example</h4>\n<pre><code>{escape(_curl(endpoint, operation, document))}</code></pre>",
         _errors(operation["responses"], endpoint.status),
     ]
@@ -123,6 +123,10 @@ def _prose(text: str) -> str:
 
 
 Row = tuple[str, str, str, str]
+# What is said of a field that must be there, and of one that need not.
+Words = tuple[str, str]
+_REQUEST: Words = ("required", "")
+_ANSWER: Words = ("", "may be absent")
 
 
 def _fields(title: str, rows: Iterator[Row]) -> str:
@@ -134,7 +138,7 @@ def _fields(title: str, rows: Iterator[Row]) -> str:
     )
     if not lines:
         return ""
-    head = "<tr><th>Name</th><th>Type</th><th></th></tr>"
+    head = "<tr><th>Name</th><th>Type</th><th>Notes</th></tr>"
     return f'<h4>{escape(title)}</h4>\n<div class="scroll"><table>\n{head}\n{lines}</table></div>'
 
 
@@ -142,26 +146,26 @@ def _parameters(operation: Json) -> Iterator[Row]:
     for parameter in operation.get("parameters", ()):
         need = "required" if parameter["required"] else ""
         text = f"in the {parameter['in']}"
-        yield parameter["name"], _kind(parameter["schema"]), need, text + _default(parameter["schema"])
+        yield parameter["name"], _kind(parameter["schema"], {}), need, text + _default(parameter["schema"])
 
 
-def _body_rows(content: Json | None, document: Json) -> Iterator[Row]:
+def _body_rows(content: Json | None, document: Json, words: Words) -> Iterator[Row]:
     if content and "content" in content:
-        yield from _rows(content["content"]["application/json"]["schema"], document, "", 0)
+        yield from _rows(content["content"]["application/json"]["schema"], document, words, "", 0)
 
 
-def _rows(schema: Json, document: Json, prefix: str, depth: int) -> Iterator[Row]:
+def _rows(schema: Json, document: Json, words: Words, prefix: str, depth: int) -> Iterator[Row]:
     for alternative in schema.get("anyOf", [schema]):
         resolved = _resolved(alternative, document)
         if resolved.get("type") == "array":
-            yield from _rows(resolved.get("items", {}), document, f"{prefix}[]", depth)
+            yield from _rows(resolved.get("items", {}), document, words, f"{prefix}[]", depth)
             continue
         for name, field in resolved.get("properties", {}).items():
             full = f"{prefix}.{name}" if prefix else name
-            need = "required" if name in resolved.get("required", ()) else ""
-            yield full, _kind(field), need, field.get("description", "") + _default(field)
+            need = words[name not in resolved.get("required", ())]
+            yield full, _kind(field, document), need, field.get("description", "") + _default(field)
             if depth < _DEEPEST:
-                yield from _rows(field, document, full, depth + 1)
+                yield from _rows(field, document, words, full, depth + 1)
 
 
 def _resolved(schema: Json, document: Json) -> Json:
@@ -172,16 +176,15 @@ def _resolved(schema: Json, document: Json) -> Json:
     return found
 
 
-def _kind(schema: Json) -> str:
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
+def _kind(schema: Json, document: Json) -> str:
+    schema = _resolved(schema, document)
     if "anyOf" in schema:
-        return " or ".join(_kind(one) for one in schema["anyOf"])
+        return " or ".join(_kind(one, document) for one in schema["anyOf"])
     if "enum" in schema:
         return " or ".join(json.dumps(value) for value in schema["enum"])
     kind = str(schema.get("type", "any"))
     if kind == "array":
-        return f"list of {_kind(schema.get('items', {}))}"
+        return f"list of {_kind(schema.get('items', {}), document)}"
     return f"{schema['format']}" if "format" in schema else kind + _range(schema)
 
 
