@@ -188,14 +188,15 @@ PROVIDERS: dict[str, Provider] = {
 }
 
 
-async def values(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> dict[str, str]:
-    """A real value of the tenant for each parameter of the endpoint's path."""
-    if unknown := endpoint.parameters.keys() - PROVIDERS.keys():
+async def values(operator: Operator, tenant: Tenant, endpoint: Endpoint, document: Json) -> dict[str, str]:
+    """A real value of the tenant for each parameter of the endpoint's path and each identifier in its body."""
+    names = [*endpoint.parameters, *_identifiers(_sample(endpoint, document))]
+    if unknown := set(names) - PROVIDERS.keys():
         pytest.fail(
-            f"{endpoint.method} {endpoint.path}: tests/security/world.py has no provider for the path parameters "
-            f"{sorted(unknown)}. Add one that returns a real value of a tenant, so that the matrix covers the route."
+            f"{endpoint.method} {endpoint.path}: tests/security/world.py has no provider for {sorted(unknown)} in its "
+            "path or body. Add one that returns a real value of a tenant, so that the matrix covers the route."
         )
-    return {name: await PROVIDERS[name](operator, tenant, endpoint) for name in endpoint.parameters}
+    return {name: await PROVIDERS[name](operator, tenant, endpoint) for name in names}
 
 
 def path(endpoint: Endpoint, given: dict[str, str]) -> str:
@@ -204,19 +205,53 @@ def path(endpoint: Endpoint, given: dict[str, str]) -> str:
     return "/".join(given[part[1:]] if part[:1] in {":", "*"} and part else part for part in parts)
 
 
-def body(endpoint: Endpoint, document: Json, tenant: Tenant) -> Any:
-    """A body that the endpoint takes: the one listed here, or a sample of its schema; None for no body."""
+def body(endpoint: Endpoint, document: Json, tenant: Tenant, given: dict[str, str]) -> Any:
+    """A body that the endpoint takes: a sample of its schema with the given identifiers; None for no body."""
+    made = _sample(endpoint, document)
+    if made is None:
+        return None
+    return _filled({**made, **_particulars(tenant, given).get(endpoint.operation_id, {})}, given)
+
+
+def _sample(endpoint: Endpoint, document: Json) -> Any:
     operation = document["paths"][path(endpoint, {n: f"{{{n}}}" for n in endpoint.parameters})]
     content = operation[endpoint.method.lower()].get("requestBody")
-    if content is None:
-        return None
-    made = sample(content["content"]["application/json"]["schema"], document)
-    return {**made, **_particulars(tenant).get(endpoint.operation_id, {})}
+    return None if content is None else sample(content["content"]["application/json"]["schema"], document)
 
 
-def _particulars(tenant: Tenant) -> dict[str, Json]:
-    """What a schema cannot say: values that a handler checks further."""
+def _identifiers(value: Any) -> set[str]:
+    """The names of a body's fields that name something: they end in `_id`, wherever they stand."""
+    if isinstance(value, list):
+        return {name for item in value for name in _identifiers(item)}
+    if not isinstance(value, dict):
+        return set()
+    return {name for name in value if name.endswith("_id") and name not in NOT_OURS} | _identifiers(
+        list(value.values())
+    )
+
+
+def _filled(value: Any, given: dict[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_filled(item, given) for item in value]
+    if not isinstance(value, dict):
+        return value
     return {
+        name: given[name] if name in given and name.endswith("_id") else _filled(item, given)
+        for name, item in value.items()
+    }
+
+
+# Identifiers that a client makes up.
+NOT_OURS = {"login_id"}
+
+
+def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
+    """What a schema cannot say: values that a handler checks further."""
+    operation = {"type": "create", "table_id": given.get("table_id"), "data": {"name": "x"}}
+    return {
+        "AdvancedEndpoints.aggregate": {"pipeline": [{"$limit": 1}]},
+        "AdvancedEndpoints.batch": {"operations": [operation]},
+        "AdvancedEndpoints.transact": {"operations": [operation]},
         "MemberEndpoints.sign_in": {"login_id": tenant.login_id, "password": "correct horse"},
         "MemberEndpoints.sign_up": {"login_id": "newcomer", "password": PASSWORD},
         "TableEndpoints.create": {"schema": {"name": "string"}},
