@@ -17,7 +17,8 @@ from pilotis.kit.signing import TokenError, TokenKind, TokenSigner, looks_like
 MASTER = bytes(range(32))
 SIGNER = TokenSigner(MASTER)
 NOW = int(time.time())
-CLAIMS: dict[str, Any] = {"sub": "m", "app_id": "a", "sid": "s", "jti": "j", "iat": NOW, "exp": NOW + 60}
+IDS = {name: f"019aa000-0000-7000-8000-00000000000{digit}" for digit, name in enumerate(("app_id", "sid", "jti"))}
+CLAIMS: dict[str, Any] = {"sub": "m", **IDS, "iat": NOW, "exp": NOW + 60}
 KINDS = list(TokenKind)
 
 
