@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from pilotis import master_key
+from pilotis import __version__, master_key
 from pilotis.access.endpoints import AccessEndpoints
 from pilotis.access.service import Access
 from pilotis.apps.endpoints import AppEndpoints, AppSettingsEndpoints, KeyEndpoints
@@ -15,6 +15,7 @@ from pilotis.apps.service import Apps
 from pilotis.apps.settings import AppSettings
 from pilotis.audit.endpoints import AuditEndpoints
 from pilotis.audit.service import AuditLog
+from pilotis.db.migrations import require_current
 from pilotis.db.notifications import Notifications
 from pilotis.db.pool import Database
 from pilotis.encryption.service import Encryption
@@ -23,7 +24,10 @@ from pilotis.http.call import Call
 from pilotis.http.cors import Cors
 from pilotis.http.endpoint import Endpoint
 from pilotis.http.gate import Gate
+from pilotis.http.health import HealthEndpoints
 from pilotis.http.logs import log_request
+from pilotis.http.metrics import Gauges, Metrics
+from pilotis.http.site.endpoints import SiteEndpoints
 from pilotis.kit.passwords import Passwords
 from pilotis.kit.signing import TokenSigner
 from pilotis.members.endpoints import MemberEndpoints
@@ -44,6 +48,9 @@ from pilotis.users.invitations import Invitations
 from pilotis.users.roles import Roles
 from pilotis.users.service import Users
 
+# Signs nothing: services want a master key, and a table that is only described must not make its file.
+_UNCONNECTED = Settings(base_url="http://127.0.0.1:8090", master_key="00" * 32)
+
 
 class Services:
     """Every service of a node, each made once, with what it needs."""
@@ -51,6 +58,8 @@ class Services:
     def __init__(self, settings: Settings, database: Database) -> None:
         limits = settings.limits
         key = master_key.load(settings)
+        self._base_url = settings.base_url or ""
+        self._limits = limits
         self.database = database
         self.notifications = Notifications(database)
         self.passwords = Passwords()
@@ -87,8 +96,24 @@ class Services:
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),
             AdvancedEndpoints(self.aggregation, self.batches),
+            HealthEndpoints({"database": self._answers, "migrations": self._is_current}),
         ]
-        return [endpoint for feature in features for endpoint in feature.table()]
+        table = [endpoint for feature in features for endpoint in feature.table()]
+        site = SiteEndpoints(table, base_url=self._base_url, version=__version__, limits=self._limits)
+        return [*table, *site.table()]
+
+    async def _answers(self) -> None:
+        await self.database.fetchval("select 1")
+
+    async def _is_current(self) -> None:
+        async with self.database.connection() as connection:
+            await require_current(connection)
+
+
+def endpoint_table(settings: Settings = _UNCONNECTED) -> list[Endpoint]:
+    """Return the endpoint table without a database, a data directory or a running server, to describe it."""
+    unconnected = msgspec.structs.replace(settings, master_key=settings.master_key or _UNCONNECTED.master_key)
+    return Services(unconnected, Database({})).endpoints()
 
 
 class Node:
@@ -108,6 +133,7 @@ class Node:
             trusted_proxies=settings.trusted_proxies,
             finished=self._finished,
         )
+        self.metrics = Metrics(self._gauges)
 
     async def start(self) -> None:
         """Connect to the database and listen for changes made by other nodes."""
@@ -121,4 +147,8 @@ class Node:
         await self.database.close()
 
     def _finished(self, call: Call, status: int, seconds: float) -> None:
+        self.metrics.finished(call, status, seconds)
         log_request(call, status, seconds)
+
+    def _gauges(self) -> Gauges:
+        return Gauges(self.application.in_flight, *self.database.state())

@@ -71,6 +71,12 @@ async def pending(connection: Connection) -> list[Migration]:
     return [migration for migration in known if migration.number not in applied]
 
 
+async def require_current(connection: Connection) -> None:
+    """Raise `MigrationError` unless every migration of this version, and none of a newer one, has been applied."""
+    if missing := await pending(connection):
+        raise MigrationError(f"Migration {missing[0].name} has not been applied to this database.")
+
+
 async def _migrate(connection: Connection) -> list[str]:
     names = []
     for migration in await pending(connection):

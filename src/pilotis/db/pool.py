@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import asyncpg
@@ -31,6 +31,14 @@ _GONE = (
     ConnectionError,
     OSError,
 )
+
+
+class PoolState(NamedTuple):
+    """A pool at a moment: connections that are open, those of them that nobody uses, and who waits for one."""
+
+    open: int
+    idle: int
+    waiting: int
 
 
 class Database:
@@ -97,6 +105,10 @@ class Database:
         """Lend a connection inside a transaction: committed at the end, rolled back on an exception."""
         async with self.connection() as connection, connection.transaction(isolation=isolation):
             yield connection
+
+    def state(self) -> PoolState:
+        """Return the pool's present state, for metrics."""
+        return PoolState(self._opened, len(self._idle), sum(not turn.done() for turn in self._waiting))
 
     async def fetch(self, query: str, *arguments: Any) -> list[Record]:
         """Run one statement and return its rows."""

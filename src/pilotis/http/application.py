@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,7 @@ import structlog
 from pilotis.http import binding, failures
 from pilotis.http.addresses import client_address
 from pilotis.http.call import Call, ClientDisconnectedError, Receive, Scope, Send
-from pilotis.http.cors import Cors
+from pilotis.http.cors import Cors, Headers
 from pilotis.http.endpoint import Endpoint, NoAnswer, Reply
 from pilotis.http.gate import Gate
 from pilotis.http.router import Match, Router
@@ -24,6 +25,13 @@ _REQUEST_ID = re.compile(rb"[\w.:-]{8,128}", re.ASCII)
 _log = structlog.get_logger("pilotis.request")
 
 Finished = Callable[[Call, int, float], None]
+CLIENT_CLOSED = 499
+"""The status that is logged and counted where the client went away before its request was whole."""
+
+_NOTHING: Headers = []
+_SMALL_REST = 64 * 1024
+_LARGE_REST = 32 * 1024 * 1024
+_DISCARD_SECONDS = 3.0
 
 
 class Limiter(Protocol):
@@ -55,6 +63,7 @@ class Application:
         self._cors = cors
         self._trusted_proxies = frozenset(trusted_proxies)
         self._finished = finished
+        self.in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI 3). WebSockets are refused; start and stop belong to the server."""
@@ -66,13 +75,26 @@ class Application:
         headers = dict(scope["headers"])
         call = Call(scope, receive, _request_id(headers), headers)
         call.address = client_address(scope, headers, self._trusted_proxies)
+        self.in_flight += 1
         try:
-            reply = await self._answer(call)
+            status = await self._exchange(call, send)
         except ClientDisconnectedError:
-            return
-        status = reply.status or 200
-        await self._send(call, reply, status, send)
+            status = CLIENT_CLOSED
+        finally:
+            self.in_flight -= 1
         self._finished(call, status, time.perf_counter() - started)
+
+    async def _exchange(self, call: Call, send: Send) -> int:
+        reply = await self._answer(call)
+        status = reply.status or 200
+        headers = self._headers(call, reply, status)
+        body = b"" if call.scope["method"] == "HEAD" else reply.body
+        if call.has_unread_body:
+            await _send_early(call, status, headers, body, send)
+        else:
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+        return status
 
     async def _answer(self, call: Call) -> Reply:
         try:
@@ -94,7 +116,7 @@ class Application:
             raise NotFoundError
         endpoint = match.targets.get("GET" if method == "HEAD" else method)
         if endpoint is None:
-            return self._without_endpoint(method, match)
+            return self._without_endpoint(call, method, match)
         call.endpoint = endpoint
         call.principal = await self._gate.admit(endpoint, call, match.values)
         await self._limiter.check(call, endpoint)
@@ -102,25 +124,50 @@ class Application:
         result = await endpoint.handler(call, *arguments)
         return _reply(endpoint, result)
 
-    def _without_endpoint(self, method: str, match: Match[Endpoint]) -> Reply:
+    def _without_endpoint(self, call: Call, method: str, match: Match[Endpoint]) -> Reply:
         methods = set(match.targets) | ({"HEAD"} if "GET" in match.targets else set()) | {"OPTIONS"}
         allow = ", ".join(sorted(methods))
         if method == "OPTIONS":
-            return Reply(b"", 204, self._cors.preflight(match.targets.values(), allow))
+            wanted = call.header(b"access-control-request-method") or ""
+            return Reply(b"", 204, self._cors.preflight(match.targets.get(wanted), allow))
         raise MethodNotAllowedError(f"This path takes {allow}.", headers={"Allow": allow})
 
-    async def _send(self, call: Call, reply: Reply, status: int, send: Send) -> None:
-        headers = [
-            (b"content-type", reply.content_type),
-            (b"content-length", b"%d" % len(reply.body)),
+    def _headers(self, call: Call, reply: Reply, status: int) -> list[tuple[bytes, bytes]]:
+        # No length with 204 (RFC 9110, section 8.6); OPTIONS brings the headers of its preflight along.
+        return [
+            *(_NOTHING if status == 204 else ((b"content-type", reply.content_type), _length(reply.body))),
             (b"x-request-id", call.request_id.encode()),
-            *(self._cors.answer(call.endpoint) if status != 204 else ()),
+            *(self._cors.answer(call.endpoint) if call.scope["method"] != "OPTIONS" else _NOTHING),
             *call.answer_headers,
             *reply.headers,
         ]
-        body = b"" if call.scope["method"] == "HEAD" else reply.body
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+
+
+async def _send_early(call: Call, status: int, headers: Headers, body: bytes, send: Send) -> None:
+    """Answer a request whose body has not been read whole.
+
+    Most clients send their body before they look for an answer, and closing a connection with unread bytes takes the
+    answer away with it (RFC 9112, section 9.6). So what comes is read, within bounds; a small rest at once, so that
+    the connection stays, a large one after the answer and before the close. A client that waits for
+    `100 Continue` has not sent anything.
+    """
+    waits = call.headers.get(b"expect", b"").lower() == b"100-continue"
+    if not waits:
+        await call.discard(_SMALL_REST, 0.5)
+    closing = call.has_unread_body
+    if closing:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": closing})
+    if closing:
+        with contextlib.suppress(ClientDisconnectedError):
+            if not waits:
+                await call.discard(_LARGE_REST, _DISCARD_SECONDS)
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _length(body: bytes) -> tuple[bytes, bytes]:
+    return b"content-length", b"%d" % len(body)
 
 
 def _reply(endpoint: Endpoint, result: Any) -> Reply:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,7 @@ class Call:
     """One request: its headers, who sent it (`principal`), and headers to add to its answer."""
 
     __slots__ = (
+        "_body_ended",
         "_receive",
         "address",
         "answer_headers",
@@ -48,6 +51,7 @@ class Call:
     def __init__(self, scope: Scope, receive: Receive, request_id: str, headers: dict[bytes, bytes]) -> None:
         self.scope = scope
         self._receive = receive
+        self._body_ended = False
         self.request_id = request_id
         self.headers = headers
         self.address = ""
@@ -103,6 +107,21 @@ class Call:
             raise TokenRequiredError
         return token
 
+    @property
+    def has_unread_body(self) -> bool:
+        """Whether the client announced a body (RFC 9112, section 6.3) of which a part has not been read."""
+        if self._body_ended:
+            return False
+        return b"transfer-encoding" in self.headers or self.headers.get(b"content-length", b"0") != b"0"
+
+    async def discard(self, most: int, seconds: float) -> None:
+        """Read what is left of the body, up to `most` bytes and for so long at most, and throw it away."""
+        size = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while size < most and not self._body_ended:
+                    size += len((await self._next()).get("body", b""))
+
     async def body(self, limit: int) -> bytes:
         """Read the whole body, of at most `limit` bytes; raises `PayloadTooLargeError`."""
         declared = self.headers.get(b"content-length")
@@ -125,6 +144,7 @@ class Call:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnectedError
+        self._body_ended = not message.get("more_body", False)
         return message
 
 

@@ -5,8 +5,6 @@ No answer allows credentials: Pilotis knows no cookies, only headers that a page
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pilotis.http.endpoint import Endpoint
 
 Headers = list[tuple[bytes, bytes]]
@@ -30,10 +28,10 @@ class Cors:
         """Return the headers of an actual answer."""
         return self._console if endpoint is not None and endpoint.access.is_console else _ANY
 
-    def preflight(self, endpoints: Iterable[Endpoint], methods: str) -> Headers:
-        """Return the headers of the answer to OPTIONS on a path that takes these methods."""
+    def preflight(self, endpoint: Endpoint | None, methods: str) -> Headers:
+        """Return the headers of the answer to OPTIONS for an endpoint, on a path that takes these methods."""
         return [
-            *self.answer(next(iter(endpoints), None)),
+            *self.answer(endpoint),
             (b"access-control-allow-methods", methods.encode()),
             (b"access-control-allow-headers", _ALLOWED_HEADERS),
             (b"access-control-max-age", b"7200"),

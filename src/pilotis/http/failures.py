@@ -28,5 +28,7 @@ def rendered(error: PilotisError, request_id: str) -> Reply:
 
 
 def header_pairs(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Return headers as ASGI takes them."""
+    """Return headers as ASGI takes them; raises `ValueError` for a value with control characters (RFC 9110, 5.5)."""
+    if any(not value.isprintable() for value in headers.values()):
+        raise ValueError("A header's value holds control characters.")
     return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]

@@ -1,0 +1,1 @@
+"""Tests of the endpoint layer."""  # noqa: A005 - named after the package it tests

@@ -1,0 +1,77 @@
+"""Alive and ready, and how often the database is asked."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pilotis.db.embedded.lockfile import running_address
+from pilotis.db.pool import Database
+from pilotis.http.health import HealthEndpoints, NotReadyError
+from pilotis.kit.errors import UnavailableError
+from tests.support import Server, assert_error
+
+CALL: Any = None  # the health routes do not look at the request
+
+
+async def test_a_running_server_is_alive_and_ready(server: Server):
+    async with httpx.AsyncClient(base_url=server.url) as client:
+        assert (await client.get("/healthz")).json() == {"status": "ok"}
+        ready = await client.get("/readyz")
+    assert ready.status_code == 200
+    assert ready.json() == {"status": "ready", "parts": ["database", "migrations"]}
+
+
+async def test_many_questions_are_one_check():
+    asked = 0
+
+    async def check() -> None:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(0.05)
+
+    health = HealthEndpoints({"database": check})
+    await asyncio.gather(*(health.ready(CALL) for _ in range(100)))
+    assert asked == 1
+    await asyncio.sleep(1.01)
+    await health.ready(CALL)
+    assert asked == 2
+
+
+async def hang() -> None:
+    await asyncio.sleep(60)
+
+
+async def unavailable() -> None:
+    raise UnavailableError("The database is busy.")
+
+
+async def broken() -> None:
+    raise RuntimeError("password=secret host=db.internal")
+
+
+@pytest.mark.parametrize(("check", "code"), [(hang, "TIMEOUT"), (unavailable, "UNAVAILABLE"), (broken, "FAILED")])
+async def test_the_part_at_fault_is_named(check: Any, code: str):
+    health = HealthEndpoints({"migrations": check})
+    for _ in range(2):
+        with pytest.raises(NotReadyError) as caught:
+            await health.ready(CALL)
+    (detail,) = caught.value.details
+    assert (detail.field, detail.code) == ("migrations", code)
+    assert "secret" not in detail.message
+
+
+async def test_a_database_of_another_version_is_not_ready(tmp_path: Path):
+    own = Server(tmp_path / "data").start()
+    try:
+        database = Database(running_address(own.data_dir / "postgres")._asdict(), size=1)
+        await database.execute("insert into pilotis.migrations (number, name, checksum) values (9999, 'later', '')")
+        await database.close()
+        async with httpx.AsyncClient(base_url=own.url) as client:
+            body = assert_error(await client.get("/readyz"), 503, "NOT_READY")
+            assert (await client.get("/healthz")).status_code == 200
+        assert [detail["field"] for detail in body["details"]] == ["migrations"]
+    finally:
+        own.stop()

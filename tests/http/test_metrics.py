@@ -1,0 +1,123 @@
+"""Prometheus metrics: what is counted, by what labels, over several workers."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from pilotis.http.call import Call
+from pilotis.http.metrics import Gauges, Metrics
+from pilotis.server import endpoint_table
+
+TABLE = endpoint_table()
+READ = next(endpoint for endpoint in TABLE if endpoint.path == "/v1/public/tables/:table_id")
+
+
+def call(path: str, *, found: bool) -> Call:
+    async def receive() -> dict[str, str]:
+        return {"type": "http.request"}
+
+    made = Call({"method": "GET", "path": path}, receive, "id", {})
+    made.endpoint = READ if found else None
+    return made
+
+
+@contextlib.asynccontextmanager
+async def served(metrics: Metrics, directory: Path | None = None) -> AsyncIterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        task = asyncio.create_task(metrics.serve(listening, directory))
+        await asyncio.sleep(0.1)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/metrics"
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def read(address: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(address)
+    assert answer.status_code == 200
+    families = text_string_to_metric_families(answer.text)
+    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+
+
+def total(samples: dict, status: str, route: str = READ.path, method: str = "GET") -> float:
+    labels = (("method", method), ("route", route), ("status", status))
+    return samples[("pilotis_requests_total", labels)]
+
+
+async def test_requests_are_counted_by_route_and_class():
+    metrics = Metrics(lambda: Gauges(3, 5, 2, 1))
+    for status, seconds in ((200, 0.0005), (200, 0.003), (404, 0.2), (503, 60.0)):
+        metrics.finished(call(f"/v1/public/tables/{status}", found=True), status, seconds)
+    async with served(metrics) as address:
+        samples = await read(address)
+    assert (total(samples, "2xx"), total(samples, "4xx"), total(samples, "5xx")) == (2, 1, 1)
+    route = (("method", "GET"), ("route", READ.path))
+    name = "pilotis_request_duration_seconds"
+    assert samples[(f"{name}_count", route)] == 4
+    assert abs(samples[(f"{name}_sum", route)] - 60.2035) < 1e-9
+    buckets = {
+        bound: samples[(f"{name}_bucket", (("le", bound), *route))] for bound in ("0.001", "0.005", "0.25", "10.0")
+    }
+    assert buckets == {"0.001": 1, "0.005": 2, "0.25": 3, "10.0": 3}
+    assert samples[("pilotis_requests_in_flight", ())] == 3
+    assert samples[("pilotis_database_pool_open", ())] == 5
+    assert samples[("pilotis_database_pool_idle", ())] == 2
+    assert samples[("pilotis_database_pool_waiting", ())] == 1
+    assert samples[("process_resident_memory_bytes", (("pid", str(os.getpid())),))] > 1_000_000
+
+
+async def test_unknown_paths_make_no_labels():
+    metrics = Metrics(Gauges)
+    for number in range(100):
+        metrics.finished(call(f"/{number}", found=False), 404, 0.001)
+    async with served(metrics) as address:
+        samples = await read(address)
+    assert [labels for name, labels in samples if name == "pilotis_requests_total"] == [
+        (("method", ""), ("route", ""), ("status", "4xx"))
+    ]
+    assert total(samples, "4xx", "", "") == 100
+
+
+ENDED = """
+import asyncio, socket, sys
+from pathlib import Path
+from tests.http.test_metrics import Gauges, Metrics, call
+
+async def main():
+    metrics = Metrics(lambda: Gauges(in_flight=7))
+    for _ in range(5):
+        metrics.finished(call("/x", found=True), 200, 0.001)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        try:
+            async with asyncio.timeout(0.5):
+                await metrics.serve(listening, Path(sys.argv[1]))
+        except TimeoutError:
+            pass
+
+asyncio.run(main())
+"""
+
+
+async def test_workers_add_up_and_one_that_has_ended_keeps_its_counters(tmp_path: Path):
+    subprocess.run(  # noqa: ASYNC221 - nothing else runs here
+        [sys.executable, "-c", ENDED, str(tmp_path)], check=True, timeout=30, cwd=Path(__file__).parents[2]
+    )
+    metrics = Metrics(lambda: Gauges(in_flight=1))
+    metrics.finished(call("/x", found=True), 200, 0.001)
+    async with served(metrics, tmp_path) as address:
+        samples = await read(address)
+        assert total(samples, "2xx") == 6
+        assert samples[("pilotis_requests_in_flight", ())] == 1
+        assert [labels for name, labels in samples if name == "process_open_fds"] == [(("pid", str(os.getpid())),)]
+        metrics.finished(call("/x", found=True), 200, 0.001)
+        await asyncio.sleep(1.2)
+        assert total(await read(address), "2xx") == 7

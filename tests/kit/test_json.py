@@ -1,0 +1,141 @@
+"""JSON in and out: what is refused, what is kept exactly."""
+
+import json as stdlib
+from decimal import Decimal
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilotis.kit import json
+from pilotis.kit.errors import MalformedJsonError, ValidationError
+
+
+class Thing(msgspec.Struct, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(max_length=3)]
+    inner: dict[str, int] = {}
+
+
+THING = json.decoder(Thing)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_what_the_standard_library_writes_comes_in_and_goes_out(value: Any):
+    assert json.decode(stdlib.dumps(value).encode()) == value
+    assert stdlib.loads(json.encode(value)) == value
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b" ",
+        b"{",
+        b"{'a': 1}",
+        b"[1,]",
+        b"[1] 2",
+        b"NaN",
+        b"Infinity",
+        b"-Infinity",
+        b"01",
+        b"+1",
+        b".5",
+        b'"\\ud800"',
+        b'"\\udc00\\ud800"',
+        b'"\x00"',
+        b'"\n"',
+        b'"\xff"',
+        b'"\xed\xa0\x80"',
+        b"\xef\xbb\xbf{}",
+        b"{1: 2}",
+        b"tru",
+    ],
+)
+def test_what_is_no_json_is_refused(data: bytes):
+    with pytest.raises(MalformedJsonError):
+        json.decode(data)
+
+
+@pytest.mark.parametrize("data", [b"1e400", b"-1e400", b"1e-400", b"1" + b"0" * 2000 + b".5", b"[1e999999999]"])
+def test_numbers_beyond_doubles_are_refused(data: bytes):
+    with pytest.raises((MalformedJsonError, ValidationError)):
+        json.decode(data)
+
+
+@pytest.mark.parametrize("text", ["1.10", "0.1", "1e3", "123456789.123456789123456789", "-0.0"])
+def test_numbers_are_kept_exactly(text: str):
+    value = json.decode(text.encode())
+    assert value == Decimal(text)
+    assert Decimal(json.encode(value).decode()) == Decimal(text)
+
+
+def test_of_equal_keys_the_last_one_counts_and_is_what_was_checked():
+    assert json.decode(b'{"name":"ab","name":"abc"}', THING).name == "abc"
+    assert json.decode(b'{"a":1,"a":2}') == {"a": 2}
+    with pytest.raises(ValidationError):
+        json.decode(b'{"name":"abc","name":"abcdef"}', THING)
+    with pytest.raises(ValidationError):
+        json.decode(b'{"name":"abc","\\u006eame":"abcdef"}', THING)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_depth(opening: bytes, closing: bytes):
+    json.decode(opening * 64 + b"1" + closing * 64)
+    for depth in (65, 1000, 100_000):
+        with pytest.raises(MalformedJsonError, match="64 levels"):
+            json.decode(opening * depth + b"1" + closing * depth)
+
+
+def test_depth_does_not_count_siblings_nor_brackets_in_strings():
+    json.decode(b"[" + b",".join([b"[]"] * 1000) + b"]")
+    json.decode(stdlib.dumps(["[" * 100, '"[{' * 50, "\\" * 7 + '"' + "[" * 80]).encode())
+
+
+@given(VALUES)
+def test_depth_agrees_with_a_plain_count(value: Any):
+    def depth(item: Any) -> int:
+        if not isinstance(item, list | dict):
+            return 0
+        return 1 + max((depth(each) for each in (item.values() if isinstance(item, dict) else item)), default=0)
+
+    padding = 64 - depth(value)
+    data = b"[" * padding + stdlib.dumps(value).encode() + b"]" * padding
+    json.check_depth(data)
+    if depth(value):
+        with pytest.raises(MalformedJsonError):
+            json.check_depth(b"[" + data + b"]")
+
+
+@pytest.mark.parametrize(
+    ("data", "field", "code"),
+    [
+        (b"{}", "name", "REQUIRED"),
+        (b'{"name":1}', "name", "INVALID_VALUE"),
+        (b'{"name":"abcd"}', "name", "INVALID_VALUE"),
+        (b'{"name":"a","more":1}', "more", "UNKNOWN_FIELD"),
+        (b'{"name":"a","inner":{"x":"y"}}', "inner[...]", "INVALID_VALUE"),
+        (b"[]", "", "INVALID_VALUE"),
+    ],
+)
+def test_errors_name_the_field(data: bytes, field: str, code: str):
+    with pytest.raises(ValidationError) as caught:
+        json.decode(data, THING)
+    (detail,) = caught.value.details
+    assert (detail.field, detail.code) == (field, code)
+
+
+@pytest.mark.parametrize("value", ["a\0", {"a\0": 1}, [{"a": ["\0"]}]])
+def test_nul_is_found(value: Any):
+    assert json.has_nul(value)
+
+
+@given(VALUES)
+def test_nul_is_found_wherever_it_is(value: Any):
+    assert json.has_nul(value) == ("\\u0000" in stdlib.dumps(value).replace("\\\\", ""))

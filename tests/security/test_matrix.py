@@ -1,0 +1,313 @@
+"""Every route against every wrong credential and every foreign id, generated from the endpoint table.
+
+Security notes: classes F (sessions), G (JWT confusion), H (privilege separation), I (cross-tenant leaks).
+"""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pilotis.http.endpoint import Endpoint
+from pilotis.http.openapi import document
+from pilotis.http.principals import Access, Role
+from pilotis.kit.signing import TokenKind
+from pilotis.server import endpoint_table
+from tests.security import world
+from tests.security.world import Operator, Tenant
+from tests.support import Server
+
+ENDPOINTS = [endpoint for endpoint in endpoint_table() if endpoint.tag != "Pages"]
+GUARDED = [endpoint for endpoint in ENDPOINTS if endpoint.access is not Access.OPEN]
+DOCUMENT = document(ENDPOINTS, base_url="http://127.0.0.1", version="0")
+LOGOUT = "/v1/auth/logout"
+ORIGIN = "https://allowed.example"
+
+
+def by_name(endpoints: list[Endpoint]) -> Any:
+    return pytest.mark.parametrize("endpoint", endpoints, ids=lambda e: f"{e.method} {e.path}")
+
+
+class World(NamedTuple):
+    operator: Operator
+    a: Tenant
+    b: Tenant
+    tokens: dict[str, str]
+    revoked_public_key: str
+    restricted_public_key: str
+    client: httpx.AsyncClient
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def w(server: Server, console: dict[str, str]) -> AsyncIterator[World]:
+    operator = Operator(server)
+    a, b = [await world.new_tenant(operator, server, label) for label in ("a", "b")]
+    revoked_public_key, revoked_secret_key = await operator.revoked_keys(a)
+    tokens = await bearers(operator, a, b) | {"revoked secret key": revoked_secret_key}
+    restricted = await operator.public_key_of_origin(a, ORIGIN)
+    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        yield World(operator, a, b, tokens, revoked_public_key, restricted, client)
+    await operator.close()
+
+
+async def bearers(operator: Operator, a: Tenant, b: Tenant) -> dict[str, str]:
+    """Bearer credentials by what they are; what is not said to be another's is of tenant A."""
+    access, refresh = a.member["access_token"], a.member["refresh_token"]
+    console, console_refresh = a.owner["access_token"], a.owner["refresh_token"]
+    past = {"iat": int(time.time()) - 7200, "exp": int(time.time()) - 3600}
+    return {
+        "garbage": "garbage",
+        "three parts of garbage": "a.b.c",
+        "public key": a.app.public_key,
+        "member access": access,
+        "member refresh": refresh,
+        "console access": console,
+        "console refresh": console_refresh,
+        "secret key": a.app.secret_key,
+        "member access of another app": b.member["access_token"],
+        "secret key of another app": b.app.secret_key,
+        "console access without a role": b.owner["access_token"],
+        "console access of a viewer": await operator.role(a, f"viewer-{a.login_id}@example.com", "viewer"),
+        "console access of an editor": await operator.role(a, f"editor-{a.login_id}@example.com", "editor"),
+        "secret key with its end cut off": a.app.secret_key[:-1],
+        **{f"unsigned {name}": world.unsigned(token) for name, token in (("member", access), ("console", console))},
+        **{f"tampered {name}": world.tampered(token) for name, token in (("member", access), ("console", console))},
+        "expired member access": operator.resigned(access, TokenKind.MEMBER_ACCESS, **past),
+        "expired member refresh": operator.resigned(refresh, TokenKind.MEMBER_REFRESH, **past),
+        "expired console access": operator.resigned(console, TokenKind.CONSOLE_ACCESS, **past),
+        "expired console refresh": operator.resigned(console_refresh, TokenKind.CONSOLE_REFRESH, **past),
+        "member access signed as a console's": operator.resigned(access, TokenKind.CONSOLE_ACCESS),
+        "console access signed as a member's": operator.resigned(console, TokenKind.MEMBER_ACCESS),
+        **await ended(operator, a),
+    }
+
+
+async def ended(operator: Operator, a: Tenant) -> dict[str, str]:
+    """Credentials of sessions that are over."""
+    member = await a.app.member(f"left {a.login_id}")
+    async with a.app.client(member["access_token"]) as client:
+        assert (await client.post("/v1/public/app-members/signout")).status_code == 200
+    user = await operator.user_session(await operator.user(f"left-{a.login_id}@example.com"))
+    async with httpx.AsyncClient(base_url=a.app.server.url) as client:
+        headers = {"Authorization": f"Bearer {user['refresh_token']}"}
+        assert (await client.post(LOGOUT, headers=headers)).status_code == 200
+    return {
+        "signed-out member access": member["access_token"],
+        "signed-out member refresh": member["refresh_token"],
+        "signed-out console access": user["access_token"],
+        "signed-out console refresh": user["refresh_token"],
+    }
+
+
+CONSOLE_ROLES = {
+    "console access": Role.OWNER,
+    "console access of an editor": Role.EDITOR,
+    "console access of a viewer": Role.VIEWER,
+    "console access without a role": None,
+}
+
+
+def expected(endpoint: Endpoint, bearer: str) -> int | None:
+    """The status that a bearer credential of tenant A must get; None where it is good."""
+    access = endpoint.access
+    if access is Access.PUBLIC_KEY:
+        if bearer == "console access without a role":
+            return 403
+        return None if bearer in {*CONSOLE_ROLES, "member access", "secret key"} else 401
+    if access is Access.PUBLIC_KEY_AND_MEMBER:
+        return None if bearer == "member access" else 401
+    if access is Access.MEMBER:
+        return None if bearer in {"member access", "member access of another app"} else 401
+    if access is Access.SECRET_KEY:
+        return None if bearer == "secret key" else 401
+    if access is Access.REFRESH_TOKEN:
+        good = {"console refresh"} if endpoint.path == LOGOUT else {"console refresh", "member refresh"}
+        return None if bearer in good else 401
+    if bearer not in CONSOLE_ROLES:
+        return 401
+    if access.role is None:
+        return None
+    role = CONSOLE_ROLES[bearer]
+    return 404 if role is None else None if role >= access.role else 403
+
+
+def credentials(endpoint: Endpoint, public_key: str, bearer: str | None) -> dict[str, str]:
+    """The headers that the endpoint asks for."""
+    headers = {"X-Public-Key": public_key} if endpoint.access.needs_public_key else {}
+    return headers | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
+
+
+async def send(
+    w: World, endpoint: Endpoint, given: dict[str, str], headers: dict[str, Any], tenant: Tenant | None = None
+) -> httpx.Response:
+    made = world.body(endpoint, DOCUMENT, tenant or w.a, given)
+    options = {} if made is None else {"json": made}
+    address = world.path(endpoint, given)
+    return await w.client.request(endpoint.method, address, headers=headers, **options)
+
+
+def assert_refused(answer: httpx.Response, status: int, case: str) -> None:
+    assert answer.status_code == status, f"{case}: {answer.status_code} {answer.text}"
+    told = answer.json()
+    assert told["request_id"] == answer.headers["x-request-id"], case
+    assert answer.headers.get("www-authenticate", "Bearer").startswith("Bearer"), case
+
+
+@by_name(GUARDED)
+async def test_without_credentials(endpoint: Endpoint, w: World):
+    given = await world.values(w.operator, w.a, endpoint, DOCUMENT)
+    answer = await send(w, endpoint, given, {})
+    assert_refused(answer, 401, "nothing")
+    code = "PUBLIC_KEY_REQUIRED" if endpoint.access.needs_public_key else "TOKEN_REQUIRED"
+    assert answer.json()["code"] == code
+
+
+@by_name(GUARDED)
+async def test_wrong_bearer_credentials(endpoint: Endpoint, w: World):
+    given = await world.values(w.operator, w.a, endpoint, DOCUMENT)
+    for name, token in w.tokens.items():
+        status = expected(endpoint, name)
+        if status is not None:
+            answer = await send(w, endpoint, given, credentials(endpoint, w.a.app.public_key, token))
+            assert_refused(answer, status, name)
+
+
+@by_name(GUARDED)
+@pytest.mark.parametrize("value", ["", "Bearer", "Basic YTpi", "bearer-token", "Bearer \xff\xfe"])
+async def test_malformed_authorization(endpoint: Endpoint, value: str, w: World):
+    given = await world.values(w.operator, w.a, endpoint, DOCUMENT)
+    headers = credentials(endpoint, w.a.app.public_key, None) | {"Authorization": value}
+    sent = {name: text.encode("latin-1") for name, text in headers.items()}
+    assert_refused(await send(w, endpoint, given, sent), 401, value)
+
+
+def _needs_key(endpoint: Endpoint) -> bool:
+    return endpoint.access.needs_public_key
+
+
+def _good_bearer(w: World, endpoint: Endpoint, tenant: Tenant) -> str | None:
+    access = endpoint.access
+    if access in {Access.PUBLIC_KEY_AND_MEMBER, Access.MEMBER}:
+        return tenant.member["access_token"]
+    if access is Access.SECRET_KEY:
+        return tenant.app.secret_key
+    if access is Access.REFRESH_TOKEN:
+        return tenant.owner["refresh_token"]
+    return tenant.owner["access_token"] if access.is_console else None
+
+
+@by_name([endpoint for endpoint in GUARDED if _needs_key(endpoint)])
+async def test_wrong_public_keys(endpoint: Endpoint, w: World):
+    given = await world.values(w.operator, w.a, endpoint, DOCUMENT)
+    key = w.a.app.public_key
+    wrong = {
+        "empty": "",
+        "garbage": "garbage",
+        "garbage with the prefix": "pk_garbage",
+        "end cut off": key[:-1],
+        "last character changed": key[:-1] + ("A" if key[-1] != "A" else "B"),
+        "the secret key": w.a.app.secret_key,
+        "revoked": w.revoked_public_key,
+        "not ASCII": "pk_\xe9",
+        "very long": "pk_" + "A" * 4000,
+    }
+    bearer = _good_bearer(w, endpoint, w.a)
+    for name, public_key in wrong.items():
+        headers = credentials(endpoint, public_key, bearer)
+        sent = {header: text.encode("latin-1") for header, text in headers.items()}
+        assert_refused(await send(w, endpoint, given, sent), 401, name)
+    headers = credentials(endpoint, w.restricted_public_key, bearer) | {"Origin": "https://other.example"}
+    assert_refused(await send(w, endpoint, given, headers), 403, "another origin")
+
+
+@by_name([endpoint for endpoint in GUARDED if endpoint.access in {Access.MEMBER, Access.PUBLIC_KEY_AND_MEMBER}])
+async def test_the_public_key_and_the_member_of_different_apps(endpoint: Endpoint, w: World):
+    for key, member in ((w.a, w.b), (w.b, w.a)):
+        given = await world.values(w.operator, w.a, endpoint, DOCUMENT)
+        headers = {"X-Public-Key": key.app.public_key, "Authorization": f"Bearer {member.member['access_token']}"}
+        assert_refused(await send(w, endpoint, given, headers), 401, "another app's member")
+
+
+def _bearers_of(endpoint: Endpoint, tenant: Tenant) -> dict[str, str | None]:
+    """The credentials with which the tenant's own people pass the endpoint's gate."""
+    if endpoint.access is Access.PUBLIC_KEY:
+        return {
+            "nobody": None,
+            "member": tenant.member["access_token"],
+            "owner": tenant.owner["access_token"],
+            "secret key": tenant.app.secret_key,
+        }
+    if endpoint.access.is_console:
+        return {"owner": tenant.owner["access_token"]}
+    return {"member": tenant.member["access_token"]}
+
+
+def _mixtures(own: dict[str, str], foreign: dict[str, str]) -> Iterator[dict[str, str]]:
+    """All ids foreign, and each of them alone."""
+    differing = [name for name in own if own[name] != foreign[name]]
+    if differing:
+        yield foreign
+    if len(differing) > 1:
+        for name in differing:
+            yield own | {name: foreign[name]}
+
+
+# A batch reports on each operation by itself, under 200.
+IN_RESULTS = {"AdvancedEndpoints.batch"}
+
+
+@by_name(GUARDED)
+async def test_foreign_ids(endpoint: Endpoint, w: World):
+    for tenant, other in ((w.a, w.b), (w.b, w.a)):
+        own = await world.values(w.operator, tenant, endpoint, DOCUMENT)
+        foreign = await world.values(w.operator, other, endpoint, DOCUMENT)
+        for given in _mixtures(own, foreign):
+            for name, bearer in _bearers_of(endpoint, tenant).items():
+                answer = await send(w, endpoint, given, credentials(endpoint, tenant.app.public_key, bearer))
+                if endpoint.operation_id in IN_RESULTS:
+                    assert [result["success"] for result in answer.json()["results"]] == [False]
+                    assert answer.json()["results"][0]["error"]["code"].endswith("NOT_FOUND")
+                else:
+                    assert_refused(answer, 404, f"{name} with {given}")
+
+
+@by_name([endpoint for endpoint in GUARDED if UUID in endpoint.parameters.values()])
+@pytest.mark.parametrize("value", ["x", "1", "00000000000070008000000000000000", "'--", "%00", "%FF", "a" * 5000])
+async def test_ids_that_are_none(endpoint: Endpoint, value: str, w: World):
+    own = await world.values(w.operator, w.a, endpoint, DOCUMENT)
+    for name, kind in endpoint.parameters.items():
+        if kind is UUID:
+            headers = credentials(endpoint, w.a.app.public_key, _good_bearer(w, endpoint, w.a))
+            answer = await send(w, endpoint, own | {name: value}, headers)
+            assert_refused(answer, 400, name)
+            assert answer.json()["code"] == "INVALID_ID"
+
+
+@by_name(GUARDED)
+async def test_the_right_credentials_pass(endpoint: Endpoint, w: World, server: Server):
+    """Without this the refusals above could have any reason. A tenant of its own, for deletes are among the routes."""
+    tenant = await world.new_tenant(w.operator, server, "right")
+    given = await world.values(w.operator, tenant, endpoint, DOCUMENT)
+    headers = credentials(endpoint, tenant.app.public_key, _good_bearer(w, endpoint, tenant))
+    answer = await send(w, endpoint, given, headers, tenant)
+    assert answer.status_code == endpoint.status, answer.text
+
+
+async def test_nothing_was_changed(w: World):
+    """Runs after the others: what was refused has left both tenants as they were."""
+    for tenant in (w.a, w.b):
+        async with tenant.app.client(tenant.member["access_token"]) as client:
+            tables = (await client.get("/v1/public/tables")).json()["tables"]
+            rows = (await client.get(f"/v1/public/tables/{tenant.table_id}/data")).json()
+            me = (await client.get("/v1/public/app-members/me")).json()
+        assert [(table["id"], table["schema"]) for table in tables] == [(tenant.table_id, {"name": "string"})]
+        assert [(row["id"], row["data"]) for row in rows["data"]] == [(tenant.row_id, {"name": tenant.login_id})]
+        assert me["is_active"]
+        assert me["custom_data"] == {}
+        query = "select count(*) from pilotis.sessions where app_id = $1 and revoked_at is not null"
+        revoked = await w.operator.database.fetchval(query, tenant.app.app_id)
+        assert revoked == (1 if tenant is w.a else 0)
