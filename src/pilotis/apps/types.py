@@ -52,7 +52,7 @@ class AppChange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AuthSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How members may sign in. `enabled_oauth_providers` are upper-case identifiers: A to Z first, then digits and _."""
+    """How members may sign in. `enabled_oauth_providers` are identifiers of A to Z, 0 to 9 and _."""
 
     allow_id_password_login: bool
     allow_guest_login: bool
