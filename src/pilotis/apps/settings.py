@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +19,8 @@ from pilotis.kit import json
 from pilotis.kit.errors import invalid
 from pilotis.limits import PER_APP, Limits, for_app
 
+_PROVIDER = re.compile(r"[A-Z][A-Z0-9_]*")
+
 
 class AppSettings:
     """Reads and changes the settings of an app."""
@@ -33,7 +36,7 @@ class AppSettings:
 
     async def change_auth(self, app_id: UUID, actor: Actor, settings: AuthSettings) -> AuthSettings:
         """Put auth settings in place of the app's, and return them; a provider given twice is kept once."""
-        providers = list(dict.fromkeys(settings.enabled_oauth_providers))
+        providers = _providers(settings.enabled_oauth_providers)
         settings = msgspec.structs.replace(settings, enabled_oauth_providers=providers)
         async with self._apps.change(app_id) as connection:
             await store.update_auth_settings(
@@ -73,6 +76,15 @@ class AppSettings:
                 for name, value in in_force.items()
             }
         )
+
+
+def _providers(names: list[str]) -> list[str]:
+    for index, name in enumerate(names):
+        if not _PROVIDER.fullmatch(name):
+            raise invalid(
+                f"enabled_oauth_providers[{index}]", "A provider is an upper-case identifier, such as GOOGLE."
+            )
+    return list(dict.fromkeys(names))
 
 
 def _own(row: Record) -> dict[str, int]:

@@ -10,8 +10,7 @@ import msgspec
 from pilotis.limits import PER_APP, Limits
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-# Not `$`: in Python it also matches before a line break at the end.
-Provider = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,49}(?![\s\S])")]
+Provider = Annotated[str, msgspec.Meta(max_length=50, examples=["GOOGLE"])]
 Origins = Annotated[list[Annotated[str, msgspec.Meta(max_length=300)]], msgspec.Meta(max_length=100)]
 
 
@@ -53,7 +52,7 @@ class AppChange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AuthSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How members may sign in. `enabled_oauth_providers` are upper-case identifiers, such as `GOOGLE`."""
+    """How members may sign in. `enabled_oauth_providers` are identifiers of A to Z, 0 to 9 and _."""
 
     allow_id_password_login: bool
     allow_guest_login: bool
