@@ -292,6 +292,7 @@ async def test_the_right_credentials_pass(endpoint: Endpoint, w: World, server: 
     """Without this the refusals above could have any reason. A tenant of its own, for deletes are among the routes."""
     tenant = await world.new_tenant(w.operator, server, "right")
     given = await world.values(w.operator, tenant, endpoint, DOCUMENT)
+    await world.prepare(w.operator, server, tenant, endpoint)
     headers = credentials(endpoint, tenant.app.public_key, _good_bearer(w, endpoint, tenant))
     answer = await send(w, endpoint, given, headers, tenant)
     assert answer.status_code == endpoint.status, answer.text

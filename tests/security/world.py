@@ -18,8 +18,9 @@ from pilotis.db.embedded.lockfile import running_address
 from pilotis.db.pool import Database
 from pilotis.http.endpoint import Endpoint
 from pilotis.http.openapi import Json
+from pilotis.http.principals import OPERATOR
 from pilotis.http.site.reference import sample
-from pilotis.kit.crypto import base64url, from_base64url
+from pilotis.kit.crypto import base64url, from_base64url, secret_hash
 from pilotis.kit.ids import uuid7
 from pilotis.kit.signing import TokenKind, TokenSigner
 from pilotis.server import Services
@@ -199,6 +200,22 @@ async def values(operator: Operator, tenant: Tenant, endpoint: Endpoint, documen
     return {name: await PROVIDERS[name](operator, tenant, endpoint) for name in names}
 
 
+async def prepare(operator: Operator, server: Server, tenant: Tenant, endpoint: Endpoint) -> None:
+    """Bring about what a route asks for before it can succeed."""
+    if endpoint.operation_id == "AppEndpoints.restore":
+        await operator.services.apps.delete(UUID(tenant.app.app_id), OPERATOR)
+    if endpoint.operation_id == "InvitationEndpoints.accept":
+        host = await new_tenant(operator, server, "host")
+        await operator.database.execute(
+            "insert into pilotis.invitations (app_id, invitation_id, email, role, token_hash, expires_at) "
+            "values ($1, $2, $3, 'viewer', $4, now() + interval '1 day')",
+            host.app.app_id,
+            uuid7(),
+            f"{tenant.login_id}@example.com",
+            secret_hash(f"invitation of {tenant.login_id}"),
+        )
+
+
 def path(endpoint: Endpoint, given: dict[str, str]) -> str:
     """The endpoint's path with its parameters filled in."""
     parts = endpoint.path.split("/")
@@ -263,6 +280,8 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "RowEndpoints.query": {"where": {"name": "x"}},
         "RowEndpoints.update": {"data": {"name": "y"}},
         "RowEndpoints.delete_where": {"where": {"name": "nobody has this name"}},
+        "AppSettingsEndpoints.change_auth": {"enabled_oauth_providers": ["GOOGLE"]},
+        "InvitationEndpoints.accept": {"token": f"invitation of {tenant.login_id}"},
         "InvitationEndpoints.create": {"email": "invited@example.com", "role": "viewer"},
     }
 

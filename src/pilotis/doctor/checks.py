@@ -12,9 +12,10 @@ from uuid import UUID
 
 from asyncpg import Connection
 
-from pilotis import doctor_app
 from pilotis.db import migrations
 from pilotis.db.migrations import MigrationError
+from pilotis.doctor.exposure import exposure as exposure_of
+from pilotis.doctor.exposure import told
 from pilotis.serve import data_directory, database, installation
 from pilotis.serve.errors import CommandError
 from pilotis.settings import Settings, SettingsError
@@ -141,7 +142,7 @@ async def _master_key(connection: Connection, settings: Settings) -> Finding:
 
 
 async def _app(connection: Connection, app_id: UUID) -> list[Finding]:
-    exposure = await doctor_app.exposure(connection, app_id)
+    exposure = await exposure_of(connection, app_id)
     if exposure is None:
         raise _AppNotFoundError(f"There is no app {app_id}; `pilotis app list` shows those there are.")
-    return [Finding(Level.NOTE if open_ else Level.OK, sentence) for open_, sentence in doctor_app.told(exposure)]
+    return [Finding(Level.NOTE if open_ else Level.OK, sentence) for open_, sentence in told(exposure)]
