@@ -263,6 +263,7 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "RowEndpoints.query": {"where": {"name": "x"}},
         "RowEndpoints.update": {"data": {"name": "y"}},
         "RowEndpoints.delete_where": {"where": {"name": "nobody has this name"}},
+        "AppSettingsEndpoints.change_auth": {"enabled_oauth_providers": []},
         "InvitationEndpoints.create": {"email": "invited@example.com", "role": "viewer"},
     }
 
