@@ -177,12 +177,12 @@ async def test_wrong_bearer_credentials(endpoint: Endpoint, w: World):
 
 
 @by_name(GUARDED)
-@pytest.mark.parametrize("value", ["", "Bearer", "Basic YTpi", "bearer-token", "Bearer \xff\xfe"])
-async def test_malformed_authorization(endpoint: Endpoint, value: str, w: World):
+async def test_malformed_authorization(endpoint: Endpoint, w: World):
     given = await world.values(w.operator, w.a, endpoint, DOCUMENT)
-    headers = credentials(endpoint, w.a.app.public_key, None) | {"Authorization": value}
-    sent = {name: text.encode("latin-1") for name, text in headers.items()}
-    assert_refused(await send(w, endpoint, given, sent), 401, value)
+    for value in ("", "Bearer", "Basic YTpi", "bearer-token", "Bearer \xff\xfe"):
+        headers = credentials(endpoint, w.a.app.public_key, None) | {"Authorization": value}
+        sent = {name: text.encode("latin-1") for name, text in headers.items()}
+        assert_refused(await send(w, endpoint, given, sent), 401, value)
 
 
 def _needs_key(endpoint: Endpoint) -> bool:
@@ -276,14 +276,14 @@ async def test_foreign_ids(endpoint: Endpoint, w: World):
 
 
 @by_name([endpoint for endpoint in GUARDED if UUID in endpoint.parameters.values()])
-@pytest.mark.parametrize("value", ["x", "1", "00000000000070008000000000000000", "'--", "%00", "%FF", "a" * 5000])
-async def test_ids_that_are_none(endpoint: Endpoint, value: str, w: World):
+async def test_ids_that_are_none(endpoint: Endpoint, w: World):
     own = await world.values(w.operator, w.a, endpoint, DOCUMENT)
-    for name, kind in endpoint.parameters.items():
-        if kind is UUID:
-            headers = credentials(endpoint, w.a.app.public_key, _good_bearer(w, endpoint, w.a))
+    headers = credentials(endpoint, w.a.app.public_key, _good_bearer(w, endpoint, w.a))
+    names = [name for name, kind in endpoint.parameters.items() if kind is UUID]
+    for value in ("x", "1", "00000000000070008000000000000000", "'--", "%00", "%FF", "a" * 5000):
+        for name in names:
             answer = await send(w, endpoint, own | {name: value}, headers)
-            assert_refused(answer, 400, name)
+            assert_refused(answer, 400, f"{name}: {value}")
             assert answer.json()["code"] == "INVALID_ID"
 
 
@@ -295,7 +295,11 @@ async def test_the_right_credentials_pass(endpoint: Endpoint, w: World, server: 
     await world.prepare(w.operator, server, tenant, endpoint)
     headers = credentials(endpoint, tenant.app.public_key, _good_bearer(w, endpoint, tenant))
     answer = await send(w, endpoint, given, headers, tenant)
-    assert answer.status_code == endpoint.status, answer.text
+    assert answer.status_code == PAST_THE_GATE.get(endpoint.operation_id, endpoint.status), answer.text
+
+
+# Routes that a fresh tenant gives nothing to do: its app is not deleted.
+PAST_THE_GATE = {"AppEndpoints.restore": 409}
 
 
 async def test_nothing_was_changed(w: World):
