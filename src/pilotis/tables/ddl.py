@@ -91,16 +91,25 @@ def trash_column(table: TableSchema, column: Column) -> list[str]:
 
 
 def restore_column(table: TableSchema, column: Column) -> list[str]:
-    """Return the statements that take a column out of the trash."""
+    """Return the statements that take a column out of the trash, its explicit nulls included.
+
+    A row that has meanwhile been given a field of the column's name keeps that: see `absorb` and `keep_newer_nulls`.
+    """
     number, name = column.number, _literal(column.name)
     return [
         f'alter table {table.physical} rename column "__d{number}" to {column.physical}',
         f"""
         update {table.physical} set __extra = coalesce(__extra, '{{}}') || jsonb_build_object({name}, null)
-        where "__n{number}"
+        where "__n{number}" and not coalesce(__extra ? {name}, false)
         """,
         f'alter table {table.physical} drop column "__n{number}"',
     ]
+
+
+def keep_newer_nulls(table: TableSchema, column: Column) -> str:
+    """Return the statement that clears a restored column in the rows that hold an explicit null under its name."""
+    time = f", {column.time} = null" if column.has_time else ""
+    return f"update {table.physical} set {column.physical} = null{time} where __extra ? {_literal(column.name)}"
 
 
 def purge_column(table: TableSchema, column: Column) -> str:
