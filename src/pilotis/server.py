@@ -21,15 +21,23 @@ from pilotis.http.gate import Gate
 from pilotis.http.logs import log_request
 from pilotis.kit.passwords import Passwords
 from pilotis.kit.signing import TokenSigner
+from pilotis.maintenance import Maintenance, Task
+from pilotis.members.administration.endpoints import MemberAdministrationEndpoints
+from pilotis.members.administration.service import MemberAdministration
 from pilotis.members.endpoints import MemberEndpoints
 from pilotis.members.service import Members
 from pilotis.rates.service import RateLimits
+from pilotis.rows import counts
 from pilotis.rows.endpoints import RowEndpoints
 from pilotis.rows.service import Rows
 from pilotis.sessions.service import Sessions
 from pilotis.settings import Settings
+from pilotis.stats.endpoints import StatsEndpoints
+from pilotis.stats.service import Statistics
 from pilotis.tables.endpoints import TableEndpoints
 from pilotis.tables.service import Tables
+from pilotis.trash.endpoints import TrashEndpoints
+from pilotis.trash.service import Trashes
 from pilotis.users.endpoints import UserEndpoints
 from pilotis.users.service import Users
 
@@ -50,6 +58,9 @@ class Services:
         self.access = Access(self.apps, self.members, self.users, self.sessions)
         self.tables = Tables(database, self.notifications)
         self.rows = Rows(database, self.tables)
+        self.member_administration = MemberAdministration(database, self.sessions)
+        self.trashes = Trashes(database, self.tables)
+        self.statistics = Statistics(database)
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoint table of the whole service."""
@@ -60,8 +71,22 @@ class Services:
             AppEndpoints(self.apps),
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),
+            MemberAdministrationEndpoints(self.member_administration),
+            TrashEndpoints(self.trashes),
+            StatsEndpoints(self.statistics),
         ]
         return [endpoint for feature in features for endpoint in feature.table()]
+
+    def maintenance_tasks(self) -> list[Task]:
+        """Return what is to be tidied up, with the seconds between one time and the next."""
+        return [
+            Task("trash", 3600, lambda _: self.trashes.purge_expired()),
+            Task("sessions", 3600, self.sessions.delete_expired),
+            Task("rate limits", 300, lambda _: self.rate_limits.delete_expired()),
+            Task("request stats", 6 * 3600, self.statistics.delete_old),
+            Task("invitations", 6 * 3600, self.users.delete_expired_invitations),
+            Task("row counts", 300, counts.fold_all),
+        ]
 
 
 class Node:
@@ -73,6 +98,7 @@ class Node:
             connect_arguments, size=settings.pool_size, statement_seconds=settings.statement_seconds
         )
         self.services = Services(self.settings, self.database)
+        self.maintenance = Maintenance(self.database, self.services.maintenance_tasks())
         self.application = Application(
             self.services.endpoints(),
             gate=Gate(self.services.access),
@@ -83,14 +109,21 @@ class Node:
         )
 
     async def start(self) -> None:
-        """Connect to the database and listen for changes made by other nodes."""
+        """Connect to the database, listen for changes made by other nodes, and tidy up from time to time."""
         await self.services.notifications.start()
+        self.services.statistics.requests.start()
+        self.maintenance.start()
 
     async def stop(self) -> None:
         """Let go of everything."""
+        await self.maintenance.stop()
+        await self.services.statistics.requests.stop()
         await self.services.notifications.stop()
         self.services.passwords.close()
         await self.database.close()
 
     def _finished(self, call: Call, status: int, seconds: float) -> None:
         log_request(call, status, seconds)
+        app, endpoint = call.principal.app, call.endpoint
+        if app is not None and endpoint is not None and not endpoint.access.is_console:
+            self.services.statistics.requests.count(app.app_id, status)
