@@ -98,7 +98,7 @@ class Trashes:
 
     async def empty(self, app: AppInfo, actor: Actor) -> Emptied:
         """End everything in the app's trash for good, each thing in a transaction of its own."""
-        tables, columns = await self._purge(app.app_id, actor, timedelta(0))
+        tables, columns = await self._purge(app.app_id, actor, timedelta(0), NotFoundError)
         async with self._database.transaction() as connection:
             await record(connection, app.app_id, actor, "trash.empty", None, tables=tables, columns=columns)
         return Emptied("Trash emptied.", tables, columns)
@@ -106,18 +106,19 @@ class Trashes:
     async def purge_expired(self) -> None:
         """End what has been in any app's trash for longer than 7 days; what is busy waits for the next time."""
         for app_id in await store.apps(self._database, KEPT):
-            with suppress(TableBusyError):
-                await self._purge(app_id, SYSTEM, KEPT)
+            await self._purge(app_id, SYSTEM, KEPT, NotFoundError, TableBusyError)
 
-    async def _purge(self, app_id: UUID, actor: Actor, older_than: timedelta) -> tuple[int, int]:
+    async def _purge(
+        self, app_id: UUID, actor: Actor, older_than: timedelta, *passed_over: type[Exception]
+    ) -> tuple[int, int]:
+        # What is not found has been restored, or purged, by somebody else a moment ago.
         tables = columns = 0
         for row in await store.columns(self._database, app_id, older_than):
-            # Somebody may have restored it, or purged it, a moment ago.
-            with suppress(NotFoundError):
+            with suppress(*passed_over):
                 await self.purge_column(app_id, actor, row["table_id"], row["number"])
                 columns += 1
         for row in await store.tables(self._database, app_id, older_than):
-            with suppress(NotFoundError):
+            with suppress(*passed_over):
                 await self.purge_table(app_id, actor, row["table_id"])
                 tables += 1
         return tables, columns
