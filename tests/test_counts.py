@@ -353,25 +353,31 @@ async def test_inserts_and_deletes_never_wait_for_one_another(table: Table, conn
 
 
 async def test_folding_waits_for_no_writer_and_no_writer_for_it(table: Table, connection: asyncpg.Connection):
-    async with connection_to(table.app.server) as folder, connection_to(table.app.server) as writer:
-        await table.insert(writer, 1)
+    async with connection_to(table.app.server) as folder, connection_to(table.app.server) as other:
+        own = await connection.fetchval("select pg_backend_pid()")
+        await table.insert(connection, 0)
+        await table.insert(other, 1)
         transaction = connection.transaction()
         await transaction.start()
         await table.insert(connection, 1, 2, 3)
-        own = await connection.fetchval("select pg_backend_pid()")
         async with asyncio.timeout(3):
+            # The slot that is being written to is passed over.
             await counts.fold(folder, table.schema.app_id, EVERY_SLOT)
-            assert await table.slots(folder) == {0: 1}
-            assert (await table.slots(connection))[own] == 3
-            # A folder in the middle of its work, its slots locked.
+            assert await table.slots(folder) == {0: 1, own: 1}
+            await table.insert(other, 2)
+            # Another folder waits for none that is at it already, nor does a writer.
             async with folder.transaction():
                 await counts.fold(folder, table.schema.app_id, EVERY_SLOT)
-                await table.insert(writer, 2)
-                await counts.fold(writer, table.schema.app_id, EVERY_SLOT)
+                assert await table.slots(folder) == {0: 2, own: 1}
+                async with connection_to(table.app.server) as newcomer:
+                    await table.insert(newcomer, 5)
+                await counts.fold(other, table.schema.app_id, EVERY_SLOT)
+                await table.insert(connection, 4)
                 await transaction.commit()
+        assert await table.check() == 8
         await counts.fold(folder, table.schema.app_id, EVERY_SLOT)
-        assert await table.slots(folder) == {0: 5}
-    assert await table.check() == 5
+        assert await table.slots(folder) == {0: 8}
+    assert await table.check() == 8
 
 
 async def test_only_slots_of_ended_backends_are_folded(table: Table, connection: asyncpg.Connection):

@@ -199,13 +199,16 @@ async def test_what_free_form_rows_were_given_meanwhile_stays(app: App, trash: h
     assert raw.count('"day"') == 1
 
 
-async def test_what_does_not_fit_a_restored_column_keeps_it_in_the_trash(app: App, trash: httpx.AsyncClient):
-    table = await app.table({"n": "int"})
+@pytest.mark.parametrize("misfit", ["one", None])
+async def test_what_does_not_fit_a_restored_column_keeps_it_in_the_trash(
+    app: App, trash: httpx.AsyncClient, misfit: str | None
+):
+    table = await app.table({"n": {"type": "int", "required": True}})
     await app.row(table, {"n": 1})
     await drop(app, f"{table}/columns/n")
-    await app.row(table, {"n": "one"})
+    await app.row(table, {"n": misfit})
     assert_error(await trash.post(f"/trash/tables/{table}/columns/1/restore"), 409, "ROWS_DO_NOT_FIT")
-    assert await rows(app, table) == [{}, {"n": "one"}]
+    assert await rows(app, table) == [{}, {"n": misfit}]
     assert await number_of(trash, "n") == 1
 
 

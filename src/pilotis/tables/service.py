@@ -360,10 +360,13 @@ async def _add_column(connection: Connection, table: TableSchema, column: Column
 async def absorb(connection: Connection, table: TableSchema, column: Column) -> None:
     """Move what free-form rows hold under a column's name into the column.
 
-    Raises `RowsDoNotFitError` where that is not of the column's type.
+    Raises `RowsDoNotFitError` where that is not of the column's type, or is null and the column required.
     """
     offenders = await connection.fetchrow(ddl.not_absorbable(table, column), column.name)
     _require_none(offenders, f"hold a {column.name} that is no {column.type.value}")
+    if column.required:
+        offenders = await connection.fetchrow(ddl.nulls(table, column))
+        _require_none(offenders, f"have null as {column.name}, which cannot be required")
     await connection.execute(ddl.absorb(table, column), column.name)
 
 
