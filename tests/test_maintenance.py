@@ -65,6 +65,26 @@ async def test_the_trash_is_kept_for_7_days(app: App, node: Node, connection: as
     assert await tally(connection, app, old) is None
 
 
+async def test_the_trash_of_a_deleted_app_hinders_nothing(
+    app: App, other_app: App, node: Node, connection: asyncpg.Connection
+):
+    for each in (app, other_app):
+        await drop(each, await each.table({"a": "int"}))
+        await drop(each, f"{await each.table({'a': 'int'})}/columns/a")
+    for table in ("tables", "columns"):
+        older = f"update pilotis.{table} set dropped_at = dropped_at - interval '8 days' where app_id = any($1)"
+        await connection.execute(older, [app.app_id, other_app.app_id])
+    await connection.execute(f"alter schema app_{app.app_id.replace('-', '')} rename to gone_{uuid4().hex}")
+    # As if it had been deleted just after it was looked up, and then as if before.
+    await run(node, "trash")
+    await connection.execute("update pilotis.apps set deleted_at = now() where app_id = $1", app.app_id)
+    await run(node, "trash")
+    await run(node, "row counts")
+    left = "select count(*) from pilotis.tables where dropped_at is not null and app_id = $1"
+    assert await connection.fetchval(left, app.app_id) == 1
+    assert await connection.fetchval(left, other_app.app_id) == 0
+
+
 async def age(connection: asyncpg.Connection, table: str, by: timedelta, condition: str, value: Any) -> None:
     tag = await connection.execute(
         f"update pilotis.{table} set dropped_at = dropped_at - $1::interval where {condition}", by, value

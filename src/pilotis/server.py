@@ -39,6 +39,7 @@ from pilotis.tables.service import Tables
 from pilotis.trash.endpoints import TrashEndpoints
 from pilotis.trash.service import Trashes
 from pilotis.users.endpoints import UserEndpoints
+from pilotis.users.expiry import delete_expired_invitations
 from pilotis.users.service import Users
 
 
@@ -84,7 +85,7 @@ class Services:
             Task("sessions", 3600, self.sessions.delete_expired),
             Task("rate limits", 300, lambda _: self.rate_limits.delete_expired()),
             Task("request stats", 6 * 3600, self.statistics.delete_old),
-            Task("invitations", 6 * 3600, self.users.delete_expired_invitations),
+            Task("invitations", 6 * 3600, delete_expired_invitations),
             Task("row counts", 300, counts.fold_all),
         ]
 

@@ -4,7 +4,6 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import asyncpg
 import pytest
 
 from pilotis.db.pool import Database
@@ -154,21 +153,3 @@ async def test_the_public_key_is_needed(app: App):
     async with app.client() as client:
         del client.headers["x-public-key"]
         assert_error(await client.get("/v1/public/stats"), 401, "PUBLIC_KEY_REQUIRED")
-
-
-async def test_statistics_do_not_read_the_rows(app: App, server: Server):
-    """The number of rows comes from the tally, so a table that nobody can read does not hinder it."""
-    table = await app.table({"a": "string"})
-    await app.row(table, {"a": "x"})
-    physical = f"app_{app.app_id.replace('-', '')}.t_{table.replace('-', '')}"
-    async with connection_to(server) as connection:
-        before = await scans(connection, physical)
-        assert (await stats(app))["rows"] == 1
-        await connection.execute("select pg_stat_clear_snapshot()")
-        await asyncio.sleep(1.2)
-        assert await scans(connection, physical) == before
-
-
-async def scans(connection: asyncpg.Connection, physical: str) -> int:
-    query = "select seq_scan + coalesce(idx_scan, 0) from pg_stat_all_tables where relid = $1::regclass"
-    return await connection.fetchval(query, physical)

@@ -114,29 +114,30 @@ async def test_a_restored_table_needs_its_title(app: App, trash: httpx.AsyncClie
     assert_error(await trash.post(f"/trash/tables/{other}/restore"), 409, "TABLE_TITLE_TAKEN")
 
 
-@pytest.mark.parametrize("name", list(TYPES))
-async def test_a_dropped_column_comes_back_whole(app: App, trash: httpx.AsyncClient, name: str):
+async def test_a_dropped_column_of_any_type_comes_back_whole(app: App, trash: httpx.AsyncClient):
     table = await app.table(TYPES)
-    for data in (FULL, {name: None}, {other: FULL[other] for other in TYPES if other != name}):
+    for data in (FULL, dict.fromkeys(TYPES), {}, {name: FULL[name] for name in list(TYPES)[::2]}):
         await app.row(table, data)
     before, schema_before = (await listed(app, table))["data"], await schema(app, table)
-    await drop(app, f"{table}/columns/{name}")
-    assert all(name not in row["data"] for row in (await listed(app, table))["data"])
-    [item] = (await trash.get("/trash")).json()["columns"]
-    number = list(TYPES).index(name) + 1
-    assert (item["table_id"], item["name"], item["number"]) == (table, name, number)
-    assert item["data_type"] == ("bool" if name == "yes" else schema_type(name))
-    await app.row(table, {})
-    answer = await trash.post(f"/trash/tables/{table}/columns/{number}/restore")
-    assert answer.status_code == 200, answer.text
-    assert answer.json() == {"message": "Column restored.", "id": table, "number": number, "name": name}
-    after = (await listed(app, table))["data"]
-    assert [item["data"] for item in after[:3]] == [item["data"] for item in before]
-    assert [list(item["data"]) for item in after[:3]] == [list(item["data"]) for item in before]
-    assert name not in after[3]["data"]
-    assert await schema(app, table) == schema_before
-    assert list(await schema(app, table)) == list(TYPES)
-    assert "column.restore" in await actions(app)
+    for number, name in enumerate(TYPES, start=1):
+        await drop(app, f"{table}/columns/{name}")
+        assert all(name not in row["data"] for row in (await listed(app, table))["data"])
+        [item] = (await trash.get("/trash")).json()["columns"]
+        assert (item["table_id"], item["name"], item["number"]) == (table, name, number)
+        assert item["data_type"] == ("bool" if name == "yes" else schema_type(name))
+        new = await app.row(table, {})
+        answer = await trash.post(f"/trash/tables/{table}/columns/{number}/restore")
+        assert answer.status_code == 200, answer.text
+        assert answer.json() == {"message": "Column restored.", "id": table, "number": number, "name": name}
+        *after, last = (await listed(app, table))["data"]
+        assert [(row["data"], list(row["data"])) for row in after] == [
+            (row["data"], list(row["data"])) for row in before
+        ]
+        assert name not in last["data"]
+        assert list((await schema(app, table)).items()) == list(schema_before.items())
+        async with app.client() as client:
+            await client.delete(f"/v1/public/tables/{table}/data/{new['id']}")
+    assert (await actions(app)).count("column.restore") == len(TYPES)
 
 
 def schema_type(name: str) -> str:

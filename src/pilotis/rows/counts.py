@@ -23,7 +23,7 @@ _ENDED = "not exists (select from pg_stat_activity a where a.pid = c.slot)"
 
 async def fold_all(connection: Connection) -> None:
     """Fold the tally of every app, each in a transaction of its own."""
-    for row in await connection.fetch("select app_id from pilotis.apps order by app_id"):
+    for row in await connection.fetch("select app_id from pilotis.apps where deleted_at is null order by app_id"):
         await fold(connection, row["app_id"])
 
 

@@ -308,12 +308,18 @@ class Tables:
 
 @asynccontextmanager
 async def schema_transaction(database: Database) -> AsyncGenerator[Connection]:
-    """Lend a connection inside a transaction that waits for locks only briefly, and may work long once it has them."""
-    async with database.transaction() as connection:
-        await connection.execute(
-            f"set local lock_timeout = {_LOCK_MILLISECONDS}; set local statement_timeout = '{_DDL_SECONDS}s'"
-        )
-        yield connection
+    """Lend a connection inside a transaction that waits for locks only briefly, and may work long once it has them.
+
+    Raises `TableNotFoundError` where the app and with it its tables are gone.
+    """
+    try:
+        async with database.transaction() as connection:
+            await connection.execute(
+                f"set local lock_timeout = {_LOCK_MILLISECONDS}; set local statement_timeout = '{_DDL_SECONDS}s'"
+            )
+            yield connection
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+        raise TableNotFoundError from None
 
 
 async def require_room(connection: Connection, app: AppInfo) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
 
+import asyncpg
 from asyncpg import Connection, Record
 
 from pilotis.audit.service import record
@@ -106,7 +107,9 @@ class Trashes:
     async def purge_expired(self) -> None:
         """End what has been in any app's trash for longer than 7 days; what is busy waits for the next time."""
         for app_id in await store.apps(self._database, KEPT):
-            await self._purge(app_id, SYSTEM, KEPT, NotFoundError, TableBusyError)
+            # An app that is deleted meanwhile takes its tables away.
+            with suppress(asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+                await self._purge(app_id, SYSTEM, KEPT, NotFoundError, TableBusyError)
 
     async def _purge(
         self, app_id: UUID, actor: Actor, older_than: timedelta, *passed_over: type[Exception]

@@ -43,12 +43,15 @@ async def columns(database: Database, app_id: UUID, older_than: timedelta = time
 
 
 async def apps(database: Database, older_than: timedelta) -> list[UUID]:
-    """Return the apps with something in the trash that is older."""
+    """Return the apps with something in the trash that is older; a deleted app keeps its trash to its own end."""
     rows = await database.fetch(
         """
-        select app_id from pilotis.tables where dropped_at <= now() - $1::interval
-        union
-        select app_id from pilotis.columns where dropped_at <= now() - $1::interval
+        select app_id from pilotis.apps
+        where deleted_at is null and app_id in (
+            select app_id from pilotis.tables where dropped_at <= now() - $1::interval
+            union
+            select app_id from pilotis.columns where dropped_at <= now() - $1::interval
+        )
         """,
         older_than,
     )

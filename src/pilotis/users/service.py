@@ -151,10 +151,6 @@ class Users:
         role = await store.role_on(self._database, app_id, user_id)
         return Role[role.upper()] if role else None
 
-    async def delete_expired_invitations(self, connection: Connection) -> None:
-        """Delete invitations that nobody can accept any more."""
-        await store.delete_expired_invitations(connection)
-
     async def _insert(self, connection: Connection, email: str, password_hash: str, *, first: bool) -> UUID:
         user_id = uuid7()
         try:

@@ -118,8 +118,3 @@ async def upsert_role(connection: Connection, app_id: UUID, user_id: UUID, role:
         user_id,
         role,
     )
-
-
-async def delete_expired_invitations(connection: Connection) -> None:
-    """Delete invitations, accepted ones too, whose time has been over for a day."""
-    await connection.execute("delete from pilotis.invitations where expires_at < now() - interval '1 day'")
