@@ -269,6 +269,7 @@ def own_app(tmp_path: Path) -> App:
     yield App(server, app_id, public_key, "", {})
     if server.process.poll() is None:
         server.stop()
+    assert '"event":"failed"' not in server.logs(), "The server answered a request with a 500; see its log."
 
 
 async def crash(table: Table, kill: Callable[[], Any]) -> list[Bystander]:
