@@ -18,11 +18,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pilotis.db.pool import Database
 from pilotis.kit.ids import uuid7_text
 from pilotis.limits import Limits
 from pilotis.rows import counts
 from pilotis.rows.query import compile_query
 from pilotis.rows.statements import Statements
+from pilotis.rows.table import PreparedTable
 from pilotis.rows.types import Query
 from pilotis.tables.schema import TableSchema
 from tests.conftest import new_app
@@ -414,18 +416,19 @@ async def test_folding_passes_over_what_is_gone(app: App, table: Table, connecti
 
 
 async def test_the_total_costs_the_same_whatever_the_size(table: Table, connection: asyncpg.Connection):
-    query = compile_query(table.schema, table.statements, Query(), None, Limits())
+    prepared = PreparedTable(table.schema, Database({}), None)
+    page = compile_query(prepared, Query(), None, Limits())
     await table.insert(connection, *range(100))
-    small = await explain(connection, query.sql, *query.arguments)
+    small = await explain(connection, page.sql, *page.arguments)
     for start in range(0, 30_000, 5000):
         await table.insert(connection, *range(start, start + 5000))
     await connection.execute(f"analyze {table.schema.physical}")
-    large = await explain(connection, query.sql, *query.arguments)
+    large = await explain(connection, page.sql, *page.arguments)
     assert buffers(large) < buffers(small) + 40
     name = f"t_{table.schema.table_id.hex}"
     scanned = [node for node in nodes(large) if node.get("Relation Name") == name]
     assert [(node["Node Type"], node["Actual Rows"]) for node in scanned] == [("Index Scan", 20)]
-    counted = compile_query(table.schema, table.statements, Query(where={"n": {"$gte": 0}}), None, Limits())
+    counted = compile_query(prepared, Query(where={"n": {"$gte": 0}}), None, Limits())
     # The same list with a condition has to count, which shows that the measure measures.
     assert buffers(await explain(connection, counted.sql, *counted.arguments)) > buffers(large) + 100
 
