@@ -1,7 +1,7 @@
 """Settings: from flags, then `PILOTIS_*` variables, then a TOML file, then the defaults here.
 
-`PILOTIS_PORT` sets `port`; `PILOTIS_LIMITS_ROW_BYTES` sets `row_bytes` of the table `[limits]`. The reference in
-`docs/configuration.md` is made from these types.
+`--port` and `PILOTIS_PORT` set `port`; `PILOTIS_LIMITS_ROW_BYTES` sets `row_bytes` of the table `[limits]`. A variable
+that is empty counts as unset. The reference in `docs/configuration.md` is made from these types.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -44,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Port of Prometheus' `/metrics`, on the same address; by default the port after `port`, 0 for none."""
     trusted_proxies: list[str] = []
     """Addresses of reverse proxies whose `X-Forwarded-For` is believed."""
-    master_key: str | None = None
+    master_key: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
     """Master key as 64 hexadecimal digits; by default a file in the data directory. Never kept in the database."""
     pool_size: Annotated[int, msgspec.Meta(ge=2, le=500)] = 10
     """Database connections of each worker."""
@@ -73,21 +73,51 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | 
     working directory is read if it is there.
     """
     problems: list[str] = []
-    merged: dict[str, tuple[str, Any]] = {}
-    for source, values in (
-        (str(file or FILE_NAME), _from_file(file, problems)),
-        ("environment", _from_environment(environment, problems)),
-        ("command line", {name: value for name, value in flags.items() if value is not None}),
-    ):
-        for name, value in values.items():
-            merged[name] = (source, value)
-    settings = _checked(merged, problems)
+    given: dict[str, _Given] = {}
+    given |= _from_file(file, problems)
+    given |= _from_environment(environment)
+    given |= _from_flags(flags)
+    settings = _checked(given, problems)
     if problems:
         raise SettingsError(problems)
     return settings
 
 
-def _from_file(file: Path | None, problems: list[str]) -> dict[str, Any]:
+def known_names() -> dict[str, msgspec.structs.FieldInfo]:
+    """Return every setting by name; limits as `limits.<name>`."""
+    own = {field.name: field for field in msgspec.structs.fields(Settings) if field.name != "limits"}
+    return own | {f"limits.{field.name}": field for field in msgspec.structs.fields(Limits)}
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return PREFIX + name.replace(".", "_").upper()
+
+
+class _Given(NamedTuple):
+    """A value, and what the person who gave it calls it."""
+
+    called: str
+    value: Any
+
+
+def _from_flags(flags: Mapping[str, Any]) -> dict[str, _Given]:
+    given = {name: value for name, value in flags.items() if value is not None}
+    return {name: _Given(f"--{name.replace('_', '-')}", value) for name, value in given.items()}
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, _Given]:
+    names = {variable_of(name): name for name in known_names()}
+    given: dict[str, _Given] = {}
+    for variable, value in environment.items():
+        if variable.startswith(PREFIX) and value:
+            name = names.get(variable, variable)
+            listed = [part.strip() for part in value.split(",") if part.strip()]
+            given[name] = _Given(variable, listed if name == "trusted_proxies" else value)
+    return given
+
+
+def _from_file(file: Path | None, problems: list[str]) -> dict[str, _Given]:
     path = file or Path(FILE_NAME)
     if file is None and not path.is_file():
         return {}
@@ -103,44 +133,22 @@ def _from_file(file: Path | None, problems: list[str]) -> dict[str, Any]:
     if not isinstance(limits, dict):
         problems.append(f"{path}: limits must be a table.")
         limits = {}
-    return values | {f"limits.{name}": value for name, value in limits.items()}
+    values |= {f"limits.{name}": value for name, value in limits.items()}
+    return {name: _Given(f"{path}: {name}", value) for name, value in values.items()}
 
 
-def _from_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for variable, value in environment.items():
-        if not variable.startswith(PREFIX):
-            continue
-        name = variable.removeprefix(PREFIX).lower()
-        if name.startswith("limits_"):
-            name = f"limits.{name.removeprefix('limits_')}"
-        if name not in known_names():
-            problems.append(f"{variable} is not a setting.")
-        elif name == "trusted_proxies":
-            values[name] = [part.strip() for part in value.split(",") if part.strip()]
-        else:
-            values[name] = value
-    return values
-
-
-def known_names() -> dict[str, msgspec.structs.FieldInfo]:
-    """Return every setting by name; limits as `limits.<name>`."""
-    own = {field.name: field for field in msgspec.structs.fields(Settings) if field.name != "limits"}
-    return own | {f"limits.{field.name}": field for field in msgspec.structs.fields(Limits)}
-
-
-def _checked(merged: Mapping[str, tuple[str, Any]], problems: list[str]) -> Settings:
+def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
     known = known_names()
     own: dict[str, Any] = {}
     limits: dict[str, Any] = {}
-    for name, (source, value) in merged.items():
+    for name, (called, value) in given.items():
         if name not in known:
-            problems.append(f"{name} is not a setting ({source}).")
+            problems.append(f"{called} is not a setting.")
             continue
         try:
             checked = msgspec.convert(value, known[name].type, strict=not isinstance(value, str))
         except msgspec.ValidationError as error:
-            problems.append(f"{name}: {error} ({source}).")
+            problems.append(f"{called}: {error}.")
             continue
         group, _, limit = name.partition(".")
         if limit:

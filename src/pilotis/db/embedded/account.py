@@ -100,7 +100,7 @@ def spawn(
                 stdin=stdin,
                 stdout=stdout,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_tie_to_parent(parent_death_signal),
+                preexec_fn=tie_to_parent(parent_death_signal),
             )
         except OSError as error:
             if account and error.errno in (errno.EPERM, errno.EINVAL):
@@ -129,8 +129,11 @@ def _reachable(data: Path | None, account: Account | None) -> Iterator[tuple[str
         os.close(descriptor)
 
 
-def _tie_to_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
-    """Return what the child runs last before exec: a change of user, made earlier, would undo it."""
+def tie_to_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
+    """Return what a child runs once it is forked, so that the kernel sends it `death_signal` when we end.
+
+    None where the kernel cannot. Call it before the fork. A change of user would undo it, so run it after one.
+    """
     if sys.platform != "linux":
         return None
     parent, prctl = os.getpid(), ctypes.CDLL(None).prctl

@@ -1,0 +1,95 @@
+"""The data directory, and the lock that gives it to one server or one command at a time.
+
+The lock is flock(2) on a file, so the kernel lets go of it however its holder ends. The file tells who that is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pilotis.serve.errors import CommandError
+
+LOCK_FILE = "pilotis.lock"
+MODE = 0o700
+_COMMAND_LIMIT = 60.0
+_POLL = 0.02
+
+Role = Literal["serve", "command"]
+
+
+class InUseError(CommandError):
+    """A server, the process `pid`, uses the directory."""
+
+    def __init__(self, directory: Path, pid: int) -> None:
+        super().__init__(
+            f"Pilotis is already serving from {directory}, as process {pid}; "
+            "stop that one, or choose another directory with --data-dir."
+        )
+        self.pid = pid
+
+
+class _Holder(NamedTuple):
+    pid: int
+    role: str
+
+
+def make(directory: Path) -> None:
+    """Make the directory with mode 0700 where there is none; raises `CommandError`."""
+    try:
+        directory.mkdir(mode=MODE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"The data directory {directory} cannot be made: {error.strerror}.") from error
+
+
+@contextmanager
+def locked(directory: Path, role: Role) -> Generator[int]:
+    """Hold the lock and yield its descriptor, which a forked process should close.
+
+    Waits up to a minute for a command to end. Raises `InUseError` when a server holds it, `CommandError` otherwise.
+    """
+    try:
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise CommandError(f"The data directory {directory} cannot be used: {error.strerror}.") from error
+    try:
+        _acquire(descriptor, directory)
+        _write(descriptor, f"{os.getpid()} {role}\n")
+        yield descriptor
+        _write(descriptor, "")
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, directory: Path) -> None:
+    deadline = time.monotonic() + _COMMAND_LIMIT
+    while not _try_lock(descriptor):
+        holder = _holder(descriptor)
+        if holder.role == "serve":
+            raise InUseError(directory, holder.pid)
+        if time.monotonic() > deadline:
+            raise CommandError(f"Another command, process {holder.pid}, has been using {directory} for a minute.")
+        time.sleep(_POLL)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(descriptor: int) -> _Holder:
+    pid, _, role = os.pread(descriptor, 64, 0).decode("ascii", "replace").strip().partition(" ")
+    return _Holder(int(pid) if pid.isdecimal() else 0, role)
+
+
+def _write(descriptor: int, text: str) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, text.encode(), 0)

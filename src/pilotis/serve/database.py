@@ -1,0 +1,113 @@
+"""The PostgreSQL a server or a command works with: one of the user's own, or the embedded one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pilotis.db.embedded import DatabaseAddress, EmbeddedPostgres, running_address
+from pilotis.serve import data_directory
+from pilotis.serve.data_directory import InUseError
+from pilotis.serve.errors import CommandError
+from pilotis.settings import Settings
+
+_LEAST_CONNECTIONS = 100
+_OTHER_CONNECTIONS = 20
+_STARTING_LIMIT = 60.0
+_POLL = 0.02
+
+
+class DatabaseSource:
+    """Where to connect to: `connect_arguments` for `asyncpg.connect`, and the server if it is our child."""
+
+    def __init__(
+        self, connect_arguments: dict[str, Any], postgres: EmbeddedPostgres | None = None, lock: int | None = None
+    ) -> None:
+        self.connect_arguments = connect_arguments
+        self.postgres = postgres
+        self.lock = lock
+
+    def failure(self) -> str | None:
+        """Return a sentence if the embedded server has ended underneath us."""
+        process = self.postgres.process if self.postgres else None
+        if self.postgres is None or process is None or process.poll() is None:
+            return None
+        how = f"signal {-process.returncode}" if process.returncode < 0 else f"exit status {process.returncode}"
+        return (
+            f"PostgreSQL ended by itself ({how}); see {self.postgres.log}. "
+            "Start Pilotis again: it recovers all that was acknowledged."
+        )
+
+
+def postgres_directory(settings: Settings) -> Path:
+    """Return the directory of the embedded database's cluster."""
+    return Path(settings.data_dir) / "postgres"
+
+
+@contextmanager
+def for_server(settings: Settings) -> Generator[DatabaseSource]:
+    """Yield the database to serve from; the data directory is ours meanwhile. Call it from the main thread."""
+    directory = Path(settings.data_dir)
+    data_directory.make(directory)
+    if settings.database_url:
+        # Nodes on one machine may share a directory for the master key and the files.
+        yield DatabaseSource({"dsn": settings.database_url})
+        return
+    with data_directory.locked(directory, "serve") as lock, _embedded(settings) as postgres:
+        yield DatabaseSource(postgres.address._asdict(), postgres.server, lock)
+
+
+@contextmanager
+def for_command(settings: Settings, *, may_create: bool = False) -> Generator[DatabaseSource]:
+    """Yield the database for a command: a running server's, or one started for as long as the command takes.
+
+    Raises `CommandError` where nothing has been served yet, unless the command may create it.
+    """
+    if settings.database_url:
+        yield DatabaseSource({"dsn": settings.database_url})
+        return
+    directory = Path(settings.data_dir)
+    if may_create:
+        data_directory.make(directory)
+    elif not postgres_directory(settings).is_dir():
+        raise CommandError(f"There is no database in {directory}; `pilotis serve` makes one, --data-dir names another.")
+    try:
+        with data_directory.locked(directory, "command"), _embedded(settings) as postgres:
+            yield DatabaseSource(postgres.address._asdict(), postgres.server)
+    except InUseError as in_use:
+        address = _address_of_server(settings, in_use)
+    else:
+        return
+    yield DatabaseSource(address._asdict())
+
+
+class _Running:
+    def __init__(self, server: EmbeddedPostgres, address: DatabaseAddress) -> None:
+        self.server = server
+        self.address = address
+
+
+@contextmanager
+def _embedded(settings: Settings) -> Generator[_Running]:
+    binaries = Path(settings.postgres_binaries) if settings.postgres_binaries else None
+    wanted = settings.workers * (settings.pool_size + 2) + _OTHER_CONNECTIONS
+    options = {"max_connections": str(wanted)} if wanted > _LEAST_CONNECTIONS else {}
+    postgres = EmbeddedPostgres(postgres_directory(settings), binaries=binaries, settings=options)
+    address = postgres.start()
+    try:
+        yield _Running(postgres, address)
+    finally:
+        postgres.stop()
+
+
+def _address_of_server(settings: Settings, in_use: InUseError) -> DatabaseAddress:
+    """Return the address of a running server's database, which may still be starting."""
+    deadline = time.monotonic() + _STARTING_LIMIT
+    while (address := running_address(postgres_directory(settings))) is None:
+        if time.monotonic() > deadline:
+            raise CommandError(f"The PostgreSQL of process {in_use.pid} does not answer.") from in_use
+        time.sleep(_POLL)
+    return address

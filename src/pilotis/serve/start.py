@@ -1,0 +1,77 @@
+"""The whole of `pilotis serve`, in order."""
+
+from __future__ import annotations
+
+import concurrent.futures.thread  # noqa: F401 - see `_read_modules`
+import importlib
+import os
+import socket
+import threading
+
+from pilotis.serve import database
+from pilotis.serve.database import DatabaseSource
+from pilotis.serve.errors import CommandError
+from pilotis.serve.stopping import Stopped, StopRequest
+from pilotis.settings import Settings
+
+
+def run(settings: Settings) -> None:
+    """Serve until SIGINT or SIGTERM, and stop PostgreSQL too; raises what keeps it from serving."""
+    stop = StopRequest()
+    stop.install()
+    reading = threading.Thread(target=_read_modules, daemon=True)
+    reading.start()
+    try:
+        with database.for_server(settings) as source:
+            reading.join()
+            _serve(settings, source, stop)
+    except Stopped:
+        reading.join()  # a thread that imports does not survive the interpreter's end
+
+
+def _read_modules() -> None:
+    """Import what serving needs, while the main thread waits for PostgreSQL.
+
+    PostgreSQL is forked meanwhile. A module that registers a pair of handlers around forks must not be imported
+    between the two: concurrent.futures and logging do, so they are imported before.
+    """
+    importlib.import_module("pilotis.serve.worker")
+    importlib.import_module("pilotis.serve.welcome")
+
+
+def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> None:
+    import asyncio
+
+    from pilotis.serve import installation, welcome, worker
+    from pilotis.serve.supervisor import Supervisor
+
+    with _listen(settings.host, settings.port) as listening:
+        listening_url = _url(listening)
+        base_url = settings.base_url or listening_url
+        prepared = asyncio.run(stop.before(installation.prepare(settings, source.connect_arguments)))
+        stop.check()
+        print(welcome.text(prepared, base_url, listening_url), flush=True)  # noqa: T201 - what the command is to print
+        if settings.workers == 1:
+            worker.run(settings, source, stop, listening, base_url)
+            return
+
+        def work() -> None:
+            if source.lock is not None:
+                os.close(source.lock)
+            worker.run(settings, DatabaseSource(source.connect_arguments), stop, listening, base_url)
+
+        Supervisor(settings.workers, work, stop, source.failure).run()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        raise CommandError(f"Cannot listen on {host} port {port}: {reason}; --port takes another.") from error
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if listening.family == socket.AF_INET6 else f"http://{host}:{port}"

@@ -1,0 +1,383 @@
+"""The command `pilotis`, as a person or a script runs it."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+import typer.main
+
+from pilotis import __version__, doctor
+from pilotis.cli import command
+from pilotis.db.embedded import running_address
+from pilotis.settings import Settings
+from tests.support import Server, assert_error
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("cli") / "data").start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory in which nothing runs."""
+    directory = tmp_path_factory.mktemp("idle") / "data"
+    done(run("migrate", "--data-dir", str(directory)))
+    return directory
+
+
+def run(*arguments: str, typed: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "pilotis", *arguments],
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", **environment},
+    )
+
+
+def done(process: "subprocess.CompletedProcess[str]") -> str:
+    assert (process.returncode, process.stderr) == (0, ""), process
+    return process.stdout
+
+
+def refused(process: "subprocess.CompletedProcess[str]", status: int = 1) -> str:
+    """Check that a command gave up with one sentence, and return it."""
+    assert (process.returncode, process.stdout) == (status, ""), process
+    assert "Traceback" not in process.stderr
+    if status == 1:
+        assert process.stderr.startswith("pilotis: ")
+        assert len(process.stderr.splitlines()) == 1, process.stderr
+    return process.stderr
+
+
+def on(server: Server, *arguments: str, typed: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run a command beside the server."""
+    return run(*arguments, "--data-dir", str(server.data_dir), typed=typed)
+
+
+def new_app(server: Server) -> dict[str, str]:
+    return json.loads(done(on(server, "app", "create", "An app", "--json")))
+
+
+def tables(server: Server, key: str, **headers: str) -> httpx.Response:
+    return httpx.get(f"{server.url}/v1/public/tables", headers={"X-Public-Key": key, **headers})
+
+
+def sign_in(server: Server, email: str) -> httpx.Response:
+    return httpx.post(f"{server.url}/v1/auth/signin", json={"email": email, "password": PASSWORD})
+
+
+def test_a_created_app_can_be_used_at_once(server):
+    app = new_app(server)
+    assert set(app) == {"app_id", "public_key", "secret_key"}
+    assert tables(server, app["public_key"]).status_code == 200
+    secret = {"Authorization": f"Bearer {app['secret_key']}"}
+    assert tables(server, app["public_key"], **secret).status_code == 200
+    wrong = {"Authorization": f"Bearer {app['secret_key'][:-1]}!"}
+    assert tables(server, app["public_key"], **wrong).status_code == 401
+
+    text = done(on(server, "app", "create", "Other"))
+    assert [line.split()[0] for line in text.splitlines()] == ["app_id", "public_key", "secret_key"]
+
+
+def test_apps_are_listed_with_their_public_keys(server):
+    app = new_app(server)
+    listed = json.loads(done(on(server, "app", "list", "--json")))
+    (found,) = [one for one in listed if one["app_id"] == app["app_id"]]
+    assert (found["name"], found["public_keys"], found["deleted_at"]) == ("An app", [app["public_key"]], None)
+    lines = done(on(server, "app", "list")).splitlines()
+    assert lines[0].split() == ["app_id", "name", "created_at", "deleted_at", "public_keys"]
+    assert any(app["app_id"] in line and app["public_key"] in line for line in lines)
+    assert "secret" not in json.dumps(listed)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 101])
+def test_a_name_that_no_app_may_have_is_wrong_usage(server, name):
+    assert "1 to 100 characters" in refused(on(server, "app", "create", name), 2)
+
+
+def test_a_name_in_no_encoding_is_refused_in_a_sentence(server):
+    refused(on(server, "app", "create", "\udcff"))
+
+
+def test_an_app_can_be_given_an_owner(server):
+    done(on(server, "user", "create", "owner@example.com", "--password-stdin", typed=PASSWORD))
+    app = json.loads(done(on(server, "app", "create", "Owned", "--owner", "Owner@example.com", "--json")))
+    user = sign_in(server, "owner@example.com").json()
+    bearer = {"Authorization": f"Bearer {user['access_token']}"}
+    body = {"title": "t", "schema": {}, "access_level": "Public"}
+    url = f"{server.url}/v1/public/tables"
+    answer = httpx.post(url, json=body, headers=bearer | {"X-Public-Key": app["public_key"]})
+    assert answer.status_code == 201, answer.text
+    assert "no console user x@y" in refused(on(server, "app", "create", "App", "--owner", "x@y"))
+
+
+def test_a_public_key_for_one_origin(server):
+    app = new_app(server)
+    arguments = ("key", "create", "--app", app["app_id"], "--name", "web", "--origin", "https://a.example")
+    key = json.loads(done(on(server, *arguments, "--json")))
+    assert tables(server, key["public_key"], Origin="https://a.example").status_code == 200
+    assert tables(server, key["public_key"], Origin="https://b.example").status_code == 403
+    listed = json.loads(done(on(server, "key", "list", "--app", app["app_id"], "--public", "--json")))
+    assert [(one["name"], one["prefix"], one["allowed_origins"]) for one in listed] == [
+        ("first", app["public_key"], []),
+        ("web", key["public_key"], ["https://a.example"]),
+    ]
+    assert "no origin" in refused(on(server, *arguments[:-1], "https://a.example/path"), 2)
+    assert "only public keys" in refused(on(server, *arguments, "--secret"), 2)
+
+
+def test_a_secret_key_shows_its_beginning_and_its_last_use(server):
+    app = new_app(server)
+    key = json.loads(done(on(server, "key", "create", "--app", app["app_id"], "--secret", "--json")))
+    secret = {"Authorization": f"Bearer {key['secret_key']}"}
+
+    def listed() -> dict:
+        found = json.loads(done(on(server, "key", "list", "--app", app["app_id"], "--secret", "--json")))
+        return {one["key_id"]: one for one in found}[key["key_id"]]
+
+    before = listed()
+    assert before["last_used_at"] is None
+    assert key["secret_key"].startswith(before["prefix"])
+    assert len(before["prefix"]) < len(key["secret_key"]) / 2
+    assert tables(server, app["public_key"], **secret).status_code == 200
+    assert listed()["last_used_at"] >= before["created_at"]
+
+
+@pytest.mark.parametrize("kind", ["public", "secret"])
+def test_a_revoked_key_stops_working_at_once_and_only_once(server, kind):
+    app = new_app(server)
+    key = json.loads(done(on(server, "key", "create", "--app", app["app_id"], f"--{kind}", "--json")))
+
+    def use() -> httpx.Response:
+        if kind == "public":
+            return tables(server, key["public_key"])
+        return tables(server, app["public_key"], Authorization=f"Bearer {key['secret_key']}")
+
+    assert use().status_code == 200
+    assert done(on(server, "key", "revoke", key["key_id"], "--app", app["app_id"])) == f"The {kind} key is revoked.\n"
+    assert_error(use(), 401, f"INVALID_{kind.upper()}_KEY")
+    again = refused(on(server, "key", "revoke", key["key_id"], "--app", app["app_id"]))
+    assert "no such key in force" in again
+    assert key["key_id"] not in done(on(server, "key", "list", "--app", app["app_id"]))
+
+
+def test_another_apps_key_is_not_revoked(server):
+    app, other = new_app(server), new_app(server)
+    (key, _) = json.loads(done(on(server, "key", "list", "--app", other["app_id"], "--json")))
+    refused(on(server, "key", "revoke", key["key_id"], "--app", app["app_id"]))
+    assert tables(server, other["public_key"]).status_code == 200
+
+
+@pytest.mark.parametrize("arguments", [("key", "list"), ("key", "create"), ("doctor",)])
+def test_an_unknown_app_is_told(server, arguments):
+    assert "There is no " in refused(on(server, *arguments, "--app", str(uuid4())))
+    assert "Invalid value" in refused(on(server, *arguments, "--app", "x"), 2)
+
+
+def test_a_console_user_can_sign_in(server):
+    text = done(on(server, "user", "create", "New@Example.com", "--password-stdin", typed=PASSWORD + "\nmore\n"))
+    assert "new@example.com" in text
+    assert PASSWORD not in text
+    assert sign_in(server, "new@example.com").status_code == 200
+    again = on(server, "user", "create", "new@example.com", "--password-stdin", typed=PASSWORD)
+    assert "There is a console user with this e-mail address." in refused(again)
+    short = on(server, "user", "create", "short@example.com", "--password-stdin", typed="x")
+    assert "password" in refused(short).lower()
+    assert "not an e-mail address" in refused(on(server, "user", "create", "nobody", "--password-stdin"), 2)
+    assert "no terminal" in refused(on(server, "user", "create", "no@example.com"), 2)
+
+
+def test_a_password_is_asked_for_twice_and_not_shown(server):
+    ours, theirs = pty.openpty()
+    arguments = ["user", "create", "typed@example.com", "--data-dir", str(server.data_dir)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "pilotis", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        for _ in range(2):
+            while not shown.endswith(b": "):
+                shown += os.read(ours, 1024)
+            os.write(ours, PASSWORD.encode() + b"\n")
+            shown += os.read(ours, 1024)
+        while process.poll() is None:
+            try:
+                shown += os.read(ours, 1024)
+            except OSError:  # the other side is closed
+                break
+        assert process.wait(20) == 0, shown
+    os.close(ours)
+    assert PASSWORD.encode() not in shown
+    assert sign_in(server, "typed@example.com").status_code == 200
+
+
+def test_without_a_server_a_command_starts_the_database_and_stops_it(idle):
+    created = json.loads(done(run("app", "create", "Alone", "--json", "--data-dir", str(idle))))
+    assert running_address(idle / "postgres") is None
+    assert created["app_id"] in done(run("app", "list", "--data-dir", str(idle)))
+    assert not (idle / "postgres" / "postmaster.pid").exists()
+
+
+def test_commands_wait_for_each_other(idle):
+    with ThreadPoolExecutor() as threads:
+        names = [f"app {number}" for number in range(3)]
+        for process in threads.map(lambda name: run("app", "create", name, "--data-dir", str(idle)), names):
+            done(process)
+    listed = done(run("app", "list", "--data-dir", str(idle)))
+    assert all(name in listed for name in names)
+
+
+def test_a_server_after_a_command_keeps_what_the_command_made(tmp_path):
+    app = json.loads(done(run("app", "create", "Early", "--json", "--data-dir", str(tmp_path / "data"))))
+    running = Server(tmp_path / "data").start()
+    try:
+        assert "public key" not in running.output, "there is an app already"
+        assert tables(running, app["public_key"]).status_code == 200
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize("arguments", [("app", "list"), ("key", "list", "--app", str(uuid4()))])
+def test_looking_at_nothing_makes_nothing(tmp_path, arguments):
+    assert "There is no database in" in refused(run(*arguments, "--data-dir", str(tmp_path / "none")))
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_database_can_be_given_by_url(server):
+    address = running_address(server.data_dir / "postgres")
+    url = f"postgresql://{address.user}@/{address.database}?host={address.host}&port={address.port}"
+    assert "first app" in done(run("app", "list", "--database-url", url))
+    assert "first app" in done(run("app", "list", PILOTIS_DATABASE_URL=url))
+    unreachable = run("app", "list", "--database-url", "postgresql://x:sesame@127.0.0.1:1/x")
+    assert "cannot be reached" in refused(unreachable)
+    assert "sesame" not in unreachable.stderr
+
+
+def test_migrate_says_what_it_applied_once(tmp_path):
+    first = done(run("migrate", "--data-dir", str(tmp_path / "data")))
+    assert "applied 0001_initial.sql" in first
+    assert done(run("migrate", "--data-dir", str(tmp_path / "data"))) == "The database is up to date.\n"
+
+
+def test_the_doctor_finds_a_server_well(server):
+    text = done(on(server, "doctor"))
+    assert {line.split()[0] for line in text.splitlines()} == {"ok"}, text
+    for part in ("data directory", "free", "PostgreSQL 1", "pg_trgm", "clocks", "migration", "master key"):
+        assert part in text
+
+
+def test_the_doctor_lists_what_a_public_key_can_do(server):
+    app = new_app(server)
+    headers = {"X-Public-Key": app["public_key"]}
+    for level in ("Public", "AppMember", "Creator"):
+        body = {"title": f"of {level}", "schema": {}, "access_level": level}
+        assert httpx.post(f"{server.url}/v1/public/tables", json=body, headers=headers).status_code == 201
+    text = done(on(server, "doctor", "--app", app["app_id"]))
+    for sentence in (
+        "the public key alone can create, change and drop tables",
+        "by browsers on any site",
+        "Anybody can sign up as a member with a password or as a guest.",
+        "Table of Public (Public): the public key alone can read, write and delete every row.",
+        "Table of AppMember (AppMember): any member, so anybody who signs up, can read",
+        "Table of Creator (Creator): a member can read, write and delete its own rows alone.",
+    ):
+        assert sentence in text
+    done(on(server, "key", "create", "--app", app["app_id"], "--origin", "https://a.example"))
+    assert "for browsers on https://a.example" in done(on(server, "doctor", "--app", app["app_id"]))
+
+
+def problems(directory: Path, **settings: str) -> str:
+    findings = doctor.examine(Settings(data_dir=str(directory), **settings), None)
+    return "\n".join(finding.sentence for finding in findings if finding.level is not doctor.Level.OK)
+
+
+def test_the_doctor_changes_nothing_and_finds_what_is_wrong(server, tmp_path, monkeypatch):
+    assert problems(server.data_dir) == ""
+    server.data_dir.chmod(0o755)
+    assert "has mode 0755; others may enter it" in problems(server.data_dir)
+    server.data_dir.chmod(0o700)
+    assert "is not the one this database was set up with" in problems(server.data_dir, master_key="ab" * 32)
+    monkeypatch.setitem(doctor.EXTENSIONS, "no_such_extension", "flying")
+    assert "no_such_extension is not available; flying will be missing" in problems(server.data_dir)
+    monkeypatch.setattr(doctor, "_LEAST_FREE_BYTES", 1 << 60)
+    assert "are free on its disk" in problems(server.data_dir)
+    monkeypatch.setattr(doctor.time, "time", lambda: 1e9)
+    assert "synchronise them" in problems(server.data_dir)
+
+
+def test_the_doctor_of_nothing_and_of_an_unreachable_database(tmp_path):
+    nothing = run("doctor", "--data-dir", str(tmp_path / "none"))
+    assert nothing.returncode == 1
+    assert "There is no database in" in nothing.stdout
+    assert not (tmp_path / "none").exists()
+    away = run("doctor", "--data-dir", str(tmp_path), "--database-url", "postgresql://127.0.0.1:1/x")
+    assert away.returncode == 1
+    assert "problem  The database cannot be reached" in away.stdout
+
+
+def test_every_wrong_setting_is_told_at_once_and_nothing_is_made(tmp_path):
+    arguments = ("--port", "eighty", "--workers", "0", "--data-dir", str(tmp_path / "data"))
+    errors = refused(run("serve", *arguments, PILOTIS_COLOUR="red", PILOTIS_LIMITS_ROW_BYTES="x"), 2)
+    assert sorted(line.split()[1].rstrip(":") for line in errors.splitlines()) == sorted(
+        ["--port", "--workers", "PILOTIS_COLOUR", "PILOTIS_LIMITS_ROW_BYTES"]
+    )
+    assert not (tmp_path / "data").exists()
+    assert "--colour" in refused(run("serve", "--colour", "red"), 2)
+
+
+def test_a_file_of_settings_can_be_named(tmp_path):
+    file = tmp_path / "other.toml"
+    file.write_text(f'data_dir = "{tmp_path / "none"}"\n')
+    assert str(tmp_path / "none") in refused(run("app", "list", "--config", str(file)))
+    assert "cannot be read" in refused(run("app", "list", "--config", str(tmp_path / "absent")), 2)
+
+
+def test_a_data_directory_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    assert "cannot be made" in refused(run("serve", "--data-dir", str(tmp_path / "file" / "data")))
+
+
+def test_the_version():
+    assert done(run("--version")) == done(run("version")) == f"pilotis {__version__}\n"
+
+
+def names(group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, one in getattr(group, "commands", {}).items():
+        yield (*path, name)
+        yield from names(one, (*path, name))
+
+
+@pytest.mark.parametrize("path", [(), *names(typer.main.get_command(command))], ids=" ".join)
+def test_every_command_explains_itself_and_names_its_database(path):
+    one = typer.main.get_command(command)
+    for name in path:
+        one = one.commands[name]
+    assert one.help
+    if not hasattr(one, "commands") and path != ("version",):
+        options = {option for parameter in one.params for option in parameter.opts}
+        assert {"--data-dir", "--database-url", "--config"} <= options
+    assert all(parameter.help for parameter in one.params if parameter.name != "help")
+
+
+def test_help_is_printed():
+    assert "serve" in done(run("--help"))
+    assert "--base-url" in done(run("serve", "--help"))

@@ -1,0 +1,422 @@
+"""`pilotis serve` as a process: start, stop, crash, several workers, several nodes."""
+
+import asyncio
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import asyncpg
+import httpx
+import pytest
+
+from pilotis.db.embedded import EmbeddedPostgres, running_address
+from tests.support import Server, assert_error
+
+DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change to another user")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator:
+    """Starts servers on one data directory; those still running at the end are killed."""
+    started: list[Server] = []
+
+    def start(*arguments: str, **environment: str) -> Server:
+        server = Server(tmp_path / "data", *arguments, environment=environment)
+        started.append(server)
+        return server.start()
+
+    yield start
+    for server in started:
+        if server.process.poll() is None:
+            server.kill()
+
+
+def wait_until(condition, seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process is there; one that only waits to be collected by its parent is not."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout
+    return bool(state.strip()) and not state.startswith("Z")
+
+
+def children(pid: int, command: str = "") -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return [int(line.split()[0]) for line in listed.splitlines() if command in line.split(maxsplit=1)[1]]
+
+
+def postgres_of(server: Server) -> int:
+    return int((server.data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+
+
+def printed_key(server: Server) -> str:
+    return re.search(r"public key +(\S+)", server.output)[1]
+
+
+def rows_url(server: Server) -> str:
+    return re.search(r"\S+/data", server.output)[0]
+
+
+def serve_again(server: Server, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run `serve` where it is to refuse."""
+    return subprocess.run(
+        [sys.executable, "-m", "pilotis", "serve", "--port", "0", "--data-dir", str(server.data_dir), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **environment},
+    )
+
+
+def test_the_first_start_prints_commands_that_work_and_a_link_for_the_first_user(start):
+    server = start()
+    script = "\n".join(re.findall(r"^  (?:curl|     -H).*$", server.output, re.MULTILINE))
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30)
+    created, end = json.JSONDecoder().raw_decode(done.stdout)
+    assert created["data"] == {"text": "Hello"}, done
+    assert json.loads(done.stdout[end:])["data"] == [created]
+    assert re.search(r"app id +[0-9a-f-]{36}", server.output)
+    assert f"{server.url}/setup#{server.setup_token}" in server.output
+    assert server.output.splitlines()[-1] == "Ctrl-C stops it."
+    assert server.stop() == 0
+
+    server.start()
+    assert "public key" not in server.output, "the first app is made once"
+    body = {"email": "first@example.com", "password": "correct horse battery", "token": server.setup_token}
+    assert httpx.post(f"{server.url}/v1/auth/signup", json=body).status_code == 201
+    assert_error(httpx.post(f"{server.url}/v1/auth/signup", json=body | {"email": "b@c"}), 403, "INVALID_INVITATION")
+    assert server.stop() == 0
+
+    server.start()
+    assert "public key" not in server.output
+    assert "setup#" not in server.output
+    assert server.url in server.output
+
+
+def test_what_it_writes_is_its_owners_alone(start):
+    old = os.umask(0)
+    try:
+        server = start()
+    finally:
+        os.umask(old)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in server.data_dir.iterdir()}
+    assert server.data_dir.stat().st_mode & 0o777 == 0o700
+    assert modes == {"master.key": 0o600, "pilotis.lock": 0o600, "postgres": 0o700, "postgres.log": 0o600}
+
+
+def test_it_uses_less_than_90_mb(start):
+    server = start()
+    httpx.get(rows_url(server), headers={"X-Public-Key": printed_key(server)})
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    assert int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024 < 90e6
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_all_and_further_ones_change_nothing(start, workers, number):
+    server = start("--workers", workers)
+    postgres, forked = postgres_of(server), children(server.process.pid)
+    for _ in range(20):
+        server.process.send_signal(number)
+        time.sleep(0.01)
+    assert server.stop() == 0
+    assert not any(map(is_running, [postgres, *forked]))
+    assert not (server.data_dir / "postgres" / "postmaster.pid").exists()
+    assert server.logs() == ""
+
+
+@pytest.mark.parametrize("delay", [0.02, 0.1, 0.2, 0.4])
+def test_a_signal_while_starting_stops_it_too(tmp_path, delay):
+    command = [sys.executable, "-m", "pilotis", "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until((tmp_path / "data" / "pilotis.lock").exists)
+    time.sleep(delay)
+    process.send_signal(signal.SIGTERM)
+    output, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, ""), output
+    assert running_address(tmp_path / "data" / "postgres") is None
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_request_in_flight_is_answered_before_the_end(start, workers):
+    server = start("--workers", workers)
+    url = httpx.URL(rows_url(server))
+    body = json.dumps({"data": {"text": "late"}}).encode()
+    head = (
+        f"POST {url.path} HTTP/1.1\r\nHost: x\r\nX-Public-Key: {printed_key(server)}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    httpx.get(
+        url, headers={"X-Public-Key": printed_key(server)}
+    )  # what waits before there is a worker is not in flight
+    with socket.create_connection((url.host, url.port), timeout=10) as connection:
+        connection.sendall(head.encode() + body[:5])
+        time.sleep(0.2)
+        server.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert server.process.poll() is None
+        connection.sendall(body[5:])
+        assert connection.recv(65536).startswith(b"HTTP/1.1 201 ")
+    assert server.stop() == 0
+
+
+@on_linux
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_killing_it_leaves_nothing_behind_and_loses_nothing(start, workers):
+    server = start("--workers", workers)
+    url, headers = rows_url(server), {"X-Public-Key": printed_key(server)}
+    assert httpx.post(url, headers=headers, json={"data": {"text": "kept"}}).status_code == 201
+    postgres, forked = postgres_of(server), children(server.process.pid)
+    assert len(forked) == (1 if workers == "1" else 3)
+    path = httpx.URL(url).path
+    server.kill()
+    server.start()  # at once, while the rest is still ending
+    wait_until(lambda: not any(map(is_running, [postgres, *forked])))
+    rows = httpx.get(server.url + path, headers=headers).json()["data"]
+    assert [row["data"] for row in rows] == [{"text": "kept"}]
+
+
+def test_a_second_server_on_the_directory_names_the_first_and_ends(start):
+    server = start()
+    second = serve_again(server)
+    assert second.returncode == 1
+    assert f"process {server.process.pid}" in second.stderr
+    assert str(server.data_dir) in second.stderr
+    assert len(second.stderr.splitlines()) == 1
+    assert httpx.get(rows_url(server), headers={"X-Public-Key": printed_key(server)}).status_code == 200
+
+
+def test_a_taken_port_is_told_in_a_sentence(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused = serve_again(Server(tmp_path / "data"), "--port", str(taken.getsockname()[1]))
+    assert refused.returncode == 1
+    assert re.fullmatch(r"pilotis: Cannot listen on 127.0.0.1 port \d+: .*in use; --port .*\n", refused.stderr)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_when_postgresql_ends_it_says_so_and_the_next_start_recovers(start, workers):
+    server = start("--workers", workers)
+    url, headers = rows_url(server), {"X-Public-Key": printed_key(server)}
+    assert httpx.post(url, headers=headers, json={"data": {"text": "kept"}}).status_code == 201
+    forked = children(server.process.pid)
+    os.kill(postgres_of(server), signal.SIGKILL)
+    assert server._ended(20) == 1
+    assert re.search(r"pilotis: PostgreSQL ended by itself \(signal 9\); see .*postgres.log", server.logs())
+    assert "Traceback" not in server.logs()
+    assert not any(map(is_running, forked))
+    server.start()
+    assert httpx.get(server.url + httpx.URL(url).path, headers=headers).json()["total_count"] == 1
+
+
+def test_a_worker_that_ends_is_replaced(start):
+    server = start("--workers", "2")
+    url, headers = rows_url(server), {"X-Public-Key": printed_key(server)}
+
+    def workers() -> set[int]:
+        return set(children(server.process.pid)) - {postgres_of(server)}
+
+    before = workers()
+    assert len(before) == 2
+    time.sleep(1)  # one that lives shorter is started anew with a pause
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        victim = min(workers())
+        os.kill(victim, number)
+        wait_until(lambda: victim not in workers() and len(workers()) == 2)  # noqa: B023 - called at once
+        assert httpx.get(url, headers=headers).status_code == 200
+    assert server.stop() == 0
+
+
+def test_workers_answer_from_one_socket(start):
+    server = start("--workers", "3")
+    url, headers = rows_url(server), {"X-Public-Key": printed_key(server)}
+
+    def post(number: int) -> int:
+        return httpx.post(url, headers=headers, json={"data": {"text": str(number)}}).status_code
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(post, range(40))) == {201}
+    assert httpx.get(url, headers=headers).json()["total_count"] == 40
+
+
+def test_client_addresses_are_not_taken_from_a_header_that_anybody_can_send(start):
+    server = start(PILOTIS_LIMITS_GUEST_PER_MINUTE="2")
+    headers = {"X-Public-Key": printed_key(server)}
+    answers = [
+        httpx.post(f"{server.url}/v1/public/app-members", headers=headers | {"X-Forwarded-For": f"10.0.0.{number}"})
+        for number in range(3)
+    ]
+    assert [answer.status_code for answer in answers] == [201, 201, 429]
+    assert "server" not in answers[0].headers
+    assert "date" in answers[0].headers
+
+
+@as_root
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv of util-linux is not there")
+def test_an_ordinary_user_can_serve():
+    nobody = pwd.getpwnam("nobody").pw_uid
+    place = Path(tempfile.mkdtemp(prefix="pilotis-test-", dir="/tmp"))
+    os.chown(place, nobody, -1)
+    # Python or Pilotis may lie where only root reads, so the one capability to read is kept.
+    become = ["setpriv", f"--reuid={nobody}", "--clear-groups", "--bounding-set=-all,+dac_read_search"]
+    become += ["--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search"]
+    serve = [sys.executable, "-m", "pilotis", "serve", "--port", "0", "--data-dir", str(place / "data")]
+    try:
+        with subprocess.Popen([*become, *serve], stdout=subprocess.PIPE, text=True, cwd=place) as process:
+            output = ""
+            while "Ctrl-C" not in output and (line := process.stdout.readline()):
+                output += line
+            url = re.search(r"\S+/data", output)[0]
+            key = re.search(r"public key +(\S+)", output)[1]
+            assert httpx.get(url, headers={"X-Public-Key": key}).status_code == 200
+            assert {path.stat().st_uid for path in (place / "data").rglob("*")} == {nobody}
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+    finally:
+        shutil.rmtree(place)
+
+
+@as_root
+def test_root_can_serve_below_a_directory_only_root_may_enter(tmp_path, start):
+    tmp_path.chmod(0o700)
+    server = start()
+    assert Path(f"/proc/{postgres_of(server)}").stat().st_uid != 0
+    assert httpx.get(rows_url(server), headers={"X-Public-Key": printed_key(server)}).status_code == 200
+
+
+class External:
+    """A PostgreSQL 15 that is not Pilotis' own, with a database for each test."""
+
+    def __init__(self, directory: Path) -> None:
+        self.server = EmbeddedPostgres(directory, binaries=DEBIAN_15)
+        self.address = self.server.start()
+
+    def url(self, name: str) -> str:
+        asyncio.run(self._create(name))
+        return f"postgresql://{self.address.user}@/{name}?host={self.address.host}&port={self.address.port}"
+
+    async def _create(self, name: str) -> None:
+        connection = await asyncpg.connect(**self.address._asdict())
+        await connection.execute(f"create database {name}")
+        await connection.close()
+
+
+@pytest.fixture(scope="module")
+def external(tmp_path_factory: pytest.TempPathFactory) -> Iterator[External]:
+    if not DEBIAN_15.is_dir():
+        pytest.skip("the system has no PostgreSQL 15")
+    external = External(tmp_path_factory.mktemp("external") / "postgres")
+    yield external
+    external.server.stop()
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator:
+    """Starts two nodes at once on one database, each with a data directory of its own."""
+    started: list[Server] = []
+
+    def nodes(url: str, key: str = "ab" * 32) -> list[Server]:
+        for number in range(2):
+            arguments = ("--database-url", url)
+            started.append(Server(tmp_path / f"node{number}", *arguments, environment={"PILOTIS_MASTER_KEY": key}))
+        with ThreadPoolExecutor() as threads:
+            return list(threads.map(Server.start, started))
+
+    yield nodes
+    assert [server.stop() for server in started] == [0] * len(started)
+
+
+def test_two_nodes_on_one_database_make_one_first_app_and_see_each_others_changes(external, nodes):
+    first, second = nodes(external.url("two_nodes"))
+    assert [("public key" in node.output) for node in (first, second)].count(True) == 1
+    maker = first if "public key" in first.output else second
+    headers = {"X-Public-Key": printed_key(maker)}
+    here = [httpx.Client(base_url=node.url, headers=headers, timeout=20) for node in (first, second)]
+
+    path = httpx.URL(rows_url(maker)).path
+    for client in here:
+        assert client.post(path, json={"data": {"text": "old"}}).status_code == 201
+    column = {"name": "stars", "data_type": "int"}
+    assert here[0].post(path.removesuffix("data") + "columns", json=column).status_code == 201
+    assert here[1].post(path, json={"data": {"text": "new", "stars": 5}}).status_code == 201
+    assert here[0].delete(path.removesuffix("data") + "columns/stars").status_code == 200
+    assert_error(here[1].post(path, json={"data": {"text": "new", "stars": 5}}), 400, "UNKNOWN_COLUMN")
+
+    member = here[0].post("/v1/public/app-members").json()
+    bearer = {"Authorization": f"Bearer {member['access_token']}"}
+    assert here[1].get("/v1/public/app-members/me", headers=bearer).status_code == 200
+    assert here[0].post("/v1/public/app-members/signout", headers=bearer).status_code == 200
+    assert here[1].get("/v1/public/app-members/me", headers=bearer).status_code == 401
+    for client in here:
+        client.close()
+
+
+def test_a_node_with_another_master_key_is_refused(external, nodes, tmp_path):
+    url = external.url("two_keys")
+    nodes(url)
+    stranger = Server(tmp_path / "stranger")
+    other = serve_again(stranger, "--database-url", url, PILOTIS_MASTER_KEY="cd" * 32)
+    assert other.returncode == 1
+    assert "master key in the setting master_key is not the one this database was set up with" in other.stderr
+    absent = serve_again(stranger, "--database-url", url)
+    assert absent.returncode == 1
+    assert "set PILOTIS_MASTER_KEY, or copy the file" in absent.stderr
+    assert not (stranger.data_dir / "master.key").exists(), "a second key must not be made"
+
+
+def test_the_commands_work_on_it_before_any_server(external, tmp_path):
+    url = external.url("commands")
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "pilotis", *arguments, "--database-url", url]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+
+    assert "applied 0001_initial.sql" in run("migrate")
+    app = json.loads(run("app", "create", "Shop", "--json"))
+    assert app["app_id"] in run("app", "list")
+    assert app["public_key"] in run("key", "list", "--app", app["app_id"])
+    assert list(tmp_path.iterdir()) == [], "no master key is made where nobody serves"
+    server = Server(tmp_path / "data", "--database-url", url).start()
+    answer = httpx.get(f"{server.url}/v1/public/tables", headers={"X-Public-Key": app["public_key"]})
+    assert server.stop() == 0
+    assert answer.status_code == 200
+    assert "it is PostgreSQL 15." in run("doctor", "--data-dir", str(tmp_path / "data"))
+
+
+def test_a_lost_master_key_is_not_replaced_in_silence(start):
+    server = start()
+    server.stop()
+    (server.data_dir / "master.key").unlink()
+    refused = serve_again(server)
+    assert refused.returncode == 1
+    assert "master.key does not hold it" in refused.stderr
+    assert not (server.data_dir / "master.key").exists()
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://127.0.0.1:1/x", "postgresql://x:sesame@/none?host=/nowhere", "http://example.com", "x"]
+)
+def test_an_unreachable_database_is_told_in_a_sentence_without_its_password(tmp_path, url):
+    refused = serve_again(Server(tmp_path / "data"), "--database-url", url)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("pilotis: The database cannot be reached: ")
+    assert len(refused.stderr.splitlines()) == 1
+    assert "sesame" not in refused.stderr
