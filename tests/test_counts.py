@@ -4,9 +4,8 @@ import asyncio
 import json
 import os
 import random
-import re
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from pilotis.rows.statements import Statements
 from pilotis.rows.table import PreparedTable
 from pilotis.rows.types import Query
 from pilotis.tables.schema import TableSchema
-from tests.conftest import new_app
+from tests.conftest import PASSWORD, new_app
 from tests.database import connect, connection_to, second_node
 from tests.support import App, Server
 
@@ -263,14 +262,16 @@ class Bystander:
 
 
 @pytest.fixture
-def own_app(tmp_path: Path) -> App:
-    """The first app of a server that may be killed."""
+def own_app(tmp_path: Path) -> Iterator[App]:
+    """An app on a server that may be killed."""
     server = Server(tmp_path / "data").start()
-    app_id = re.search(r"app_id\s+(\S+)", server.output)[1]
-    public_key = re.search(r"public key\s+(\S+)", server.output)[1]
-    yield App(server, app_id, public_key, "", {})
-    if server.process.poll() is None:
-        server.stop()
+    try:
+        body = {"email": "first@example.com", "password": PASSWORD, "token": server.setup_token}
+        console = httpx.post(f"{server.url}/v1/auth/signup", json=body).json()
+        yield new_app(server, console)
+    finally:
+        if server.process.poll() is None:
+            server.stop()
     assert '"event":"failed"' not in server.logs(), "The server answered a request with a 500; see its log."
 
 
