@@ -30,9 +30,13 @@ from pilotis.http.metrics import Gauges, Metrics
 from pilotis.http.site.endpoints import SiteEndpoints
 from pilotis.kit.passwords import Passwords
 from pilotis.kit.signing import TokenSigner
+from pilotis.maintenance import Maintenance, Task
+from pilotis.members.administration.endpoints import MemberAdministrationEndpoints
+from pilotis.members.administration.service import MemberAdministration
 from pilotis.members.endpoints import MemberEndpoints
 from pilotis.members.service import Members
 from pilotis.rates.service import RateLimits
+from pilotis.rows import counts
 from pilotis.rows.advanced import AdvancedEndpoints
 from pilotis.rows.aggregate.service import Aggregation
 from pilotis.rows.batches import Batches
@@ -41,9 +45,14 @@ from pilotis.rows.prepared import PreparedTables
 from pilotis.rows.service import Rows
 from pilotis.sessions.service import Sessions
 from pilotis.settings import Settings
+from pilotis.stats.endpoints import StatsEndpoints
+from pilotis.stats.service import Statistics
 from pilotis.tables.endpoints import TableEndpoints
 from pilotis.tables.service import Tables
+from pilotis.trash.endpoints import TrashEndpoints
+from pilotis.trash.service import Trashes
 from pilotis.users.endpoints import InvitationEndpoints, RoleEndpoints, UserEndpoints
+from pilotis.users.expiry import delete_expired_invitations
 from pilotis.users.invitations import Invitations
 from pilotis.users.roles import Roles
 from pilotis.users.service import Users
@@ -80,6 +89,9 @@ class Services:
         self.rows = Rows(self.prepared_tables)
         self.aggregation = Aggregation(self.prepared_tables)
         self.batches = Batches(database, self.prepared_tables, self.rows)
+        self.member_administration = MemberAdministration(database, self.sessions)
+        self.trashes = Trashes(database, self.tables)
+        self.statistics = Statistics(database)
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoint table of the whole service."""
@@ -97,10 +109,25 @@ class Services:
             RowEndpoints(self.rows),
             AdvancedEndpoints(self.aggregation, self.batches),
             HealthEndpoints({"database": self._answers, "migrations": self._is_current}),
+            MemberAdministrationEndpoints(self.member_administration),
+            TrashEndpoints(self.trashes),
+            StatsEndpoints(self.statistics),
         ]
         table = [endpoint for feature in features for endpoint in feature.table()]
         site = SiteEndpoints(table, base_url=self._base_url, version=__version__, limits=self._limits)
         return [*table, *site.table()]
+
+    def maintenance_tasks(self) -> list[Task]:
+        """Return what is to be tidied up, with the seconds between one time and the next."""
+        return [
+            Task("deleted apps", 3600, self.apps.purge_deleted),
+            Task("trash", 3600, lambda _: self.trashes.purge_expired()),
+            Task("sessions", 3600, self.sessions.delete_expired),
+            Task("rate limits", 300, lambda _: self.rate_limits.delete_expired()),
+            Task("request stats", 6 * 3600, self.statistics.delete_old),
+            Task("invitations", 6 * 3600, delete_expired_invitations),
+            Task("row counts", 300, counts.fold_all),
+        ]
 
     async def _answers(self) -> None:
         await self.database.fetchval("select 1")
@@ -125,6 +152,7 @@ class Node:
             connect_arguments, size=settings.pool_size, statement_seconds=settings.statement_seconds
         )
         self.services = Services(self.settings, self.database)
+        self.maintenance = Maintenance(self.database, self.services.maintenance_tasks())
         self.application = Application(
             self.services.endpoints(),
             gate=Gate(self.services.access),
@@ -136,11 +164,15 @@ class Node:
         self.metrics = Metrics(self._gauges)
 
     async def start(self) -> None:
-        """Connect to the database and listen for changes made by other nodes."""
+        """Connect to the database, listen for changes made by other nodes, and tidy up from time to time."""
         await self.services.notifications.start()
+        self.services.statistics.requests.start()
+        self.maintenance.start()
 
     async def stop(self) -> None:
         """Let go of everything."""
+        await self.maintenance.stop()
+        await self.services.statistics.requests.stop()
         await self.services.notifications.stop()
         await self.services.apps.stop()
         self.services.passwords.close()
@@ -149,6 +181,9 @@ class Node:
     def _finished(self, call: Call, status: int, seconds: float) -> None:
         self.metrics.finished(call, status, seconds)
         log_request(call, status, seconds)
+        app, endpoint = call.principal.app, call.endpoint
+        if app is not None and endpoint is not None and not endpoint.access.is_console:
+            self.services.statistics.requests.count(app.app_id, status)
 
     def _gauges(self) -> Gauges:
         return Gauges(self.application.in_flight, *self.database.state())

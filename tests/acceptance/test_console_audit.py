@@ -69,6 +69,21 @@ async def _accept(app: App, console: httpx.AsyncClient) -> httpx.Response:
     return await console.post("/invitations/accept", json={"token": made["token"]})
 
 
+async def _on_member(app: App, console: httpx.AsyncClient, method: str, path: str = "", **body: Any) -> httpx.Response:
+    member = await app.member()
+    return await console.request(method, f"/apps/{app.app_id}/members/{member['member_id']}{path}", **body)
+
+
+async def _on_trash(app: App, console: httpx.AsyncClient, method: str, path: str) -> httpx.Response:
+    """Call a route on a dropped table, or on its dropped column 1 where the path names one."""
+    table = await app.table({"a": "int", "b": "int"})
+    async with app.client() as client:
+        await client.delete(
+            f"/v1/public/tables/{table}/columns/a" if "columns" in path else f"/v1/public/tables/{table}"
+        )
+    return await console.request(method, f"/apps/{app.app_id}/trash" + path.format(table))
+
+
 # How each console route that changes something is called with success. A new route belongs in here.
 ACTIONS: dict[str, tuple[str, Perform]] = {
     "POST /v1/apps": ("app.create", _new_app),
@@ -115,6 +130,38 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
     ),
     "DELETE /v1/apps/:app_id/invitations/:invitation_id": ("invitation.revoke", _revoke_invitation),
     "POST /v1/invitations/accept": ("invitation.accept", _accept),
+    "PATCH /v1/apps/:app_id/members/:member_id": (
+        "member.update",
+        lambda app, console: _on_member(app, console, "PATCH", json={"is_active": False}),
+    ),
+    "DELETE /v1/apps/:app_id/members/:member_id": (
+        "member.delete",
+        lambda app, console: _on_member(app, console, "DELETE"),
+    ),
+    "POST /v1/apps/:app_id/members/:member_id/sign-out-everywhere": (
+        "member.sign_out",
+        lambda app, console: _on_member(app, console, "POST", "/sign-out-everywhere"),
+    ),
+    "POST /v1/apps/:app_id/trash/tables/:table_id/restore": (
+        "table.restore",
+        lambda app, console: _on_trash(app, console, "POST", "/tables/{}/restore"),
+    ),
+    "POST /v1/apps/:app_id/trash/tables/:table_id/columns/:number/restore": (
+        "column.restore",
+        lambda app, console: _on_trash(app, console, "POST", "/tables/{}/columns/1/restore"),
+    ),
+    "DELETE /v1/apps/:app_id/trash/tables/:table_id": (
+        "table.purge",
+        lambda app, console: _on_trash(app, console, "DELETE", "/tables/{}"),
+    ),
+    "DELETE /v1/apps/:app_id/trash/tables/:table_id/columns/:number": (
+        "column.purge",
+        lambda app, console: _on_trash(app, console, "DELETE", "/tables/{}/columns/1"),
+    ),
+    "DELETE /v1/apps/:app_id/trash": (
+        "trash.empty",
+        lambda app, console: _on_trash(app, console, "DELETE", ""),
+    ),
 }
 
 

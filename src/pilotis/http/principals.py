@@ -131,7 +131,10 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Who did something, for the audit log; `kind` is a principal's, or `operator` on the command line."""
+    """Who did something, for the audit log.
+
+    `kind` is a principal's, or `operator` on the command line, or `system` for what happens by itself.
+    """
 
     kind: str
     id: str | None
@@ -139,6 +142,7 @@ class Actor(msgspec.Struct, frozen=True):
 
 
 OPERATOR = Actor("operator", None, None)
+SYSTEM = Actor("system", None, None)
 
 
 class PublicKeyRequiredError(UnauthorizedError):

@@ -91,6 +91,10 @@ class Sessions:
         """End every session of a member or console user and return how many there were."""
         return await store.revoke_all(connection, app_id, subject)
 
+    async def delete_expired(self, connection: Connection) -> None:
+        """Delete sessions that have been over for a day."""
+        await store.delete_expired(connection)
+
     def _claims(self, kind: TokenKind, token: str) -> Claims:
         try:
             claims = self._signer.verify(kind, token, time.time())

@@ -95,9 +95,9 @@ async def revoke_all(connection: Connection, app_id: UUID, subject: str) -> int:
     return int(tag.rpartition(" ")[2])
 
 
-async def delete_expired(database: Database) -> None:
+async def delete_expired(connection: Connection) -> None:
     """Delete sessions that have been over for a day; until then a reused token can be told from an unknown one."""
-    await database.execute(
+    await connection.execute(
         """
         delete from pilotis.sessions
         where expires_at < now() - interval '1 day' or revoked_at < now() - interval '1 day'

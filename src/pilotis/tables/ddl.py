@@ -65,6 +65,16 @@ def absorb(table: TableSchema, column: Column) -> str:
     """
 
 
+def any_absorbable(table: TableSchema) -> str:
+    """Return the query that tells whether any free-form row holds a value, not null, under the name `$1`."""
+    return f"""
+        select exists (
+            select from {table.physical} t
+            where t.__extra ? $1::text and jsonb_typeof(t.__extra -> $1::text) <> 'null'
+        )
+    """
+
+
 def not_absorbable(table: TableSchema, column: Column) -> str:
     """Return the query for `total` and sample `ids` of free-form rows whose value does not fit the new column."""
     valid = cast("(t.__extra -> $1::text)", None, column.type).valid
@@ -91,16 +101,26 @@ def trash_column(table: TableSchema, column: Column) -> list[str]:
 
 
 def restore_column(table: TableSchema, column: Column) -> list[str]:
-    """Return the statements that take a column out of the trash."""
+    """Return the statements that take a column out of the trash, its explicit nulls included.
+
+    A row that has meanwhile been given a field of the column's name keeps that: see `absorb` and `keep_newer_nulls`.
+    """
     number, name = column.number, _literal(column.name)
     return [
         f'alter table {table.physical} rename column "__d{number}" to {column.physical}',
         f"""
         update {table.physical} set __extra = coalesce(__extra, '{{}}') || jsonb_build_object({name}, null)
-        where "__n{number}"
+        where "__n{number}" and not coalesce(__extra ? {name}, false)
         """,
         f'alter table {table.physical} drop column "__n{number}"',
     ]
+
+
+def keep_newer_nulls(table: TableSchema, column: Column) -> str:
+    """Return the statement that clears a restored column in the rows that hold an explicit null under its name."""
+    beside = column.hash if column.encrypted else column.time if column.has_time else None
+    more = f", {beside} = null" if beside else ""
+    return f"update {table.physical} set {column.physical} = null{more} where __extra ? {_literal(column.name)}"
 
 
 def purge_column(table: TableSchema, column: Column) -> str:

@@ -11,7 +11,8 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
@@ -169,8 +170,7 @@ class Tables:
         table = TableSchema(app.app_id, uuid7(), definition.title, definition.access_level, 1, tuple(columns))
         try:
             async with self._database.transaction() as connection:
-                if await store.lock_app(connection, app.app_id) >= app.limits.tables:
-                    raise ConflictError(f"An app has at most {app.limits.tables} tables.")
+                await require_room(connection, app)
                 await store.insert_table(connection, table)
                 for statement in ddl.create_table(table):
                     await connection.execute(statement)
@@ -199,7 +199,15 @@ class Tables:
                 if name not in table.by_name:
                     await self._add_column(connection, kept, column)
 
-        await self._change(app, actor, table_id, edit, "table.update", definition.title, definition.access_level)
+        await self.change(
+            app.app_id,
+            actor,
+            table_id,
+            edit,
+            "table.update",
+            title=definition.title,
+            access_level=definition.access_level,
+        )
 
     async def drop(self, app: AppInfo, actor: Actor, table_id: UUID) -> None:
         """Put a table into the trash."""
@@ -207,7 +215,21 @@ class Tables:
         async def edit(connection: Connection, table: TableSchema) -> None:
             await store.trash_table(connection, table)
 
-        await self._change(app, actor, table_id, edit, "table.drop")
+        await self.change(app.app_id, actor, table_id, edit, "table.drop")
+
+    async def purge(self, app_id: UUID, actor: Actor, table_id: UUID) -> None:
+        """End a table in the trash for good; `pilotis.rows.counts` clears its tally away."""
+
+        async def once() -> None:
+            async with schema_transaction(self._database, app_id) as connection:
+                row = await store.lock_table(connection, app_id, table_id, trashed=True)
+                if row is None:
+                    raise TableNotFoundError
+                await connection.execute(ddl.drop_table(store.table_schema(row)))
+                await store.delete_table(connection, app_id, table_id)
+                await record(connection, app_id, actor, "table.purge", table_id, title=row["title"])
+
+        await patiently(once)
 
     async def add_column(self, app: AppInfo, actor: Actor, table_id: UUID, new: NewColumn) -> None:
         """Add a column; rows of a table that took any field keep what they have under its name."""
@@ -228,7 +250,7 @@ class Tables:
                 raise ColumnExistsError
             await self._add_column(connection, table, column)
 
-        await self._change(app, actor, table_id, edit, "column.create", column=column.name)
+        await self.change(app.app_id, actor, table_id, edit, "column.create", column=column.name)
 
     async def change_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str, change: ColumnChange) -> None:
         """Change a column; raises `RowsDoNotFitError` if stored values do not cast."""
@@ -237,7 +259,7 @@ class Tables:
             column = _column(table, name)
             await self._change_column(connection, table, column, _changed_column(column, change))
 
-        await self._change(app, actor, table_id, edit, "column.update", column=name)
+        await self.change(app.app_id, actor, table_id, edit, "column.update", column=name)
 
     async def drop_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str) -> None:
         """Put a column into the trash."""
@@ -245,69 +267,62 @@ class Tables:
         async def edit(connection: Connection, table: TableSchema) -> None:
             await _trash_column(connection, table, _column(table, name))
 
-        await self._change(app, actor, table_id, edit, "column.drop", column=name)
+        await self.change(app.app_id, actor, table_id, edit, "column.drop", column=name)
 
-    async def _change(
+    async def change(
         self,
-        app: AppInfo,
+        app_id: UUID,
         actor: Actor,
         table_id: UUID,
         edit: Edit,
         action: str,
+        *,
         title: str | None = None,
         access_level: AccessLevel | None = None,
+        trashed: bool = False,
         **details: Any,
     ) -> None:
-        """Run an edit on a locked table under a new version; tries again while somebody holds the table."""
-        deadline = time.monotonic() + _GIVE_UP_SECONDS
-        while True:
-            try:
-                return await self._change_once(app, actor, table_id, edit, action, title, access_level, details)
-            except UnavailableError as error:
-                if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
-                    raise
-                if time.monotonic() > deadline:
-                    raise TableBusyError from error
-            await asyncio.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - only spreads the tries
+        """Run an edit on a locked table under a new version and put it in the audit log: the one way to alter a table.
 
-    async def _change_once(
-        self,
-        app: AppInfo,
-        actor: Actor,
-        table_id: UUID,
-        edit: Edit,
-        action: str,
-        title: str | None,
-        access_level: AccessLevel | None,
-        details: dict[str, Any],
-    ) -> None:
-        try:
-            async with self._database.share(app.app_id), self._database.transaction() as connection:
-                await connection.execute(
-                    f"set local lock_timeout = {_LOCK_MILLISECONDS}; set local statement_timeout = '{_DDL_SECONDS}s'"
-                )
-                row = await store.lock_table(connection, app.app_id, table_id)
-                if row is None:
-                    raise TableNotFoundError
-                table = store.table_schema(row)
-                version = table.version + 1
-                # First, so that nothing is written under the old version once this transaction has its locks.
-                await connection.execute(ddl.change_version(table, version))
-                await edit(connection, table)
-                level = access_level or table.access_level
-                await store.update_table(connection, table, title or table.title, level, version)
-                for statement in ddl.index_creators(msgspec.structs.replace(table, access_level=level)):
-                    await connection.execute(statement)
-                await record(connection, app.app_id, actor, action, table_id, **details)
-                await notify(connection, TOPIC, f"{app.app_id}/{table_id}")
-        except asyncpg.UniqueViolationError:
-            raise TitleTakenError from None
-        except asyncpg.TooManyColumnsError:
-            raise TooManyChangesError from None
-        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
-            # The app has been deleted: its schema is out of reach.
-            raise TableNotFoundError from None
-        self.forget(table)
+        With `trashed` the table is one in the trash. Tries again while somebody holds the table. Raises
+        `TableNotFoundError`, `TitleTakenError`, `TableBusyError`, and what the edit raises.
+        """
+
+        async def once() -> None:
+            try:
+                async with schema_transaction(self._database, app_id) as connection:
+                    row = await store.lock_table(connection, app_id, table_id, trashed=trashed)
+                    if row is None:
+                        raise TableNotFoundError
+                    table = store.table_schema(row)
+                    # First, so that nothing is written under the old version once this transaction has its locks.
+                    await connection.execute(ddl.change_version(table, table.version + 1))
+                    await edit(connection, table)
+                    await _publish(connection, table, title or table.title, access_level or table.access_level)
+                    await record(connection, app_id, actor, action, table_id, **details)
+            except asyncpg.UniqueViolationError:
+                raise TitleTakenError from None
+            self.forget(table)
+
+        await patiently(once)
+
+    async def absorb(self, connection: Connection, table: TableSchema, column: Column) -> None:
+        """Move what free-form rows hold under a column's name into the column, sealed where that is encrypted.
+
+        Raises `RowsDoNotFitError` where it is not of the column's type, or is null and the column required.
+        """
+        plain = msgspec.structs.replace(column, encrypted=None)
+        offenders = await connection.fetchrow(ddl.not_absorbable(table, plain), column.name)
+        _require_none(offenders, f"hold a {column.name} that is no {column.type.value}")
+        if column.required:
+            await _require_no_nulls(connection, table, column)
+        if not column.encrypted:
+            await connection.execute(ddl.absorb(table, column), column.name)
+        elif await connection.fetchval(ddl.any_absorbable(table), column.name):
+            sealer = await self._sealer(table)
+            await resealing.open_column(connection, table, column, sealer)
+            await connection.execute(ddl.absorb(table, plain), column.name)
+            await resealing.seal_column(connection, table, plain, sealer)
 
     async def _add_column(self, connection: Connection, table: TableSchema, column: Column) -> None:
         next_number: int = await connection.fetchval(
@@ -320,11 +335,7 @@ class Tables:
         await store.insert_column(connection, table, column)
         plain = msgspec.structs.replace(column, encrypted=None)
         await connection.execute(ddl.add_column(table, plain))
-        offenders = await connection.fetchrow(ddl.not_absorbable(table, plain), column.name)
-        _require_none(offenders, f"hold a {column.name} that is no {column.type.value}")
-        if column.required:
-            await _require_no_nulls(connection, table, column)
-        await connection.execute(ddl.absorb(table, plain), column.name)
+        await self.absorb(connection, table, plain)
         if column.encrypted:
             await resealing.seal_column(connection, table, plain, await self._sealer(table))
 
@@ -355,6 +366,54 @@ class Tables:
     def _forget_all(self) -> None:
         self._changes += 1
         self._known.clear()
+
+
+@asynccontextmanager
+async def schema_transaction(database: Database, app_id: UUID) -> AsyncGenerator[Connection]:
+    """Lend a connection inside a transaction that waits for locks only briefly, and may work long once it has them.
+
+    Raises `TableNotFoundError` where the app and with it its tables are gone, and `TooManyChangesError`.
+    """
+    try:
+        async with database.share(app_id), database.transaction() as connection:
+            await connection.execute(
+                f"set local lock_timeout = {_LOCK_MILLISECONDS}; set local statement_timeout = '{_DDL_SECONDS}s'"
+            )
+            yield connection
+    except asyncpg.TooManyColumnsError:
+        raise TooManyChangesError from None
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+        raise TableNotFoundError from None
+
+
+async def require_room(connection: Connection, app: AppInfo) -> None:
+    """Raise `ConflictError` if the app has as many tables as it may; else keep it so until the transaction ends."""
+    if await store.lock_app(connection, app.app_id) >= app.limits.tables:
+        raise ConflictError(f"An app has at most {app.limits.tables} tables.")
+
+
+async def patiently(change: Callable[[], Awaitable[None]]) -> None:
+    """Run a change made of a `schema_transaction`, again and again while somebody holds the table.
+
+    Raises `TableBusyError` after 15 s.
+    """
+    deadline = time.monotonic() + _GIVE_UP_SECONDS
+    while True:
+        try:
+            return await change()
+        except UnavailableError as error:
+            if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+                raise
+            if time.monotonic() > deadline:
+                raise TableBusyError from error
+        await asyncio.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - only spreads the tries
+
+
+async def _publish(connection: Connection, table: TableSchema, title: str, access_level: AccessLevel) -> None:
+    await store.update_table(connection, table, title, access_level, table.version + 1)
+    for statement in ddl.index_creators(msgspec.structs.replace(table, access_level=access_level)):
+        await connection.execute(statement)
+    await notify(connection, TOPIC, f"{table.app_id}/{table.table_id}")
 
 
 async def _trash_column(connection: Connection, table: TableSchema, column: Column) -> None:

@@ -24,6 +24,8 @@ _TABLE = """
         and exists (select from pilotis.apps a where a.app_id = t.app_id and a.deleted_at is null)
 """
 
+_TRASHED_TABLE = _TABLE.replace("t.dropped_at is null", "t.dropped_at is not null")
+
 _columns = json.decoder(list[Column])
 
 
@@ -49,13 +51,17 @@ async def live_tables(database: Database, app_id: UUID) -> list[Record]:
     return await database.fetch(f"{_TABLE} order by t.table_id", app_id)
 
 
-async def lock_table(connection: Connection, app_id: UUID, table_id: UUID) -> Record | None:
-    """Return a table that is not in the trash, locked against other schema changes until the transaction ends."""
+async def lock_table(connection: Connection, app_id: UUID, table_id: UUID, *, trashed: bool = False) -> Record | None:
+    """Return a table, locked against other schema changes until the transaction ends.
+
+    It is one that is not in the trash, or with `trashed` one that is.
+    """
     if not await connection.fetchval(
         "select true from pilotis.tables where app_id = $1 and table_id = $2 for update", app_id, table_id
     ):
         return None
-    return await connection.fetchrow(f"{_TABLE} and t.table_id = $2", app_id, table_id)
+    query = _TRASHED_TABLE if trashed else _TABLE
+    return await connection.fetchrow(f"{query} and t.table_id = $2", app_id, table_id)
 
 
 async def lock_app(connection: Connection, app_id: UUID) -> int:
@@ -157,6 +163,11 @@ async def trash_table(connection: Connection, table: TableSchema) -> None:
         table.app_id,
         table.table_id,
     )
+
+
+async def delete_table(connection: Connection, app_id: UUID, table_id: UUID) -> None:
+    """Delete a table with its columns from the catalogue."""
+    await connection.execute("delete from pilotis.tables where app_id = $1 and table_id = $2", app_id, table_id)
 
 
 def _definition(column: Column) -> tuple[str, str, bool | None, str | None, str | None, bool | None]:

@@ -108,6 +108,7 @@ create table pilotis.members (
     constraint login_id_unique unique (app_id, login_id)
 );
 create index members_by_activity on pilotis.members (app_id, last_active_at);
+create index members_by_creation on pilotis.members (app_id, created_at desc, member_id desc);
 
 -- One row a sign-in, and so a family of refresh tokens. app_id is the nil UUID for console users.
 create table pilotis.sessions (
@@ -169,13 +170,16 @@ create table pilotis.audit_log (
     primary key (app_id, entry_id)
 );
 
+-- client_errors are answers of 400 to 499, errors those of 500 and above.
 create table pilotis.request_stats (
     app_id uuid not null references pilotis.apps on delete cascade,
     hour timestamptz(0) not null,
     requests bigint not null,
+    client_errors bigint not null,
     errors bigint not null,
     primary key (app_id, hour)
-);
+) with (fillfactor = 70);
+create index request_stats_by_hour on pilotis.request_stats (hour);
 
 -- Losing these in a crash forgives a few attempts; logging them would double the price of each.
 create unlogged table pilotis.rate_limits (

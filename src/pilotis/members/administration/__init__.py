@@ -1,0 +1,1 @@
+"""What console users do about an app's members."""

@@ -1,0 +1,111 @@
+"""The statements of usage statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import Database
+
+KEPT_DAYS = 60
+SHOWN_DAYS = 30
+
+
+class Tally(NamedTuple):
+    """The requests of one app since the last flush."""
+
+    app_id: UUID
+    requests: int
+    client_errors: int
+    errors: int
+
+
+async def add(database: Database, tallies: Sequence[Tally]) -> None:
+    """Add requests to the present hour of their apps; those of apps that are gone are passed over."""
+    await database.execute(
+        """
+        insert into pilotis.request_stats as s (app_id, hour, requests, client_errors, errors)
+        select t.app_id, date_trunc('hour', now()), t.requests, t.client_errors, t.errors
+        from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) t (app_id, requests, client_errors, errors)
+        join pilotis.apps using (app_id)
+        order by app_id
+        on conflict (app_id, hour) do update set
+            requests = s.requests + excluded.requests,
+            client_errors = s.client_errors + excluded.client_errors,
+            errors = s.errors + excluded.errors
+        """,
+        *zip(*tallies, strict=True),
+    )
+
+
+async def delete_old(connection: Connection) -> None:
+    """Delete what is older than any statistics reach."""
+    await connection.execute(
+        f"delete from pilotis.request_stats where hour < now() - interval '{KEPT_DAYS} days'",
+    )
+
+
+async def members(connection: Connection, app_id: UUID) -> Record:
+    """Return the numbers of an app's members."""
+    row = await connection.fetchrow(
+        """
+        select
+            count(*) as total,
+            count(*) filter (where is_guest) as guests,
+            count(*) filter (where last_active_at > now() - interval '1 day') as active_1d,
+            count(*) filter (where last_active_at > now() - interval '7 days') as active_7d,
+            count(*) filter (where last_active_at > now() - interval '30 days') as active_30d
+        from pilotis.members where app_id = $1
+        """,
+        app_id,
+    )
+    assert row is not None
+    return row
+
+
+async def tables(connection: Connection, app_id: UUID) -> Record:
+    """Return the numbers of an app's tables and rows without the trash, and the bytes of all its tables."""
+    row = await connection.fetchrow(
+        f"""
+        with live as (select table_id from pilotis.tables where app_id = $1 and dropped_at is null)
+        select
+            (select count(*) from live) as tables,
+            (
+                select coalesce(sum(rows), 0)::bigint from app_{app_id.hex}.__row_counts join live using (table_id)
+            ) as rows,
+            (
+                select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class
+                where relnamespace = 'app_{app_id.hex}'::regnamespace and relkind = 'r'
+            ) as storage_bytes
+        """,
+        app_id,
+    )
+    assert row is not None
+    return row
+
+
+async def traffic(connection: Connection, app_id: UUID) -> list[Record]:
+    """Return the traffic of each of the last 30 days, UTC, oldest first, with `last_24h` of it beside each number."""
+    return await connection.fetch(
+        f"""
+        select
+            to_char(day, 'YYYY-MM-DD') as date,
+            {_sums()},
+            {_sums("_24h", "s.hour > now() - interval '24 hours'")}
+        from generate_series(0, {SHOWN_DAYS - 1}) ago
+        cross join lateral (select date_trunc('day', now()) - make_interval(days => {SHOWN_DAYS - 1} - ago)) d (day)
+        left join pilotis.request_stats s on s.app_id = $1 and s.hour >= day and s.hour < day + interval '1 day'
+        group by day order by day
+        """,
+        app_id,
+    )
+
+
+def _sums(suffix: str = "", condition: str = "true") -> str:
+    columns = ("requests", "client_errors", "errors")
+    return ", ".join(
+        f"coalesce(sum(s.{column}) filter (where {condition}), 0)::bigint as {column}{suffix}" for column in columns
+    )

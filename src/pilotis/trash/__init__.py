@@ -1,0 +1,1 @@
+"""The trash: dropped tables and columns, restored whole within 7 days."""

@@ -1,0 +1,37 @@
+"""The database of a running server, reached as whoever runs the server could."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from pilotis.db.embedded.lockfile import running_address
+from pilotis.server import Node
+from pilotis.settings import Settings
+from tests.support import Server
+
+
+async def connect(server: Server) -> asyncpg.Connection:
+    """Open a connection to a server's database."""
+    return await asyncpg.connect(**running_address(server.data_dir / "postgres")._asdict())
+
+
+@asynccontextmanager
+async def connection_to(server: Server) -> AsyncIterator[asyncpg.Connection]:
+    """Lend a connection to a server's database."""
+    connection = await connect(server)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def second_node(server: Server) -> AsyncIterator[Node]:
+    """Lend another node on a server's database, in this process; it neither listens nor tidies up by itself."""
+    address = running_address(server.data_dir / "postgres")._asdict()
+    node = Node(Settings(data_dir=str(server.data_dir)), address, server.url)
+    try:
+        yield node
+    finally:
+        await node.stop()

@@ -1,0 +1,244 @@
+"""Tidying up: what each task removes and what it leaves, and that one node at a time does it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from pilotis.maintenance import Maintenance, Task
+from pilotis.server import Node
+from tests.database import connection_to, second_node
+from tests.support import App, Server
+
+
+@pytest.fixture
+async def node(server: Server) -> AsyncIterator[Node]:
+    """A second node on the server's database that does nothing by itself."""
+    async with second_node(server) as made:
+        yield made
+
+
+@pytest.fixture
+async def connection(server: Server) -> AsyncIterator[asyncpg.Connection]:
+    async with connection_to(server) as made:
+        yield made
+
+
+async def run(node: Node, name: str) -> None:
+    """Run a task, once the shared server is not at it by itself."""
+    for _ in range(500):
+        if await node.maintenance.run(name):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"Somebody else runs {name} all the time.")
+
+
+async def drop(app: App, path: str) -> None:
+    async with app.client() as client:
+        assert (await client.delete(f"/v1/public/tables/{path}")).status_code == 200
+
+
+async def test_the_trash_is_kept_for_7_days(app: App, node: Node, connection: asyncpg.Connection):
+    old, young, with_columns = [await app.table({"a": "date", "b": "string", "c": "int"}) for _ in range(3)]
+    await app.row(old, {"b": "x"})
+    await drop(app, old)
+    assert await tally(connection, app, old) == 1
+    await drop(app, young)
+    await drop(app, f"{with_columns}/columns/a")
+    await drop(app, f"{with_columns}/columns/b")
+    await age(connection, "tables", timedelta(days=7, minutes=1), "table_id = $2", UUID(old))
+    await age(connection, "tables", timedelta(days=6, hours=23), "table_id = $2", UUID(young))
+    await age(connection, "columns", timedelta(days=7, minutes=1), "name = 'a' and table_id = $2", UUID(with_columns))
+    await run(node, "trash")
+    listed = "select table_id from pilotis.tables where app_id = $1 and dropped_at is not null"
+    assert [row["table_id"] for row in await connection.fetch(listed, app.app_id)] == [UUID(young)]
+    columns = "select name from pilotis.columns where app_id = $1 and table_id = $2 order by number"
+    assert [row["name"] for row in await connection.fetch(columns, app.app_id, with_columns)] == ["b", "c"]
+    audited = "select actor_kind from pilotis.audit_log where app_id = $1 and action like '%.purge'"
+    assert [row["actor_kind"] for row in await connection.fetch(audited, app.app_id)] == ["system", "system"]
+    await app.row(with_columns, {"c": 1})
+    await run(node, "row counts")
+    assert await tally(connection, app, old) is None
+
+
+async def test_the_trash_of_a_deleted_app_hinders_nothing(
+    app: App, other_app: App, node: Node, connection: asyncpg.Connection
+):
+    for each in (app, other_app):
+        await drop(each, await each.table({"a": "int"}))
+        await drop(each, f"{await each.table({'a': 'int'})}/columns/a")
+    for table in ("tables", "columns"):
+        older = f"update pilotis.{table} set dropped_at = dropped_at - interval '8 days' where app_id = any($1)"
+        await connection.execute(older, [app.app_id, other_app.app_id])
+    await connection.execute(f"alter schema app_{app.app_id.replace('-', '')} rename to gone_{uuid4().hex}")
+    # As if it had been deleted just after it was looked up, and then as if before.
+    await run(node, "trash")
+    await connection.execute("update pilotis.apps set deleted_at = now() where app_id = $1", app.app_id)
+    await run(node, "trash")
+    await run(node, "row counts")
+    left = "select count(*) from pilotis.tables where dropped_at is not null and app_id = $1"
+    assert await connection.fetchval(left, app.app_id) == 1
+    assert await connection.fetchval(left, other_app.app_id) == 0
+
+
+async def age(connection: asyncpg.Connection, table: str, by: timedelta, condition: str, value: Any) -> None:
+    tag = await connection.execute(
+        f"update pilotis.{table} set dropped_at = dropped_at - $1::interval where {condition}", by, value
+    )
+    assert tag == "UPDATE 1"
+
+
+async def tally(connection: asyncpg.Connection, app: App, table: str) -> int | None:
+    counts = f"app_{app.app_id.replace('-', '')}.__row_counts"
+    return await connection.fetchval(f"select sum(rows)::int from {counts} where table_id = $1", UUID(table))
+
+
+async def test_a_busy_table_does_not_keep_the_others_in_the_trash(
+    app: App, node: Node, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("pilotis.tables.service._GIVE_UP_SECONDS", 0.1)
+    busy, free = await app.table({"a": "int"}), await app.table({"a": "int"})
+    await drop(app, f"{busy}/columns/a")
+    await drop(app, free)
+    for table in ("tables", "columns"):
+        older = f"update pilotis.{table} set dropped_at = dropped_at - interval '8 days' where app_id = $1"
+        await connection.execute(older, app.app_id)
+    async with connection.transaction():
+        await connection.execute(
+            f"lock table app_{app.app_id.replace('-', '')}.t_{busy.replace('-', '')} in share mode"
+        )
+        await run(node, "trash")
+        assert not await connection.fetchval("select exists (select from pilotis.tables where table_id = $1)", free)
+    assert await connection.fetchval("select exists (select from pilotis.columns where table_id = $1)", busy)
+    await run(node, "trash")
+    assert not await connection.fetchval("select exists (select from pilotis.columns where table_id = $1)", busy)
+
+
+async def test_sessions_that_are_long_over_are_deleted(app: App, node: Node, connection: asyncpg.Connection):
+    for login_id in ("living", "revoked", "expired", "just revoked"):
+        await app.member(login_id)
+    for login_id, change in (
+        ("revoked", "revoked_at = now() - interval '25 hours'"),
+        ("expired", "expires_at = now() - interval '25 hours'"),
+        ("just revoked", "revoked_at = now() - interval '23 hours'"),
+    ):
+        await connection.execute(
+            f"update pilotis.sessions s set {change} from pilotis.members m "
+            "where m.app_id = $1 and m.login_id = $2 and s.app_id = m.app_id and s.subject = m.member_id",
+            app.app_id,
+            login_id,
+        )
+    await run(node, "sessions")
+    left = await connection.fetch(
+        "select login_id from pilotis.sessions s join pilotis.members m "
+        "on m.app_id = s.app_id and m.member_id = s.subject where s.app_id = $1 order by login_id",
+        app.app_id,
+    )
+    assert [row["login_id"] for row in left] == ["just revoked", "living"]
+
+
+async def test_rate_limits_that_limit_nobody_are_deleted(node: Node, connection: asyncpg.Connection):
+    keys = [f"test:{uuid4()}" for _ in range(2)]
+    for key, minutes in zip(keys, (-16, 1), strict=True):
+        query = "insert into pilotis.rate_limits (key, hits, resets_at) values ($1, 1, now() + $2::interval)"
+        await connection.execute(query, key, timedelta(minutes=minutes))
+    await run(node, "rate limits")
+    left = await connection.fetch("select key from pilotis.rate_limits where key = any($1)", keys)
+    assert [row["key"] for row in left] == [keys[1]]
+
+
+async def test_old_traffic_is_deleted(app: App, node: Node, connection: asyncpg.Connection):
+    for days in (59, 61):
+        await connection.execute(
+            "insert into pilotis.request_stats values ($1, now() - $2::interval, $3, 0, 0)",
+            app.app_id,
+            timedelta(days=days),
+            days,
+        )
+    await run(node, "request stats")
+    left = await connection.fetch("select requests from pilotis.request_stats where app_id = $1", app.app_id)
+    assert [row["requests"] for row in left] == [59]
+
+
+async def test_expired_invitations_are_deleted(app: App, node: Node, connection: asyncpg.Connection):
+    for email, hours in (("old", -25), ("just over", -1), ("open", 1)):
+        await connection.execute(
+            "insert into pilotis.invitations (app_id, invitation_id, email, role, token_hash, expires_at) "
+            "values ($1, $2, $3, 'viewer', $4, now() + $5::interval)",
+            app.app_id,
+            uuid4(),
+            email,
+            uuid4().bytes,
+            timedelta(hours=hours),
+        )
+    await run(node, "invitations")
+    left = await connection.fetch("select email from pilotis.invitations where app_id = $1 order by email", app.app_id)
+    assert [row["email"] for row in left] == ["just over", "open"]
+
+
+async def test_every_task_runs(node: Node):
+    for name in node.maintenance.tasks:
+        await run(node, name)
+
+
+async def test_one_node_at_a_time_runs_a_task(node: Node, server: Server):
+    begun, may_end, runs = asyncio.Event(), asyncio.Event(), 0
+
+    async def slow(_: asyncpg.Connection) -> None:
+        nonlocal runs
+        runs += 1
+        begun.set()
+        await may_end.wait()
+
+    async with second_node(server) as other:
+        here, there = (Maintenance(each.database, [Task("slow", 60, slow)]) for each in (node, other))
+        running = asyncio.create_task(here.run("slow"))
+        await begun.wait()
+        assert not await there.run("slow")
+        assert not await here.run("slow")
+        may_end.set()
+        assert await running
+        assert await there.run("slow")
+    assert runs == 2
+
+
+async def test_a_node_that_dies_in_a_task_leaves_it_to_the_others(node: Node, connection: asyncpg.Connection):
+    pids: list[int] = []
+
+    async def die(own: asyncpg.Connection) -> None:
+        pids.append(await own.fetchval("select pg_backend_pid()"))
+        if len(pids) == 1:
+            await connection.execute("select pg_terminate_backend($1, 5000)", pids[0])
+            await own.fetchval("select 1")
+
+    maintenance = Maintenance(node.database, [Task("fatal", 60, die)])
+    with pytest.raises((asyncpg.AdminShutdownError, asyncpg.InterfaceError)):
+        await maintenance.run("fatal")
+    assert await maintenance.run("fatal")
+
+
+async def test_a_task_that_fails_is_tried_again_and_stops_nothing(node: Node, capfd: pytest.CaptureFixture[str]):
+    runs = {"bad": 0, "good": 0}
+    done = asyncio.Event()
+
+    async def bad(_: asyncpg.Connection) -> None:
+        runs["bad"] += 1
+        raise RuntimeError("out of luck")
+
+    async def good(_: asyncpg.Connection) -> None:
+        runs["good"] += 1
+        if min(runs.values()) >= 2:
+            done.set()
+
+    maintenance = Maintenance(node.database, [Task("bad", 0.02, bad), Task("good", 0.02, good)])
+    maintenance.start()
+    await asyncio.wait_for(done.wait(), 10)
+    await maintenance.stop()
+    stopped = dict(runs)
+    await asyncio.sleep(0.1)
+    assert runs == stopped
+    assert "out of luck" in "".join(capfd.readouterr())
