@@ -21,7 +21,6 @@ from pilotis.tables.schema import TableSchema
 
 Json = Any
 
-_NEVER = "false"
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -79,7 +78,7 @@ class _Compiler:
             if len(value) > self._limits.where_conditions:
                 raise self._too_many()
             parts = [self.conjunction(item, f"{place}.{name}[{index}]", depth + 1) for index, item in enumerate(value)]
-            return _joined(parts, " and ", "true") if name == "$and" else _joined(parts, " or ", _NEVER)
+            return _joined(parts, " and ", "true") if name == "$and" else _joined(parts, " or ", "false")
         if name == "$not":
             return f"({self.conjunction(value, f'{place}.$not', depth + 1)}) is not true"
         if name.startswith("$"):
@@ -126,9 +125,9 @@ class _Compiler:
         if value is None:
             return _is_null(field)
         if field.kind is Kind.BIGINT and _is_number(value) and _as_bigint(value) is None:
-            return _NEVER
+            return _never(field)
         bound = self._bind(field, value)
-        return _NEVER if bound is None else f"{field.sql} = {bound}"
+        return _never(field) if bound is None else f"{field.sql} = {bound}"
 
     def _not_equal(self, field: Operand, value: Json, place: str) -> str:
         return f"({self._equal(field, value, place)}) is not true"
@@ -142,7 +141,7 @@ class _Compiler:
             parts.append(f"{field.sql} = any({array})")
         if None in values:
             parts.append(_is_null(field))
-        return _joined(parts, " or ", _NEVER)
+        return _joined(parts, " or ", _never(field))
 
     def _not_in(self, field: Operand, value: Json, place: str) -> str:
         return f"({self._in(field, value, place)}) is not true"
@@ -155,9 +154,12 @@ class _Compiler:
         if field.kind is Kind.BIGINT and _is_number(value) and _as_bigint(value) is None:
             return f"{field.sql}::numeric {sign} {self._arguments.bind(value, 'numeric')}"
         bound = self._bind(field, value)
-        return _NEVER if bound is None else f"{field.sql} {sign} {bound}"
+        return _never(field) if bound is None else f"{field.sql} {sign} {bound}"
 
     def _compare_json(self, sign: str, field: Operand, value: Json) -> str:
+        if field.text is None:
+            # A column of objects or arrays, which have no order.
+            return _never(field)
         if isinstance(value, str):
             return f"{field.text} {sign} {self._arguments.bind(value, 'text')}"
         type_ = "boolean" if isinstance(value, bool) else "number"
@@ -200,7 +202,7 @@ class _Compiler:
     def _array_contains_any(self, field: Operand, value: Json, place: str) -> str:
         _require_json(field, place)
         elements = [json.encode([item]).decode() for item in self._list(value, place)]
-        return f"{field.sql} @> any({self._arguments.bind(elements, 'jsonb[]')})" if elements else _NEVER
+        return f"{field.sql} @> any({self._arguments.bind(elements, 'jsonb[]')})" if elements else _never(field)
 
     def _list(self, value: Json, place: str) -> list[Json]:
         if not isinstance(value, list):
@@ -236,6 +238,11 @@ _OPERATORS: dict[str, Callable[[_Compiler, Operand, Json, str], str]] = {
     "$arrayContains": _Compiler._array_contains,
     "$arrayContainsAny": _Compiler._array_contains_any,
 }
+
+
+def _never(field: Operand) -> str:
+    # It names the field, whose path may be bound already: PostgreSQL refuses a parameter that nothing uses.
+    return f"({field.sql} is null and false)"
 
 
 def _joined(parts: list[str], word: str, empty: str) -> str:
