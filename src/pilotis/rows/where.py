@@ -246,6 +246,8 @@ def _never(field: Operand) -> str:
 
 
 def _joined(parts: list[str], word: str, empty: str) -> str:
+    if set(parts) == {"true"}:
+        return "true"
     if len(parts) < 2:
         return parts[0] if parts else empty
     return "(" + word.join(parts) + ")"
