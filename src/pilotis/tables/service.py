@@ -49,7 +49,7 @@ from pilotis.tables.values import check_default
 TOPIC = "table"
 _KEPT = 10_000
 _LOCK_MILLISECONDS = 300
-_GIVE_UP_SECONDS = 15
+GIVE_UP_SECONDS = 15.0
 _DDL_SECONDS = 600
 
 
@@ -102,7 +102,7 @@ class TooManyChangesError(ConflictError):
 
 
 class TableBusyError(UnavailableError):
-    """503: a long transaction holds the table; the change was tried for 15 seconds."""
+    """503: a long transaction holds the table; the change was tried for a while."""
 
     code = "TABLE_BUSY"
     message = "The table is busy with a long query. Nothing was changed; try again shortly."
@@ -112,10 +112,13 @@ Edit = Callable[[Connection, TableSchema], Awaitable[None]]
 
 
 class Tables:
-    """Reads and changes tables and columns."""
+    """Reads and changes tables and columns. A change of a busy table is tried for `give_up_seconds`."""
 
-    def __init__(self, database: Database, notifications: Notifications) -> None:
+    def __init__(
+        self, database: Database, notifications: Notifications, *, give_up_seconds: float = GIVE_UP_SECONDS
+    ) -> None:
         self._database = database
+        self._give_up_seconds = give_up_seconds
         self._known: OrderedDict[tuple[UUID, UUID], TableSchema] = OrderedDict()
         self._changes = 0
         notifications.subscribe(TOPIC, self._changed, self._forget_all)
@@ -256,7 +259,7 @@ class Tables:
         **details: Any,
     ) -> None:
         """Run an edit on a locked table under a new version; tries again while somebody holds the table."""
-        deadline = time.monotonic() + _GIVE_UP_SECONDS
+        deadline = time.monotonic() + self._give_up_seconds
         while True:
             try:
                 return await self._change_once(app, actor, table_id, edit, action, title, access_level, details)
