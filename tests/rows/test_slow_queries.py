@@ -17,9 +17,7 @@ async def test_a_catastrophic_pattern_is_stopped_and_nobody_else_waits(app: App,
     row = await other_app.row(other, {"a": "x"})
     async with app.client() as client, other_app.client() as neighbour:
         started = time.monotonic()
-        slow = [
-            asyncio.create_task(client.post(f"{TABLES}/{table}/data/query", json=CATASTROPHE)) for _ in range(12)
-        ]
+        slow = [asyncio.create_task(client.post(f"{TABLES}/{table}/data/query", json=CATASTROPHE)) for _ in range(12)]
         await asyncio.sleep(0.5)
         times = []
         while time.monotonic() - started < 4:
@@ -29,13 +27,14 @@ async def test_a_catastrophic_pattern_is_stopped_and_nobody_else_waits(app: App,
             assert answer.status_code == 201
             times.append(time.monotonic() - before)
         assert not any(task.done() for task in slow)
-        first, _ = await asyncio.wait(slow, return_when=asyncio.FIRST_COMPLETED)
-        assert time.monotonic() - started < 8
-        body = assert_error(first.pop().result(), 400, "QUERY_TIMEOUT")
-        assert "statement" not in body["message"]
-        # Those past the app's share either had their turn or were told to come back.
-        for answer in await asyncio.gather(*slow):
-            assert answer.json()["code"] in {"QUERY_TIMEOUT", "UNAVAILABLE"}
+        answers = await asyncio.gather(*slow)
+        assert time.monotonic() - started < 12
+    stopped = [answer for answer in answers if answer.status_code == 400]
+    assert len(stopped) >= 2
+    for answer in stopped:
+        assert "statement" not in assert_error(answer, 400, "QUERY_TIMEOUT")["message"]
+    # Those past the app's share of connections had their turn later or were told to come back.
+    assert {answer.json()["code"] for answer in answers} <= {"QUERY_TIMEOUT", "UNAVAILABLE"}
     assert sorted(times)[len(times) // 2] < 0.5
     assert max(times) < 2
 

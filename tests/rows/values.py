@@ -19,7 +19,26 @@ DATES = [
     "2017-01-01 00:00:00Z",
 ]
 NUMBERS = ["1.10", "1.1", "1.0", "0.1", "-2.5", "1e-300", "-1e308", "9007199254740993.5", "-0.0", "1e2"]
-TEXTS = ["", "a", "A", "ab", "b", "é", "e\u0301", "한국", "😀", "\uffff", "a%", "a_b", "\\", '"', "'", "$eq", "1", "true"]
+TEXTS = [
+    "",
+    "a",
+    "A",
+    "ab",
+    "b",
+    "é",
+    "e\u0301",
+    "한국",
+    "😀",
+    "\uffff",
+    "a%",
+    "a_b",
+    "\\",
+    '"',
+    "'",
+    "$eq",
+    "1",
+    "true",
+]
 
 texts = st.sampled_from(TEXTS) | st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=3)
 ints = st.sampled_from([0, 1, -1, 2, 10, 2**53 + 1, 2**63 - 1, -(2**63)])
@@ -104,8 +123,8 @@ _ORDERED_TYPES = {name: values for name, values in OF_TYPE.items() if name not i
 TYPED_FIELDS = {
     **{name: (type_, _ORDERED_TYPES[type_]) for name, type_ in SCHEMA.items() if type_ in _ORDERED_TYPES},
     **{name: ("column", _ordered) for name, type_ in SCHEMA.items() if type_ not in _ORDERED_TYPES},
-    **{name: ("json", _ordered) for name in _paths},
+    **dict.fromkeys(_paths, ("json", _ordered)),
     **_scalars_own,
 }
-FREE_FIELDS = {name: ("json", _ordered) for name in ["a", "b", "o", "item", "o.k", "o.k.j", "a.0", "a.-1", "none", ""]}
+FREE_FIELDS = dict.fromkeys(["a", "b", "o", "item", "o.k", "o.k.j", "a.0", "a.-1", "none", ""], ("json", _ordered))
 FREE_FIELDS |= _scalars_own
