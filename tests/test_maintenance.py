@@ -100,7 +100,7 @@ async def tally(connection: asyncpg.Connection, app: App, table: str) -> int | N
 async def test_a_busy_table_does_not_keep_the_others_in_the_trash(
     app: App, node: Node, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("pilotis.tables.service._GIVE_UP_SECONDS", 0.1)
+    monkeypatch.setattr(node.services.tables, "_give_up_seconds", 0.1)
     busy, free = await app.table({"a": "int"}), await app.table({"a": "int"})
     await drop(app, f"{busy}/columns/a")
     await drop(app, free)

@@ -76,7 +76,7 @@ class _Compiler:
             if len(value) > self._limits.where_conditions:
                 raise self._too_many()
             parts = [self.conjunction(item, f"{place}.{name}[{index}]", depth + 1) for index, item in enumerate(value)]
-            return _joined(parts, " and ", "true") if name == "$and" else _joined(parts, " or ", _NEVER)
+            return _joined(parts, " and ", "true") if name == "$and" else _joined(parts, " or ", "false")
         if name == "$not":
             return f"({self.conjunction(value, f'{place}.$not', depth + 1)}) is not true"
         if name.startswith("$"):
@@ -154,6 +154,9 @@ class _Compiler:
         return _never(field) if bound is None else f"{field.sql} {sign} {bound}"
 
     def _compare_json(self, sign: str, field: Operand, value: Json) -> str:
+        if field.text is None:
+            # A column of objects or arrays, which have no order.
+            return _never(field)
         if isinstance(value, str):
             return f"{field.text} {sign} {self._arguments.bind(value, 'text')}"
         type_ = "boolean" if isinstance(value, bool) else "number"
@@ -237,6 +240,8 @@ _OPERATORS: dict[str, Callable[[_Compiler, Operand, Json, str], str]] = {
 
 
 def _joined(parts: list[str], word: str, empty: str) -> str:
+    if set(parts) == {"true"}:
+        return "true"
     if len(parts) < 2:
         return parts[0] if parts else empty
     return "(" + word.join(parts) + ")"

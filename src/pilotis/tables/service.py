@@ -52,7 +52,7 @@ from pilotis.tables.values import check_default
 TOPIC = "table"
 _KEPT = 10_000
 _LOCK_MILLISECONDS = 300
-_GIVE_UP_SECONDS = 15
+GIVE_UP_SECONDS = 15.0
 _DDL_SECONDS = 600
 
 
@@ -105,7 +105,7 @@ class TooManyChangesError(ConflictError):
 
 
 class TableBusyError(UnavailableError):
-    """503: a long transaction holds the table; the change was tried for 15 seconds."""
+    """503: a long transaction holds the table; the change was tried for a while."""
 
     code = "TABLE_BUSY"
     message = "The table is busy with a long query. Nothing was changed; try again shortly."
@@ -115,11 +115,19 @@ Edit = Callable[[Connection, TableSchema], Awaitable[None]]
 
 
 class Tables:
-    """Reads and changes tables and columns."""
+    """Reads and changes tables and columns. A change of a busy table is tried for `give_up_seconds`."""
 
-    def __init__(self, database: Database, notifications: Notifications, encryption: Encryption) -> None:
+    def __init__(
+        self,
+        database: Database,
+        notifications: Notifications,
+        encryption: Encryption,
+        *,
+        give_up_seconds: float = GIVE_UP_SECONDS,
+    ) -> None:
         self._database = database
         self._encryption = encryption
+        self._give_up_seconds = give_up_seconds
         self._known: OrderedDict[tuple[UUID, UUID], TableSchema] = OrderedDict()
         self._changes = 0
         notifications.subscribe(TOPIC, self._changed, self._forget_all)
@@ -229,7 +237,7 @@ class Tables:
                 await store.delete_table(connection, app_id, table_id)
                 await record(connection, app_id, actor, "table.purge", table_id, title=row["title"])
 
-        await patiently(once)
+        await patiently(once, self._give_up_seconds)
 
     async def add_column(self, app: AppInfo, actor: Actor, table_id: UUID, new: NewColumn) -> None:
         """Add a column; rows of a table that took any field keep what they have under its name."""
@@ -304,7 +312,7 @@ class Tables:
                 raise TitleTakenError from None
             self.forget(table)
 
-        await patiently(once)
+        await patiently(once, self._give_up_seconds)
 
     async def absorb(self, connection: Connection, table: TableSchema, column: Column) -> None:
         """Move what free-form rows hold under a column's name into the column, sealed where that is encrypted.
@@ -392,12 +400,12 @@ async def require_room(connection: Connection, app: AppInfo) -> None:
         raise ConflictError(f"An app has at most {app.limits.tables} tables.")
 
 
-async def patiently(change: Callable[[], Awaitable[None]]) -> None:
+async def patiently(change: Callable[[], Awaitable[None]], give_up_seconds: float = GIVE_UP_SECONDS) -> None:
     """Run a change made of a `schema_transaction`, again and again while somebody holds the table.
 
-    Raises `TableBusyError` after 15 s.
+    Raises `TableBusyError` after that many seconds.
     """
-    deadline = time.monotonic() + _GIVE_UP_SECONDS
+    deadline = time.monotonic() + give_up_seconds
     while True:
         try:
             return await change()

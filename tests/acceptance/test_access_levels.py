@@ -1,0 +1,163 @@
+"""Decisions, Tables and rows: who may use the rows of a table, for every row route and every kind of caller."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from pilotis.users.service import grant_role
+from tests.conftest import PASSWORD
+from tests.services import stale_node
+from tests.support import App, assert_error
+
+TABLES = "/v1/public/tables"
+
+Operation = Callable[[httpx.AsyncClient, str, str], Awaitable[httpx.Response]]
+
+READS: dict[str, Operation] = {
+    "list": lambda client, table, row: client.get(f"{TABLES}/{table}/data"),
+    "read": lambda client, table, row: client.get(f"{TABLES}/{table}/data/{row}"),
+    "query": lambda client, table, row: client.post(f"{TABLES}/{table}/data/query", json={}),
+}
+WRITES: dict[str, Operation] = {
+    "create": lambda client, table, row: client.post(f"{TABLES}/{table}/data", json={"data": {"a": 1}}),
+    "bulk": lambda client, table, row: client.post(f"{TABLES}/{table}/data/bulk", json={"data": [{"a": 1}]}),
+    "update": lambda client, table, row: client.patch(f"{TABLES}/{table}/data/{row}", json={"data": {"a": 2}}),
+    "delete-where": lambda client, table, row: client.post(
+        f"{TABLES}/{table}/data/delete-where", json={"where": {"a": 77}}
+    ),
+    "delete": lambda client, table, row: client.delete(f"{TABLES}/{table}/data/{row}"),
+}
+
+# For each access level, who may read and write a row that somebody else made. None is no; a status is the answer.
+MEMBER_NEEDED = (401, "MEMBER_TOKEN_REQUIRED")
+ROLE_NEEDED = (403, "ROLE_REQUIRED")
+CALLERS = ["public", "member", "guest", "secret key", "owner", "viewer"]
+
+
+def refusal(level: str, caller: str, *, write: bool) -> tuple[int, str] | None:
+    if level == "Public":
+        return None
+    if caller == "public":
+        return MEMBER_NEEDED
+    return ROLE_NEEDED if caller == "viewer" and write else None
+
+
+async def viewer_token(app: App) -> str:
+    """Make a console user with the role viewer on the app and return its access token."""
+    email = f"viewer-{app.app_id}@example.com"
+    async with stale_node(app.server) as node:
+        user_id = await node.users.create(email, PASSWORD)
+        async with node.database.transaction() as connection:
+            await grant_role(connection, app.app_id, user_id, "viewer")
+    async with app.client() as client:
+        answer = await client.post("/v1/auth/signin", json={"email": email, "password": PASSWORD})
+    token: str = answer.json()["access_token"]
+    return token
+
+
+@pytest.fixture
+async def tokens(app: App) -> dict[str, str | None]:
+    return {
+        "public": None,
+        "member": (await app.member("ada"))["access_token"],
+        "guest": (await app.guest())["access_token"],
+        "secret key": app.secret_key,
+        "owner": app.console["access_token"],
+        "viewer": await viewer_token(app),
+    }
+
+
+@pytest.mark.parametrize("level", ["Public", "AppMember", "Creator"])
+async def test_every_route_for_every_caller(app: App, tokens: dict[str, str | None], level: str):
+    table = await app.table({"a": "int"}, level)
+    author = (await app.member("author"))["access_token"]
+    for caller in CALLERS:
+        async with app.client(tokens[caller]) as client:
+            for name, operation in (READS | WRITES).items():
+                row = await app.row(table, {"a": 1}, author)
+                answer = await operation(client, table, row["id"])
+                refused = refusal(level, caller, write=name in WRITES)
+                if refused:
+                    assert_error(answer, *refused)
+                elif level == "Creator" and caller in {"member", "guest"} and name in {"read", "update", "delete"}:
+                    assert_error(answer, 404, "ROW_NOT_FOUND")
+                else:
+                    assert answer.status_code in {200, 201}, (caller, name, answer.text)
+
+
+@pytest.mark.parametrize("level", ["Public", "AppMember", "Creator"])
+async def test_another_apps_members_and_keys_open_nothing(app: App, other_app: App, level: str):
+    table = await app.table({"a": "int"}, level)
+    row = await app.row(table, {"a": 1}, app.secret_key)
+    for token in ((await other_app.member())["access_token"], other_app.secret_key):
+        async with app.client(token) as client:
+            for operation in (READS | WRITES).values():
+                answer = await operation(client, table, row["id"])
+                assert answer.status_code == 401, answer.text
+
+
+async def test_a_members_rows_do_not_exist_for_other_members(app: App):
+    table = await app.table({"a": "int", "s": "string"}, "Creator")
+    ada, bob = (await app.member("ada"))["access_token"], (await app.guest())["access_token"]
+    hers = [await app.row(table, {"a": number, "s": "secret"}, ada) for number in range(3)]
+    his = await app.row(table, {"a": 9}, bob)
+    nobodys = await app.row(table, {"a": 5}, app.secret_key)
+    path = f"{TABLES}/{table}/data"
+
+    async def seen(token: str, **query: Any) -> tuple[list[str], int]:
+        async with app.client(token) as client:
+            found = (await client.post(f"{path}/query", json=query)).json()
+        return [row["id"] for row in found["data"]], found["total_count"]
+
+    for token, own in ((ada, [row["id"] for row in hers]), (bob, [his["id"]])):
+        assert await seen(token) == (own, len(own))
+        assert await seen(token, limit=0) == ([], len(own))
+        assert await seen(token, order_by="a", order_direction="desc") == (own[::-1], len(own))
+        assert await seen(token, where={"$or": [{"a": {"$gte": 0}}, {"a": {"$lt": 0}}]}) == (own, len(own))
+        assert await seen(token, where={"$not": {"a": 12345}}) == (own, len(own))
+        async with app.client(token) as client:
+            listed = (await client.get(path)).json()
+            assert ([row["id"] for row in listed["data"]], listed["total_count"]) == (own, len(own))
+            assert_error(await client.get(f"{path}/{nobodys['id']}"), 404, "ROW_NOT_FOUND")
+    assert await seen(bob, where={"s": {"$matches": "secret"}}) == ([], 0)
+    async with app.client(bob) as client:
+        assert (await client.post(f"{path}/delete-where", json={"all": True})).json() == {"deleted_count": 1}
+    every = [row["id"] for row in [*hers, nobodys]]
+    for token in (app.secret_key, app.console["access_token"]):
+        assert await seen(token) == (every, 4)
+    async with app.client(ada) as client:
+        answer = await client.patch(f"{path}/{hers[0]['id']}", json={"data": {"a": 100}})
+        assert answer.json()["data"]["a"] == 100
+        assert (await client.delete(f"{path}/{hers[0]['id']}")).status_code == 200
+        assert (await client.post(f"{path}/delete-where", json={"where": {"a": {"$gt": 0}}})).json() == {
+            "deleted_count": 2
+        }
+    assert await seen(app.secret_key) == ([nobodys["id"]], 1)
+
+
+async def test_a_rows_creator_cannot_be_sent(app: App):
+    ada = await app.member("ada")
+    for schema in ({}, {"a": "int"}):
+        table = await app.table(schema, "Creator")
+        async with app.client((await app.guest())["access_token"]) as client:
+            answer = await client.post(
+                f"{TABLES}/{table}/data", json={"data": {"a": 1, "__creator": ada["member_id"], "__id": "x"}}
+            )
+            assert answer.status_code == (400 if schema else 201)
+        async with app.client(ada["access_token"]) as client:
+            assert (await client.get(f"{TABLES}/{table}/data")).json()["total_count"] == 0
+
+
+async def test_closing_a_table_leaves_its_rows_to_their_creators(app: App):
+    table = await app.table({"a": "int"}, "Public", title="notes")
+    ada = (await app.member("ada"))["access_token"]
+    mine = await app.row(table, {"a": 1}, ada)
+    await app.row(table, {"a": 2})
+    async with app.client() as client:
+        body = {"title": "notes", "schema": {"a": "int"}, "access_level": "Creator"}
+        assert (await client.patch(f"{TABLES}/{table}", json=body)).status_code == 200
+        assert_error(await client.get(f"{TABLES}/{table}/data"), 401, "MEMBER_TOKEN_REQUIRED")
+    async with app.client(ada) as client:
+        assert (await client.get(f"{TABLES}/{table}/data")).json()["data"] == [mine]

@@ -1,0 +1,276 @@
+"""No write lands under a schema version that is no longer current, and no change waits for ever for a busy table."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from pilotis.http.principals import OPERATOR, Principal
+from pilotis.kit import json
+from pilotis.kit.errors import PilotisError, ValidationError
+from pilotis.rows.visibility import MemberTokenRequiredError
+from pilotis.rows.types import DeleteWhere, Page
+from pilotis.server import Services
+from pilotis.tables.service import TableBusyError, TableNotFoundError, Tables
+from pilotis.tables.types import NewColumn
+from pilotis.tables.values import UnknownColumnError
+from tests.services import connected, stale_node
+from tests.support import App, assert_error
+
+TABLES = "/v1/public/tables"
+SCHEMA = {"a": "string", "b": "string"}
+
+
+class StaleNode:
+    """A node that knows the table as it was, and writes to it all the same."""
+
+    def __init__(self, services: Services, principal: Principal, table: str) -> None:
+        self._rows = services.rows
+        self._principal = principal
+        self._table = UUID(table)
+
+    async def create(self, data: Any) -> Any:
+        made = await self._rows.create(self._principal, self._table, raw(data))
+        return json.decode(made)["data"]
+
+    async def bulk(self, data: Any) -> Any:
+        made = await self._rows.create_many(self._principal, self._table, raw([data]))
+        return json.decode(made)["created"][0]["data"]
+
+    async def update(self, row_id: str, data: Any) -> Any:
+        changed = await self._rows.update(self._principal, self._table, UUID(row_id), raw(data))
+        return json.decode(changed)["data"]
+
+    async def delete(self, row_id: str) -> None:
+        await self._rows.delete(self._principal, self._table, UUID(row_id))
+
+    async def delete_where(self, where: Any) -> int:
+        return await self._rows.delete_where(self._principal, self._table, DeleteWhere(where))
+
+    async def total(self) -> int:
+        page = await self._rows.page(self._principal, self._table, Page(limit=0))
+        total: int = json.decode(page)["total_count"]
+        return total
+
+
+def raw(data: Any) -> msgspec.Raw:
+    return msgspec.Raw(json.encode(data))
+
+
+@pytest.fixture
+async def services(app: App) -> AsyncIterator[Services]:
+    async with stale_node(app.server) as services:
+        yield services
+
+
+async def stale(services: Services, app: App, table: str) -> StaleNode:
+    """Return a node whose caches hold the table's present schema, and will hold it when that is the past."""
+    node = StaleNode(services, Principal(await services.apps.by_public_key(app.public_key, None)), table)
+    await node.total()
+    return node
+
+
+async def change(app: App, method: str, path: str, body: Any = None) -> None:
+    async with app.client() as client:
+        answer = await client.request(method, f"{TABLES}/{path}", json=body)
+    assert answer.status_code in {200, 201}, answer.text
+
+
+CHANGES: dict[str, tuple[str, str, Any]] = {
+    "column dropped": ("DELETE", "/columns/a", None),
+    "type changed": ("PATCH", "/columns/a", {"data_type": "int"}),
+    "column required": ("PATCH", "/columns/b", {"is_required": True}),
+    "required column added": ("POST", "/columns", {"name": "c", "data_type": "int", "is_required": True}),
+    "default changed": ("PATCH", "/columns/b", {"default_value": "d"}),
+    "closed": ("PATCH", "", {"title": "t", "schema": SCHEMA, "access_level": "Creator"}),
+    "opened to any field": ("PATCH", "", {"title": "t", "schema": {}, "access_level": "Public"}),
+    "dropped": ("DELETE", "", None),
+}
+A = {"a": "1"}
+# What a stale node's writes come to after each change: an error, or what is stored.
+Outcome = type[PilotisError] | dict[str, Any] | int | None
+CREATES: dict[str, Outcome] = {
+    "column dropped": UnknownColumnError,
+    "type changed": ValidationError,
+    "column required": ValidationError,
+    "required column added": ValidationError,
+    "default changed": {"a": "1", "b": "d"},
+    "closed": MemberTokenRequiredError,
+    "opened to any field": {"a": "1"},
+    "dropped": TableNotFoundError,
+}
+UPDATES = CREATES | {"column required": A, "required column added": A, "default changed": A}
+DELETES_WHERE = CREATES | {
+    "type changed": 0,
+    "column required": 1,
+    "required column added": 1,
+    "default changed": 1,
+    "opened to any field": 0,
+}
+DELETES: dict[str, Outcome] = {
+    **dict.fromkeys(CHANGES, None),
+    "closed": MemberTokenRequiredError,
+    "dropped": TableNotFoundError,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_a_write_compiled_for_an_old_schema_is_judged_by_the_new_one(app: App, services: Services, name: str):
+    writes: list[tuple[Outcome, Callable[[StaleNode, str], Awaitable[Any]]]] = [
+        (CREATES[name], lambda node, row: node.create(A)),
+        (CREATES[name], lambda node, row: node.bulk(A)),
+        (UPDATES[name], lambda node, row: node.update(row, A)),
+        (DELETES_WHERE[name], lambda node, row: node.delete_where(A)),
+        (DELETES[name], lambda node, row: node.delete(row)),
+    ]
+    for number, (outcome, write) in enumerate(writes):
+        table = await app.table(SCHEMA, title="t")
+        row = await app.row(table, A)
+        node = await stale(services, app, table)
+        method, path, body = CHANGES[name]
+        await change(app, method, table + path, body)
+        if isinstance(outcome, type):
+            with pytest.raises(PilotisError) as raised:
+                await write(node, row["id"])
+            error = raised.value
+            assert isinstance(error, outcome) or error.code == "NOTHING_CREATED", (number, error)
+        else:
+            assert await write(node, row["id"]) == outcome, number
+        if name != "dropped":
+            await change(app, "DELETE", table)
+
+
+async def test_writers_and_schema_changes_at_once(app: App, services: Services):
+    """Rows are neither lost nor doubled, nobody meets a 500, and no write gets past a rule that is in force."""
+    table = await app.table({"n": "int"}, title="t")
+    node = await stale(services, app, table)
+    made: set[int] = set()
+    refused = 0
+    rule: int | None = None  # which change's rule, that `must` is required, is in force for sure
+    done = False
+
+    async def write(node: StaleNode, numbers: range) -> None:
+        nonlocal refused
+        for number in numbers:
+            if done:
+                return
+            before = rule
+            try:
+                await node.create({"n": number})
+                made.add(number)
+                assert before is None or before != rule, "a row without the required field"
+            except ValidationError:
+                refused += 1
+                await asyncio.sleep(0.001)
+
+    async def change_schema() -> None:
+        nonlocal rule, done
+        for number in range(15):
+            await change(app, "POST", f"{table}/columns", {"name": "must", "data_type": "int", "is_required": True})
+            rule = number
+            await asyncio.sleep(0.02)
+            rule = None
+            await change(app, "DELETE", f"{table}/columns/must")
+            await asyncio.sleep(0.02)
+        done = True
+
+    await services.notifications.start()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(change_schema())
+            for start in range(4):
+                tasks.create_task(write(node, range(start, 10**9, 4)))
+    finally:
+        await services.notifications.stop()
+    assert made
+    assert refused
+    async with connected(app.server) as connection:
+        physical = f"app_{UUID(app.app_id).hex}.t_{UUID(table).hex}"
+        stored = [record["n"] for record in await connection.fetch(f"select n from {physical}")]
+    assert sorted(stored) == sorted(made)
+    assert await node.total() == len(made)
+
+
+async def test_a_change_waits_for_a_long_reader_without_stopping_others(app: App):
+    table = await app.table({"a": "string"})
+    row = await app.row(table, {"a": "1"})
+    async with connected(app.server) as connection, app.client() as client:
+        reading = connection.transaction()
+        await reading.start()
+        await connection.fetch(f"select * from app_{UUID(app.app_id).hex}.t_{UUID(table).hex}")
+        changing = asyncio.create_task(client.patch(f"{TABLES}/{table}/columns/a", json={"data_type": "int"}))
+        slowest, until = 0.0, time.monotonic() + 1.5
+        while time.monotonic() < until:
+            started = time.monotonic()
+            assert (await client.get(f"{TABLES}/{table}/data/{row['id']}")).status_code == 200
+            slowest = max(slowest, time.monotonic() - started)
+        assert not changing.done()
+        assert slowest < 1.5
+        await reading.rollback()
+        assert (await changing).status_code == 200
+        assert (await client.get(f"{TABLES}/{table}/data/{row['id']}")).json()["data"] == {"a": 1}
+
+
+async def test_a_change_of_a_table_that_stays_busy_is_given_up(app: App, services: Services):
+    table = await app.table({"a": "string"})
+    impatient = Tables(services.database, services.notifications, services.encryption, give_up_seconds=0.5)
+    known = await services.apps.by_public_key(app.public_key, None)
+    async with connected(app.server) as connection, connection.transaction():
+        await connection.fetch(f"select * from app_{UUID(app.app_id).hex}.t_{UUID(table).hex}")
+        with pytest.raises(TableBusyError) as raised:
+            await impatient.add_column(known, OPERATOR, UUID(table), NewColumn("b", "int"))
+    assert (raised.value.status, raised.value.code) == (503, "TABLE_BUSY")
+    assert "b" not in (await impatient.read(known, UUID(table))).schema
+
+
+async def test_changes_of_one_table_at_once_all_take_effect(app: App):
+    table = await app.table({"a": "string"})
+    async with app.client() as client:
+        answers = await asyncio.gather(
+            *(
+                client.post(f"{TABLES}/{table}/columns", json={"name": f"b{number}", "data_type": "int"})
+                for number in range(6)
+            )
+        )
+        assert [answer.status_code for answer in answers] == [201] * 6
+        schema = (await client.get(f"{TABLES}/{table}")).json()["schema"]
+    assert sorted(schema) == ["a", *(f"b{number}" for number in range(6))]
+
+
+async def test_one_column_added_twice_at_once_is_added_once(app: App):
+    table = await app.table({"a": "string"})
+    async with app.client() as client:
+        body = {"name": "b", "data_type": "int"}
+        answers = await asyncio.gather(*(client.post(f"{TABLES}/{table}/columns", json=body) for _ in range(4)))
+    assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
+    assert_error(next(answer for answer in answers if answer.status_code == 409), 409, "COLUMN_EXISTS")
+
+
+async def test_a_write_that_meets_a_locked_table_is_503(app: App):
+    table = await app.table({"a": "string"})
+    async with connected(app.server) as connection, connection.transaction(), app.client() as client:
+        await connection.execute(f"lock table app_{UUID(app.app_id).hex}.t_{UUID(table).hex}")
+        answer = await client.post(f"{TABLES}/{table}/data", json={"data": {}})
+        assert_error(answer, 503, "UNAVAILABLE")
+        assert answer.headers["retry-after"]
+
+
+async def test_the_life_of_a_tables_columns_ends_with_a_clear_error(app: App):
+    table = await app.table({"a": "string"})
+    async with connected(app.server) as connection:
+        physical = f"app_{UUID(app.app_id).hex}.t_{UUID(table).hex}"
+        for start in range(0, 1590, 530):
+            names = [f"x{number}" for number in range(start, start + 530)]
+            await connection.execute(f"alter table {physical} {', '.join(f'add {name} int' for name in names)}")
+            await connection.execute(f"alter table {physical} {', '.join(f'drop {name}' for name in names)}")
+    async with app.client() as client:
+        answers = [
+            await client.post(f"{TABLES}/{table}/columns", json={"name": f"b{number}", "data_type": "int"})
+            for number in range(12)
+        ]
+        assert_error(answers[-1], 409, "TOO_MANY_SCHEMA_CHANGES")
+        assert (await client.get(f"{TABLES}/{table}/data")).status_code == 200
