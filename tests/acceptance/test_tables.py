@@ -1,10 +1,13 @@
 """Interface: Tables and columns, the routes of tables."""
 
+import asyncio
 import re
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from tests.services import stale_node
 from tests.support import App, assert_error
 
 TABLES = "/v1/public/tables"
@@ -268,3 +271,39 @@ async def test_tables_need_the_public_key(app: App):
         del client.headers["X-Public-Key"]
         assert_error(await client.get(TABLES), 401, "PUBLIC_KEY_REQUIRED")
         assert_error(await client.post(TABLES, json=definition({})), 401, "PUBLIC_KEY_REQUIRED")
+
+
+async def lock_schema(app: App) -> None:
+    async with stale_node(app.server) as node, node.database.transaction() as connection:
+        app_id = UUID(app.app_id)
+        await connection.execute("update pilotis.apps set schema_locked = true where app_id = $1", app_id)
+        await node.apps.announce(connection, app_id)
+
+
+async def test_a_locked_schema_is_changed_with_a_secret_key_or_by_a_console_user_only(app: App):
+    table = await app.table({"a": "int"}, title="t")
+    member = (await app.member())["access_token"]
+    await lock_schema(app)
+    changes: list[tuple[str, str, Any, int]] = [
+        ("POST", "", definition({}, "new"), 201),
+        ("POST", f"/{table}/columns", {"name": "b", "data_type": "int"}, 201),
+        ("PATCH", f"/{table}/columns/b", {"data_type": "string"}, 200),
+        ("DELETE", f"/{table}/columns/b", None, 200),
+        ("PATCH", f"/{table}", definition({"a": "string"}, "t"), 200),
+        ("DELETE", f"/{table}", None, 200),
+    ]
+    async with app.client() as client:
+        for _ in range(500):
+            if (await client.post(TABLES, json=definition({}, "old"))).status_code == 403:
+                break
+            await asyncio.sleep(0.01)
+    for token in (None, member):
+        async with app.client(token) as client:
+            for method, path, body, _ in changes:
+                assert_error(await client.request(method, TABLES + path, json=body), 403, "SCHEMA_LOCKED")
+            assert (await client.get(f"{TABLES}/{table}")).json()["schema"] == {"a": "int"}
+            assert (await client.post(f"{TABLES}/{table}/data", json={"data": {"a": 1}})).status_code == 201
+    for number, (method, path, body, status) in enumerate(changes):
+        async with app.client(app.secret_key if number % 2 else app.console["access_token"]) as client:
+            answer = await client.request(method, TABLES + path, json=body)
+            assert answer.status_code == status, answer.text
