@@ -6,7 +6,6 @@ file holds a `Plan` as JSON. Prints its address when it answers.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import itertools
 import socket
@@ -18,6 +17,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 import uvicorn
+import uvloop
 
 from pilotis.db.pool import Database
 
@@ -100,7 +100,7 @@ async def _serve(plan: Plan) -> None:
 
 
 def main() -> None:
-    asyncio.run(_serve(msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Plan)))
+    uvloop.run(_serve(msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Plan)))
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+import uvloop
 
 from pilotis.db.embedded import EmbeddedPostgres
 from pilotis.db.migrations import migrate
@@ -22,13 +22,13 @@ def run(settings: Settings) -> None:
     data_dir = Path(settings.data_dir)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if settings.database_url:
-        asyncio.run(_serve(settings, {"dsn": settings.database_url}))
+        uvloop.run(_serve(settings, {"dsn": settings.database_url}))
         return
     binaries = Path(settings.postgres_binaries) if settings.postgres_binaries else None
     postgres = EmbeddedPostgres(data_dir / "postgres", binaries=binaries)
     address = postgres.start()
     try:
-        asyncio.run(_serve(settings, address._asdict()))
+        uvloop.run(_serve(settings, address._asdict()))
     finally:
         postgres.stop()
 
