@@ -10,13 +10,25 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from bench import load, report
-from bench.cases import Case, Stage
-from bench.report import Measure, Report
+from bench.cases import SIGN_IN, Case, Stage
+from bench.load import Requests
+from bench.report import Measure, Report, Side
 from bench.servers import Pilotis, Process, baseline
+
+
+class Run(NamedTuple):
+    """One run on one server: requests a second, latencies, and its processor time for a request."""
+
+    rate: float
+    p50_ms: float
+    p99_ms: float
+    processor_us: float
 
 
 class Bench:
@@ -32,35 +44,39 @@ class Bench:
         """Run a case's rounds, after one that warms both sides up."""
         self._round(case, 1)
         rounds = [self._round(case, self._options.seconds) for _ in range(self._options.rounds)]
-        ours = [ours for ours, _ in rounds]
-        beside = [rate for _, rate in rounds if rate is not None]
-        return Measure(
-            case.name,
-            rate=median(one.rate for one in ours) * case.units,
-            beside=median(beside) if beside else None,
-            ratio=median(one.rate / rate for one, rate in rounds if rate is not None) if beside else None,
-            p50_ms=median(one.p50_ms for one in ours),
-            p99_ms=median(one.p99_ms for one in ours),
-            goal=case.goal,
-            rates=[one.rate * case.units for one in ours],
-            beside_rates=beside,
-        )
+        measure = Measure(case.name, case.goal, _side([ours for ours, _ in rounds], case.units))
+        beside = [other for _, other in rounds if other is not None]
+        if beside:
+            measure.alone = median(one.rate for one in beside)
+            measure.ratio = median(ours.rate / other.rate for ours, other in rounds if other is not None)
+        if case.beside is not None:
+            measure.beside = _side(beside, case.units)
+        return measure
 
-    def _round(self, case: Case, seconds: float) -> tuple[load.Result, float | None]:
-        file = case.requests.write(self._directory / "requests")
-        ours = load.run(
-            self._pilotis.url, case.requests.method, file, self._pilotis.headers, seconds, case.connections
-        )
-        return ours, self._beside_rate(case, seconds)
+    def _round(self, case: Case, seconds: float) -> tuple[Run, Run | None]:
+        return self._run(case, case.requests, self._pilotis, self._pilotis.headers, seconds), self._other(case, seconds)
 
-    def _beside_rate(self, case: Case, seconds: float) -> float | None:
-        if case.name == "sign-in":
+    def _other(self, case: Case, seconds: float) -> Run | None:
+        if case.name == SIGN_IN:
             command = [sys.executable, "-m", "bench.hashing", str(seconds)]
-            return float(subprocess.run(command, capture_output=True, check=True).stdout)
-        if case.beside is None:
-            return None
-        file = case.beside.write(self._directory / "beside")
-        return load.run(self._beside.url, case.beside.method, file, {}, seconds, case.connections).rate
+            rate = float(subprocess.run(command, capture_output=True, check=True).stdout)
+            return Run(rate, 0, 0, 0)
+        return case.beside and self._run(case, case.beside, self._beside, {}, seconds)
+
+    def _run(
+        self, case: Case, requests: Requests, server: Process, headers: Mapping[str, str], seconds: float
+    ) -> Run:
+        file = requests.write(self._directory / "requests")
+        begun = server.processor_seconds()
+        result = load.run(server.url, requests.method, file, headers, seconds, case.connections)
+        processor_us = (server.processor_seconds() - begun) * 1e6 / result.requests
+        return Run(result.rate, result.p50_ms, result.p99_ms, processor_us)
+
+
+def _side(runs: Sequence[Run], units: int) -> Side:
+    rates = [run.rate * units for run in runs]
+    columns = [median(column) for column in list(zip(*runs, strict=True))[1:]]
+    return Side(median(rates), *columns, rates)
 
 
 def main() -> None:
@@ -79,6 +95,7 @@ def main() -> None:
             with baseline(stage.plan(), directory) as beside:
                 bench = Bench(pilotis, beside, options, directory)
                 measures = []
+                print(report.heading(), flush=True)
                 for case in stage.cases():
                     if options.only is None or any(part in case.name for part in options.only):
                         measures.append(bench.measure(case))

@@ -24,6 +24,7 @@ from pilotis.tables import store
 BULK = 1000
 PASSWORD = "correct horse battery"
 _MEMBERS = 32
+SIGN_IN = "sign-in"
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -99,7 +100,7 @@ class Stage:
                 goal=0.7,
             ),
             Case("create", _posts(path, creates), _posts("/create", creates), goal=0.7),
-            Case("sign-in", _posts("/v1/public/app-members/signin", sign_ins), goal=0.9),
+            Case(SIGN_IN, _posts("/v1/public/app-members/signin", sign_ins), goal=0.9),
             Case("bulk create", _posts(f"{path}/bulk", bulk), connections=4, goal=50_000, units=BULK),
         ]
 

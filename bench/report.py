@@ -21,23 +21,30 @@ _PACKAGES = ("uvicorn", "uvloop", "httptools", "asyncpg", "msgspec", "structlog"
 _RESULTS = Path(__file__).parent / "results"
 
 
-class Measure(msgspec.Struct):
-    """The medians of one case: units a second, and the ratio to the baseline where there is one."""
+class Side(msgspec.Struct):
+    """One server's medians: units a second, latencies, and the processor time its own process takes for a request."""
 
-    name: str
     rate: float
-    beside: float | None
-    ratio: float | None
     p50_ms: float
     p99_ms: float
-    goal: float | None
+    processor_us: float
     rates: list[float]
-    beside_rates: list[float]
+
+
+class Measure(msgspec.Struct):
+    """One case: Pilotis, the baseline, and the median of the rounds' ratios."""
+
+    name: str
+    goal: float | None
+    ours: Side
+    beside: Side | None = None
+    alone: float | None = None
+    ratio: float | None = None
 
     @property
     def reached(self) -> bool:
         """Whether the case comes up to its goal."""
-        return self.goal is None or (self.rate if self.ratio is None else self.ratio) >= self.goal
+        return self.goal is None or (self.ours.rate if self.ratio is None else self.ratio) >= self.goal
 
 
 class Report(msgspec.Struct):
@@ -69,23 +76,32 @@ def machine() -> dict[str, Any]:
 
 def line(measure: Measure) -> str:
     """Return a case as a row of the table."""
-    beside = "" if measure.beside is None else f"{measure.beside:,.0f}"
+    alone = "" if measure.alone is None else f"{measure.alone:,.0f}"
     ratio = "" if measure.ratio is None else f"{measure.ratio:.2f}"
     goal = "" if measure.goal is None else f"{measure.goal:,g} {'reached' if measure.reached else 'MISSED'}"
-    latency = f"{measure.p50_ms:8.1f} {measure.p99_ms:8.1f}"
-    return f"{measure.name:<14} {measure.rate:>10,.0f} {beside:>10} {ratio:>6} {latency}  {goal}"
+    beside = f"{alone:>9} {'':>24}" if measure.beside is None else _side(measure.beside)
+    return f"{measure.name:<13} {_side(measure.ours)} {beside} {ratio:>6}  {goal}"
+
+
+def _side(side: Side) -> str:
+    return f"{side.rate:>9,.0f} {side.p50_ms:>8.1f} {side.p99_ms:>7.1f} {side.processor_us:>7.0f}"
+
+
+def heading() -> str:
+    """Return the rows above the cases."""
+    columns = f"{'a second':>9} {'p50 ms':>8} {'p99 ms':>7} {'CPU µs':>7}"
+    return f"{'':<13} {'Pilotis':<34} baseline\n{'':<13} {columns} {columns} {'ratio':>6}  goal"
 
 
 def table(report: Report) -> str:
     """Return the whole run as text."""
-    heading = f"{'a second':<14} {'Pilotis':>10} {'baseline':>10} {'ratio':>6} {'p50 ms':>8} {'p99 ms':>8}  goal"
     facts = [f"{name}: {value}" for name, value in report.machine.items()]
     idle, loaded = report.idle_memory, report.loaded_memory
     memory = [
         f"memory idle {idle['Rss']:.0f} MB resident, {idle['Pss']:.0f} MB proportional "
         f"(goal: under {IDLE_MEGABYTES}); after the run {loaded['Rss']:.0f} and {loaded['Pss']:.0f} MB"
     ]
-    return "\n".join(["", *facts, "", heading, *map(line, report.measures), "", *memory])
+    return "\n".join(["", *facts, "", heading(), *map(line, report.measures), "", *memory])
 
 
 def write(report: Report) -> Path:

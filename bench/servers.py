@@ -58,6 +58,11 @@ class Process:
         lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
         return {name: int(re.search(rf"^{name}:\s+(\d+)", lines, re.M)[1]) * 1024 / 1e6 for name in ("Rss", "Pss")}
 
+    def processor_seconds(self) -> float:
+        """Return the processor time that the process has taken so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def _find(self, pattern: str) -> str:
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and self._process.poll() is None:
