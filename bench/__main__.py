@@ -63,9 +63,7 @@ class Bench:
             return Run(rate, 0, 0, 0)
         return case.beside and self._run(case, case.beside, self._beside, {}, seconds)
 
-    def _run(
-        self, case: Case, requests: Requests, server: Process, headers: Mapping[str, str], seconds: float
-    ) -> Run:
+    def _run(self, case: Case, requests: Requests, server: Process, headers: Mapping[str, str], seconds: float) -> Run:
         file = requests.write(self._directory / "requests")
         begun = server.processor_seconds()
         result = load.run(server.url, requests.method, file, headers, seconds, case.connections)

@@ -59,17 +59,16 @@ class _Connection(asyncio.Protocol):
 
 
 def _encoded(method: str, host: str, headers: list[str], line: str) -> bytes:
-    path, _, body = line.rstrip("\n").partition("\t")
+    path, _, body = line.partition("\t")
     content = body.encode()
     length = [f"Content-Length: {len(content)}"] if content else []
     head = "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {host}", *headers, *length])
     return head.encode() + b"\r\n\r\n" + content
 
 
-async def _run(options: argparse.Namespace) -> Result:
+async def _run(options: argparse.Namespace, lines: list[str]) -> Result:
     address = urlsplit(options.url)
-    with Path(options.file).open() as lines:
-        requests = [_encoded(options.method, address.netloc, options.headers, line) for line in lines]
+    requests = [_encoded(options.method, address.netloc, options.headers, line) for line in lines]
     random.shuffle(requests)
     turns = itertools.cycle(requests)
     loop = asyncio.get_running_loop()
@@ -94,7 +93,9 @@ def main() -> None:
     parser.add_argument("-H", dest="headers", action="append", default=[])
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--connections", type=int, default=32)
-    print(msgspec.json.encode(uvloop.run(_run(parser.parse_args()))).decode())
+    options = parser.parse_args()
+    lines = Path(options.file).read_text().splitlines()
+    print(msgspec.json.encode(uvloop.run(_run(options, lines))).decode())
 
 
 if __name__ == "__main__":

@@ -59,9 +59,7 @@ def command(
     return [WRK, *bounds, *given, "-s", str(_SCRIPT), url, "--", method, str(file)]
 
 
-def run(
-    url: str, method: str, file: Path, headers: Mapping[str, str], seconds: float, connections: int
-) -> Result:
+def run(url: str, method: str, file: Path, headers: Mapping[str, str], seconds: float, connections: int) -> Result:
     """Send requests on kept-alive connections, each waiting for its answer; raises `LoadError` if any fails."""
     ran = subprocess.run(
         command(url, method, file, headers, seconds, connections), capture_output=True, text=True, check=False

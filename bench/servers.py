@@ -55,8 +55,9 @@ class Process:
 
     def memory(self) -> dict[str, float]:
         """Return the process' resident and proportional set sizes in megabytes (10^6 bytes)."""
-        lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
-        return {name: int(re.search(rf"^{name}:\s+(\d+)", lines, re.M)[1]) * 1024 / 1e6 for name in ("Rss", "Pss")}
+        lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()[1:]
+        kilobytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        return {name: kilobytes[name] * 1024 / 1e6 for name in ("Rss", "Pss")}
 
     def processor_seconds(self) -> float:
         """Return the processor time that the process has taken so far."""

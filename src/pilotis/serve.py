@@ -12,6 +12,7 @@ import uvloop
 from pilotis.db.embedded import EmbeddedPostgres
 from pilotis.db.migrations import migrate
 from pilotis.http import logs
+from pilotis.http.corking import CorkedHttpProtocol
 from pilotis.server import Node
 from pilotis.settings import Settings
 
@@ -42,7 +43,17 @@ async def _serve(settings: Settings, connect_arguments: dict[str, Any]) -> None:
     await connection.close()
     await node.start()
     await _welcome(node, base_url)
-    config = uvicorn.Config(node.application, lifespan="off", access_log=False, log_level="warning")
+    config = uvicorn.Config(
+        node.application,
+        http=CorkedHttpProtocol,
+        ws="none",
+        lifespan="off",
+        # Client addresses are ours to judge; see `pilotis.http.addresses`.
+        proxy_headers=False,
+        server_header=False,
+        access_log=False,
+        log_level="warning",
+    )
     server = uvicorn.Server(config)
     try:
         await server.serve(sockets=[listening])

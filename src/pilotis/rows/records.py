@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pilotis.kit import json
-from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import PayloadTooLargeError
 from pilotis.tables.schema import TableSchema
 from pilotis.tables.values import Row
@@ -46,7 +43,7 @@ def change(row: Row) -> bytes:
     return b"{" + b",".join(members) + b"}"
 
 
-def item(row_id: str, row: Row, created: datetime) -> bytes:
-    """Return the JSON of a row that was just made."""
-    moment = rfc3339(created).encode()
+def item(row_id: str, row: Row, created: str) -> bytes:
+    """Return the JSON of a row that was just made; `created` is the moment as it reads in answers."""
+    moment = created.encode()
     return b'{"id":"%b","data":%b,"created_at":"%b","updated_at":"%b"}' % (row_id.encode(), row.data, moment, moment)

@@ -13,6 +13,7 @@ import msgspec
 from pilotis.db.pool import Database
 from pilotis.http.principals import AppInfo, Principal, Role, RoleRequiredError
 from pilotis.kit import json
+from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import (
     BadRequestError,
     Detail,
@@ -91,7 +92,7 @@ class Rows:
             records.check_size(row, app.limits.row_bytes)
             row_id = uuid7_text()
             created = await table.insert(records.record(table.schema, row_id, creator, row))
-            return records.item(row_id, row, created)
+            return records.item(row_id, row, rfc3339(created))
 
         return await self._with_table(app, table_id, create)
 
@@ -108,7 +109,7 @@ class Rows:
                 raise NothingCreatedError(details=details)
             ids = [uuid7_text() for _ in rows]
             new = [records.record(table.schema, row_id, creator, row) for row_id, row in zip(ids, rows, strict=True)]
-            created = await table.insert_many(new)
+            created = rfc3339(await table.insert_many(new))
             made = b",".join(records.item(row_id, row, created) for row_id, row in zip(ids, rows, strict=True))
             tail = b',"failed":' + json.encode(failed) if failed else b""
             return b'{"created":[%b],"total":%d,"success":%d%b}' % (made, len(items), len(rows), tail)
