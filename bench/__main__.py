@@ -61,7 +61,9 @@ class Bench:
             command = [sys.executable, "-m", "bench.hashing", str(seconds)]
             rate = float(subprocess.run(command, capture_output=True, check=True).stdout)
             return Run(rate, 0, 0, 0)
-        return case.beside and self._run(case, case.beside, self._beside, {}, seconds)
+        if case.beside is None:
+            return None
+        return self._run(case, case.beside, self._beside, {}, seconds)
 
     def _run(self, case: Case, requests: Requests, server: Process, headers: Mapping[str, str], seconds: float) -> Run:
         file = requests.write(self._directory / "requests")
@@ -72,9 +74,13 @@ class Bench:
 
 
 def _side(runs: Sequence[Run], units: int) -> Side:
-    rates = [run.rate * units for run in runs]
-    columns = [median(column) for column in list(zip(*runs, strict=True))[1:]]
-    return Side(median(rates), *columns, rates)
+    return Side(
+        median(run.rate for run in runs) * units,
+        median(run.p50_ms for run in runs),
+        median(run.p99_ms for run in runs),
+        median(run.processor_us for run in runs),
+        [run.rate * units for run in runs],
+    )
 
 
 def main() -> None:
