@@ -133,20 +133,18 @@ class Database:
             raise
 
     async def _wait(self) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
         self._waiting.append(turn)
+        end = loop.call_later(ACQUIRE_SECONDS, _too_late, turn)
         try:
-            async with asyncio.timeout(ACQUIRE_SECONDS):
-                await turn
-        except TimeoutError:
-            raise UnavailableError("The database is busy. Try again shortly.") from None
+            await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._wake()
             raise
         finally:
-            if not turn.done():
-                turn.cancel()
+            end.cancel()
 
     def _give(self, connection: Connection) -> None:
         if connection.is_closed() or not self._size:
@@ -166,6 +164,11 @@ class Database:
             if not turn.done():
                 turn.set_result(None)
                 return
+
+
+def _too_late(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_exception(UnavailableError("The database is busy. Try again shortly."))
 
 
 class Loan:

@@ -12,7 +12,6 @@ from pilotis.rows.types import Query
 from pilotis.rows.where import compile_where
 from pilotis.tables.schema import TableSchema
 
-
 _COMMON_COUNTS = frozenset({0, 1, 5, 10, 20, 25, 50, 100, 1000})
 
 
