@@ -12,6 +12,7 @@ import msgspec
 
 WRK = shutil.which("wrk")
 GENERATOR = "wrk" if WRK else "bench.client"
+_GRACE_SECONDS = 30
 _SCRIPT = Path(__file__).with_name("wrk.lua")
 
 
@@ -62,7 +63,11 @@ def command(
 def run(url: str, method: str, file: Path, headers: Mapping[str, str], seconds: float, connections: int) -> Result:
     """Send requests on kept-alive connections, each waiting for its answer; raises `LoadError` if any fails."""
     ran = subprocess.run(
-        command(url, method, file, headers, seconds, connections), capture_output=True, text=True, check=False
+        command(url, method, file, headers, seconds, connections),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds + _GRACE_SECONDS,
     )
     if ran.returncode:
         raise LoadError(f"{GENERATOR} ended with {ran.returncode}: {ran.stderr}{ran.stdout}")
