@@ -12,8 +12,8 @@ import pytest
 from pilotis.http.principals import OPERATOR, Principal
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError, ValidationError
-from pilotis.rows.visibility import MemberTokenRequiredError
 from pilotis.rows.types import DeleteWhere, Page
+from pilotis.rows.visibility import MemberTokenRequiredError
 from pilotis.server import Services
 from pilotis.tables.service import TableBusyError, TableNotFoundError, Tables
 from pilotis.tables.types import NewColumn

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -83,22 +84,12 @@ class Database:
             },
         )
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncGenerator[Connection]:
-        """Lend a connection.
+    def connection(self) -> Loan:
+        """Lend a connection: `async with database.connection() as connection`.
 
         Raises `UnavailableError` when none comes free in 5 s, `QueryTimeoutError` for a statement that is too slow.
         """
-        connection = await self._take()
-        try:
-            yield connection
-        except (asyncpg.PostgresError, *_GONE) as error:
-            told = _told(error)
-            if told is None:
-                raise
-            raise told from error
-        finally:
-            self._give(connection)
+        return Loan(self)
 
     @asynccontextmanager
     async def transaction(self, *, isolation: Any = None) -> AsyncGenerator[Connection]:
@@ -166,20 +157,18 @@ class Database:
             raise
 
     async def _wait(self) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
         self._waiting.append(turn)
+        end = loop.call_later(ACQUIRE_SECONDS, _too_late, turn)
         try:
-            async with asyncio.timeout(ACQUIRE_SECONDS):
-                await turn
-        except TimeoutError:
-            raise UnavailableError("The database is busy. Try again shortly.") from None
+            await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._wake()
             raise
         finally:
-            if not turn.done():
-                turn.cancel()
+            end.cancel()
 
     def _give(self, connection: Connection) -> None:
         if connection.is_closed() or not self._size:
@@ -201,7 +190,34 @@ class Database:
                 return
 
 
-def _told(error: Exception) -> PilotisError | None:
+def _too_late(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_exception(UnavailableError("The database is busy. Try again shortly."))
+
+
+class Loan:
+    """A connection for the length of a block. A generator in its place would cost a tenth of a short statement."""
+
+    __slots__ = ("_connection", "_database")
+
+    _connection: Connection
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._database._take()
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._database._give(self._connection)
+        if error is not None and (told := _told(error)):
+            raise told from error
+
+
+def _told(error: BaseException) -> PilotisError | None:
     """Return the error a caller can be told about; None where it is the service's to judge, or a fault of ours."""
     if isinstance(error, asyncpg.QueryCanceledError):
         return QueryTimeoutError()

@@ -23,9 +23,8 @@ def uuid7() -> UUID:
 
 def uuid7_text() -> str:
     """Return a new UUIDv7 in canonical text form, without building a `UUID` on the way."""
-    high = _timestamp()
-    low = 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
-    text = f"{high:016x}{low:016x}"
+    number = _timestamp() << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
+    text = number.to_bytes(16).hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 

@@ -6,7 +6,6 @@ equal keys the last one counts, and what is stored is what was checked: a body i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -83,22 +82,28 @@ def check_depth(data: bytes) -> None:
     """Raise `MalformedJsonError` if valid JSON is nested deeper than 64 levels."""
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return
-    depth = deepest = 0
-    for bracket in _brackets(data):
-        depth += 1 if bracket in b"[{" else -1
-        deepest = max(deepest, depth)
-    if deepest > MAX_DEPTH:
-        raise MalformedJsonError(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    brackets = _brackets(data)
+    for _ in range(MAX_DEPTH):
+        # Takes the innermost pairs out, and so one level.
+        brackets = brackets.replace(b"[]", b"")
+        if not brackets:
+            return
+    raise MalformedJsonError(f"The body is nested deeper than {MAX_DEPTH} levels.")
 
 
-def _brackets(data: bytes) -> Iterable[int]:
-    # Every second piece between unescaped quotes is a string's inside.
-    pieces = data.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-    outside = b"".join(pieces[::2])
-    return outside.translate(None, delete=_NOT_BRACKETS)
+def _brackets(data: bytes) -> bytes:
+    """Return the brackets of valid JSON that are outside strings, curly ones made square."""
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = data.translate(_SQUARE, delete=_OTHERS).replace(b'""', b"")
+    if b'"' not in brackets:
+        return brackets
+    # A string has brackets in it. Every second piece between quotes is a string's inside.
+    return b"".join(data.split(b'"')[::2]).translate(_SQUARE, delete=_OTHERS)
 
 
-_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_OTHERS = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 
 
 def has_nul(value: Any) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 
 from pilotis.http.principals import Principal, Role
 from pilotis.kit import json
-from pilotis.kit.clock import parse_rfc3339
+from pilotis.kit.clock import parse_rfc3339, rfc3339
 from pilotis.kit.errors import BadRequestError, ConflictError, NotFoundError, invalid
 from pilotis.kit.ids import uuid7_text
 from pilotis.limits import Limits
@@ -86,7 +86,7 @@ def plan_create(principal: Principal, table: PreparedTable, limits: Limits, data
     rows = (b"[" + record + b"]").decode()
 
     def finish(created: datetime) -> bytes:
-        return records.item(row_id, row, created)
+        return records.item(row_id, row, rfc3339(created))
 
     return Plan(row_id, table.statements.insert, [rows], finish)
 

@@ -12,6 +12,8 @@ from pilotis.rows.types import Query
 from pilotis.rows.where import compile_where
 from pilotis.tables.schema import TableSchema
 
+_COMMON_COUNTS = frozenset({0, 1, 5, 10, 20, 25, 50, 100, 1000})
+
 
 class CompiledQuery(NamedTuple):
     """A statement that yields `total_count` and `data`, its arguments, and the patterns it matches with."""
@@ -35,12 +37,17 @@ def compile_query(prepared: PreparedTable, query: Query, creator: str | None, li
         condition = f"{condition} and __creator = {arguments.bind(creator, 'text')}"
     total = statements.tally() if condition == "true" else statements.count(condition)
     order = _order(table, query, arguments)
-    limit = arguments.bind(min(query.limit, limits.page_rows), "bigint")
-    offset = arguments.bind(query.offset, "bigint")
+    limit = _count(min(query.limit, limits.page_rows), arguments)
+    offset = _count(query.offset, arguments)
     # A page that cannot be too large, as most are, needs no measuring.
     may_be_large = min(query.limit, limits.page_rows) * limits.row_bytes > limits.page_bytes
     sql = statements.page(condition, total, order, limit, offset, limits.page_bytes if may_be_large else None)
     return CompiledQuery(arguments.complete(sql), arguments.values, patterns)
+
+
+def _count(number: int, arguments: Arguments) -> str:
+    # PostgreSQL plans a statement anew at each run while its limit is a parameter, and that takes longer than the page.
+    return str(number) if number in _COMMON_COUNTS else arguments.bind(number, "bigint")
 
 
 def _order(table: TableSchema, query: Query, arguments: Arguments) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 
 from pilotis.kit import json
-from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import PayloadTooLargeError
 from pilotis.tables.schema import TableSchema
 from pilotis.tables.values import Row
@@ -69,7 +67,7 @@ def _derived(row: Row) -> list[bytes]:
     return moments + [b'"__h%d":"%b"' % (number, hash_.encode()) for number, hash_ in row.hashes.items()]
 
 
-def item(row_id: str, row: Row, created: datetime) -> bytes:
-    """Return the JSON of a row that was just made."""
-    moment = rfc3339(created).encode()
+def item(row_id: str, row: Row, created: str) -> bytes:
+    """Return the JSON of a row that was just made; `created` is the moment as it reads in answers."""
+    moment = created.encode()
     return b'{"id":"%b","data":%b,"created_at":"%b","updated_at":"%b"}' % (row_id.encode(), row.data, moment, moment)

@@ -11,6 +11,7 @@ import msgspec
 
 from pilotis.http.principals import AppInfo, Principal, Role
 from pilotis.kit import json
+from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import BadRequestError, Detail, PilotisError, invalid
 from pilotis.kit.ids import uuid7_text
 from pilotis.rows import records
@@ -61,7 +62,7 @@ class Rows:
         async def create(table: PreparedTable) -> bytes:
             row_id = uuid7_text()
             record, row = new_record(principal, table, app.limits, data, row_id)
-            return records.item(row_id, row, await table.insert(record))
+            return records.item(row_id, row, rfc3339(await table.insert(record)))
 
         return await self._tables.use(app, table_id, create)
 
@@ -81,7 +82,7 @@ class Rows:
                 records.record(table.schema, row_id, creator, table.sealed(row, row_id))
                 for row_id, row in zip(ids, rows, strict=True)
             ]
-            created = await table.insert_many(new)
+            created = rfc3339(await table.insert_many(new))
             made = b",".join(records.item(row_id, row, created) for row_id, row in zip(ids, rows, strict=True))
             tail = b',"failed":' + json.encode(failed) if failed else b""
             return b'{"created":[%b],"total":%d,"success":%d%b}' % (made, len(items), len(rows), tail)

@@ -73,7 +73,11 @@ class Statements:
     @functools.cached_property
     def select_many(self) -> str:
         """Select `id` and `item`, the JSON, of the rows with the ids `$1`."""
-        return f"select __id::text as id, {self.row} as item from {self._table.physical} where __id = any($1::uuid[])"
+        # The ids come out of a subquery, or PostgreSQL would plan anew for each number of ids.
+        return (
+            f"select __id::text as id, {self.row} as item from {self._table.physical} "
+            "where __id = any((select $1::uuid[])::uuid[])"
+        )
 
     def page(self, condition: str, total: str, order: str, limit: str, offset: str, most: int | None = None) -> str:
         """Select `total_count` and a page of rows as the text of a JSON array.

@@ -33,8 +33,6 @@ _TYPES: dict[ColumnType, Any] = {
     ColumnType.INT: Int64,
 }
 
-MOMENT = "%Y-%m-%dT%H:%M:%S.%fZ"
-
 
 class UnknownColumnError(BadRequestError):
     """400 `UNKNOWN_COLUMN`: a field or condition names no column of the table."""
@@ -149,7 +147,7 @@ class RowDecoder:
         moment = parse_rfc3339(text)
         if moment is None:
             raise self._wrong(key, "an RFC 3339 date or date-time is expected, such as 2026-01-31T12:00:00Z")
-        return moment.strftime(MOMENT).rjust(len("0000-00-00T00:00:00.000000Z"), "0")
+        return moment.isoformat()
 
     def _nulls(self, fields: Any) -> list[str]:
         return [column.name for key, column in self._columns.items() if getattr(fields, key) is None]

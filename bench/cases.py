@@ -1,0 +1,130 @@
+"""What is measured: for each case the requests to Pilotis and, where there is one, to the baseline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from bench import data
+from bench.baseline import Plan, Statement
+from bench.load import Requests
+from bench.servers import Pilotis
+from pilotis.apps.keys import PUBLIC_PREFIX, app_of
+from pilotis.db.pool import Database
+from pilotis.limits import Limits
+from pilotis.rows.query import compile_query
+from pilotis.rows.statements import Statements
+from pilotis.rows.types import Query
+from pilotis.tables import store
+
+BULK = 1000
+PASSWORD = "correct horse battery"
+_MEMBERS = 32
+SIGN_IN = "sign-in"
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One thing to measure. `goal` is the least ratio to the baseline, or the least number of `unit` a second."""
+
+    name: str
+    requests: Requests
+    beside: Requests | None = None
+    connections: int = 32
+    goal: float | None = None
+    units: int = 1
+
+
+class Stage:
+    """A filled table on a running Pilotis."""
+
+    def __init__(self, pilotis: Pilotis, rows: int) -> None:
+        self._pilotis = pilotis
+        self.table_id = _new_table(pilotis, "measured")
+        self._path = f"/v1/public/tables/{self.table_id}/data"
+        self.ids: list[str] = []
+        for start in range(0, rows, BULK):
+            batch = [data.row(number) for number in range(start, min(start + BULK, rows))]
+            made = pilotis.post(f"{self._path}/bulk", {"data": batch})
+            self.ids += [item["id"] for item in made["created"]]
+        for number in range(_MEMBERS):
+            pilotis.post("/v1/public/app-members/signup", _credentials(number))
+
+    def plan(self) -> Plan:
+        """Return the statements that Pilotis runs for these cases, for the baseline to run."""
+        return asyncio.run(self._plan())
+
+    async def _plan(self) -> Plan:
+        connect_arguments = self._pilotis.connect_arguments()
+        app_id = app_of(self._pilotis.headers["X-Public-Key"], PUBLIC_PREFIX)
+        assert app_id is not None
+        database = Database(connect_arguments, size=1)
+        row = await store.live_table(database, app_id, UUID(self.table_id))
+        assert row is not None
+        # Statistics as a table of this size has them after its first minute.
+        await database.execute(f"vacuum analyze app_{app_id.hex}.t_{UUID(self.table_id).hex}")
+        await database.close()
+        table = store.table_schema(row)
+        statements = Statements(table)
+
+        def found(query: Query) -> Statement:
+            compiled = compile_query(table, statements, query, None, Limits())
+            return Statement(compiled.sql, compiled.arguments)
+
+        queries = [found(msgspec.convert(body, Query)) for body in _queries()]
+        create = statements.insert
+        return Plan(connect_arguments, 10, statements.select("true"), create, found(Query()), queries)
+
+    def cases(self) -> list[Case]:
+        """Return every case, in the order in which they run: those that write come last."""
+        path = self._path
+        rows = [data.row(number) for number in range(10 * BULK)]
+        creates = [data.text({"data": row}) for row in rows]
+        bulk = [data.text({"data": rows[start : start + BULK]}) for start in range(0, len(rows), BULK)]
+        sign_ins = [data.text(_credentials(number)) for number in range(_MEMBERS)]
+        return [
+            Case(
+                "row by id",
+                _gets([f"{path}/{row_id}" for row_id in self.ids]),
+                _gets([f"/row/{row_id}" for row_id in self.ids]),
+                goal=0.7,
+            ),
+            Case("list of 20", _gets([path]), _gets(["/list"]), goal=0.7),
+            Case(
+                "query",
+                _posts(f"{path}/query", [data.text(query) for query in _queries()]),
+                _posts("/query", ["{}"]),
+                goal=0.7,
+            ),
+            Case("create", _posts(path, creates), _posts("/create", creates), goal=0.7),
+            Case(SIGN_IN, _posts("/v1/public/app-members/signin", sign_ins), goal=0.9),
+            Case("bulk create", _posts(f"{path}/bulk", bulk), connections=4, goal=50_000, units=BULK),
+        ]
+
+
+def _new_table(pilotis: Pilotis, title: str) -> str:
+    table = {"title": title, "schema": data.SCHEMA, "access_level": "Public"}
+    table_id: str = pilotis.post("/v1/public/tables", table)["id"]
+    return table_id
+
+
+def _credentials(number: int) -> dict[str, str]:
+    return {"login_id": f"member {number}", "password": PASSWORD}
+
+
+def _queries() -> list[dict[str, Any]]:
+    return [
+        {"where": {"city": city, "active": True}, "order_by": "age", "order_direction": "desc", "limit": 20}
+        for city in data.CITIES
+    ]
+
+
+def _gets(paths: Sequence[str]) -> Requests:
+    return Requests("GET", [(path, "") for path in paths])
+
+
+def _posts(path: str, bodies: Sequence[str]) -> Requests:
+    return Requests("POST", [(path, body) for body in bodies])

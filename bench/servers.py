@@ -1,0 +1,109 @@
+"""The processes under load: Pilotis as a user starts it, and the baseline."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import msgspec
+
+from bench.baseline import Plan
+from pilotis.db.embedded import running_address
+
+_START_SECONDS = 30
+_STOP_SECONDS = 20
+_ENVIRONMENT = {
+    "PILOTIS_METRICS_PORT": "0",
+    # The one limit that a benchmark of sign-ins meets.
+    "PILOTIS_LIMITS_SIGNIN_PER_MINUTE": "1000000000",
+    "PILOTIS_LIMITS_SIGNUP_PER_MINUTE": "1000000000",
+}
+
+
+class Process:
+    """A server in a process of its own; its address is `url` once it has started."""
+
+    def __init__(self, name: str, arguments: list[str], directory: Path) -> None:
+        self._log = directory / f"{name}.log"
+        with self._log.open("w") as errors, (directory / f"{name}.out").open("w") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", *arguments], stdout=output, stderr=errors, env={**os.environ, **_ENVIRONMENT}
+            )
+        self._output = directory / f"{name}.out"
+        self.url = self._find(r"http://[\w.]+:\d+")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(_STOP_SECONDS)
+
+    def memory(self) -> dict[str, float]:
+        """Return the process' resident and proportional set sizes in megabytes (10^6 bytes)."""
+        lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()[1:]
+        kilobytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        return {name: kilobytes[name] * 1024 / 1e6 for name in ("Rss", "Pss")}
+
+    def processor_seconds(self) -> float:
+        """Return the processor time that the process has taken so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _find(self, pattern: str) -> str:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline and self._process.poll() is None:
+            if found := re.search(pattern, self._output.read_text()):
+                return found[0]
+            time.sleep(0.02)
+        raise RuntimeError(f"The server did not start:\n{self._output.read_text()}{self._log.read_text()}")
+
+
+class Pilotis(Process):
+    """`pilotis serve` with one worker on a new data directory, and the app that it makes there."""
+
+    def __init__(self, directory: Path) -> None:
+        self._data = directory / "data"
+        super().__init__("pilotis", ["pilotis", "serve", "--port", "0", "--data-dir", str(self._data)], directory)
+        self.headers = {"X-Public-Key": self._find(r"pk_[\w-]+")}
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                httpx.get(self.url)
+                return
+            except httpx.ConnectError:
+                time.sleep(0.02)
+
+    def connect_arguments(self) -> dict[str, Any]:
+        """Return how to connect to Pilotis' own PostgreSQL."""
+        address = running_address(self._data / "postgres")
+        assert address is not None
+        return address._asdict()
+
+    def post(self, path: str, body: Any) -> Any:
+        """Send a request and return the answer's body."""
+        answer = httpx.post(self.url + path, json=body, headers=self.headers, timeout=60)
+        if answer.is_error:
+            raise RuntimeError(f"{path}: {answer.status_code} {answer.text}")
+        return answer.json()
+
+
+def baseline(plan: Plan, directory: Path) -> Process:
+    """Start the bare application."""
+    file = directory / "plan.json"
+    file.write_bytes(msgspec.json.encode(plan))
+    return Process("baseline", ["bench.baseline", str(file)], directory)
