@@ -14,9 +14,10 @@ import httpx
 import pytest
 import typer.main
 
-from pilotis import __version__, doctor
+from pilotis import __version__
 from pilotis.cli import command
 from pilotis.db.embedded import running_address
+from pilotis.doctor import checks as doctor
 from pilotis.settings import Settings
 from tests.support import Server, assert_error
 
@@ -137,7 +138,7 @@ def test_a_public_key_for_one_origin(server):
         ("first", app["public_key"], []),
         ("web", key["public_key"], ["https://a.example"]),
     ]
-    assert "no origin" in refused(on(server, *arguments[:-1], "https://a.example/path"), 2)
+    assert "An origin is" in refused(on(server, *arguments[:-1], "https://a.example/path"), 2)
     assert "only public keys" in refused(on(server, *arguments, "--secret"), 2)
 
 
@@ -381,3 +382,16 @@ def test_every_command_explains_itself_and_names_its_database(path):
 def test_help_is_printed():
     assert "serve" in done(run("--help"))
     assert "--base-url" in done(run("serve", "--help"))
+
+
+def test_openapi_prints_the_document_without_a_server(tmp_path):
+    printed = subprocess.run(
+        [sys.executable, "-m", "pilotis", "openapi", "--data-dir", str(tmp_path / "none")],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    document = json.loads(printed.stdout)
+    assert document["openapi"].startswith("3.1")
+    assert "/v1/public/tables/{table_id}/data" in document["paths"]
+    assert not (tmp_path / "none").exists()

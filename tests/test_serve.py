@@ -419,3 +419,29 @@ def test_an_unreachable_database_is_told_in_a_sentence_without_its_password(tmp_
     assert refused.stderr.startswith("pilotis: The database cannot be reached: ")
     assert len(refused.stderr.splitlines()) == 1
     assert "sesame" not in refused.stderr
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_metrics_are_on_a_port_of_their_own(tmp_path, workers):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = Server(tmp_path / "data", "--workers", workers, environment={"PILOTIS_METRICS_PORT": str(port)}).start()
+    try:
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
+        assert httpx.get(f"{server.url}/metrics").status_code == 404
+
+        def counted() -> bool:
+            return 'route="/healthz"' in httpx.get(f"http://127.0.0.1:{port}/metrics").text
+
+        wait_until(counted)
+    finally:
+        assert server.stop() == 0
+
+
+def test_a_metrics_port_that_is_taken_is_told(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        environment = os.environ | {"PILOTIS_METRICS_PORT": str(taken.getsockname()[1])}
+        command = [sys.executable, "-m", "pilotis", "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=30)
+    assert ended.returncode == 1
+    assert "metrics_port" in ended.stderr

@@ -59,7 +59,7 @@ def create(
     """Make a key and print it. A secret key is shown this once."""
     from pilotis.cli import session
 
-    origins = [_checked_origin(one) for one in origin or []]
+    origins = _checked_origins(origin or [])
     if secret and origins:
         raise typer.BadParameter("only public keys have allowed origins", param_hint="--origin")
 
@@ -109,8 +109,6 @@ def revoke(
 
 
 async def _create(on: Session, app_id: UUID, secret: bool, name: str, origins: list[str]) -> dict[str, Any]:
-    from pilotis.audit.service import record
-    from pilotis.http.principals import OPERATOR
     from pilotis.kit.ids import uuid7
 
     await on.apps.by_id(app_id)
@@ -121,7 +119,6 @@ async def _create(on: Session, app_id: UUID, secret: bool, name: str, origins: l
             key = await on.apps.create_secret_key(connection, app_id, None, name, key_id)
         else:
             key = await on.apps.create_public_key(connection, app_id, name, origins, key_id)
-        await record(connection, app_id, OPERATOR, f"{kind}_key.create", key_id, name=name)
     return {"key_id": key_id, f"{kind}_key": key}
 
 
@@ -139,9 +136,11 @@ async def _revoke(on: Session, app_id: UUID, key_id: UUID) -> str:
     return kind
 
 
-def _checked_origin(origin: str) -> str:
-    import re
+def _checked_origins(origins: list[str]) -> list[str]:
+    from pilotis.apps.origins import canonical_origins
+    from pilotis.kit.errors import ValidationError
 
-    if not re.fullmatch(r"https?://[^/\s?#]+", origin):
-        raise typer.BadParameter(f"{origin} is no origin, such as https://example.com", param_hint="--origin")
-    return origin
+    try:
+        return canonical_origins(origins, "--origin")
+    except ValidationError as error:
+        raise typer.BadParameter(error.text, param_hint="--origin") from None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def register(command: typer.Typer) -> None:
     """Add the commands."""
-    for function in (serve, migrate, doctor):
+    for function in (serve, migrate, doctor, openapi):
         command.command()(function)
 
 
@@ -94,3 +94,19 @@ def doctor(
         typer.echo(f"{finding.level.value:7}  {finding.sentence}")
     if any(finding.level is checks.Level.PROBLEM for finding in findings):
         raise typer.Exit(1)
+
+
+def openapi(data_dir: DataDir = None, database_url: DatabaseUrl = None, config: Config = None) -> None:
+    """Print the OpenAPI 3.1 document of the service. Needs no running server and no database."""
+    import msgspec
+
+    from pilotis import __version__
+    from pilotis.http.openapi import document
+    from pilotis.http.site.endpoints import SiteEndpoints
+    from pilotis.server import endpoint_table
+
+    settings = options.load(config, data_dir=data_dir, database_url=database_url)
+    base_url = settings.base_url or f"http://{settings.host}:{settings.port}"
+    described = [endpoint for endpoint in endpoint_table(settings) if endpoint.tag != SiteEndpoints.tag]
+    printed = msgspec.json.encode(document(described, base_url=base_url, version=__version__))
+    typer.echo(msgspec.json.format(printed, indent=2))

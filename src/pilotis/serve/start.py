@@ -42,23 +42,23 @@ def _read_modules() -> None:
 def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> None:
     import asyncio
 
-    from pilotis.serve import installation, welcome, worker
+    from pilotis.serve import installation, metrics, welcome, worker
     from pilotis.serve.supervisor import Supervisor
 
-    with _listen(settings.host, settings.port) as listening:
+    with _listen(settings.host, settings.port) as listening, metrics.exposure(settings, listening) as exposed:
         listening_url = _url(listening)
         base_url = settings.base_url or listening_url
         prepared = asyncio.run(stop.before(installation.prepare(settings, source.connect_arguments)))
         stop.check()
         print(welcome.text(prepared, base_url, listening_url), flush=True)  # noqa: T201 - what the command is to print
         if settings.workers == 1:
-            worker.run(settings, source, stop, listening, base_url)
+            worker.run(settings, source, stop, listening, base_url, exposed)
             return
 
         def work() -> None:
             if source.lock is not None:
                 os.close(source.lock)
-            worker.run(settings, DatabaseSource(source.connect_arguments), stop, listening, base_url)
+            worker.run(settings, DatabaseSource(source.connect_arguments), stop, listening, base_url, exposed)
 
         Supervisor(settings.workers, work, stop, source.failure).run()
 

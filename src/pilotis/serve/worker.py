@@ -15,6 +15,7 @@ import uvloop
 from pilotis.http import logs
 from pilotis.serve.database import DatabaseSource
 from pilotis.serve.errors import CommandError
+from pilotis.serve.metrics import Exposure
 from pilotis.serve.stopping import StopRequest
 from pilotis.server import Node
 from pilotis.settings import Settings
@@ -25,23 +26,39 @@ _BACKLOG = 2048
 _COLLECT_AFTER = (50_000, 20, 100)
 
 
-def run(settings: Settings, source: DatabaseSource, stop: StopRequest, listening: socket.socket, base_url: str) -> None:
+def run(
+    settings: Settings,
+    source: DatabaseSource,
+    stop: StopRequest,
+    listening: socket.socket,
+    base_url: str,
+    exposed: Exposure | None,
+) -> None:
     """Answer requests on the socket until told to stop; raises `CommandError` if PostgreSQL ends."""
     logs.configure(settings.log_format, settings.log_level)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, source, stop, listening, base_url))
+        runner.run(_serve(settings, source, stop, listening, base_url, exposed))
 
 
 async def _serve(
-    settings: Settings, source: DatabaseSource, stop: StopRequest, listening: socket.socket, base_url: str
+    settings: Settings,
+    source: DatabaseSource,
+    stop: StopRequest,
+    listening: socket.socket,
+    base_url: str,
+    exposed: Exposure | None,
 ) -> None:
     node = Node(settings, source.connect_arguments, base_url)
+    metrics = asyncio.create_task(node.metrics.serve(*exposed)) if exposed else None
     try:
         await stop.before(node.start())
         _tune_collector()
         server = _Server(_config(node), source, stop)
         await server.serve(sockets=[listening])
     finally:
+        if metrics:
+            metrics.cancel()
+            await asyncio.wait([metrics])
         await node.stop()
     if failure := source.failure():
         raise CommandError(failure)
