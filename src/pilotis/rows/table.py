@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from pilotis.db.merging import Merger
+from pilotis.db.merging import Merger, Sharing
 from pilotis.db.pool import Database
 from pilotis.rows.statements import Statements
 from pilotis.tables.schema import TableSchema
@@ -21,6 +21,7 @@ class PreparedTable:
         self.new_rows = RowDecoder(schema.columns)
         self.changes = RowDecoder(schema.columns, partial=True)
         self._database = database
+        self.pages: Sharing[bytes] = Sharing()
         self._creates: Merger[bytes, datetime] = Merger(self._insert)
         self._reads: Merger[str, str | None] = Merger(self._read, most=200)
 
