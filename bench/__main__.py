@@ -42,7 +42,7 @@ class Bench:
 
     def measure(self, case: Case) -> Measure:
         """Run a case's rounds, after one that warms both sides up."""
-        self._round(case, 1)
+        self._round(case, self._options.seconds)
         rounds = [self._round(case, self._options.seconds) for _ in range(self._options.rounds)]
         measure = Measure(case.name, case.goal, _side([ours for ours, _ in rounds], case.units))
         beside = [other for _, other in rounds if other is not None]

@@ -39,11 +39,12 @@ class Plan(msgspec.Struct):
     row: str
     create: str
     page: Statement
+    other_page: Statement
     query: list[Statement]
 
 
 class Baseline:
-    """`/row/<id>`, `/list`, `/create` and `/query`."""
+    """`/row/<id>`, `/list`, `/list/<offset>`, `/create` and `/query`."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -70,7 +71,9 @@ class Baseline:
         text: str = await self._database.fetchval(self._plan.row, UUID(row_id))
         return text.encode()
 
-    async def _page(self, _: str, __: bytes) -> bytes:
+    async def _page(self, offset: str, _: bytes) -> bytes:
+        if offset:
+            return await self._found(Statement(self._plan.other_page.sql, [int(offset)]))
         return await self._found(self._plan.page)
 
     async def _query(self, _: str, __: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -25,6 +26,8 @@ BULK = 1000
 PASSWORD = "correct horse battery"
 _MEMBERS = 32
 SIGN_IN = "sign-in"
+_SIGNING_IN = 4 * (os.cpu_count() or 1)
+_OFFSETS = [offset for offset in range(500) if offset % 50]
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -62,12 +65,12 @@ class Stage:
         app_id = app_of(self._pilotis.headers["X-Public-Key"], PUBLIC_PREFIX)
         assert app_id is not None
         database = Database(connect_arguments, size=1)
-        row = await store.live_table(database, app_id, UUID(self.table_id))
-        assert row is not None
+        record = await store.live_table(database, app_id, UUID(self.table_id))
+        assert record is not None
         # Statistics as a table of this size has them after its first minute.
         await database.execute(f"vacuum analyze app_{app_id.hex}.t_{UUID(self.table_id).hex}")
         await database.close()
-        table = store.table_schema(row)
+        table = store.table_schema(record)
         statements = Statements(table)
 
         def found(query: Query) -> Statement:
@@ -76,7 +79,9 @@ class Stage:
 
         queries = [found(msgspec.convert(body, Query)) for body in _queries()]
         create = statements.insert
-        return Plan(connect_arguments, 10, statements.select("true"), create, found(Query()), queries)
+        return Plan(
+            connect_arguments, 10, statements.select("true"), create, found(Query()), found(Query(offset=2)), queries
+        )
 
     def cases(self) -> list[Case]:
         """Return every case, in the order in which they run: those that write come last."""
@@ -85,6 +90,7 @@ class Stage:
         creates = [data.text({"data": row}) for row in rows]
         bulk = [data.text({"data": rows[start : start + BULK]}) for start in range(0, len(rows), BULK)]
         sign_ins = [data.text(_credentials(number)) for number in range(_MEMBERS)]
+        pages = [f"/list/{offset}" for offset in _OFFSETS]
         return [
             Case(
                 "row by id",
@@ -93,6 +99,7 @@ class Stage:
                 goal=0.7,
             ),
             Case("list of 20", _gets([path]), _gets(["/list"]), goal=0.7),
+            Case("other pages", _gets([f"{path}?offset={offset}" for offset in _OFFSETS]), _gets(pages)),
             Case(
                 "query",
                 _posts(f"{path}/query", [data.text(query) for query in _queries()]),
@@ -100,7 +107,7 @@ class Stage:
                 goal=0.7,
             ),
             Case("create", _posts(path, creates), _posts("/create", creates), goal=0.7),
-            Case(SIGN_IN, _posts("/v1/public/app-members/signin", sign_ins), goal=0.9),
+            Case(SIGN_IN, _posts("/v1/public/app-members/signin", sign_ins), connections=_SIGNING_IN, goal=0.9),
             Case("bulk create", _posts(f"{path}/bulk", bulk), connections=4, goal=50_000, units=BULK),
         ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -62,5 +62,54 @@ class Merger(Generic[Item, Result]):
                     future.set_exception(error)
             return
         for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)
+
+
+class Sharing(Generic[Result]):
+    """Gives those who ask the same at the same time one answer, which is begun after the last of them asked.
+
+    So an answer is never older than its question: who asks while another's is being worked out waits for the next.
+    """
+
+    def __init__(self) -> None:
+        # Questions that are being worked out, with those who wait for the next answer to each.
+        self._waiting: dict[Hashable, list[asyncio.Future[Result]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, question: Hashable, answer: Callable[[], Awaitable[Result]]) -> Result:
+        """Return what `answer` gives, called for this one question or for others that are equal to it."""
+        waiting = self._waiting.get(question)
+        if waiting is not None:
+            future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+            waiting.append(future)
+            return await future
+        self._waiting[question] = []
+        try:
+            return await answer()
+        finally:
+            self._go_on(question, answer)
+
+    def _go_on(self, question: Hashable, answer: Callable[[], Awaitable[Result]]) -> None:
+        waiting = self._waiting.pop(question)
+        if waiting:
+            self._waiting[question] = []
+            task = asyncio.create_task(self._answer(question, answer, waiting))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _answer(
+        self, question: Hashable, answer: Callable[[], Awaitable[Result]], askers: list[asyncio.Future[Result]]
+    ) -> None:
+        try:
+            result = await answer()
+        except Exception as error:  # it is for each caller to handle
+            for future in askers:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        finally:
+            self._go_on(question, answer)
+        for future in askers:
             if not future.done():
                 future.set_result(result)

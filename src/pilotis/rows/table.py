@@ -10,7 +10,7 @@ from uuid import UUID
 
 from asyncpg import Connection
 
-from pilotis.db.merging import Merger
+from pilotis.db.merging import Merger, Sharing
 from pilotis.db.pool import Database
 from pilotis.encryption.cipher import Cipher
 from pilotis.rows.operands import Hash
@@ -31,6 +31,7 @@ class PreparedTable:
         self.changes = RowDecoder(schema.columns, partial=True)
         self._database = database
         self._share = database.share(schema.app_id)
+        self.pages: Sharing[bytes] = Sharing()
         self._creates: Merger[bytes, datetime] = Merger(self._insert)
         self._reads: Merger[str, str | None] = Merger(self._read, most=200)
 

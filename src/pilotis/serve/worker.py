@@ -13,6 +13,7 @@ import uvicorn
 import uvloop
 
 from pilotis.http import logs
+from pilotis.http.corking import CorkedHttpProtocol
 from pilotis.serve.database import DatabaseSource
 from pilotis.serve.errors import CommandError
 from pilotis.serve.metrics import Exposure
@@ -68,7 +69,7 @@ def _config(node: Node) -> uvicorn.Config:
     return uvicorn.Config(
         node.application,
         interface="asgi3",
-        http="httptools",
+        http=CorkedHttpProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
