@@ -14,8 +14,8 @@ import httpx
 import pytest
 import typer.main
 
-from pilotis import __version__, doctor
-from pilotis.cli import command
+from pilotis import __version__
+from pilotis.cli import command, doctor
 from pilotis.db.embedded import running_address
 from pilotis.settings import Settings
 from tests.support import Server, assert_error
