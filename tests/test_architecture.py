@@ -16,11 +16,11 @@ BELOW = {
     "http": {"kit", "limits"},
     "limits": set[str](),
     "settings": {"limits"},
-    "master_key": {"kit", "db", "settings"},
+    "master_key": {"kit", "settings"},
     "maintenance": {"kit", "db"},
 }
 # Where the parts are put together and started: these may import anything.
-ROOF = {"server", "serve", "cli", "doctor", "__main__", "__init__"}
+ROOF = {"server", "serve", "cli", "__main__", "__init__"}
 FEATURE_MAY = {"http", "db", "blobs", "kit", "limits"}
 # Exceptions to "through its service or its types": modules without I/O that another feature computes with.
 EXCEPTIONS = {

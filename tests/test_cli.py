@@ -15,9 +15,8 @@ import pytest
 import typer.main
 
 from pilotis import __version__
-from pilotis.cli import command
+from pilotis.cli import command, doctor
 from pilotis.db.embedded import running_address
-from pilotis.doctor import checks as doctor
 from pilotis.settings import Settings
 from tests.support import Server, assert_error
 

@@ -148,7 +148,9 @@ def test_a_signal_while_starting_stops_it_too(tmp_path, delay):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_until((tmp_path / "data" / "pilotis.lock").exists)
     time.sleep(delay)
-    process.send_signal(signal.SIGTERM)
+    while process.poll() is None:  # an impatient person's finger
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.005)
     output, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, ""), output
     assert running_address(tmp_path / "data" / "postgres") is None

@@ -6,8 +6,8 @@ import os
 import secrets
 from pathlib import Path
 
-from pilotis.db.embedded.disk import sync_directory
 from pilotis.kit.crypto import MASTER_KEY_BYTES
+from pilotis.kit.disk import sync_directory
 from pilotis.settings import Settings, SettingsError
 
 FILE_NAME = "master.key"

@@ -86,7 +86,7 @@ def doctor(
     config: Config = None,
 ) -> None:
     """Check the database, its extensions, the data directory, the clock and the master key."""
-    from pilotis.doctor import checks
+    from pilotis.cli import doctor as checks
 
     settings = options.load(config, data_dir=data_dir, database_url=database_url)
     findings = checks.examine(settings, app)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -48,17 +48,18 @@ def make(directory: Path) -> None:
 
 
 @contextmanager
-def locked(directory: Path, role: Role) -> Generator[int]:
+def locked(directory: Path, role: Role, check: Callable[[], None] = lambda: None) -> Generator[int]:
     """Hold the lock and yield its descriptor, which a forked process should close.
 
-    Waits up to a minute for a command to end. Raises `InUseError` when a server holds it, `CommandError` otherwise.
+    Waits up to a minute for a command to end; `check` is called meanwhile and may raise. Raises `InUseError` when a
+    server holds it, `CommandError` otherwise.
     """
     try:
         descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise CommandError(f"The data directory {directory} cannot be used: {error.strerror}.") from error
     try:
-        _acquire(descriptor, directory)
+        _acquire(descriptor, directory, check)
         _write(descriptor, f"{os.getpid()} {role}\n")
         yield descriptor
         _write(descriptor, "")
@@ -66,7 +67,7 @@ def locked(directory: Path, role: Role) -> Generator[int]:
         os.close(descriptor)
 
 
-def _acquire(descriptor: int, directory: Path) -> None:
+def _acquire(descriptor: int, directory: Path, check: Callable[[], None]) -> None:
     deadline = time.monotonic() + _COMMAND_LIMIT
     while not _try_lock(descriptor):
         holder = _holder(descriptor)
@@ -74,6 +75,7 @@ def _acquire(descriptor: int, directory: Path) -> None:
             raise InUseError(directory, holder.pid)
         if time.monotonic() > deadline:
             raise CommandError(f"Another command, process {holder.pid}, has been using {directory} for a minute.")
+        check()
         time.sleep(_POLL)
 
 

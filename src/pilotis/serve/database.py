@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -48,15 +48,18 @@ def postgres_directory(settings: Settings) -> Path:
 
 
 @contextmanager
-def for_server(settings: Settings) -> Generator[DatabaseSource]:
-    """Yield the database to serve from; the data directory is ours meanwhile. Call it from the main thread."""
+def for_server(settings: Settings, check: Callable[[], None]) -> Generator[DatabaseSource]:
+    """Yield the database to serve from; the data directory is ours meanwhile. Call it from the main thread.
+
+    `check` is called while waiting and may raise to give up.
+    """
     directory = Path(settings.data_dir)
     data_directory.make(directory)
     if settings.database_url:
         # Nodes on one machine may share a directory for the master key and the files.
         yield DatabaseSource({"dsn": settings.database_url})
         return
-    with data_directory.locked(directory, "serve") as lock, _embedded(settings) as postgres:
+    with data_directory.locked(directory, "serve", check) as lock, _embedded(settings, check) as postgres:
         yield DatabaseSource(postgres.address._asdict(), postgres.server, lock)
 
 
@@ -91,12 +94,12 @@ class _Running:
 
 
 @contextmanager
-def _embedded(settings: Settings) -> Generator[_Running]:
+def _embedded(settings: Settings, check: Callable[[], None] = lambda: None) -> Generator[_Running]:
     binaries = Path(settings.postgres_binaries) if settings.postgres_binaries else None
     wanted = settings.workers * (settings.pool_size + 2) + _OTHER_CONNECTIONS
     options = {"max_connections": str(wanted)} if wanted > _LEAST_CONNECTIONS else {}
     postgres = EmbeddedPostgres(postgres_directory(settings), binaries=binaries, settings=options)
-    address = postgres.start()
+    address = postgres.start(check)
     try:
         yield _Running(postgres, address)
     finally:

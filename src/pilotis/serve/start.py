@@ -5,13 +5,14 @@ from __future__ import annotations
 import concurrent.futures.thread  # noqa: F401 - see `_read_modules`
 import importlib
 import os
+import signal
 import socket
 import threading
 
 from pilotis.serve import database
 from pilotis.serve.database import DatabaseSource
 from pilotis.serve.errors import CommandError
-from pilotis.serve.stopping import Stopped, StopRequest
+from pilotis.serve.stopping import SIGNALS, Stopped, StopRequest
 from pilotis.settings import Settings
 
 
@@ -22,11 +23,16 @@ def run(settings: Settings) -> None:
     reading = threading.Thread(target=_read_modules, daemon=True)
     reading.start()
     try:
-        with database.for_server(settings) as source:
+        with database.for_server(settings, stop.check) as source:
             reading.join()
+            stop.check()
             _serve(settings, source, stop)
     except Stopped:
-        reading.join()  # a thread that imports does not survive the interpreter's end
+        pass
+    finally:
+        # The interpreter's end would give them their deadly meaning back.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        reading.join()
 
 
 def _read_modules() -> None:

@@ -11,20 +11,20 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Result = TypeVar("Result")
 
 
-class Stopped(BaseException):
+class Stopped(Exception):  # noqa: N818 - it is no error
     """Somebody asked to stop before the server was up."""
 
 
 class StopRequest:
     """Remembers the request. The first signal has an effect, further ones have none.
 
-    At first it raises `Stopped`, which ends any waiting for PostgreSQL. From the first event loop on it is told through
-    `before`, `then` and `check` alone, since an exception out of nowhere would leave a loop in pieces.
+    A signal raises nothing: an exception out of nowhere leaves locks held and event loops in pieces. Synchronous code
+    asks with `check` while it waits; asynchronous code is told through `before` and `then`.
     """
 
     def __init__(self) -> None:
         self.requested = False
-        self._tell: Callable[[], object] | None = None
+        self._tell: Callable[[], object] = self._nothing
 
     def install(self) -> None:
         """Handle the signals from now on, in this process and in those forked from it."""
@@ -32,7 +32,7 @@ class StopRequest:
             signal.signal(number, self._received)
 
     def check(self) -> None:
-        """Raise `Stopped` if somebody asked: an exception in a finalizer is lost, the request is not."""
+        """Raise `Stopped` if somebody asked."""
         if self.requested:
             raise Stopped
 
@@ -54,16 +54,12 @@ class StopRequest:
             self.check()
             raise
         finally:
-            self._tell = _nothing
+            self._tell = self._nothing
 
     def _received(self, *_: object) -> None:
-        if self.requested:
-            return
-        self.requested = True
-        if self._tell is None:
-            raise Stopped
-        self._tell()
+        if not self.requested:
+            self.requested = True
+            self._tell()
 
-
-def _nothing() -> None:
-    pass
+    def _nothing(self) -> None:
+        pass

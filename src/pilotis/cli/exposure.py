@@ -21,7 +21,7 @@ class Exposure(NamedTuple):
     tables: list[tuple[str, AccessLevel]]
 
 
-async def exposure(connection: Connection, app_id: UUID) -> Exposure | None:
+async def of_app(connection: Connection, app_id: UUID) -> Exposure | None:
     """Return what is set for an app; None if there is no such live app."""
     app = await connection.fetchrow(
         """

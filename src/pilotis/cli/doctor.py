@@ -12,10 +12,9 @@ from uuid import UUID
 
 from asyncpg import Connection
 
+from pilotis.cli import exposure
 from pilotis.db import migrations
 from pilotis.db.migrations import MigrationError
-from pilotis.doctor.exposure import exposure as exposure_of
-from pilotis.doctor.exposure import told
 from pilotis.serve import data_directory, database, installation
 from pilotis.serve.errors import CommandError
 from pilotis.settings import Settings, SettingsError
@@ -142,7 +141,7 @@ async def _master_key(connection: Connection, settings: Settings) -> Finding:
 
 
 async def _app(connection: Connection, app_id: UUID) -> list[Finding]:
-    exposure = await exposure_of(connection, app_id)
-    if exposure is None:
+    found = await exposure.of_app(connection, app_id)
+    if found is None:
         raise _AppNotFoundError(f"There is no app {app_id}; `pilotis app list` shows those there are.")
-    return [Finding(Level.NOTE if open_ else Level.OK, sentence) for open_, sentence in told(exposure)]
+    return [Finding(Level.NOTE if open_ else Level.OK, sentence) for open_, sentence in exposure.told(found)]

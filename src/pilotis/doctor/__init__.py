@@ -1,1 +1,0 @@
-"""`pilotis doctor`: whether everything is there that a server needs, and what an app's public key lets anybody do."""
