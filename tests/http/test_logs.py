@@ -1,5 +1,6 @@
 """One event a request, and nothing in the logs that is anybody's secret."""
 
+import asyncio
 import io
 import json
 import logging
@@ -134,6 +135,7 @@ async def test_what_fails_is_logged_without_values(monkeypatch: Any):
             raise ValueError(PASSWORD)
         except ValueError as error:
             logging.getLogger("asyncio").exception("Task failed\nfuture: %r", error)
+        await asyncio.sleep(0.01)  # lines leave at the loop's next turn
     finally:
         structlog.configure(**previous)
         logging.root.handlers[:] = handlers

@@ -7,6 +7,7 @@ message quotes the row that did not fit, and a frame's variables hold passwords.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import sys
 import traceback
@@ -37,14 +38,14 @@ def configure(format_: str, level: str, stream: TextIO | None = None) -> None:
         _without_values,
         *rendering,
     ]
-    global _lines, _log_requests_as_json
-    _lines = _Lines(stream)
-    _log_requests_as_json = not text and _LEVELS[level] <= logging.INFO
+    lines = None if text else _Lines(stream.buffer)
+    global _lines
+    _lines = lines if _LEVELS[level] <= logging.INFO else None
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=(
-            structlog.WriteLoggerFactory(stream) if text else structlog.BytesLoggerFactory(cast("BinaryIO", _lines))
+            structlog.BytesLoggerFactory(cast("BinaryIO", lines)) if lines else structlog.WriteLoggerFactory(stream)
         ),
         cache_logger_on_first_use=True,
     )
@@ -90,7 +91,7 @@ def log_request(call: Call, status: int, seconds: float) -> None:
         call.principal.kind,
         datetime.now(UTC),
     )
-    if _log_requests_as_json:
+    if _lines:
         # What structlog does on the way to these bytes takes as long as authentication and binding together.
         _lines.write(json.encode(event) + b"\n")
         _lines.flush()
@@ -105,9 +106,10 @@ _OWN = {"level", "timestamp"}
 class _Lines:
     """A stream whose lines of one turn of the event loop leave in one write."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream.buffer
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
         self._held: list[bytes] = []
+        atexit.register(self._write)
 
     def write(self, line: bytes) -> None:
         self._held.append(line)
@@ -122,13 +124,13 @@ class _Lines:
 
     def _write(self) -> None:
         held, self._held = self._held, []
-        self._stream.write(b"".join(held))
-        self._stream.flush()
+        if held:
+            self._stream.write(b"".join(held))
+            self._stream.flush()
 
 
 _log = structlog.get_logger("pilotis.request")
-_lines = _Lines(sys.stderr)
-_log_requests_as_json = False
+_lines: _Lines | None = None
 
 
 class _Bridge(logging.Handler):
