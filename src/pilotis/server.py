@@ -11,6 +11,7 @@ from pilotis.access.endpoints import AccessEndpoints
 from pilotis.access.service import Access
 from pilotis.apps.endpoints import AppEndpoints
 from pilotis.apps.service import Apps
+from pilotis.db.extensions import Extensions
 from pilotis.db.notifications import Notifications
 from pilotis.db.pool import Database
 from pilotis.encryption.service import Encryption
@@ -29,7 +30,9 @@ from pilotis.rows.advanced import AdvancedEndpoints
 from pilotis.rows.aggregate.service import Aggregation
 from pilotis.rows.batches import Batches
 from pilotis.rows.endpoints import RowEndpoints
+from pilotis.rows.geo.service import Geo
 from pilotis.rows.prepared import PreparedTables
+from pilotis.rows.search.service import Search
 from pilotis.rows.service import Rows
 from pilotis.sessions.service import Sessions
 from pilotis.settings import Settings
@@ -59,6 +62,9 @@ class Services:
         self.prepared_tables = PreparedTables(database, self.tables, self.encryption)
         self.rows = Rows(self.prepared_tables)
         self.aggregation = Aggregation(self.prepared_tables)
+        self.extensions = Extensions(database)
+        self.search = Search(self.prepared_tables, self.extensions)
+        self.geo = Geo(self.prepared_tables, self.extensions)
         self.batches = Batches(database, self.prepared_tables, self.rows)
 
     def endpoints(self) -> list[Endpoint]:
@@ -70,7 +76,7 @@ class Services:
             AppEndpoints(self.apps),
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),
-            AdvancedEndpoints(self.aggregation, self.batches),
+            AdvancedEndpoints(self.aggregation, self.search, self.geo, self.batches),
         ]
         return [endpoint for feature in features for endpoint in feature.table()]
 
