@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from pilotis.kit.errors import ValidationError, invalid
 from pilotis.rows.geo import sphere
 from pilotis.rows.geo.sphere import Bounds, Vector
-from pilotis.rows.geo.types import Coordinates, GeoRequest, Latitude, Longitude, Near, Within
+from pilotis.rows.geo.types import Coordinates, GeoRequest, Near, Within
 
 _MARGIN = 0.01
 """How far from the edge of its half of the sphere a polygon stays: 0.6 degrees."""
+_ROUNDING = 1e-12
+"""What a circle is widened by, in Earth radii (6 µm), so that a point is within 0 m of itself."""
 
 Ring = list[tuple[float, float]]
 
@@ -75,7 +77,7 @@ def _cap(center: Coordinates, radius: float) -> Cap:
     angle = radius / sphere.EARTH_RADIUS
     if angle >= math.pi:
         return Cap(middle, None, 2.0)
-    return Cap(middle, sphere.around_cap(middle, angle), sphere.chord(radius))
+    return Cap(middle, sphere.around_cap(middle, angle), sphere.chord(radius) + _ROUNDING)
 
 
 def _within(within: Within) -> Shape:
@@ -124,12 +126,16 @@ class _Points(msgspec.Struct, forbid_unknown_fields=True):
     points: list[Coordinates]
 
 
+# Longitude, latitude and perhaps an altitude.
+_Position = Annotated[list[float], msgspec.Meta(min_length=2, max_length=3)]
+
+
 class _Polygon(msgspec.Struct, tag_field="type", tag="Polygon"):
-    coordinates: list[list[tuple[Longitude, Latitude] | tuple[Longitude, Latitude, float]]]
+    coordinates: list[list[_Position]]
 
 
 class _MultiPolygon(msgspec.Struct, tag_field="type", tag="MultiPolygon"):
-    coordinates: list[list[list[tuple[Longitude, Latitude]]]]
+    coordinates: list[list[list[_Position]]]
 
 
 def _rings(given: Any) -> list[list[list[Vector]]]:
@@ -145,7 +151,14 @@ def _geojson(given: dict[str, Any]) -> list[list[list[Vector]]]:
     polygons = [shape.coordinates] if isinstance(shape, _Polygon) else shape.coordinates
     if not polygons or not all(polygons):
         raise invalid("polygon", "A polygon has at least an outer ring.")
-    return [[[sphere.vector(point[1], point[0]) for point in ring] for ring in rings] for rings in polygons]
+    return [[[_vector(position) for position in ring] for ring in rings] for rings in polygons]
+
+
+def _vector(position: list[float]) -> Vector:
+    longitude, latitude, *_ = position
+    if abs(latitude) > 90 or abs(longitude) > 180:
+        raise invalid("polygon", "A position is [longitude, latitude] in degrees, at most 180 and 90.")
+    return sphere.vector(latitude, longitude)
 
 
 def _converted(given: Any, type_: Any) -> Any:

@@ -10,6 +10,7 @@ from pilotis.rows.operands import Arguments
 from pilotis.rows.search import text as texts
 from pilotis.rows.search.expressions import trigrams_of, words_of
 from pilotis.rows.search.text import SearchText, Term
+from pilotis.rows.search.typos import forgiving
 from pilotis.rows.table import PreparedTable
 
 MOST_RANKED = 1000
@@ -57,15 +58,18 @@ def compile_search(scope: Scope, search: SearchText) -> CompiledSearch:
 
 
 def compile_fuzzy(scope: Scope, search: SearchText, trigram: str) -> CompiledSearch:
-    """Compile a search that forgives typing errors: each word is like one in some field.
+    """Compile a search that forgives typing errors: each word is an edit away from one in some field, or like it.
 
     `trigram` is the schema of the extension pg_trgm.
     """
     fields = [trigrams_of(field) for field in scope.fields.values()]
+    vectors = [words_of(field) for field in scope.fields.values()]
     conditions, scores = [], []
     for term in search.terms:
         word = scope.arguments.bind(term.text, "text")
-        conditions.append("(" + " or ".join(f"{field} operator({trigram}.%>) {word}" for field in fields) + ")")
+        alike = " or ".join(f"{field} operator({trigram}.%>) {word}" for field in fields)
+        meant = _anywhere(vectors, forgiving(term), scope.arguments)
+        conditions.append(f"({meant} or {alike})")
         likeness = ", ".join(f"{trigram}.word_similarity({word}, {field})" for field in fields)
         scores.append(f"coalesce(greatest({likeness}), 0)")
     return _compiled(scope, " and ".join(conditions), f"({' + '.join(scores)}) / {len(scores)}", search)
@@ -79,18 +83,20 @@ def _all_found(vectors: Sequence[str], terms: Sequence[Term], arguments: Argumen
     """Every term in some field; where there is one field, by a single look into its index."""
     if len(vectors) == 1:
         return f"{vectors[0]} @@ {_query(texts.all_of(terms), arguments)}"
-    return " and ".join(_found(vectors, term, arguments) for term in terms)
+    return " and ".join(_anywhere(vectors, texts.tsquery(term), arguments) for term in terms)
 
 
-def _found(vectors: Sequence[str], term: Term, arguments: Arguments) -> str:
-    query = _query(texts.tsquery(term), arguments)
+def _anywhere(vectors: Sequence[str], tsquery: str, arguments: Arguments) -> str:
+    query = _query(tsquery, arguments)
     return "(" + " or ".join(f"{vector} @@ {query}" for vector in vectors) + ")"
 
 
 def _compiled(scope: Scope, condition: str, score: str, search: SearchText) -> CompiledSearch:
     table, arguments = scope.table, scope.arguments
     vectors = [words_of(field) for field in scope.fields.values()]
-    condition += "".join(f" and {_found(vectors, term, arguments)} is not true" for term in search.excluded)
+    condition += "".join(
+        f" and {_anywhere(vectors, texts.tsquery(term), arguments)} is not true" for term in search.excluded
+    )
     limit = arguments.bind(scope.window.limit, "bigint")
     offset = arguments.bind(scope.window.offset, "bigint")
     read = ", ".join(f"left({field}, {READ_FOR_HIGHLIGHTS})" for field in scope.fields.values())

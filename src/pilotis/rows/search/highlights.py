@@ -10,14 +10,14 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from pilotis.rows.search.text import UNSPACED, SearchText, Term, folded
+from pilotis.rows.search.text import UNSPACED_CHARACTER, SearchText, Term, folded
+from pilotis.rows.search.typos import edits
 
 SHOWN = 240
 """Characters of a longer text that a highlight shows."""
 _BEFORE = 60
 _ALIKE = 0.4
 _WORD = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 Span = tuple[int, int]
 Highlight = Callable[[str | None], str | None]
@@ -34,17 +34,20 @@ def by_words(search: SearchText) -> Highlight:
 
 def by_likeness(search: SearchText) -> Highlight:
     """Return what highlights the words that are like a search's."""
-    sought = [trigrams(word) for term in search.terms for word in term.words]
+    words = [word for term in search.terms for word in term.words]
+    meant = frozenset[str]().union(*map(edits, words))
+    sought = [trigrams(word) for word in words]
 
     def find(plain: str) -> list[Span]:
-        return [match.span() for match in _WORD.finditer(plain) if _is_alike(trigrams(match[0]), sought)]
+        found = _WORD.finditer(plain)
+        return [match.span() for match in found if match[0] in meant or _is_alike(trigrams(match[0]), sought)]
 
     return lambda text: _highlight(text, find)
 
 
 def _pattern(term: Term) -> str:
-    before = "" if _UNSPACED.match(term.words[0]) else r"(?<![^\W_])"
-    after = "" if term.prefix or _UNSPACED.match(term.words[-1][-1]) else r"(?![^\W_])"
+    before = "" if UNSPACED_CHARACTER.match(term.words[0]) else r"(?<![^\W_])"
+    after = "" if term.prefix or UNSPACED_CHARACTER.match(term.words[-1][-1]) else r"(?![^\W_])"
     return before + r"[\W_]+".join(map(re.escape, term.words)) + after
 
 

@@ -19,6 +19,7 @@ from pilotis.rows.search.compiler import Scope, Window, compile_fuzzy, compile_s
 from pilotis.rows.search.completion import MOST_READ, Completion
 from pilotis.rows.search.highlights import Highlight, by_likeness, by_words
 from pilotis.rows.search.types import AutocompleteRequest, SearchRequest, Suggestions
+from pilotis.rows.search.typos import forgiving
 from pilotis.rows.table import PreparedTable
 from pilotis.rows.visibility import and_creator, visible_creator
 from pilotis.tables.schema import ColumnType, TableSchema
@@ -66,7 +67,7 @@ class Search:
             if len(values) < limit:
                 values |= await completer.with_words(texts.all_of(search.terms))
             if not values and (trigram := await self._trigram()):
-                values = await completer.alike(request.query, trigram)
+                values = await completer.alike(search, trigram)
             return Suggestions(list(values.values())[:limit])
 
         return await self._tables.use(app, request.table_id, run)
@@ -98,8 +99,10 @@ class _Completer:
         # Those that begin with it are found again.
         return _by_key(await self._run(lambda completion: completion.with_words(query, 2 * self._limit)))
 
-    async def alike(self, query: str, trigram: str) -> dict[str, str]:
-        return _by_key(await self._run(lambda completion: completion.alike(query, self._limit, trigram)))
+    async def alike(self, search: SearchText, trigram: str) -> dict[str, str]:
+        query = " ".join(term.text for term in search.terms)
+        meant = " & ".join(map(forgiving, search.terms))
+        return _by_key(await self._run(lambda completion: completion.alike(query, meant, self._limit, trigram)))
 
     async def _run(self, statement: Callable[[Completion], str]) -> list[Record]:
         arguments = Arguments()

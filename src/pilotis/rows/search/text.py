@@ -18,6 +18,7 @@ UNSPACED = (
 )
 _TERM = re.compile(r'(?P<minus>-?)(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 _SEPARATORS = re.compile(r"[\x00-/:-@\[-`{-\x7f\s]+")
+UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _RUNS = re.compile(f"([{UNSPACED}]+)")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 
