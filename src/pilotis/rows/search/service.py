@@ -18,6 +18,7 @@ from pilotis.rows.search import text as texts
 from pilotis.rows.search.compiler import Scope, Window, compile_fuzzy, compile_search
 from pilotis.rows.search.completion import MOST_READ, Completion
 from pilotis.rows.search.highlights import Highlight, by_likeness, by_words
+from pilotis.rows.search.text import SearchText
 from pilotis.rows.search.types import AutocompleteRequest, SearchRequest, Suggestions
 from pilotis.rows.search.typos import forgiving
 from pilotis.rows.table import PreparedTable
