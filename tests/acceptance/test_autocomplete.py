@@ -82,6 +82,15 @@ async def test_a_long_text_is_not_suggested(app: App):
     assert await suggestions(app, table, "needle") == ["needle"]
 
 
+async def test_columns_may_have_any_name(app: App):
+    names = ["key", "value", "read", "first", "walk", "matched", "following"]
+    table = await app.table(dict.fromkeys(names, "string"))
+    await fill(app, table, [dict.fromkeys(names, "needle")] * 1000)
+    for name in names:
+        for query in ("need", "neelde"):
+            assert await suggestions(app, table, query, field=name) == ["needle"]
+
+
 async def test_free_form_fields(app: App):
     table = await app.table({})
     await fill(app, table, [{"name": "needle"}, {"name": 7}, {"a b": "thread"}])

@@ -128,6 +128,14 @@ async def test_a_polygon_of_ten_thousand_points(app: App, cities: str):
     assert_error(await geo(app, cities, polygon=[*points, at(0, 0)]), 400, "VALIDATION_FAILED")
 
 
+async def test_columns_may_have_any_name(app: App):
+    names = ["place", "chord", "whole", "item", "nearest", "found", "total_count"]
+    table = await app.table(dict.fromkeys(names, "object"))
+    await app.row(table, dict.fromkeys(names, at(51, 4)))
+    for name in names:
+        assert (await geo(app, table, near={"center": at(51, 4)}, field=name)).json()["total_count"] == 1
+
+
 async def test_free_form_fields(app: App):
     table = await app.table({})
     await fill(app, table, [{"place": at(51, 4)}, {"place": "here"}, {"at": {"my place": at(51, 4)}}])

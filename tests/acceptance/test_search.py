@@ -186,6 +186,16 @@ async def test_operators_of_the_database_mean_nothing(app: App, books: str, quer
     assert answer.status_code == (400 if query == ":*" else 200), answer.text
 
 
+async def test_columns_may_have_any_name(app: App):
+    names = ["place", "score", "whole", "texts", "item", "key", "value", "found", "matched", "total_count", "ctid"]
+    table = await app.table(dict.fromkeys(names, "string"))
+    await app.row(table, dict.fromkeys(names, "needle"))
+    for query in ("needle", "neelde"):
+        body = (await search(app, table, query)).json()
+        assert body["total_count"] == 1, body
+        assert set(body["data"][0]["highlights"]) == set(names)
+
+
 async def test_encrypted_columns_are_not_searched(app: App):
     table = await app.table({"name": "string", "secret": {"type": "string", "encrypted": True}})
     await app.row(table, {"name": "open", "secret": "hidden"})

@@ -102,14 +102,15 @@ def _compiled(scope: Scope, condition: str, score: str, search: SearchText) -> C
     read = ", ".join(f"left({field}, {READ_FOR_HIGHLIGHTS})" for field in scope.fields.values())
     physical = table.schema.physical
     # By ctid, its place on disk, a row is found again within one statement at next to no cost.
+    # Own names begin with __, or columns of the table could bear them too.
     ranked = f"""
-        select row_number() over (order by score desc, __id desc) as place, score, __id from (
-            select {score} as score, __id from {physical}
+        select row_number() over (order by __score desc, __id desc) as __place, __score, __id from (
+            select {score} as __score, __id from {physical}
             where ctid = any(array(select ctid from matched order by ctid desc limit {MOST_RANKED}))
-        ) scored order by place limit {limit} offset {offset}
+        ) scored order by __place limit {limit} offset {offset}
     """
     rows = f"""
-        select place, score, {table.statements.row} as whole, array[{read}]::text[] as texts
+        select __place as place, __score as score, {table.statements.row} as whole, array[{read}]::text[] as texts
         from ({ranked}) ranked join {physical} using (__id)
     """
     page = found.page("select count(*) from matched", rows, ("score", "texts"), scope.page_bytes)
