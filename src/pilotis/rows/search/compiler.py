@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from pilotis.rows import found
 from pilotis.rows.operands import Arguments
-from pilotis.rows.search import text as texts
 from pilotis.rows.search.expressions import trigrams_of, words_of
-from pilotis.rows.search.text import SearchText, Term
-from pilotis.rows.search.typos import forgiving
+from pilotis.rows.search.text import SearchText, Spelled, Term, all_of, any_of, tsquery
 from pilotis.rows.table import PreparedTable
 
 MOST_RANKED = 1000
@@ -46,30 +44,24 @@ class CompiledSearch(NamedTuple):
     arguments: list[object]
 
 
-def compile_search(scope: Scope, search: SearchText) -> CompiledSearch:
+def compile_search(scope: Scope, search: SearchText, spelled: Spelled = tsquery) -> CompiledSearch:
     """Compile a search by words."""
     vectors = [words_of(field) for field in scope.fields.values()]
     weighted = " || ".join(
         f"setweight(coalesce({vector}, ''), '{_WEIGHTS[min(index, 3)]}')" for index, vector in enumerate(vectors)
     )
     # Short texts that are about little else come first: 1 divides by the length's logarithm.
-    score = f"ts_rank({weighted}, {_query(texts.any_of(search.terms), scope.arguments)}, 1)"
-    return _compiled(scope, _all_found(vectors, search.terms, scope.arguments), score, search)
+    score = f"ts_rank({weighted}, {_query(any_of(search.terms, spelled), scope.arguments)}, 1)"
+    return _compiled(scope, _all_found(vectors, search.terms, spelled, scope.arguments), score, search)
 
 
-def compile_fuzzy(scope: Scope, search: SearchText, trigram: str) -> CompiledSearch:
-    """Compile a search that forgives typing errors: each word is an edit away from one in some field, or like it.
-
-    `trigram` is the schema of the extension pg_trgm.
-    """
+def compile_alike(scope: Scope, search: SearchText, trigram: str) -> CompiledSearch:
+    """Compile a search by trigrams: each word is like one in some field. `trigram` is the schema of pg_trgm."""
     fields = [trigrams_of(field) for field in scope.fields.values()]
-    vectors = [words_of(field) for field in scope.fields.values()]
     conditions, scores = [], []
     for term in search.terms:
         word = scope.arguments.bind(term.text, "text")
-        alike = " or ".join(f"{field} operator({trigram}.%>) {word}" for field in fields)
-        meant = _anywhere(vectors, forgiving(term), scope.arguments)
-        conditions.append(f"({meant} or {alike})")
+        conditions.append("(" + " or ".join(f"{field} operator({trigram}.%>) {word}" for field in fields) + ")")
         likeness = ", ".join(f"{trigram}.word_similarity({word}, {field})" for field in fields)
         scores.append(f"coalesce(greatest({likeness}), 0)")
     return _compiled(scope, " and ".join(conditions), f"({' + '.join(scores)}) / {len(scores)}", search)
@@ -79,11 +71,11 @@ def _query(query: str, arguments: Arguments) -> str:
     return f"to_tsquery('pg_catalog.simple', {arguments.bind(query, 'text')})"
 
 
-def _all_found(vectors: Sequence[str], terms: Sequence[Term], arguments: Arguments) -> str:
+def _all_found(vectors: Sequence[str], terms: Sequence[Term], spelled: Spelled, arguments: Arguments) -> str:
     """Every term in some field; where there is one field, by a single look into its index."""
     if len(vectors) == 1:
-        return f"{vectors[0]} @@ {_query(texts.all_of(terms), arguments)}"
-    return " and ".join(_anywhere(vectors, texts.tsquery(term), arguments) for term in terms)
+        return f"{vectors[0]} @@ {_query(all_of(terms, spelled), arguments)}"
+    return " and ".join(_anywhere(vectors, spelled(term), arguments) for term in terms)
 
 
 def _anywhere(vectors: Sequence[str], tsquery: str, arguments: Arguments) -> str:
@@ -94,9 +86,7 @@ def _anywhere(vectors: Sequence[str], tsquery: str, arguments: Arguments) -> str
 def _compiled(scope: Scope, condition: str, score: str, search: SearchText) -> CompiledSearch:
     table, arguments = scope.table, scope.arguments
     vectors = [words_of(field) for field in scope.fields.values()]
-    condition += "".join(
-        f" and {_anywhere(vectors, texts.tsquery(term), arguments)} is not true" for term in search.excluded
-    )
+    condition += "".join(f" and {_anywhere(vectors, tsquery(term), arguments)} is not true" for term in search.excluded)
     limit = arguments.bind(scope.window.limit, "bigint")
     offset = arguments.bind(scope.window.offset, "bigint")
     read = ", ".join(f"left({field}, {READ_FOR_HIGHLIGHTS})" for field in scope.fields.values())

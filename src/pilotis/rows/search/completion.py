@@ -58,19 +58,14 @@ class Completion:
             group by key order by length(key), key limit {self._arguments.bind(limit, "bigint")}
         """
 
-    def alike(self, query: str, meant: str, limit: int, trigram: str) -> str:
-        """Select values that a tsquery finds, or with words like the query's, the most alike first.
-
-        `trigram` is the schema of pg_trgm.
-        """
+    def alike(self, query: str, limit: int, trigram: str) -> str:
+        """Select values with words like the query's, the most alike first; `trigram` is the schema of pg_trgm."""
         sought = self._arguments.bind(query, "text")
-        bound = f"to_tsquery('pg_catalog.simple', {self._arguments.bind(meant, 'text')})"
         text = trigrams_of(self._field)
         return f"""
             select key, min(value) as value from (
                 select {self._key} as key, {self._field} as value from {self._table}
-                where ({text} operator({trigram}.%>) {sought} or {words_of(self._field)} @@ {bound}){self._and_visible}
-                limit {MOST_READ}
+                where {text} operator({trigram}.%>) {sought}{self._and_visible} limit {MOST_READ}
             ) matched where key is not null
             group by key order by max({trigram}.word_similarity({sought}, value)) desc, length(key), key
             limit {self._arguments.bind(limit, "bigint")}

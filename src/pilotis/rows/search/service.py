@@ -15,12 +15,11 @@ from pilotis.rows.fields import text_field
 from pilotis.rows.operands import Arguments
 from pilotis.rows.prepared import PreparedTables
 from pilotis.rows.search import text as texts
-from pilotis.rows.search.compiler import Scope, Window, compile_fuzzy, compile_search
+from pilotis.rows.search.compiler import Scope, Window, compile_alike, compile_search
 from pilotis.rows.search.completion import MOST_READ, Completion
 from pilotis.rows.search.highlights import Highlight, by_likeness, by_words
-from pilotis.rows.search.text import SearchText
 from pilotis.rows.search.types import AutocompleteRequest, SearchRequest, Suggestions
-from pilotis.rows.search.typos import forgiving
+from pilotis.rows.search.typos import forgiving, forgiving_whole
 from pilotis.rows.table import PreparedTable
 from pilotis.rows.visibility import and_creator, visible_creator
 from pilotis.tables.schema import ColumnType, TableSchema
@@ -43,16 +42,17 @@ class Search:
 
         async def run(table: PreparedTable) -> bytes:
             creator = visible_creator(principal, table.schema, Role.VIEWER)
-            scope = _scope(table, names, request, app, creator)
-            records = await _fetch(table, *compile_search(scope, search))
+
+            def scope() -> Scope:
+                return _scope(table, names, request, app, creator)
+
+            records = await _fetch(table, *compile_search(scope(), search))
             if records[0]["total_count"] or search.is_exact:
-                return _answer(table, scope, records, by_words(search))
-            trigram = await self._trigram()
-            if trigram is None:
-                return _answer(table, scope, records, by_words(search))
-            scope = _scope(table, names, request, app, creator)
-            records = await _fetch(table, *compile_fuzzy(scope, search, trigram))
-            return _answer(table, scope, records, by_likeness(search))
+                return _answer(table, scope(), records, by_words(search))
+            records = await _fetch(table, *compile_search(scope(), search, forgiving_whole))
+            if not records[0]["total_count"] and (trigram := await self._trigram()):
+                records = await _fetch(table, *compile_alike(scope(), search, trigram))
+            return _answer(table, scope(), records, by_likeness(search))
 
         return await self._tables.use(app, request.table_id, run)
 
@@ -67,8 +67,10 @@ class Search:
             values = await completer.beginning(texts.folded(request.query.strip()))
             if len(values) < limit:
                 values |= await completer.with_words(texts.all_of(search.terms))
+            if not values:
+                values = await completer.with_words(texts.all_of(search.terms, forgiving))
             if not values and (trigram := await self._trigram()):
-                values = await completer.alike(search, trigram)
+                values = await completer.alike(" ".join(term.text for term in search.terms), trigram)
             return Suggestions(list(values.values())[:limit])
 
         return await self._tables.use(app, request.table_id, run)
@@ -100,10 +102,8 @@ class _Completer:
         # Those that begin with it are found again.
         return _by_key(await self._run(lambda completion: completion.with_words(query, 2 * self._limit)))
 
-    async def alike(self, search: SearchText, trigram: str) -> dict[str, str]:
-        query = " ".join(term.text for term in search.terms)
-        meant = " & ".join(map(forgiving, search.terms))
-        return _by_key(await self._run(lambda completion: completion.alike(query, meant, self._limit, trigram)))
+    async def alike(self, query: str, trigram: str) -> dict[str, str]:
+        return _by_key(await self._run(lambda completion: completion.alike(query, self._limit, trigram)))
 
     async def _run(self, statement: Callable[[Completion], str]) -> list[Record]:
         arguments = Arguments()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pilotis.kit.errors import invalid
@@ -33,6 +33,10 @@ class Term(NamedTuple):
     def text(self) -> str:
         """The words, with spaces between."""
         return " ".join(self.words)
+
+
+Spelled = Callable[[Term], str]
+"""What makes a tsquery of a term: as it is spelled, or as it may have been meant."""
 
 
 class SearchText(NamedTuple):
@@ -110,13 +114,13 @@ def _lexemes(run: str, follows: bool, goes_on: bool) -> Iterator[str]:
         yield f"'{run[-1]}'"
 
 
-def all_of(terms: Sequence[Term]) -> str:
+def all_of(terms: Sequence[Term], spelled: Spelled = tsquery) -> str:
     """Return the tsquery of texts that hold every term."""
-    return " & ".join(f"({tsquery(term)})" for term in terms)
+    return " & ".join(f"({spelled(term)})" for term in terms)
 
 
-def any_of(terms: Sequence[Term]) -> str:
+def any_of(terms: Sequence[Term], spelled: Spelled = tsquery) -> str:
     """Return the tsquery to rank by; a word that is found whole counts twice against one that only begins so."""
-    parts = [tsquery(term) for term in terms]
+    parts = [spelled(term) for term in terms]
     parts += [tsquery(term._replace(prefix=False)) for term in terms if term.prefix]
     return " | ".join(f"({part})" for part in parts)

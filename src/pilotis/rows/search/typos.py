@@ -44,5 +44,10 @@ def forgiving(term: Term) -> str:
     return " <-> ".join(parts)
 
 
+def forgiving_whole(term: Term) -> str:
+    """Return what `forgiving` does, for the whole of the last word: its beginning and an error would fit too much."""
+    return forgiving(term._replace(prefix=False))
+
+
 def _forgiving(word: str, prefix: bool) -> str:
     return "(" + " | ".join(tsquery(Term((edit,), prefix)) for edit in sorted(edits(word))) + ")"
