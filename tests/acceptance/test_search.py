@@ -175,6 +175,11 @@ async def test_bad_requests(app: App, books: str, query: str, more: dict[str, An
     assert_error(await search(app, books, query, **more), 400, "VALIDATION_FAILED")
 
 
+async def test_a_field_named_twice_counts_once(app: App, books: str):
+    body = (await search(app, books, "python", fields=["title", "title"])).json()
+    assert [item["highlights"] for item in body["data"]] == [{"title": "<mark>Python</mark> cookbook"}]
+
+
 @pytest.mark.parametrize("name", ["nothing", 'title"', "title'; drop table x --", "__creator", "id", "title.x", ""])
 async def test_unknown_fields(app: App, books: str, name: str):
     assert_error(await search(app, books, "python", fields=[name]), 400, "UNKNOWN_COLUMN")

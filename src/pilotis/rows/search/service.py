@@ -38,21 +38,22 @@ class Search:
         """Return the JSON of a page of rows, best first, with scores and highlights."""
         app = _app(principal)
         search = texts.parse(request.query, app.limits.search_query_length)
-        names = request.fields
 
         async def run(table: PreparedTable) -> bytes:
             creator = visible_creator(principal, table.schema, Role.VIEWER)
+
+            names = _names(table.schema, request.fields)
 
             def scope() -> Scope:
                 return _scope(table, names, request, app, creator)
 
             records = await _fetch(table, *compile_search(scope(), search))
             if records[0]["total_count"] or search.is_exact:
-                return _answer(table, scope(), records, by_words(search))
+                return _answer(table, names, records, by_words(search))
             records = await _fetch(table, *compile_search(scope(), search, forgiving_whole))
             if not records[0]["total_count"] and (trigram := await self._trigram()):
                 records = await _fetch(table, *compile_alike(scope(), search, trigram))
-            return _answer(table, scope(), records, by_likeness(search))
+            return _answer(table, names, records, by_likeness(search))
 
         return await self._tables.use(app, request.table_id, run)
 
@@ -122,24 +123,25 @@ def _app(principal: Principal) -> AppInfo:
     return principal.app
 
 
-def _scope(
-    table: PreparedTable, names: list[str] | None, request: SearchRequest, app: AppInfo, creator: str | None
-) -> Scope:
-    arguments = Arguments()
-    names = _all_names(table.schema) if names is None else names
+def _names(table: TableSchema, given: list[str] | None) -> list[str]:
+    """Return the fields to search: those given, or every string column that can be read."""
+    if given is None and table.is_free_form:
+        raise invalid("fields", "This table takes any field: name those to search in fields.")
+    names = list(dict.fromkeys(given or []))
+    if given is None:
+        names = [column.name for column in table.columns if column.type is ColumnType.STRING and not column.encrypted]
+    if not names:
+        raise invalid("fields", "There is no field to search: name at least one string column.")
     if len(names) > _MOST_FIELDS:
         raise invalid("fields", f"At most {_MOST_FIELDS} fields are searched at once; name the most important ones.")
-    if not names:
-        raise invalid("fields", "There is no field to search: name at least one.")
+    return names
+
+
+def _scope(table: PreparedTable, names: list[str], request: SearchRequest, app: AppInfo, creator: str | None) -> Scope:
+    arguments = Arguments()
     fields = {name: text_field(table.schema, name, arguments, "fields") for name in names}
     window = Window(min(request.limit, app.limits.page_rows), request.offset)
     return Scope(table, fields, and_creator(creator, arguments), window, arguments, app.limits.page_bytes)
-
-
-def _all_names(table: TableSchema) -> list[str]:
-    if table.is_free_form:
-        raise invalid("fields", "This table takes any field: name those to search in fields.")
-    return [column.name for column in table.columns if column.type is ColumnType.STRING and not column.encrypted]
 
 
 async def _fetch(table: PreparedTable, sql: str, arguments: list[Any]) -> list[Record]:
@@ -147,9 +149,9 @@ async def _fetch(table: PreparedTable, sql: str, arguments: list[Any]) -> list[R
         return await connection.fetch(sql, *arguments)
 
 
-def _answer(table: PreparedTable, scope: Scope, records: list[Record], highlight: Highlight) -> bytes:
+def _answer(table: PreparedTable, names: list[str], records: list[Record], highlight: Highlight) -> bytes:
     def beside(record: Record) -> dict[str, Any]:
-        shown = zip(scope.fields, map(highlight, record["texts"]), strict=True)
+        shown = zip(names, map(highlight, record["texts"]), strict=True)
         return {"score": record["score"], "highlights": {name: text for name, text in shown if text is not None}}
 
     return found.answer(table, records, beside)
