@@ -48,6 +48,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Conditions in a `where`."""
     where_list_values: Positive = 1000
     """Values in a list of a `where`."""
+    search_query_length: Positive = 500
+    """Characters of what is searched or completed."""
+    polygon_points: Positive = 10_000
+    """Points of a polygon."""
 
 
 PER_APP = frozenset(

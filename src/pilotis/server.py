@@ -15,6 +15,7 @@ from pilotis.apps.service import Apps
 from pilotis.apps.settings import AppSettings
 from pilotis.audit.endpoints import AuditEndpoints
 from pilotis.audit.service import AuditLog
+from pilotis.db.extensions import Extensions
 from pilotis.db.migrations import require_current
 from pilotis.db.notifications import Notifications
 from pilotis.db.pool import Database
@@ -41,7 +42,9 @@ from pilotis.rows.advanced import AdvancedEndpoints
 from pilotis.rows.aggregate.service import Aggregation
 from pilotis.rows.batches import Batches
 from pilotis.rows.endpoints import RowEndpoints
+from pilotis.rows.geo.service import Geo
 from pilotis.rows.prepared import PreparedTables
+from pilotis.rows.search.service import Search
 from pilotis.rows.service import Rows
 from pilotis.sessions.service import Sessions
 from pilotis.settings import Settings
@@ -88,6 +91,9 @@ class Services:
         self.prepared_tables = PreparedTables(database, self.tables, self.encryption)
         self.rows = Rows(self.prepared_tables)
         self.aggregation = Aggregation(self.prepared_tables)
+        self.extensions = Extensions(database)
+        self.search = Search(self.prepared_tables, self.extensions)
+        self.geo = Geo(self.prepared_tables, self.extensions)
         self.batches = Batches(database, self.prepared_tables, self.rows)
         self.member_administration = MemberAdministration(database, self.sessions)
         self.trashes = Trashes(database, self.tables)
@@ -107,7 +113,7 @@ class Services:
             AuditEndpoints(self.audit_log),
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),
-            AdvancedEndpoints(self.aggregation, self.batches),
+            AdvancedEndpoints(self.aggregation, self.search, self.geo, self.batches),
             HealthEndpoints({"database": self._answers, "migrations": self._is_current}),
             MemberAdministrationEndpoints(self.member_administration),
             TrashEndpoints(self.trashes),

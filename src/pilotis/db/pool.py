@@ -81,6 +81,8 @@ class Database:
                 "jit": "off",
                 "default_transaction_isolation": "read committed",
                 "idle_in_transaction_session_timeout": "60000",
+                # How alike words must be to pass for a typing error: less than pg_trgm's own 0.6, which misses most.
+                "pg_trgm.word_similarity_threshold": "0.4",
             },
         )
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.db.extensions import ExtensionMissingError
 from pilotis.http.call import Call
 from pilotis.http.endpoint import Endpoints, Reply, post
 from pilotis.http.principals import Access
@@ -21,8 +22,13 @@ from pilotis.rows.batches import (
     OperationsShape,
     TransactionConflictError,
 )
+from pilotis.rows.geo.service import Geo
+from pilotis.rows.geo.types import GeoRequest, GeoResult
 from pilotis.rows.operands import EncryptedColumnError
 from pilotis.rows.operations import CannotIncrementError, PreconditionFailedError, RowNotFoundError
+from pilotis.rows.search.service import Search
+from pilotis.rows.search.types import AutocompleteRequest, SearchRequest, SearchResult, Suggestions
+from pilotis.rows.service import ResultTooLargeError
 from pilotis.rows.visibility import MemberTokenRequiredError
 from pilotis.tables.service import TableNotFoundError
 from pilotis.tables.values import UnknownColumnError
@@ -42,11 +48,22 @@ class Documents(msgspec.Struct):
     total_count: int
 
 
-class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
-    """Aggregation, batches and transactions."""
+_ABOUT_FIELDS = [
+    TableNotFoundError,
+    MemberTokenRequiredError,
+    UnknownColumnError,
+    EncryptedColumnError,
+    QueryTimeoutError,
+]
 
-    def __init__(self, aggregation: Aggregation, batches: Batches) -> None:
+
+class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
+    """Aggregation, search, autocompletion, search by place, batches and transactions."""
+
+    def __init__(self, aggregation: Aggregation, search: Search, geo: Geo, batches: Batches) -> None:
         self._aggregation = aggregation
+        self._search = search
+        self._geo = geo
         self._batches = batches
 
     @post(
@@ -70,6 +87,51 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
         `$group`, `$sort`, `$limit`, `$skip`, `$project`, `$count`, `$unwind` and `$addFields`.
         """
         return Reply(await self._aggregation.run(call.principal, body.table_id, body.pipeline))
+
+    @post(
+        "/v1/public/search",
+        access=Access.PUBLIC_KEY,
+        returns=SearchResult,
+        errors=[*_ABOUT_FIELDS, ResultTooLargeError],
+    )
+    async def search(self, call: Call, body: SearchRequest) -> Reply:
+        """Find rows by the words in their texts, best first.
+
+        Every word must be found, in any of the fields; of the last one, the beginning will do. `"some words"` must
+        stand so, next to each other; what has `-` before it must not be there. Case and accents do not count. In
+        scripts without spaces, and in Korean, words are also found inside others. Where nothing is found and nothing
+        is in quotes, typing errors are forgiven. Of more than 1000 rows found, the latest written 1000 are ranked and
+        answered; `total_count` counts all. Of a text, the first 100,000 characters are searched.
+        """
+        return Reply(await self._search.search(call.principal, body))
+
+    @post(
+        "/v1/public/autocomplete",
+        access=Access.PUBLIC_KEY,
+        errors=_ABOUT_FIELDS,
+    )
+    async def autocomplete(self, call: Call, body: AutocompleteRequest) -> Suggestions:
+        """Complete the beginning of a value of a string column.
+
+        First come values that begin with it, then those in which a word does; if there are none, those with words
+        like it. Values that differ in case or accents alone are one suggestion; longer than 200 characters, they are
+        not suggested.
+        """
+        return await self._search.autocomplete(call.principal, body)
+
+    @post(
+        "/v1/public/geo",
+        access=Access.PUBLIC_KEY,
+        returns=GeoResult,
+        errors=[*_ABOUT_FIELDS, ResultTooLargeError, ExtensionMissingError],
+    )
+    async def geo(self, call: Call, body: GeoRequest) -> Reply:
+        """Find rows by where they are, the nearest first.
+
+        A row's place is `{latitude, longitude}`, in degrees, in an object column. `distance` is in metres along the
+        surface, from the centre of what was asked for. A row without a valid place is not found.
+        """
+        return Reply(await self._geo.search(call.principal, body))
 
     @post(
         "/v1/public/batch",

@@ -271,3 +271,101 @@ begin
         from jsonb_each(target) t full join jsonb_each(patch) p using (key)
     );
 end $$;
+
+-- A string inside a JSON value; null where there is none, or something else.
+create function pilotis.text_at(value jsonb, path text[]) returns text
+language sql immutable strict parallel safe as $$
+    select case when jsonb_typeof(value #> path) = 'string' then value #>> path end
+$$;
+
+-- Text as it is searched: compatibility characters replaced (NFKC), accents off, lower case; see
+-- pilotis.rows.search.text. Most text is ASCII, which needs the last of these only.
+create function pilotis.folded(value text) returns text
+language plpgsql immutable strict parallel safe as $$
+begin
+    if octet_length(value) = length(value) then
+        return lower(value collate "default");
+    end if;
+    value := regexp_replace(normalize(value, NFKD), '[\u0300-\u036f]+', '', 'g');
+    return lower(normalize(value, NFKC) collate "default");
+end $$;
+
+-- What full-text search reads of a text: its words and, in scripts that set no spaces, pairs of neighbours: each
+-- character c becomes "c c", so 東京都 turns into 東 東京 京都 都. Only the first 100,000 characters count, because
+-- a tsvector holds at most 1 MB. Signs in which PostgreSQL's parser would see host names, tags, paths or numbers go.
+create function pilotis.search_words(value text) returns tsvector
+language plpgsql immutable strict parallel safe as $$
+declare
+    unspaced constant text := '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff'
+        '\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff]';
+begin
+    value := left(value, 100000);
+    if octet_length(value) <> length(value) then
+        value := pilotis.folded(value);
+        value := regexp_replace(value, '(' || unspaced || '+)', ' \1 ', 'g');
+        value := regexp_replace(value, '(' || unspaced || ')', '\1 \1', 'g');
+    end if;
+    return to_tsvector('pg_catalog.simple', translate(value, '-+./@<&', '       '));
+end $$;
+
+-- What a value is completed by; null for a text too long to be suggested, or to be in an index.
+create function pilotis.suggestion_key(value text) returns text
+language plpgsql immutable strict parallel safe as $$
+begin
+    if length(value) > 200 then
+        return null;
+    end if;
+    value := pilotis.folded(value);
+    return case when octet_length(value) <= 1000 then value end;
+end $$;
+
+-- The point {latitude, longitude}, in degrees, on the unit sphere; null for a value that is none.
+create function pilotis.unit_vector(place jsonb) returns float8[]
+language plpgsql immutable strict parallel safe as $$
+declare
+    latitude float8;
+    longitude float8;
+begin
+    if jsonb_typeof(place -> 'latitude') = 'number' and jsonb_typeof(place -> 'longitude') = 'number'
+        and (place ->> 'latitude')::numeric between -90 and 90
+        and (place ->> 'longitude')::numeric between -180 and 180
+    then
+        latitude := place -> 'latitude';
+        longitude := place -> 'longitude';
+        return array[cosd(latitude) * cosd(longitude), cosd(latitude) * sind(longitude), sind(latitude)];
+    end if;
+    return null;
+end $$;
+
+-- Whether a point lies in a box that reaches `width` degrees eastwards from its western side. Every meridian meets
+-- at the poles.
+create function pilotis.in_box(place jsonb, south float8, west float8, north float8, width float8) returns boolean
+language plpgsql immutable strict parallel safe as $$
+declare
+    latitude float8;
+    east float8;
+begin
+    if pilotis.unit_vector(place) is null then
+        return false;
+    end if;
+    latitude := place -> 'latitude';
+    east := (place -> 'longitude')::float8 - west;
+    return latitude between south and north
+        and (abs(latitude) = 90 or east - 360 * floor(east / 360) <= width);
+end $$;
+
+-- A point of the sphere seen from its centre, on the plane that touches it at the first axis of `frame` (three unit
+-- vectors in a row), in metres: great circles become straight lines. Null for the other half of the sphere.
+create function pilotis.gnomonic(v float8[], frame float8[]) returns point
+language plpgsql immutable strict parallel safe as $$
+declare
+    depth float8 := v[1] * frame[1] + v[2] * frame[2] + v[3] * frame[3];
+begin
+    if depth < 1e-6 then
+        return null;
+    end if;
+    return point(
+        6371008.8 * (v[1] * frame[4] + v[2] * frame[5] + v[3] * frame[6]) / depth,
+        6371008.8 * (v[1] * frame[7] + v[2] * frame[8] + v[3] * frame[9]) / depth
+    );
+end $$;

@@ -1,0 +1,93 @@
+"""Searches by place as SQL. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pilotis.rows import found
+from pilotis.rows.geo.expressions import point_of
+from pilotis.rows.geo.shapes import Box, Cap, Polygons, Ring, Shape
+from pilotis.rows.geo.sphere import Bounds, Vector
+from pilotis.rows.operands import Arguments
+from pilotis.rows.table import PreparedTable
+
+
+class Scope(NamedTuple):
+    """Where to search: the expression of an object field, a condition on the rows, and which of the rows found.
+
+    `cube` is the schema of the extension of that name.
+    """
+
+    table: PreparedTable
+    field: str
+    cube: str
+    and_visible: str
+    limit: int
+    offset: int
+    arguments: Arguments
+    page_bytes: int
+
+
+class CompiledGeo(NamedTuple):
+    """A statement as `found.page` makes it, with `chord`, the distance in Earth radii; and its arguments."""
+
+    sql: str
+    arguments: list[object]
+
+
+def compile_geo(scope: Scope, shape: Shape) -> CompiledGeo:
+    """Compile a search for the points inside a shape, the nearest to its centre first."""
+    table, arguments = scope.table, scope.arguments
+    point = point_of(scope.field, scope.cube)
+    center = f"{scope.cube}.cube({arguments.bind(list(shape.center), 'float8[]')})"
+    chord = f"{point} operator({scope.cube}.<->) {center}"
+    condition = _inside(scope, shape, point, chord) + scope.and_visible
+    physical = table.schema.physical
+    limit, offset = arguments.bind(scope.limit, "bigint"), arguments.bind(scope.offset, "bigint")
+    rows = f"""
+        select row_number() over (order by chord, __id) as place, chord, whole from (
+            select {chord} as chord, __id, {table.statements.row} as whole from {physical}
+            where {condition} order by {chord}, __id limit {limit} offset {offset}
+        ) nearest
+    """
+    total = f"select count(*) from {physical} where {condition}"
+    return CompiledGeo(found.page(total, rows, ("chord",), scope.page_bytes), arguments.values)
+
+
+def _inside(scope: Scope, shape: Shape, point: str, chord: str) -> str:
+    if shape.bounds is None:
+        return f"{point} is not null"
+    near = f"{point} operator({scope.cube}.<@) {_bounds(scope, shape.bounds)}"
+    return f"{near} and {_exactly(scope, shape, chord)}"
+
+
+def _bounds(scope: Scope, bounds: Bounds) -> str:
+    low, high = (scope.arguments.bind(corner, "float8[]") for corner in bounds)
+    return f"{scope.cube}.cube({low}, {high})"
+
+
+def _exactly(scope: Scope, shape: Shape, chord: str) -> str:
+    match shape:
+        case Cap():
+            return f"{chord} <= {scope.arguments.bind(shape.chord, 'float8')}"
+        case Box(_, _, south, west, north, width):
+            sides = ", ".join(scope.arguments.bind(side, "float8") for side in (south, west, north, width))
+            return f"pilotis.in_box({scope.field}, {sides})"
+        case Polygons():
+            return _in_polygons(scope, shape)
+
+
+def _in_polygons(scope: Scope, shape: Polygons) -> str:
+    axes = scope.arguments.bind(_flat(shape.axes), "float8[]")
+    point = f"pilotis.gnomonic(pilotis.unit_vector({scope.field}), {axes})"
+    inside = [_in_rings(point, rings, scope.arguments) for rings in shape.polygons]
+    return f"({' or '.join(inside)})"
+
+
+def _in_rings(point: str, rings: list[Ring], arguments: Arguments) -> str:
+    outer, *holes = (f"{arguments.bind(ring, 'polygon')} @> {point}" for ring in rings)
+    return " and ".join([outer, *(f"not {hole}" for hole in holes)])
+
+
+def _flat(axes: tuple[Vector, Vector, Vector]) -> list[float]:
+    return [coordinate for axis in axes for coordinate in axis]
