@@ -48,6 +48,16 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Conditions in a `where`."""
     where_list_values: Positive = 1000
     """Values in a list of a `where`."""
+    index_rows: Positive = 10_000
+    """Rows from which on a table gets the indexes by itself that its queries need."""
+    indexes: Count = 200
+    """Indexes that an app gets by itself."""
+    table_indexes: Count = 16
+    """Indexes that a table gets by itself."""
+    index_percent: Count = 200
+    """Size of a table's own indexes, in percent of the table's."""
+    index_unused_days: Positive = 28
+    """Days after which an index that no query has used is dropped."""
 
 
 PER_APP = frozenset(
@@ -63,6 +73,9 @@ PER_APP = frozenset(
         "bulk_rows",
         "columns",
         "tables",
+        "indexes",
+        "table_indexes",
+        "index_percent",
     }
 )
 

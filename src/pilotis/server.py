@@ -22,6 +22,7 @@ from pilotis.http.gate import Gate
 from pilotis.http.logs import log_request
 from pilotis.kit.passwords import Passwords
 from pilotis.kit.signing import TokenSigner
+from pilotis.maintenance import Maintenance, Task
 from pilotis.members.endpoints import MemberEndpoints
 from pilotis.members.service import Members
 from pilotis.rates.service import RateLimits
@@ -29,6 +30,9 @@ from pilotis.rows.advanced import AdvancedEndpoints
 from pilotis.rows.aggregate.service import Aggregation
 from pilotis.rows.batches import Batches
 from pilotis.rows.endpoints import RowEndpoints
+from pilotis.rows.indexes.endpoints import IndexEndpoints
+from pilotis.rows.indexes.recorder import UseRecorder
+from pilotis.rows.indexes.service import TURN_SECONDS, Indexes
 from pilotis.rows.prepared import PreparedTables
 from pilotis.rows.service import Rows
 from pilotis.sessions.service import Sessions
@@ -56,7 +60,9 @@ class Services:
         self.access = Access(self.apps, self.members, self.users, self.sessions)
         self.encryption = Encryption(database, key)
         self.tables = Tables(database, self.notifications, self.encryption)
-        self.prepared_tables = PreparedTables(database, self.tables, self.encryption)
+        self.index_uses = UseRecorder(database)
+        self.indexes = Indexes(database, self.tables, limits)
+        self.prepared_tables = PreparedTables(database, self.tables, self.encryption, self.index_uses)
         self.rows = Rows(self.prepared_tables)
         self.aggregation = Aggregation(self.prepared_tables)
         self.batches = Batches(database, self.prepared_tables, self.rows)
@@ -71,8 +77,13 @@ class Services:
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),
             AdvancedEndpoints(self.aggregation, self.batches),
+            IndexEndpoints(self.indexes),
         ]
         return [endpoint for feature in features for endpoint in feature.table()]
+
+    def maintenance_tasks(self) -> list[Task]:
+        """Return what is to be done in the background, with the seconds between one time and the next."""
+        return [Task("indexes", TURN_SECONDS, self.indexes.turn)]
 
 
 class Node:
@@ -84,6 +95,7 @@ class Node:
             connect_arguments, size=settings.pool_size, statement_seconds=settings.statement_seconds
         )
         self.services = Services(self.settings, self.database)
+        self.maintenance = Maintenance(self.database, self.services.maintenance_tasks())
         self.application = Application(
             self.services.endpoints(),
             gate=Gate(self.services.access),
@@ -94,11 +106,15 @@ class Node:
         )
 
     async def start(self) -> None:
-        """Connect to the database and listen for changes made by other nodes."""
+        """Connect to the database, listen for changes made by other nodes, and tidy up from time to time."""
         await self.services.notifications.start()
+        self.services.index_uses.start()
+        self.maintenance.start()
 
     async def stop(self) -> None:
         """Let go of everything."""
+        await self.maintenance.stop()
+        await self.services.index_uses.stop()
         await self.services.notifications.stop()
         self.services.passwords.close()
         await self.database.close()

@@ -140,12 +140,23 @@ class Batches:
                 results = await self._attempt(app, operations, plans)
             except _CONFLICTS:
                 await asyncio.sleep(random.uniform(0, 0.005 * 2 ** min(attempt, 6)))  # noqa: S311 - spreads tries
+            except asyncpg.ProgramLimitExceededError as error:
+                await self._make_way(plans, error)
             except TOO_OLD:
                 for table, _ in plans:
                     self._tables.forget(table)
             else:
                 return OperationResults(results, len(results), 0)
         raise TransactionConflictError
+
+    async def _make_way(
+        self, plans: Sequence[tuple[PreparedTable, Plan]], error: asyncpg.ProgramLimitExceededError
+    ) -> None:
+        # The message names the table by what its physical name ends with.
+        table = next((table for table, _ in plans if table.schema.physical.endswith(f".{error.table_name}")), None)
+        if table is None:
+            raise error
+        await self._tables.make_way(table.schema, error)
 
     async def _one(self, principal: Principal, index: int, operation: Operation) -> OperationResult:
         result = OperationResult(index, operation.type, success=True)

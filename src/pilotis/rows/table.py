@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,8 @@ from asyncpg import Connection
 from pilotis.db.merging import Merger
 from pilotis.db.pool import Database
 from pilotis.encryption.cipher import Cipher
+from pilotis.rows.indexes.recorder import UseRecorder
+from pilotis.rows.indexes.uses import Notes
 from pilotis.rows.operands import Hash
 from pilotis.rows.statements import Statements
 from pilotis.tables.schema import TableSchema
@@ -23,13 +26,16 @@ from pilotis.tables.values import Row, RowDecoder
 class PreparedTable:
     """A table ready for rows. Good for as long as its schema is current; a write with an older one fails."""
 
-    def __init__(self, schema: TableSchema, database: Database, cipher: Cipher | None) -> None:
+    def __init__(
+        self, schema: TableSchema, database: Database, cipher: Cipher | None, uses: UseRecorder | None = None
+    ) -> None:
         self.schema = schema
         self.sealer = Sealer(schema, cipher) if cipher else None
         self.statements = Statements(schema)
         self.new_rows = RowDecoder(schema.columns)
         self.changes = RowDecoder(schema.columns, partial=True)
         self._database = database
+        self._uses = uses
         self._share = database.share(schema.app_id)
         self._creates: Merger[bytes, datetime] = Merger(self._insert)
         self._reads: Merger[str, str | None] = Merger(self._read, most=200)
@@ -52,6 +58,17 @@ class PreparedTable:
         """Lend a connection out of the app's share."""
         async with self._share, self._database.connection() as connection:
             yield connection
+
+    @contextmanager
+    def noting(self, notes: Notes | None) -> Generator[None]:
+        """Time what happens within, a statement that reads the table by what the notes say."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            # One that was cut off for being slow counts as well.
+            if notes is not None and self._uses is not None:
+                self._uses.note(self.schema, notes, time.perf_counter() - started)
 
     async def fetchval(self, query: str, *arguments: Any) -> Any:
         """Run one statement on a connection of the app's share; return its first row's first column, or None."""

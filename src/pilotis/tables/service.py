@@ -34,7 +34,7 @@ from pilotis.kit.errors import (
     invalid,
 )
 from pilotis.kit.ids import uuid7
-from pilotis.tables import ddl, resealing, store
+from pilotis.tables import built, ddl, resealing, store
 from pilotis.tables.schema import (
     AccessLevel,
     Column,
@@ -268,6 +268,8 @@ class Tables:
                     raise
                 if time.monotonic() > deadline:
                     raise TableBusyError from error
+            # Building an index keeps a table locked for as long as it takes, and can wait.
+            await built.cancel_builds(self._database, await self.current(app.app_id, table_id))
             await asyncio.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - only spreads the tries
 
     async def _change_once(
@@ -332,6 +334,7 @@ class Tables:
         if new.required and not old.required:
             await _require_no_nulls(connection, table, old)
         if (new.type, bool(new.encrypted)) != (old.type, bool(old.encrypted)):
+            await built.drop_indexes(connection, table, old.number)
             if old.encrypted:
                 await resealing.open_column(connection, table, old, await self._sealer(table))
             plain = msgspec.structs.replace(new, encrypted=None)
@@ -355,6 +358,7 @@ class Tables:
 
 
 async def _trash_column(connection: Connection, table: TableSchema, column: Column) -> None:
+    await built.drop_indexes(connection, table, column.number)
     await store.trash_column(connection, table, column.number)
     for statement in ddl.trash_column(table, column):
         await connection.execute(statement)
