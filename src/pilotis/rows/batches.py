@@ -152,11 +152,11 @@ class Batches:
     async def _make_way(
         self, plans: Sequence[tuple[PreparedTable, Plan]], error: asyncpg.ProgramLimitExceededError
     ) -> None:
-        # The message names the table by what its physical name ends with.
-        table = next((table for table, _ in plans if table.schema.physical.endswith(f".{error.table_name}")), None)
-        if table is None:
+        """Let indexes that cannot hold a value make way; PostgreSQL does not always say of which table."""
+        tables = {table.schema.table_id: table.schema for table, _ in plans}
+        made = [await self._tables.made_way(table, error) for table in tables.values()]
+        if not any(made):
             raise error
-        await self._tables.make_way(table.schema, error)
 
     async def _one(self, principal: Principal, index: int, operation: Operation) -> OperationResult:
         result = OperationResult(index, operation.type, success=True)

@@ -54,7 +54,8 @@ class PreparedTables:
                 # PostgreSQL undid this statement to let another one finish.
                 continue
             except asyncpg.ProgramLimitExceededError as error:
-                await self.make_way(table, error)
+                if not await self.made_way(table, error):
+                    raise
             except TOO_OLD:
                 if table.version == failed_version:
                     raise
@@ -75,10 +76,9 @@ class PreparedTables:
             prepared = schema.__dict__["prepared"] = PreparedTable(schema, self._database, cipher, self._uses)
         return prepared
 
-    async def make_way(self, table: TableSchema, error: asyncpg.ProgramLimitExceededError) -> None:
-        """Drop an index of ours that cannot hold a value being written; raises any other error."""
-        if not await making_way.make_way(self._database, table, error.constraint_name):
-            raise error
+    async def made_way(self, table: TableSchema, error: asyncpg.ProgramLimitExceededError) -> bool:
+        """Drop the index of ours that could not hold a value being written; False if there was none."""
+        return await making_way.make_way(self._database, table, error)
 
     def forget(self, table: PreparedTable) -> None:
         """Drop a table whose schema turned out to be gone."""

@@ -208,8 +208,9 @@ end $$;
 create function pilotis.try_json(value text) returns jsonb
 language plpgsql immutable strict parallel safe as $$
 declare
-    json jsonb := value::jsonb;
+    json jsonb;
 begin
+    json := value::jsonb;
     -- 1e100000 is JSON too, and comes out as a hundred thousand digits.
     return case when octet_length(json::text) <= 2 * octet_length(value) + 1000 then json end;
 exception when others then

@@ -28,13 +28,13 @@ class UseRecorder:
 
     def __init__(self, database: Database, *, slow_seconds: float = SLOW_SECONDS) -> None:
         self._database = database
-        self._slow_seconds = slow_seconds
+        self.slow_seconds = slow_seconds
         self._tallies: dict[tuple[UUID, UUID, str], list[float]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def note(self, table: TableSchema, notes: Notes, seconds: float) -> None:
         """Count a statement that took `seconds`, if that was long."""
-        if seconds < self._slow_seconds:
+        if seconds < self.slow_seconds:
             return
         for use in notes.uses():
             self._add((table.app_id, table.table_id, encode(use)), 1, seconds * 1000)

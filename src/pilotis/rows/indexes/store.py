@@ -222,6 +222,22 @@ async def invalid(connection: Connection) -> list[str]:
     return [row["name"] for row in rows]
 
 
+async def of_text(connection: Connection, table: TableSchema, name: str | None) -> list[str]:
+    """Return the table's B-trees, valid or not, that hold texts: of these the one of this name, if one is given."""
+    rows = await connection.fetch(
+        """
+        select c.relname as name from pg_index p join pg_class c on c.oid = p.indexrelid
+        join pg_am m on m.oid = c.relam and m.amname = 'btree'
+        where p.indrelid = $1::regclass and c.relname ~ $2 and c.relname = coalesce($3, c.relname)
+            and exists (select from pg_attribute a where a.attrelid = c.oid and a.atttypid = 'text'::regtype)
+        """,
+        table.physical,
+        f"^{PREFIX}{table.table_id.hex}_",
+        name,
+    )
+    return [row["name"] for row in rows]
+
+
 async def observe(connection: Connection, every_seconds: float) -> None:
     """Note which indexes were used since they were last looked at, where that is long enough ago.
 

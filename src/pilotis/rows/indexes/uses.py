@@ -37,7 +37,7 @@ _ALONE = (UseKind.CONTAINMENT, UseKind.TRIGRAM, UseKind.TEXT, UseKind.GEO)
 
 
 class Part(NamedTuple):
-    """One column's use. `column` is its number as text, or a name of what every row has; see `pilotis.rows.operands`."""
+    """One column's use. `column` is its number as text, or the name of what every row has (see `operands`)."""
 
     kind: UseKind
     column: str
