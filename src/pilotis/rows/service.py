@@ -181,7 +181,7 @@ async def run_compiled(table: PreparedTable, compiled: CompiledQuery) -> asyncpg
                 # A table without rows would not try them.
                 await connection.fetchval(_TRY_PATTERNS, compiled.patterns)
             with table.noting(compiled.notes):
-                row = await connection.fetchrow(compiled.sql, *compiled.arguments)
+                row = await connection.fetchrow(table.planned_anew(compiled.sql), *compiled.arguments)
     except asyncpg.InvalidRegularExpressionError:
         raise InvalidRegexError from None
     assert row is not None

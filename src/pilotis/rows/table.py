@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -22,6 +23,8 @@ from pilotis.tables.schema import TableSchema
 from pilotis.tables.sealing import Sealer
 from pilotis.tables.values import Row, RowDecoder
 
+_generations = itertools.count()
+
 
 class PreparedTable:
     """A table ready for rows. Good for as long as its schema is current; a write with an older one fails."""
@@ -30,6 +33,7 @@ class PreparedTable:
         self, schema: TableSchema, database: Database, cipher: Cipher | None, uses: UseRecorder | None = None
     ) -> None:
         self.schema = schema
+        self._generation = next(_generations)
         self.sealer = Sealer(schema, cipher) if cipher else None
         self.statements = Statements(schema)
         self.new_rows = RowDecoder(schema.columns)
@@ -58,6 +62,13 @@ class PreparedTable:
         """Lend a connection out of the app's share."""
         async with self._share, self._database.connection() as connection:
             yield connection
+
+    def planned_anew(self, sql: str) -> str:
+        """Return a statement that PostgreSQL has not settled on a plan for before this object was made.
+
+        What it settled on while there was no index, it would keep to for as long as the connection lives.
+        """
+        return f"{sql} -- {self._generation}"
 
     @contextmanager
     def noting(self, notes: Notes | None) -> Generator[None]:

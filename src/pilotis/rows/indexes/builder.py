@@ -13,6 +13,7 @@ import asyncpg
 import structlog
 from asyncpg import Connection
 
+from pilotis.db.notifications import notify
 from pilotis.limits import Limits
 from pilotis.rows.indexes import store
 from pilotis.rows.indexes.definitions import Definition
@@ -20,6 +21,7 @@ from pilotis.rows.indexes.making_way import TOO_LONG
 from pilotis.rows.indexes.selection import Wanted
 from pilotis.tables.built import APPLICATION_NAME
 from pilotis.tables.schema import TableSchema
+from pilotis.tables.service import TOPIC
 
 OVER_BUDGET = "The table's indexes together would be too large."
 _log = structlog.get_logger("pilotis.indexes")
@@ -70,6 +72,8 @@ async def build(connection: Connection, wanted: Wanted, limits: Limits) -> bool:
         await _give_up(connection, wanted, OVER_BUDGET)
         return True
     await store.forget_use(connection, table, wanted.text)
+    # Every node is to let go of the statements that it has prepared for the table.
+    await notify(connection, TOPIC, f"{table.app_id}/{table.table_id}")
     _log.info("index built", table_id=str(table.table_id), index=name, use=wanted.text)
     return True
 
