@@ -8,6 +8,7 @@ the indexes appear.
 from __future__ import annotations
 
 import argparse
+import http.client
 import os
 import platform
 import random
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 
 START_SECONDS = 30
 BULK = 1000

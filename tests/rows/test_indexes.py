@@ -17,7 +17,8 @@ from pilotis.maintenance import Maintenance, Task
 from pilotis.rows.aggregate.pipeline import compile_pipeline
 from pilotis.rows.batches import Operation
 from pilotis.rows.indexes import selection, service, store
-from pilotis.rows.indexes.uses import encode
+from pilotis.rows.indexes.definitions import field_name
+from pilotis.rows.indexes.uses import columns_of, decode, encode
 from pilotis.rows.query import compile_query
 from pilotis.rows.table import PreparedTable
 from pilotis.rows.types import Query
@@ -88,6 +89,13 @@ class World:
             (await self.table()).schema.physical,
         )
         return {row[0] for row in rows if row[0].startswith("i_")}
+
+
+def test_a_field_is_shown_as_requests_name_it():
+    assert field_name(PURE, "6.street.name") == "place.street.name"
+    assert field_name(PURE, "6") == "place"
+    assert field_name(PURE, "extra.a.b") == "a.b"
+    assert columns_of(decode("text:6.street.name,equality:1")) == ["6", "1"]
 
 
 def maintenance(services):

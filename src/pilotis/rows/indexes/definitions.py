@@ -61,6 +61,15 @@ def column(table: TableSchema, key: str) -> Column | None:
     return next((column for column in table.columns if str(column.number) == key), None)
 
 
+def field_name(table: TableSchema, key: str) -> str:
+    """Return the field that a use's column is, as requests name it."""
+    first, _, path = key.partition(".")
+    if first == EXTRA and path:
+        return path
+    found = column(table, first)
+    return ".".join(filter(None, [found.name if found else first, path]))
+
+
 def _ordered(table: TableSchema, part: Part) -> str | None:
     found = column(table, part.column)
     expression = _OWN.get(part.column)

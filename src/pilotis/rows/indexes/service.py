@@ -14,10 +14,10 @@ from pilotis.http.principals import AppInfo
 from pilotis.kit.clock import rfc3339
 from pilotis.limits import Limits
 from pilotis.rows.indexes import builder, store
-from pilotis.rows.indexes.definitions import column, definition
+from pilotis.rows.indexes.definitions import definition, field_name
 from pilotis.rows.indexes.selection import next_wanted
 from pilotis.rows.indexes.types import Index, IndexList, NotedUse, UsePart
-from pilotis.rows.indexes.uses import SEPARATOR, Use, decode
+from pilotis.rows.indexes.uses import Use, decode
 from pilotis.tables.schema import TableSchema
 from pilotis.tables.service import Tables
 
@@ -75,7 +75,7 @@ def _index(table: TableSchema, row: asyncpg.Record) -> Index:
     parts = _parts(table, use)
     return Index(
         row["name"],
-        list(dict.fromkeys(name for part in parts for name in part.column.split(SEPARATOR))),
+        list(dict.fromkeys(part.column for part in parts)),
         parts,
         found.method if found else "btree",
         row["state"],
@@ -94,14 +94,7 @@ def _noted(table: TableSchema, row: asyncpg.Record) -> NotedUse:
 
 
 def _parts(table: TableSchema, use: Use) -> list[UsePart]:
-    return [
-        UsePart(SEPARATOR.join(_name(table, key) for key in part.column.split(SEPARATOR)), part.kind) for part in use
-    ]
-
-
-def _name(table: TableSchema, key: str) -> str:
-    found = column(table, key)
-    return found.name if found else key
+    return [UsePart(field_name(table, part.column), part.kind) for part in use]
 
 
 def _reason(parts: Sequence[UsePart], hits: int, milliseconds: float) -> str:

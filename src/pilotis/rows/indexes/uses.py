@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 _MOST_EQUALITIES = 3
-SEPARATOR = "+"
-"""Between the columns of a part that reads several together."""
 
 
 class UseKind(enum.StrEnum):
@@ -28,16 +26,20 @@ class UseKind(enum.StrEnum):
     CONTAINMENT = "containment"
     TRIGRAM = "trigram"
     TEXT = "text"
+    COMPLETION = "completion"
     GEO = "geo"
 
 
 _COMPARISONS = (UseKind.IN, UseKind.RANGE)
 _SORTS = (UseKind.SORT, UseKind.SORT_DESCENDING, UseKind.SORT_NULLS_FIRST)
-_ALONE = (UseKind.CONTAINMENT, UseKind.TRIGRAM, UseKind.TEXT, UseKind.GEO)
+_ALONE = (UseKind.CONTAINMENT, UseKind.TRIGRAM, UseKind.TEXT, UseKind.COMPLETION, UseKind.GEO)
 
 
 class Part(NamedTuple):
-    """One column's use. `column` is its number as text, or the name of what every row has (see `operands`)."""
+    """One column's use: `column` is its number as text, or the name of what every row has (see `operands`).
+
+    A path into a column follows it: `6.street.name`.
+    """
 
     kind: UseKind
     column: str
@@ -103,5 +105,5 @@ def decode(text: str) -> Use:
 
 
 def columns_of(use: Iterable[Part]) -> list[str]:
-    """Return the columns that a use reads, each once, in its order."""
-    return list(dict.fromkeys(column for part in use for column in part.column.split(SEPARATOR)))
+    """Return the columns that a use reads, each once, in its order; without the paths into them."""
+    return list(dict.fromkeys(part.column.partition(".")[0] for part in use))
