@@ -54,7 +54,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Indexes that an app gets by itself."""
     table_indexes: Count = 16
     """Indexes that a table gets by itself."""
-    index_percent: Count = 200
+    index_percent: Count = 300
     """Size of a table's own indexes, in percent of the table's."""
     index_unused_days: Positive = 28
     """Days after which an index that no query has used is dropped."""

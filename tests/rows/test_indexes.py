@@ -517,3 +517,18 @@ async def test_the_report_counts(world):
     await world.query(order_by="score")
     await world.turn()
     assert any("indexes are ready" in line for line in await service.report(world.services.database))
+
+
+async def test_an_index_serves_the_first_stages_of_a_pipeline(world):
+    pipeline = [{"$match": {"city": "city 7"}}, {"$sort": {"score": 1}}, {"$limit": 5}]
+    for _ in range(3):
+        before = await world.services.aggregation.run(world.principal, world.table_id, pipeline)
+    await world.turn()
+    (index,) = await world.ready()
+    compiled = compile_pipeline((await world.table()).schema, pipeline, None, world.app.limits)
+    async with world.services.database.connection() as connection:
+        lines = await connection.fetch(f"explain {compiled.sql}", *compiled.arguments)
+    plan = "\n".join(line[0] for line in lines)
+    assert index.name in plan
+    assert "Sort" not in plan
+    assert await world.services.aggregation.run(world.principal, world.table_id, pipeline) == before
