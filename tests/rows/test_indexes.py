@@ -532,3 +532,23 @@ async def test_an_index_serves_the_first_stages_of_a_pipeline(world):
     assert index.name in plan
     assert "Sort" not in plan
     assert await world.services.aggregation.run(world.principal, world.table_id, pipeline) == before
+
+
+async def test_connections_that_know_a_query_from_before_use_the_index_too(world):
+    query = {"where": {"city": {"$startsWith": "city 29"}}, "limit": 5}
+    await world.services.notifications.start()
+    # After five times PostgreSQL settles on a plan; one for any value, in which no index can serve a prefix.
+    await world.query(times=20, **query)
+    await world.turn()
+
+    name = (await world.ready())[0].name
+    read = "select idx_tup_read / idx_scan from pg_stat_user_indexes where indexrelname = $1 and idx_scan > 0"
+
+    async def used():
+        await world.query(1, **query)
+        return await world.sql(read, name)
+
+    await until(used)
+    # Its entries are found; a plan for any value can only read them all.
+    assert await world.sql(read, name) < ROWS / 10
+    await world.services.notifications.stop()
