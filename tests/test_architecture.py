@@ -32,6 +32,9 @@ EXCEPTIONS = {
     "tables.values",
 }
 
+# A part of a feature's service that has a module of its own.
+SERVICES = {"tables.built"}
+
 
 def modules() -> dict[str, ast.Module]:
     """Every module's syntax tree by its name within the package, such as `rows.service`."""
@@ -88,7 +91,7 @@ def _violation(source: str, target: str, domains: set[str]) -> str | None:
         return None
     if other not in domains:
         return f"{source} imports {target}: a feature takes settings as arguments."
-    if target.split(".")[-1] in {"service", "types"} or target in EXCEPTIONS:
+    if target.split(".")[-1] in {"service", "types"} or target in EXCEPTIONS | SERVICES:
         return None
     return f"{source} imports {target}: another feature is reached through its service or its types."
 

@@ -52,6 +52,16 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Characters of what is searched or completed."""
     polygon_points: Positive = 10_000
     """Points of a polygon."""
+    index_rows: Positive = 10_000
+    """Rows from which on a table gets the indexes by itself that its queries need."""
+    indexes: Count = 200
+    """Indexes that an app gets by itself."""
+    table_indexes: Count = 16
+    """Indexes that a table gets by itself."""
+    index_percent: Count = 300
+    """Size of a table's own indexes, in percent of the table's."""
+    index_unused_days: Positive = 28
+    """Days after which an index that no query has used is dropped."""
 
 
 PER_APP = frozenset(
@@ -67,6 +77,9 @@ PER_APP = frozenset(
         "bulk_rows",
         "columns",
         "tables",
+        "indexes",
+        "table_indexes",
+        "index_percent",
     }
 )
 

@@ -43,6 +43,9 @@ from pilotis.rows.aggregate.service import Aggregation
 from pilotis.rows.batches import Batches
 from pilotis.rows.endpoints import RowEndpoints
 from pilotis.rows.geo.service import Geo
+from pilotis.rows.indexes.endpoints import IndexEndpoints
+from pilotis.rows.indexes.recorder import UseRecorder
+from pilotis.rows.indexes.service import TURN_SECONDS, Indexes
 from pilotis.rows.prepared import PreparedTables
 from pilotis.rows.search.service import Search
 from pilotis.rows.service import Rows
@@ -88,7 +91,9 @@ class Services:
         self.access = Access(self.apps, self.members, self.users, self.sessions)
         self.encryption = Encryption(database, key)
         self.tables = Tables(database, self.notifications, self.encryption)
-        self.prepared_tables = PreparedTables(database, self.tables, self.encryption)
+        self.index_uses = UseRecorder(database)
+        self.indexes = Indexes(database, self.tables, limits)
+        self.prepared_tables = PreparedTables(database, self.tables, self.encryption, self.index_uses)
         self.rows = Rows(self.prepared_tables)
         self.aggregation = Aggregation(self.prepared_tables)
         self.extensions = Extensions(database)
@@ -114,6 +119,7 @@ class Services:
             TableEndpoints(self.tables),
             RowEndpoints(self.rows),
             AdvancedEndpoints(self.aggregation, self.search, self.geo, self.batches),
+            IndexEndpoints(self.indexes),
             HealthEndpoints({"database": self._answers, "migrations": self._is_current}),
             MemberAdministrationEndpoints(self.member_administration),
             TrashEndpoints(self.trashes),
@@ -133,6 +139,7 @@ class Services:
             Task("request stats", 6 * 3600, self.statistics.delete_old),
             Task("invitations", 6 * 3600, delete_expired_invitations),
             Task("row counts", 300, counts.fold_all),
+            Task("indexes", TURN_SECONDS, self.indexes.turn),
         ]
 
     async def _answers(self) -> None:
@@ -173,12 +180,14 @@ class Node:
         """Connect to the database, listen for changes made by other nodes, and tidy up from time to time."""
         await self.services.notifications.start()
         self.services.statistics.requests.start()
+        self.services.index_uses.start()
         self.maintenance.start()
 
     async def stop(self) -> None:
         """Let go of everything."""
         await self.maintenance.stop()
         await self.services.statistics.requests.stop()
+        await self.services.index_uses.stop()
         await self.services.notifications.stop()
         await self.services.apps.stop()
         self.services.passwords.close()

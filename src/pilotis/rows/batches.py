@@ -140,12 +140,23 @@ class Batches:
                 results = await self._attempt(app, operations, plans)
             except _CONFLICTS:
                 await asyncio.sleep(random.uniform(0, 0.005 * 2 ** min(attempt, 6)))  # noqa: S311 - spreads tries
+            except asyncpg.ProgramLimitExceededError as error:
+                await self._make_way(plans, error)
             except TOO_OLD:
                 for table, _ in plans:
                     self._tables.forget(table)
             else:
                 return OperationResults(results, len(results), 0)
         raise TransactionConflictError
+
+    async def _make_way(
+        self, plans: Sequence[tuple[PreparedTable, Plan]], error: asyncpg.ProgramLimitExceededError
+    ) -> None:
+        """Let indexes that cannot hold a value make way; PostgreSQL does not always say of which table."""
+        tables = {table.schema.table_id: table.schema for table, _ in plans}
+        made = [await self._tables.made_way(table, error) for table in tables.values()]
+        if not any(made):
+            raise error
 
     async def _one(self, principal: Principal, index: int, operation: Operation) -> OperationResult:
         result = OperationResult(index, operation.type, success=True)

@@ -15,6 +15,7 @@ from uuid import UUID
 from pilotis.kit import ids, json
 from pilotis.kit.clock import parse_rfc3339
 from pilotis.kit.errors import BadRequestError, Detail
+from pilotis.rows.indexes.uses import Notes
 from pilotis.tables.schema import Column, ColumnType, TableSchema
 from pilotis.tables.values import UnknownColumnError
 
@@ -36,11 +37,24 @@ Json = Any
 Hash = Callable[[Column, Json], bytes]
 
 
+CREATOR, EXTRA = "creator", "extra"
+"""How uses name what has no column's number: the member that made a row, and the fields of a free-form table."""
+
+
+class Inside(NamedTuple):
+    """Where a path leads: into the jsonb `sql`, which uses name `column`, along the object keys `path`."""
+
+    sql: str
+    column: str
+    path: list[str]
+
+
 class Operand(NamedTuple):
     """A field to compare or sort by.
 
     `sql` is the expression that compares; `text` the one that string operators read, or None where there is none.
-    `convert` turns a request's value into one to compare with; None if no value of the field can equal it.
+    `convert` turns a request's value into one to compare with; None if no value of the field can equal it. `column`
+    is the field as uses of indexes name it, where an index can be made for it; `inside` is where a path leads.
     """
 
     name: str
@@ -48,6 +62,8 @@ class Operand(NamedTuple):
     sql: str
     text: str | None
     convert: Callable[[Json], Any]
+    column: str | None = None
+    inside: Inside | None = None
 
 
 class EncryptedColumnError(BadRequestError):
@@ -60,11 +76,15 @@ class EncryptedColumnError(BadRequestError):
 
 
 class Arguments:
-    """Values bound to a statement's parameters; `hash` gives what an encrypted column's values are found by."""
+    """Values bound to a statement's parameters; `hash` gives what an encrypted column's values are found by.
+
+    `notes` tells what the statement reads by.
+    """
 
     def __init__(self, *values: Any, hash_: Hash | None = None) -> None:
         self.values: list[Any] = list(values)
         self.hash = hash_
+        self.notes = Notes()
         self._places: dict[int, str] = {}
 
     def bind(self, value: Any, type_: str) -> str:
@@ -84,6 +104,7 @@ class Arguments:
 
 
 _PLACE = re.compile(r"\$(\d+)")
+_IS_INDEX = re.compile(r"\s*[+-]?\d")
 _INT64 = range(-(2**63), 2**63)
 
 _OWN = {
@@ -111,17 +132,26 @@ def operand(table: TableSchema, name: str, arguments: Arguments) -> Operand:
     """
     if name in _OWN:
         kind, sql, text = _OWN[name]
-        return Operand(name, kind, sql, text, CONVERSIONS[kind])
+        # Rows have an index on their ids anyway.
+        return Operand(name, kind, sql, text, CONVERSIONS[kind], None if name == "id" else name)
     column = table.by_name.get(name)
     if column is None:
         return _path(table, name, arguments)
-    kind = KINDS[column.type]
+    kind, key = KINDS[column.type], str(column.number)
     if column.encrypted:
-        return Operand(name, Kind.SEALED, column.hash, None, _hashed(column, arguments))
+        return Operand(name, Kind.SEALED, column.hash, None, _hashed(column, arguments), key)
     if column.type is ColumnType.DATE:
-        return Operand(name, kind, column.time, column.physical, CONVERSIONS[kind])
+        return Operand(name, kind, column.time, column.physical, CONVERSIONS[kind], key)
     text = {Kind.TEXT: column.physical, Kind.UUID: f"{column.physical}::text"}.get(kind)
-    return Operand(name, kind, column.physical, text, CONVERSIONS[kind])
+    return Operand(name, kind, column.physical, text, CONVERSIONS[kind], key)
+
+
+def operand_column(table: TableSchema, name: str) -> str | None:
+    """Return the field as uses of indexes name it; None for one that no B-tree can be made for, or no field."""
+    if name in _OWN:
+        return None if name == "id" else name
+    column = table.by_name.get(name)
+    return None if column is None or KINDS[column.type] is Kind.JSON else str(column.number)
 
 
 def json_operand(name: str, sql: str) -> Operand:
@@ -133,13 +163,19 @@ def json_operand(name: str, sql: str) -> Operand:
 def _path(table: TableSchema, name: str, arguments: Arguments) -> Operand:
     first, *rest = name.split(".")
     if table.is_free_form:
-        return json_operand(name, f"(__extra #> {arguments.bind([first, *rest], 'text[]')})")
+        return _inside(name, Inside("__extra", EXTRA, [first, *rest]), arguments)
     column = table.by_name.get(first)
     if column is None or not rest or column.type is not ColumnType.OBJECT:
         raise unknown(name)
     if column.encrypted:
         raise EncryptedColumnError(first)
-    return json_operand(name, f"({column.physical} #> {arguments.bind(rest, 'text[]')})")
+    return _inside(name, Inside(column.physical, str(column.number), rest), arguments)
+
+
+def _inside(name: str, inside: Inside, arguments: Arguments) -> Operand:
+    found = json_operand(name, f"({inside.sql} #> {arguments.bind(inside.path, 'text[]')})")
+    # A number may be an array's index as well as an object's key.
+    return found if any(map(_IS_INDEX.match, inside.path)) else found._replace(inside=inside)
 
 
 def _hashed(column: Column, arguments: Arguments) -> Callable[[Json], bytes | None]:

@@ -12,6 +12,8 @@ from pilotis.db.pool import Database
 from pilotis.encryption.service import Encryption
 from pilotis.http.principals import AppInfo
 from pilotis.kit.errors import UnavailableError
+from pilotis.rows.indexes import making_way
+from pilotis.rows.indexes.recorder import UseRecorder
 from pilotis.rows.table import PreparedTable
 from pilotis.tables.schema import TableSchema
 from pilotis.tables.service import Tables
@@ -33,10 +35,13 @@ TOO_OLD = (
 class PreparedTables:
     """Keeps each schema's prepared table beside it, so that both are forgotten together."""
 
-    def __init__(self, database: Database, tables: Tables, encryption: Encryption) -> None:
+    def __init__(
+        self, database: Database, tables: Tables, encryption: Encryption, uses: UseRecorder | None = None
+    ) -> None:
         self._database = database
         self._tables = tables
         self._encryption = encryption
+        self._uses = uses
 
     async def use(self, app: AppInfo, table_id: UUID, action: Callable[[PreparedTable], Awaitable[Result]]) -> Result:
         """Run an action on the current schema; run it anew, validation included, if the schema turns out to be gone."""
@@ -48,6 +53,9 @@ class PreparedTables:
             except asyncpg.DeadlockDetectedError:
                 # PostgreSQL undid this statement to let another one finish.
                 continue
+            except asyncpg.ProgramLimitExceededError as error:
+                if not await self.made_way(table, error):
+                    raise
             except TOO_OLD:
                 if table.version == failed_version:
                     raise
@@ -65,8 +73,12 @@ class PreparedTables:
         if prepared is None:
             sealed = any(column.encrypted for column in schema.columns)
             cipher = await self._encryption.cipher(schema.app_id) if sealed else None
-            prepared = schema.__dict__["prepared"] = PreparedTable(schema, self._database, cipher)
+            prepared = schema.__dict__["prepared"] = PreparedTable(schema, self._database, cipher, self._uses)
         return prepared
+
+    async def made_way(self, table: TableSchema, error: asyncpg.ProgramLimitExceededError) -> bool:
+        """Drop the index of ours that could not hold a value being written; False if there was none."""
+        return await making_way.make_way(self._database, table, error)
 
     def forget(self, table: PreparedTable) -> None:
         """Drop a table whose schema turned out to be gone."""

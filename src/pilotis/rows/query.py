@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from pilotis.kit.errors import invalid
 from pilotis.limits import Limits
+from pilotis.rows.indexes.uses import Notes, UseKind
 from pilotis.rows.operands import Arguments, EncryptedColumnError, Kind, operand
 from pilotis.rows.table import PreparedTable
 from pilotis.rows.types import Query
+from pilotis.rows.visibility import and_creator
 from pilotis.rows.where import compile_where
 from pilotis.tables.schema import TableSchema
 
@@ -16,11 +18,15 @@ _COMMON_COUNTS = frozenset({0, 1, 5, 10, 20, 25, 50, 100, 1000})
 
 
 class CompiledQuery(NamedTuple):
-    """A statement that yields `total_count` and `data`, its arguments, and the patterns it matches with."""
+    """A statement that yields `total_count` and `data`, its arguments, and the patterns it matches with.
+
+    `notes` tells what it reads the table by.
+    """
 
     sql: str
     arguments: list[object]
     patterns: list[str]
+    notes: Notes | None = None
 
 
 def compile_query(prepared: PreparedTable, query: Query, creator: str | None, limits: Limits) -> CompiledQuery:
@@ -34,7 +40,7 @@ def compile_query(prepared: PreparedTable, query: Query, creator: str | None, li
         query.where or {}, lambda name: operand(table, name, arguments), limits, arguments
     )
     if creator is not None:
-        condition = f"{condition} and __creator = {arguments.bind(creator, 'text')}"
+        condition = f"{condition}{and_creator(creator, arguments)}"
     total = statements.tally() if condition == "true" else statements.count(condition)
     order = _order(table, query, arguments)
     limit = _count(min(query.limit, limits.page_rows), arguments)
@@ -42,7 +48,7 @@ def compile_query(prepared: PreparedTable, query: Query, creator: str | None, li
     # A page that cannot be too large, as most are, needs no measuring.
     may_be_large = min(query.limit, limits.page_rows) * limits.row_bytes > limits.page_bytes
     sql = statements.page(condition, total, order, limit, offset, limits.page_bytes if may_be_large else None)
-    return CompiledQuery(arguments.complete(sql), arguments.values, patterns)
+    return CompiledQuery(arguments.complete(sql), arguments.values, patterns, arguments.notes)
 
 
 def _count(number: int, arguments: Arguments) -> str:
@@ -62,4 +68,7 @@ def _order(table: TableSchema, query: Query, arguments: Arguments) -> str:
     if field.kind is Kind.SEALED:
         raise EncryptedColumnError(field.name)
     sql = f"nullif({field.sql}, 'null')" if field.kind is Kind.JSON else field.sql
+    if field.kind is not Kind.JSON:
+        direction = UseKind.SORT if query.order_direction == "asc" else UseKind.SORT_DESCENDING
+        arguments.notes.add(direction, field.column)
     return f"{sql} {query.order_direction} nulls last, __id"

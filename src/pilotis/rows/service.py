@@ -171,7 +171,7 @@ class Rows:
                 raise WhereRequiredError
             condition += and_creator(creator, arguments)
             row = await run_compiled(
-                table, CompiledQuery(table.statements.delete(condition), arguments.values, patterns)
+                table, CompiledQuery(table.statements.delete(condition), arguments.values, patterns, arguments.notes)
             )
             count: int = row["count"]
             return count
@@ -186,7 +186,8 @@ async def run_compiled(table: PreparedTable, compiled: CompiledQuery) -> asyncpg
             if compiled.patterns:
                 # A table without rows would not try them.
                 await connection.fetchval(_TRY_PATTERNS, compiled.patterns)
-            row = await connection.fetchrow(compiled.sql, *compiled.arguments)
+            with table.noting(compiled.notes):
+                row = await connection.fetchrow(table.planned_anew(compiled.sql), *compiled.arguments)
     except asyncpg.InvalidRegularExpressionError:
         raise InvalidRegexError from None
     assert row is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+import itertools
+import time
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,23 +15,31 @@ from asyncpg import Connection
 from pilotis.db.merging import Merger, Sharing
 from pilotis.db.pool import Database
 from pilotis.encryption.cipher import Cipher
+from pilotis.rows.indexes.recorder import UseRecorder
+from pilotis.rows.indexes.uses import Notes
 from pilotis.rows.operands import Hash
 from pilotis.rows.statements import Statements
 from pilotis.tables.schema import TableSchema
 from pilotis.tables.sealing import Sealer
 from pilotis.tables.values import Row, RowDecoder
 
+_generations = itertools.count()
+
 
 class PreparedTable:
     """A table ready for rows. Good for as long as its schema is current; a write with an older one fails."""
 
-    def __init__(self, schema: TableSchema, database: Database, cipher: Cipher | None) -> None:
+    def __init__(
+        self, schema: TableSchema, database: Database, cipher: Cipher | None, uses: UseRecorder | None = None
+    ) -> None:
         self.schema = schema
+        self._generation = next(_generations)
         self.sealer = Sealer(schema, cipher) if cipher else None
         self.statements = Statements(schema)
         self.new_rows = RowDecoder(schema.columns)
         self.changes = RowDecoder(schema.columns, partial=True)
         self._database = database
+        self._uses = uses
         self._share = database.share(schema.app_id)
         self.pages: Sharing[bytes] = Sharing()
         self._creates: Merger[bytes, datetime] = Merger(self._insert)
@@ -53,6 +63,24 @@ class PreparedTable:
         """Lend a connection out of the app's share."""
         async with self._share, self._database.connection() as connection:
             yield connection
+
+    def planned_anew(self, sql: str) -> str:
+        """Return a statement that PostgreSQL has not settled on a plan for before this object was made.
+
+        What it settled on while there was no index, it would keep to for as long as the connection lives.
+        """
+        return f"{sql} -- {self._generation}"
+
+    @contextmanager
+    def noting(self, notes: Notes | None) -> Generator[None]:
+        """Time what happens within, a statement that reads the table by what the notes say."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            # One that was cut off for being slow counts as well.
+            if notes is not None and self._uses is not None:
+                self._uses.note(self.schema, notes, time.perf_counter() - started)
 
     async def fetchval(self, query: str, *arguments: Any) -> Any:
         """Run one statement on a connection of the app's share; return its first row's first column, or None."""

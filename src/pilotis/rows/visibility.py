@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pilotis.http.principals import Principal, Role, RoleRequiredError
 from pilotis.kit.errors import UnauthorizedError
-from pilotis.rows.operands import Arguments
+from pilotis.rows.indexes.uses import UseKind
+from pilotis.rows.operands import CREATOR, Arguments
 from pilotis.tables.schema import AccessLevel, TableSchema
 
 
@@ -37,4 +38,7 @@ def creator_of_new_row(principal: Principal, table: TableSchema) -> str | None:
 
 def and_creator(creator: str | None, arguments: Arguments) -> str:
     """Return the condition, with a leading `and`, that leaves a member its own rows only; empty for everybody's."""
-    return "" if creator is None else f" and __creator = {arguments.bind(creator, 'text')}"
+    if creator is None:
+        return ""
+    arguments.notes.add(UseKind.EQUALITY, CREATOR)
+    return f" and __creator = {arguments.bind(creator, 'text')}"

@@ -7,13 +7,24 @@ WHERE, AND and OR treat as false; only a negation has to say `is not true`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, Detail, invalid
 from pilotis.limits import Limits
-from pilotis.rows.operands import Arguments, EncryptedColumnError, Kind, Operand, as_bigint, is_number, parameter
+from pilotis.rows.indexes.uses import UseKind
+from pilotis.rows.operands import (
+    Arguments,
+    EncryptedColumnError,
+    Inside,
+    Kind,
+    Operand,
+    as_bigint,
+    is_number,
+    parameter,
+)
 
 Json = Any
 Resolve = Callable[[str], Operand]
@@ -75,13 +86,20 @@ class _Compiler:
                 raise invalid(f"{place}.{name}", f"{name} takes a list of conditions.")
             if len(value) > self._limits.where_conditions:
                 raise self._too_many()
-            parts = [self.conjunction(item, f"{place}.{name}[{index}]", depth + 1) for index, item in enumerate(value)]
+            parts = [self._branch(name, item, f"{place}.{name}[{i}]", depth + 1) for i, item in enumerate(value)]
             return _joined(parts, " and ", "true") if name == "$and" else _joined(parts, " or ", "false")
         if name == "$not":
-            return f"({self.conjunction(value, f'{place}.$not', depth + 1)}) is not true"
+            with self._arguments.notes.ignored():
+                return f"({self.conjunction(value, f'{place}.$not', depth + 1)}) is not true"
         if name.startswith("$"):
             raise _unknown_operator(name, place)
         return self._field(name, value, f"{place}.{name}", depth)
+
+    def _branch(self, name: str, value: Json, place: str, depth: int) -> str:
+        if name == "$and":
+            return self.conjunction(value, place, depth)
+        with self._arguments.notes.alternative():
+            return self.conjunction(value, place, depth)
 
     def _field(self, name: str, value: Json, place: str, depth: int) -> str:
         field = self._resolve(name)
@@ -96,7 +114,8 @@ class _Compiler:
         if name == "$not":
             if not _has_operators(value) or depth >= self._limits.where_depth:
                 raise invalid(f"{place}.$not", "$not takes an object of operators here.")
-            parts = [self._operator(field, key, item, f"{place}.$not", depth + 1) for key, item in value.items()]
+            with self._arguments.notes.ignored():
+                parts = [self._operator(field, key, item, f"{place}.$not", depth + 1) for key, item in value.items()]
             return f"({_joined(parts, ' and ', 'true')}) is not true"
         compile_ = _OPERATORS.get(name)
         if compile_ is None:
@@ -124,10 +143,27 @@ class _Compiler:
         if field.kind is Kind.BIGINT and is_number(value) and as_bigint(value) is None:
             return _never(field)
         bound = self._bind(field, value)
-        return _never(field) if bound is None else f"{field.sql} = {bound}"
+        if bound is None:
+            return _never(field)
+        if field.inside is not None:
+            return f"({field.sql} = {bound} and {self._contained(field.inside, value)})"
+        self._note(UseKind.EQUALITY, field)
+        return f"{field.sql} = {bound}"
+
+    def _contained(self, inside: Inside, value: Json) -> str:
+        """Return what follows from a path's equality, and what one index can serve for every path."""
+        for name in reversed(inside.path):
+            value = {name: value}
+        self._arguments.notes.add(UseKind.CONTAINMENT, inside.column)
+        return f"{inside.sql} @> {self._arguments.bind(json.encode(value).decode(), 'jsonb')}"
+
+    def _note(self, kind: UseKind, field: Operand) -> None:
+        if field.kind is not Kind.JSON:
+            self._arguments.notes.add(kind, field.column)
 
     def _not_equal(self, field: Operand, value: Json, place: str) -> str:
-        return f"({self._equal(field, value, place)}) is not true"
+        with self._arguments.notes.ignored():
+            return f"({self._equal(field, value, place)}) is not true"
 
     def _in(self, field: Operand, value: Json, place: str) -> str:
         values = self._list(value, place)
@@ -136,12 +172,14 @@ class _Compiler:
         if bound:
             array = self._arguments.bind(bound, parameter(field.kind, "[]"))
             parts.append(f"{field.sql} = any({array})")
+            self._note(UseKind.IN, field)
         if None in values:
             parts.append(_is_null(field))
         return _joined(parts, " or ", _never(field))
 
     def _not_in(self, field: Operand, value: Json, place: str) -> str:
-        return f"({self._in(field, value, place)}) is not true"
+        with self._arguments.notes.ignored():
+            return f"({self._in(field, value, place)}) is not true"
 
     def _compare(self, sign: str, field: Operand, value: Json, place: str) -> str:
         if value is None or isinstance(value, (dict, list)):
@@ -150,6 +188,7 @@ class _Compiler:
             return self._compare_json(sign, field, value)
         if field.kind is Kind.BIGINT and is_number(value) and as_bigint(value) is None:
             return f"{field.sql}::numeric {sign} {self._arguments.bind(value, 'numeric')}"
+        self._note(UseKind.RANGE, field)
         bound = self._bind(field, value)
         return _never(field) if bound is None else f"{field.sql} {sign} {bound}"
 
@@ -180,7 +219,14 @@ class _Compiler:
             raise invalid(place, f"{operator} takes a text.")
         if field.text is None:
             raise InvalidOperatorError(f"{operator} works on text; {field.name} is of another type.")
+        if field.kind is Kind.TEXT:
+            self._note(UseKind.RANGE if operator == "$startsWith" else UseKind.TRIGRAM, field)
         return condition.format(text=field.text, value=self._arguments.bind(value, "text"))
+
+    def _like(self, pattern: str, field: Operand, value: Json, place: str) -> str:
+        if isinstance(value, str):
+            value = pattern.format(_WILDCARD.sub(r"\\\g<0>", value))
+        return self._text('{text} collate "default" like {value}', field, value, place)
 
     def _matches(self, field: Operand, value: Json, place: str) -> str:
         if isinstance(value, str):
@@ -194,12 +240,18 @@ class _Compiler:
     def _array_contains(self, field: Operand, value: Json, place: str) -> str:
         _require_json(field, place)
         elements = value if isinstance(value, list) else [value]
+        self._arguments.notes.add(UseKind.CONTAINMENT, field.column)
         return f"{field.sql} @> {self._arguments.bind(json.encode(elements).decode(), 'jsonb')}"
 
     def _array_contains_any(self, field: Operand, value: Json, place: str) -> str:
         _require_json(field, place)
         elements = [json.encode([item]).decode() for item in self._list(value, place)]
-        return f"{field.sql} @> any({self._arguments.bind(elements, 'jsonb[]')})" if elements else _never(field)
+        if len(elements) > _MOST_CONTAINMENTS:
+            return f"{field.sql} @> any({self._arguments.bind(elements, 'jsonb[]')})"
+        self._arguments.notes.add(UseKind.CONTAINMENT, field.column)
+        # A GIN index serves @>, but not @> any (…).
+        parts = [f"{field.sql} @> {self._arguments.bind(element, 'jsonb')}" for element in elements]
+        return _joined(parts, " or ", _never(field))
 
     def _list(self, value: Json, place: str) -> list[Json]:
         if not isinstance(value, list):
@@ -207,6 +259,10 @@ class _Compiler:
         if len(value) > self._limits.where_list_values:
             raise WhereTooComplexError(f"A list in a where has at most {self._limits.where_list_values} values.")
         return value
+
+
+def _like(pattern: str) -> Callable[[_Compiler, Operand, Json, str], str]:
+    return lambda compiler, field, value, place: compiler._like(pattern, field, value, place)
 
 
 def _comparison(sign: str) -> Callable[[_Compiler, Operand, Json, str], str]:
@@ -217,6 +273,9 @@ def _text(condition: str) -> Callable[[_Compiler, Operand, Json, str], str]:
     return lambda compiler, field, value, place: compiler._text(condition, field, value, place)
 
 
+# LIKE's own characters, the escape among them.
+_WILDCARD = re.compile(r"[\\%_]")
+_MOST_CONTAINMENTS = 50
 _ON_SEALED = frozenset({"$eq", "$ne", "$in", "$nin", "$isNull"})
 
 _OPERATORS: dict[str, Callable[[_Compiler, Operand, Json, str], str]] = {
@@ -230,9 +289,9 @@ _OPERATORS: dict[str, Callable[[_Compiler, Operand, Json, str], str]] = {
     "$nin": _Compiler._not_in,
     "$between": _Compiler._between,
     "$isNull": _Compiler._is_null,
-    "$contains": _text("strpos({text}, {value}) > 0"),
+    "$contains": _like("%{}%"),
     "$startsWith": _text("{text} ^@ {value}"),
-    "$endsWith": _text("right({text}, length({value})) = {value}"),
+    "$endsWith": _like("%{}"),
     "$matches": _Compiler._matches,
     "$arrayContains": _Compiler._array_contains,
     "$arrayContainsAny": _Compiler._array_contains_any,

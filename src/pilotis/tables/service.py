@@ -35,7 +35,7 @@ from pilotis.kit.errors import (
     invalid,
 )
 from pilotis.kit.ids import uuid7
-from pilotis.tables import ddl, resealing, store
+from pilotis.tables import built, ddl, resealing, store
 from pilotis.tables.schema import (
     AccessLevel,
     Column,
@@ -237,7 +237,7 @@ class Tables:
                 await store.delete_table(connection, app_id, table_id)
                 await record(connection, app_id, actor, "table.purge", table_id, title=row["title"])
 
-        await patiently(once, self._give_up_seconds)
+        await self._patiently(app_id, table_id, once)
 
     async def add_column(self, app: AppInfo, actor: Actor, table_id: UUID, new: NewColumn) -> None:
         """Add a column; rows of a table that took any field keep what they have under its name."""
@@ -312,7 +312,22 @@ class Tables:
                 raise TitleTakenError from None
             self.forget(table)
 
-        await patiently(once, self._give_up_seconds)
+        await self._patiently(app_id, table_id, once)
+
+    async def _patiently(self, app_id: UUID, table_id: UUID, change: Callable[[], Awaitable[None]]) -> None:
+        """Run a change made of a `schema_transaction`, again and again while somebody holds the table."""
+        deadline = time.monotonic() + self._give_up_seconds
+        while True:
+            try:
+                return await change()
+            except UnavailableError as error:
+                if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+                    raise
+                if time.monotonic() > deadline:
+                    raise TableBusyError from error
+            # Building an index keeps a table locked for as long as it takes, and can wait.
+            await built.cancel_builds(self._database, app_id, table_id)
+            await asyncio.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - only spreads the tries
 
     async def absorb(self, connection: Connection, table: TableSchema, column: Column) -> None:
         """Move what free-form rows hold under a column's name into the column, sealed where that is encrypted.
@@ -354,6 +369,7 @@ class Tables:
         if new.required and not old.required:
             await _require_no_nulls(connection, table, old)
         if (new.type, bool(new.encrypted)) != (old.type, bool(old.encrypted)):
+            await built.drop_indexes(connection, table, old.number)
             if old.encrypted:
                 await resealing.open_column(connection, table, old, await self._sealer(table))
             plain = msgspec.structs.replace(new, encrypted=None)
@@ -400,23 +416,6 @@ async def require_room(connection: Connection, app: AppInfo) -> None:
         raise ConflictError(f"An app has at most {app.limits.tables} tables.")
 
 
-async def patiently(change: Callable[[], Awaitable[None]], give_up_seconds: float = GIVE_UP_SECONDS) -> None:
-    """Run a change made of a `schema_transaction`, again and again while somebody holds the table.
-
-    Raises `TableBusyError` after that many seconds.
-    """
-    deadline = time.monotonic() + give_up_seconds
-    while True:
-        try:
-            return await change()
-        except UnavailableError as error:
-            if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
-                raise
-            if time.monotonic() > deadline:
-                raise TableBusyError from error
-        await asyncio.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - only spreads the tries
-
-
 async def _publish(connection: Connection, table: TableSchema, title: str, access_level: AccessLevel) -> None:
     await store.update_table(connection, table, title, access_level, table.version + 1)
     for statement in ddl.index_creators(msgspec.structs.replace(table, access_level=access_level)):
@@ -425,6 +424,7 @@ async def _publish(connection: Connection, table: TableSchema, title: str, acces
 
 
 async def _trash_column(connection: Connection, table: TableSchema, column: Column) -> None:
+    await built.drop_indexes(connection, table, column.number)
     await store.trash_column(connection, table, column.number)
     for statement in ddl.trash_column(table, column):
         await connection.execute(statement)

@@ -369,3 +369,41 @@ begin
         6371008.8 * (v[1] * frame[7] + v[2] * frame[8] + v[3] * frame[9]) / depth
     );
 end $$;
+
+-- What slow statements read tables by; `use` as pilotis.rows.indexes.uses.encode writes it, `columns` those in it.
+create table pilotis.index_uses (
+    app_id uuid not null,
+    table_id uuid not null,
+    use text not null,
+    columns text[] not null,
+    hits bigint not null,
+    total_ms double precision not null,
+    first_used_at timestamptz(3) not null default now(),
+    last_used_at timestamptz(3) not null default now(),
+    primary key (app_id, table_id, use),
+    foreign key (app_id, table_id) references pilotis.tables on delete cascade
+);
+
+-- Indexes that Pilotis built by itself, for the use that asked for them first. hits and total_ms are what spoke for
+-- one when it was begun; idle is how long no query has used it while somebody watched.
+create table pilotis.indexes (
+    app_id uuid not null,
+    table_id uuid not null,
+    name text not null,
+    use text not null,
+    columns text[] not null,
+    state text not null check (state in ('building', 'ready', 'failed', 'dropped')),
+    hits bigint not null,
+    total_ms double precision not null,
+    error text,
+    attempts integer not null default 1,
+    retry_at timestamptz(3),
+    size_bytes bigint not null default 0,
+    scans bigint not null default 0,
+    idle interval not null default '0',
+    checked_at timestamptz(3) not null default now(),
+    created_at timestamptz(3) not null default now(),
+    last_used_at timestamptz(3),
+    primary key (app_id, table_id, name),
+    foreign key (app_id, table_id) references pilotis.tables on delete cascade
+);

@@ -12,7 +12,9 @@ from pilotis.rows.aggregate.accumulators import ACCUMULATORS, ordering
 from pilotis.rows.aggregate.expressions import Expressions, wrong
 from pilotis.rows.aggregate.relation import Relation
 from pilotis.rows.aggregate.values import Value
-from pilotis.rows.operands import Arguments, Kind
+from pilotis.rows.indexes.uses import Notes, UseKind
+from pilotis.rows.operands import Arguments, Kind, Operand, operand_column
+from pilotis.rows.visibility import and_creator
 from pilotis.rows.where import compile_where
 from pilotis.tables.schema import TableSchema
 
@@ -25,11 +27,15 @@ _MOST_SKIPPED = 2**53
 
 
 class CompiledPipeline(NamedTuple):
-    """A statement that yields `total_count` and `data`, its arguments, and the patterns it matches with."""
+    """A statement that yields `total_count` and `data`, its arguments, and the patterns it matches with.
+
+    `notes` tells what it reads the table by.
+    """
 
     sql: str
     arguments: list[object]
     patterns: list[str]
+    notes: Notes
 
 
 def compile_pipeline(
@@ -41,11 +47,11 @@ def compile_pipeline(
     """
     if len(pipeline) > MOST_STAGES:
         raise wrong("pipeline", f"A pipeline has at most {MOST_STAGES} stages.")
-    compiler = _Pipeline(limits)
+    compiler = _Pipeline(table, limits)
     relation = relations.of_table(table)
     if creator is not None:
-        condition = f"__creator = {compiler.arguments.bind(creator, 'text')}"
-        relation = relation._replace(source=f"(select * from {relation.source} where {condition}) own")
+        condition = and_creator(creator, compiler.arguments)
+        relation = relation._replace(source=f"(select * from {relation.source} where true{condition}) own")
     for index, stage in enumerate(pipeline):
         relation = compiler.stage(relation, stage, f"pipeline[{index}]")
     sql = f"""
@@ -54,12 +60,17 @@ def compile_pipeline(
             limit {MOST_DOCUMENTS + 1}
         ) documents
     """
-    return CompiledPipeline(compiler.arguments.complete(sql), compiler.arguments.values, compiler.patterns)
+    return CompiledPipeline(
+        compiler.arguments.complete(sql), compiler.arguments.values, compiler.patterns, compiler.arguments.notes
+    )
 
 
 class _Pipeline:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, table: TableSchema, limits: Limits) -> None:
+        self._table = table
         self._limits = limits
+        # Whether the documents are still the table's rows, which indexes can find and sort.
+        self._indexable = True
         self._names = 0
         self.arguments = Arguments()
         self.patterns: list[str] = []
@@ -72,13 +83,18 @@ class _Pipeline:
         compile_ = _STAGES.get(name)
         if compile_ is None:
             raise wrong(f"{place}.{name[:64]}", f"{name[:64]} is not a stage; the stages are {', '.join(_STAGES)}.")
+        self._indexable = self._indexable and name in {"$match", "$sort"}
         return compile_(self, relation, operand, f"{place}.{name}")
+
+    def _operand(self, relation: Relation, name: str) -> Operand:
+        found = relation.operand(name, self.arguments)
+        return found._replace(column=operand_column(self._table, name)) if self._indexable else found
 
     def _match(self, relation: Relation, operand: Json, place: str) -> Relation:
         if not isinstance(operand, Mapping):
             raise wrong(place, "$match takes an object of conditions.")
         condition, patterns = compile_where(
-            operand, lambda name: relation.operand(name, self.arguments), self._limits, self.arguments
+            operand, lambda name: self._operand(relation, name), self._limits, self.arguments
         )
         self.patterns += patterns
         return relation._replace(source=self._from(f"select * from {relation.source} where {condition}"))
@@ -145,6 +161,11 @@ class _Pipeline:
                 columns[column], _, suffix = key.rpartition(" nulls ")
                 columns[column], _, word = columns[column].rpartition(" ")
                 order.append((column, f"{word} nulls {suffix}"))
+        if self._indexable and len(operand) == 1:
+            name, direction = next(iter(operand.items()))
+            kind = UseKind.SORT_NULLS_FIRST if direction == 1 else UseKind.SORT_DESCENDING
+            self.arguments.notes.add(kind, operand_column(self._table, name))
+        self._indexable = False
         source = self._from(f"select *, {_columns(columns)} from {relation.source}")
         return relation._replace(source=source, order=[*order, *relation.order])
 

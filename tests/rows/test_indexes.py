@@ -1,0 +1,554 @@
+"""Indexes that appear by themselves: what is noted, what is built and used, and what happens when it goes wrong."""
+
+import asyncio
+import secrets
+import uuid
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from pilotis.db.embedded import running_address
+from pilotis.db.pool import Database
+from pilotis.encryption.cipher import Cipher
+from pilotis.http.principals import OPERATOR, Principal, Role
+from pilotis.limits import Limits
+from pilotis.maintenance import Maintenance, Task
+from pilotis.rows.aggregate.pipeline import compile_pipeline
+from pilotis.rows.batches import Operation
+from pilotis.rows.indexes import selection, service, store
+from pilotis.rows.indexes.definitions import field_name
+from pilotis.rows.indexes.uses import columns_of, decode, encode
+from pilotis.rows.query import compile_query
+from pilotis.rows.table import PreparedTable
+from pilotis.rows.types import Query
+from pilotis.server import Services
+from pilotis.settings import Settings
+from pilotis.tables.schema import AccessLevel, TableSchema, numbered, parse_schema
+from pilotis.tables.types import ColumnChange, NewColumn, TableDefinition
+
+SCHEMA = {
+    "city": "string",
+    "age": "int",
+    "score": "number",
+    "joined": "date",
+    "tags": "array",
+    "place": "object",
+    "secret": {"type": "string", "encrypted": True},
+}
+ROWS = 3000
+
+
+class World:
+    """A node of its own on the server's database, whose every statement counts as slow, and one filled table."""
+
+    def __init__(self, services, principal, table_id):
+        self.services, self.principal, self.table_id = services, principal, table_id
+
+    @property
+    def app(self):
+        return self.principal.app
+
+    async def table(self):
+        return await self.services.prepared_tables.current(self.app, self.table_id)
+
+    async def query(self, times=3, **query):
+        for _ in range(times):
+            answer = await self.services.rows.query(self.principal, self.table_id, Query(**query))
+        return msgspec.json.decode(answer)
+
+    async def ids(self, **query):
+        return {row["id"] for row in (await self.query(1, limit=1000, **query))["data"]}
+
+    async def turn(self, services=None):
+        """Let a node do its turn; the server's own may have to finish first."""
+        await self.services.index_uses.flush()
+        while not await maintenance(services or self.services).run("indexes"):  # noqa: ASYNC110 - the lock is in the database
+            await asyncio.sleep(0.02)
+
+    async def indexes(self):
+        return (await self.services.indexes.of_table(self.app, self.table_id)).indexes
+
+    async def ready(self):
+        return [index for index in await self.indexes() if index.state == "ready"]
+
+    async def explain(self, **query):
+        """Return the plan of the very statement that a query runs."""
+        compiled = compile_query(await self.table(), Query(**query), None, self.app.limits)
+        async with self.services.database.connection() as connection:
+            lines = await connection.fetch(f"explain {compiled.sql}", *compiled.arguments)
+        return "\n".join(line[0] for line in lines)
+
+    async def sql(self, statement, *arguments):
+        return await self.services.database.fetchval(statement, *arguments)
+
+    async def physical(self):
+        """Return the names of the indexes that PostgreSQL has, valid or not."""
+        rows = await self.services.database.fetch(
+            "select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid where i.indrelid = $1::regclass",
+            (await self.table()).schema.physical,
+        )
+        return {row[0] for row in rows if row[0].startswith("i_")}
+
+
+def test_a_field_is_shown_as_requests_name_it():
+    assert field_name(PURE, "6.street.name") == "place.street.name"
+    assert field_name(PURE, "6") == "place"
+    assert field_name(PURE, "extra.a.b") == "a.b"
+    assert columns_of(decode("text:6.street.name,equality:1")) == ["6", "1"]
+
+
+def maintenance(services):
+    return Maintenance(services.database, [Task("indexes", 3600, services.indexes.turn)])
+
+
+def with_limits(world, **limits):
+    """Return another node with other limits."""
+    return make_services(world.services.settings, world.services.database, **limits)
+
+
+def make_services(settings, database, **limits):
+    settings = msgspec.structs.replace(settings, limits=Limits(**{"index_rows": 1000, **limits}))
+    services = Services(settings, database)
+    services.settings = settings
+    services.index_uses.slow_seconds = 0
+    return services
+
+
+@pytest.fixture
+async def world(server, monkeypatch):
+    monkeypatch.setattr(selection, "LEAST_MILLISECONDS", 0.0)
+    database = Database(running_address(server.data_dir / "postgres")._asdict(), size=8)
+    services = make_services(Settings(data_dir=str(server.data_dir)), database)
+    made = await services.apps.create("indexed", None)
+    principal = Principal(await services.apps.by_id(made.app_id), role=Role.OWNER)
+    definition = TableDefinition(f"people {secrets.token_hex(4)}", SCHEMA, AccessLevel.PUBLIC)
+    table_id = await services.tables.create(principal.app, OPERATOR, definition)
+    for start in range(0, ROWS, 1000):
+        rows = [row(number) for number in range(start, start + 1000)]
+        await services.rows.create_many(principal, table_id, msgspec.Raw(msgspec.json.encode(rows)))
+    yield World(services, principal, table_id)
+    await database.execute("delete from pilotis.apps where app_id = $1", made.app_id)
+    await database.execute(f"drop schema app_{made.app_id.hex} cascade")
+    await database.close()
+
+
+def row(number):
+    return {
+        "city": f"city {number % 300}",
+        "age": number % 70,
+        "score": number * 7919 % 3000,
+        "joined": f"2024-01-{number % 28 + 1:02}T00:{number % 60:02}:00Z",
+        "tags": [f"tag {number % 500}"],
+        "place": {"street": {"name": f"street {number % 400}"}},
+        "secret": f"secret {number % 300}",
+    }
+
+
+@asynccontextmanager
+async def old_snapshot(world):
+    """A transaction that began before: building CONCURRENTLY waits for it, at its end."""
+    connection = await world.services.database.open_connection()
+    await connection.execute("begin isolation level repeatable read")
+    await connection.fetch("select count(*) from pilotis.migrations")
+    try:
+        yield
+    finally:
+        await connection.close()
+
+
+async def until(condition):
+    async with asyncio.timeout(20):
+        while not await condition():  # noqa: ASYNC110 - what is waited for is in the database
+            await asyncio.sleep(0.02)
+
+
+async def unfinished(world):
+    """Tell whether PostgreSQL has an index of the table that is not valid yet."""
+    return await world.sql(
+        "select exists (select from pg_index where indrelid = $1::regclass and not indisvalid)",
+        (await world.table()).schema.physical,
+    )
+
+
+PURE = TableSchema(
+    uuid.uuid4(), uuid.uuid4(), "people", AccessLevel.PUBLIC, 1, tuple(numbered(parse_schema(SCHEMA, 200), 1))
+)
+
+NOTED = [
+    ({"where": {"city": "x"}}, ["equality:1"]),
+    ({"where": {"city": "x"}, "order_by": "score"}, ["equality:1,sort:3"]),
+    (
+        {"where": {"city": "x"}, "order_by": "score", "order_direction": "desc"},
+        ["equality:1,sort_descending:3"],
+    ),
+    ({"where": {"age": 3, "city": "x"}, "order_by": "city"}, ["equality:1,equality:2"]),
+    ({"where": {"age": {"$gt": 3, "$lt": 5}}}, ["range:2"]),
+    ({"where": {"city": "x", "age": {"$gt": 3}}, "order_by": "score"}, ["equality:1,sort:3", "equality:1,range:2"]),
+    ({"where": {"age": {"$in": [1, 2]}}}, ["in:2"]),
+    ({"where": {"joined": {"$gte": "2024-01-01"}}, "order_by": "joined"}, ["sort:4"]),
+    ({"order_by": "created_at", "order_direction": "desc"}, ["sort_descending:created_at"]),
+    ({"where": {"city": {"$startsWith": "x"}}}, ["range:1"]),
+    ({"where": {"city": {"$contains": "x"}}}, ["trigram:1"]),
+    ({"where": {"city": {"$matches": "x"}}}, ["trigram:1"]),
+    ({"where": {"tags": {"$arrayContains": "x"}}}, ["containment:5"]),
+    ({"where": {"place.street.name": "x"}}, ["containment:6"]),
+    ({"where": {"secret": "x"}}, ["equality:7"]),
+    ({"where": {"$or": [{"city": "x"}, {"age": 3}]}, "order_by": "score"}, ["sort:3", "equality:1", "equality:2"]),
+    ({"where": {"$and": [{"city": "x"}, {"age": 3}]}}, ["equality:1,equality:2"]),
+    ({"where": {"city": {"$ne": "x"}, "age": {"$nin": [3]}}}, []),
+    ({"where": {"$not": {"$or": [{"city": "x"}]}, "score": {"$not": {"$gt": 3}}}}, []),
+    ({"where": {"id": str(uuid.uuid4())}, "order_by": "id"}, []),
+    ({}, []),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), NOTED)
+def test_a_query_tells_what_it_reads_by(query, expected):
+    prepared = PreparedTable(PURE, Database({}), Cipher(uuid.uuid4(), secrets.token_bytes(32)))
+    compiled = compile_query(prepared, Query(**query), None, Limits())
+    assert [encode(use) for use in compiled.notes.uses()] == expected
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "expected"),
+    [
+        ([{"$match": {"city": "x"}}, {"$sort": {"score": 1}}], ["equality:1,sort_nulls_first:3"]),
+        ([{"$match": {"city": "x"}}, {"$match": {"age": 1}}], ["equality:1,equality:2"]),
+        ([{"$sort": {"score": -1}}, {"$limit": 3}, {"$sort": {"age": 1}}], ["sort_descending:3"]),
+        ([{"$group": {"_id": "$city"}}, {"$match": {"_id": "x"}}], []),
+        ([{"$limit": 5}, {"$match": {"city": "x"}}], []),
+        ([{"$addFields": {"city": "y"}}, {"$match": {"city": "x"}}], []),
+    ],
+)
+def test_a_pipeline_tells_what_it_reads_by(pipeline, expected):
+    compiled = compile_pipeline(PURE, pipeline, None, Limits())
+    assert [encode(use) for use in compiled.notes.uses()] == expected
+
+
+BUILT = [
+    ({"where": {"city": "city 7"}, "order_by": "score", "order_direction": "desc"}, ["city", "score"], "btree"),
+    ({"where": {"city": "city 7"}, "order_by": "joined"}, ["city", "joined"], "btree"),
+    ({"order_by": "score", "order_direction": "desc"}, ["score"], "btree"),
+    ({"order_by": "created_at", "order_direction": "desc"}, ["created_at"], "btree"),
+    ({"where": {"score": {"$between": [5, 9]}}}, ["score"], "btree"),
+    ({"where": {"joined": {"$lt": "2024-01-01T00:01:00Z"}}}, ["joined"], "btree"),
+    ({"where": {"city": {"$startsWith": "city 29"}}}, ["city"], "btree"),
+    ({"where": {"city": {"$contains": "y 299"}}}, ["city"], "gin"),
+    ({"where": {"city": {"$endsWith": "ty 299"}}}, ["city"], "gin"),
+    ({"where": {"city": {"$matches": "^city 299$"}}}, ["city"], "gin"),
+    ({"where": {"tags": {"$arrayContains": "tag 7"}}}, ["tags"], "gin"),
+    ({"where": {"tags": {"$arrayContainsAny": ["tag 7", "tag 9"]}}}, ["tags"], "gin"),
+    ({"where": {"place.street.name": "street 7"}}, ["place"], "gin"),
+    ({"where": {"secret": "secret 7"}}, ["secret"], "btree"),
+    ({"where": {"$or": [{"city": "city 7"}, {"city": "city 9"}]}}, ["city"], "btree"),
+]
+
+
+@pytest.mark.parametrize(("query", "columns", "method"), BUILT)
+async def test_an_index_appears_and_serves_the_query(world, query, columns, method):
+    before = await world.query(limit=1000, **query)
+    await world.turn()
+    (index,) = await world.ready()
+    assert (index.columns, index.method) == (columns, method)
+    assert index.reason.startswith("3 slow queries with ")
+    assert index.name in await world.explain(**query)
+    assert await world.query(limit=1000, **query) == before
+    assert before["total_count"] > 0
+
+
+async def test_an_index_that_is_there_is_not_built_again(world):
+    query = {"where": {"age": 5}, "order_by": "score"}
+    await world.query(**query)
+    await world.turn()
+    (first,) = await world.ready()
+    await world.query(**query)
+    await world.turn()
+    assert await world.ready() == [msgspec.structs.replace(first, last_used_at=(await world.ready())[0].last_used_at)]
+
+
+async def test_a_comparison_is_content_with_an_index_in_the_other_direction(world):
+    await world.query(order_by="score", order_direction="desc")
+    await world.turn()
+    await world.query(where={"score": {"$gt": 2990}})
+    await world.turn()
+    (index,) = await world.ready()
+    assert index.name in await world.explain(where={"score": {"$gt": 2990}})
+
+
+async def test_seldom_queries_and_small_tables_ask_for_nothing(world):
+    await world.query(times=2, where={"city": "city 7"})
+    await world.turn()
+    assert await world.indexes() == []
+    await world.query(where={"city": "city 7"})
+    await world.turn(with_limits(world, index_rows=ROWS + 1))
+    assert await world.indexes() == []
+    noted = await world.services.indexes.of_table(world.app, world.table_id)
+    assert [(use.uses[0].column, use.count) for use in noted.noted] == [("city", 5)]
+
+
+async def test_quick_statements_are_not_noted(world):
+    world.services.index_uses.slow_seconds = 60
+    await world.query(where={"city": "city 7"})
+    await world.services.index_uses.flush()
+    assert await store.uses(world.services.database, world.app.app_id, world.table_id) == []
+
+
+async def test_a_column_that_is_unique_in_fact_is_not_made_unique(world):
+    await world.query(where={"score": 77})
+    await world.turn()
+    assert len(await world.ready()) == 1
+    await world.services.rows.create(world.principal, world.table_id, msgspec.Raw(b'{"score": 77}'))
+    assert (await world.query(1, where={"score": 77}))["total_count"] == 2
+
+
+@pytest.mark.parametrize("limits", [{"indexes": 1}, {"table_indexes": 1}])
+async def test_the_number_of_indexes_is_bounded_and_the_costliest_wins(world, limits):
+    await world.query(times=3, order_by="age")
+    await world.query(times=30, order_by="score")
+    await world.turn(with_limits(world, **limits))
+    assert [index.columns for index in await world.ready()] == [["score"]]
+
+
+async def test_an_index_beyond_the_budget_in_bytes_is_not_kept(world):
+    await world.query(order_by="score")
+    await world.turn(with_limits(world, index_percent=0))
+    assert await world.indexes() == []
+    # Nothing is foretold of the size of such an index: it is looked at when it is there.
+    await world.query(where={"city": {"$contains": "299"}})
+    await world.turn(with_limits(world, index_percent=1))
+    (index,) = await world.indexes()
+    assert (index.state, index.error) == ("failed", "The table's indexes together would be too large.")
+    assert await world.physical() == set()
+
+
+async def test_what_nobody_used_for_weeks_is_dropped_and_not_built_again_at_once(world):
+    await world.query(order_by="score")
+    await world.query(order_by="age")
+    await world.turn()
+    await world.sql(
+        "update pilotis.indexes set idle = '29 days' where table_id = $1 and use = 'sort:3'", world.table_id
+    )
+    await world.turn()
+    states = {tuple(index.columns): index.state for index in await world.indexes()}
+    assert states == {("score",): "dropped", ("age",): "ready"}
+    assert len(await world.physical()) == 1
+    await world.query(order_by="score")
+    await world.turn()
+    assert len(await world.physical()) == 1
+
+
+async def test_use_is_seen_and_ends_idleness(world, monkeypatch):
+    monkeypatch.setattr(service, "OBSERVE_SECONDS", 0.0)
+    await world.query(order_by="score", order_direction="desc")
+    await world.turn()
+    assert (await world.ready())[0].last_used_at is None
+    await world.sql("update pilotis.indexes set idle = '20 days' where table_id = $1", world.table_id)
+    await world.query(order_by="score", order_direction="desc")
+
+    async def used():
+        await world.turn()
+        return await world.sql("select idle = '0' from pilotis.indexes where table_id = $1", world.table_id)
+
+    await until(used)
+    assert (await world.ready())[0].last_used_at is not None
+
+
+async def test_two_nodes_never_build_at_once_and_writers_never_wait(world):
+    await world.query(order_by="score")
+    await world.services.index_uses.flush()
+    async with old_snapshot(world):
+        building = asyncio.create_task(world.turn())
+        await until(lambda: unfinished(world))
+        assert [index.state for index in await world.indexes()] == ["building"]
+        assert await maintenance(with_limits(world)).run("indexes") is False
+        async with asyncio.timeout(2):
+            await world.services.rows.create(world.principal, world.table_id, row_data(score=4001))
+            await world.query(1, where={"score": 4001})
+        assert not building.done()
+    await building
+    assert len(await world.ready()) == 1
+    assert (await world.query(1, where={"score": 4001}))["total_count"] == 1
+
+
+async def test_a_build_that_ended_half_way_is_cleared_away_and_begun_again(world):
+    await world.query(order_by="score")
+    await world.services.index_uses.flush()
+    async with old_snapshot(world):
+        building = asyncio.create_task(world.turn())
+        await until(lambda: unfinished(world))
+        building.cancel()
+        await asyncio.gather(building, return_exceptions=True)
+        await world.sql(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'pilotis indexes'"
+        )
+    assert await unfinished(world)
+    await world.turn()
+    assert not await unfinished(world)
+    (index,) = await world.ready()
+    assert await world.physical() == {index.name}
+    assert index.name in await world.explain(order_by="score")
+
+
+async def test_a_build_that_ended_unnoticed_is_ready(world):
+    await world.query(order_by="score")
+    await world.turn()
+    await world.sql("update pilotis.indexes set state = 'building' where table_id = $1", world.table_id)
+    await world.turn()
+    assert len(await world.ready()) == 1
+
+
+async def test_a_schema_change_does_not_wait_for_a_build(world):
+    await world.query(order_by="score")
+    await world.services.index_uses.flush()
+    async with old_snapshot(world):
+        building = asyncio.create_task(world.turn())
+        await until(lambda: unfinished(world))
+        async with asyncio.timeout(5):
+            await world.services.tables.add_column(world.app, OPERATOR, world.table_id, NewColumn("more", "string"))
+        await building
+    await world.turn()
+    assert [index.columns for index in await world.ready()] == [["score"]]
+    assert not await unfinished(world)
+
+
+async def test_a_changed_or_dropped_column_takes_its_indexes_along(world):
+    await world.query(where={"city": {"$contains": "299"}})
+    await world.query(where={"age": 5}, order_by="score")
+    await world.query(order_by="joined")
+    await world.turn()
+    assert len(await world.ready()) == 3
+    change = ColumnChange(data_type="array")
+    with pytest.raises(Exception, match="cannot become array"):
+        await world.services.tables.change_column(world.app, OPERATOR, world.table_id, "city", change)
+    assert len(await world.physical()) == 3
+    change = ColumnChange(data_type="string")
+    await world.services.tables.change_column(world.app, OPERATOR, world.table_id, "age", change)
+    await world.services.tables.drop_column(world.app, OPERATOR, world.table_id, "city")
+    (left,) = await world.indexes()
+    assert left.columns == ["joined"]
+    assert await world.physical() == {left.name}
+
+
+@pytest.mark.parametrize("size", [2500, 10_000])
+async def test_no_index_refuses_a_value_that_is_too_long_for_it(world, size):
+    await world.query(order_by="city")
+    await world.turn()
+    assert len(await world.ready()) == 1
+    long = secrets.token_hex(size)
+    made = await world.services.rows.create(world.principal, world.table_id, row_data(city=long))
+    (index,) = await world.indexes()
+    assert index.state == "failed"
+    assert await world.physical() == set()
+    assert msgspec.json.decode(made)["data"]["city"] == long
+    # And none is built over such values.
+    await world.query(order_by="city")
+    await world.turn()
+    (index,) = await world.indexes()
+    assert (index.state, index.error) == ("failed", "Values of this table are too long for this index.")
+    assert await world.physical() == set()
+
+
+async def test_a_transaction_does_not_fail_for_an_index_either(world):
+    await world.query(order_by="city")
+    await world.turn()
+    create = Operation("create", world.table_id, data=row_data(city=secrets.token_hex(2500)))
+    done = await world.services.batches.transaction(world.principal, [create, create])
+    assert done.success_count == 2
+    assert (await world.query(1, limit=0))["total_count"] == ROWS + 2
+
+
+def row_data(**fields):
+    return msgspec.Raw(msgspec.json.encode(fields))
+
+
+LITERAL = ["100%", "a_b", "axb", "back\\slash", "back\\", "%", "_", "Ünder", "ünder", "한국어", "", "\\%"]
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+async def test_contains_and_ends_with_are_literal_with_and_without_an_index(world, indexed):
+    made = {}
+    for text in LITERAL:
+        answer = await world.services.rows.create(world.principal, world.table_id, row_data(city=text))
+        made[msgspec.json.decode(answer)["id"]] = text
+    if indexed:
+        await world.query(where={"city": {"$contains": "100%"}})
+        await world.turn()
+        assert len(await world.ready()) == 1
+    for text in [text for text in LITERAL if text]:
+        contains = await world.ids(where={"city": {"$contains": text}})
+        ends = await world.ids(where={"city": {"$endsWith": text}})
+        assert contains & made.keys() == {key for key, value in made.items() if text in value}
+        assert ends & made.keys() == {key for key, value in made.items() if value.endswith(text)}
+
+
+PATHS = [
+    {"a": {"b": 1}},
+    {"a": {"b": 1.0}},
+    {"a": {"b": [1]}},
+    {"a": [{"b": 1}]},
+    {"a": {"b": "1"}},
+    {"a": {"b": None}},
+]
+
+
+async def test_equality_along_a_path_means_the_same_with_an_index(world):
+    table_id = await world.services.tables.create(world.app, OPERATOR, TableDefinition("free", {}, AccessLevel.PUBLIC))
+    free = World(world.services, world.principal, table_id)
+    rows = [*PATHS, {"a": ["x", "y"]}, {"a": {"0": "x"}}, *({"n": number} for number in range(980))]
+    await world.services.rows.create_many(world.principal, table_id, msgspec.Raw(msgspec.json.encode(rows)))
+    await world.services.rows.create_many(world.principal, table_id, msgspec.Raw(msgspec.json.encode(rows)))
+
+    async def counts():
+        wheres = [{"a.b": 1}, {"a.b": [1]}, {"a.b": "1"}, {"a.b": None}, {"a": {"b": 1}}, {"a.0": "x"}, {"n": 5}]
+        return [(await free.query(1, where=where))["total_count"] for where in wheres]
+
+    expected = [4, 2, 2, 1968, 4, 4, 2]
+    assert await counts() == expected
+    await free.query(where={"n": 5})
+    await free.turn()
+    (index,) = await free.ready()
+    assert index.columns == ["extra"]
+    assert index.name in await free.explain(where={"n": 5})
+    assert await counts() == expected
+
+
+async def test_the_report_counts(world):
+    await world.query(order_by="score")
+    await world.turn()
+    assert any("indexes are ready" in line for line in await service.report(world.services.database))
+
+
+async def test_an_index_serves_the_first_stages_of_a_pipeline(world):
+    pipeline = [{"$match": {"city": "city 7"}}, {"$sort": {"score": 1}}, {"$limit": 5}]
+    for _ in range(3):
+        before = await world.services.aggregation.run(world.principal, world.table_id, pipeline)
+    await world.turn()
+    (index,) = await world.ready()
+    compiled = compile_pipeline((await world.table()).schema, pipeline, None, world.app.limits)
+    async with world.services.database.connection() as connection:
+        lines = await connection.fetch(f"explain {compiled.sql}", *compiled.arguments)
+    plan = "\n".join(line[0] for line in lines)
+    assert index.name in plan
+    assert "Sort" not in plan
+    assert await world.services.aggregation.run(world.principal, world.table_id, pipeline) == before
+
+
+async def test_connections_that_know_a_query_from_before_use_the_index_too(world):
+    query = {"where": {"city": {"$startsWith": "city 29"}}, "limit": 5}
+    await world.services.notifications.start()
+    # After five times PostgreSQL settles on a plan; one for any value, in which no index can serve a prefix.
+    await world.query(times=20, **query)
+    await world.turn()
+
+    name = (await world.ready())[0].name
+    read = "select idx_tup_read / idx_scan from pg_stat_user_indexes where indexrelname = $1 and idx_scan > 0"
+
+    async def used():
+        await world.query(1, **query)
+        return await world.sql(read, name)
+
+    await until(used)
+    # Its entries are found; a plan for any value can only read them all.
+    assert await world.sql(read, name) < ROWS / 10
+    await world.services.notifications.stop()
