@@ -16,7 +16,7 @@ from tests.support import App, Server, assert_error, plain_client
 
 ROWS = 20_000
 QUERY = {"where": {"city": "city 7"}, "order_by": "score", "order_direction": "desc"}
-WAIT_SECONDS = 60
+WAIT_SECONDS = 90
 
 
 @pytest.fixture
