@@ -213,6 +213,10 @@ async def test_a_node_that_has_not_heard_of_the_deletion_writes_nothing(app: App
         assert_error(await client.delete(row), 404, "TABLE_NOT_FOUND")
         new_column = {"name": "after", "data_type": "int"}
         assert_error(await client.post(f"{path}/columns", json=new_column), 404, "TABLE_NOT_FOUND")
+        assert_error(await client.post("/v1/public/app-members"), 401, "INVALID_PUBLIC_KEY")
+        person = {"login_id": "after", "password": "correct horse"}
+        assert_error(await client.post("/v1/public/app-members/signup", json=person), 401, "INVALID_PUBLIC_KEY")
+        assert_error(await client.post("/v1/public/app-members/signin", json=person), 401, "INVALID_CREDENTIALS")
         new_table = {"title": "after", "schema": {}, "access_level": "Public"}
         assert_error(await client.post("/v1/public/tables", json=new_table), 404, "NOT_FOUND")
         async with owner_of(app).client(app) as console:

@@ -9,10 +9,11 @@ from uuid import UUID
 
 import asyncpg
 import msgspec
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.http.call import Call
-from pilotis.http.principals import AppInfo, InvalidTokenError, MemberInfo
+from pilotis.http.principals import AppInfo, InvalidPublicKeyError, InvalidTokenError, MemberInfo
 from pilotis.kit import json
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
 from pilotis.kit.ids import uuid7_text
@@ -82,7 +83,7 @@ class Members:
         member_id = guest.member_id if guest else uuid7_text()
         async with _unique_login_id(), self._database.transaction() as connection:
             if guest is None:
-                await store.insert(connection, app.app_id, member_id, login_id, password_hash, new.nickname)
+                await self._insert(connection, app, member_id, login_id, password_hash, new.nickname)
             else:
                 if not await store.promote(connection, app.app_id, member_id, login_id, password_hash, new.nickname):
                     raise NotAGuestError
@@ -121,9 +122,22 @@ class Members:
             raise LoginDisabledError
         member_id = GUEST_PREFIX + uuid7_text()
         async with self._database.transaction() as connection:
-            await store.insert(connection, app.app_id, member_id, None, None, None)
+            await self._insert(connection, app, member_id, None, None, None)
             tokens = await self._sessions.start(connection, app.app_id, member_id, GUEST_REFRESH_LIFETIME)
         return SignedInGuest(member_id, tokens.access_token, tokens.refresh_token)
+
+    @staticmethod
+    async def _insert(
+        connection: Connection,
+        app: AppInfo,
+        member_id: str,
+        login_id: str | None,
+        password_hash: str | None,
+        nickname: str | None,
+    ) -> None:
+        # What this node remembers of the app may be a moment old.
+        if not await store.insert(connection, app.app_id, member_id, login_id, password_hash, nickname):
+            raise InvalidPublicKeyError
 
     async def authenticate(self, token: str) -> tuple[UUID, MemberInfo]:
         """Return the app's id and the member of an access token whose session lives and whose member is active."""

@@ -16,12 +16,13 @@ async def insert(
     login_id: str | None,
     password_hash: str | None,
     nickname: str | None,
-) -> None:
-    """Insert a member; without a login_id it is a guest."""
-    await connection.execute(
+) -> bool:
+    """Insert a member; without a login_id it is a guest. False if the app has been deleted meanwhile."""
+    tag = await connection.execute(
         """
         insert into pilotis.members (app_id, member_id, login_id, password_hash, nickname, is_guest)
-        values ($1, $2, $3::text, $4, $5, $3::text is null)
+        select a.app_id, $2, $3::text, $4, $5, $3::text is null
+        from pilotis.apps a where a.app_id = $1 and a.deleted_at is null
         """,
         app_id,
         member_id,
@@ -29,6 +30,7 @@ async def insert(
         password_hash,
         nickname,
     )
+    return tag == "INSERT 0 1"
 
 
 async def promote(
@@ -56,11 +58,12 @@ async def promote(
 
 
 async def by_login_id(database: Database, app_id: UUID, login_id: str) -> Record | None:
-    """Return the member with the login_id."""
+    """Return the member with the login_id, if its app is not deleted."""
     return await database.fetchrow(
         """
         select member_id, nickname, password_hash, is_active from pilotis.members
         where app_id = $1 and login_id = $2
+            and exists (select from pilotis.apps a where a.app_id = $1 and a.deleted_at is null)
         """,
         app_id,
         login_id,
