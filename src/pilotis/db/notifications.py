@@ -18,6 +18,8 @@ from pilotis.db.pool import Database
 
 _CHANNEL = "pilotis"
 _RETRY_SECONDS = 0.5
+_PROBE_SECONDS = 5.0
+_ANSWER_SECONDS = 5.0
 
 
 async def notify(connection: Connection, topic: str, key: object) -> None:
@@ -54,21 +56,35 @@ class Notifications:
 
     async def _run(self, listening: asyncio.Event) -> None:
         while True:
-            # Whatever ended the connection, the answer is to connect again.
-            with suppress(Exception):
-                await self._listen(listening)
+            async with asyncio.TaskGroup() as tasks:
+                deaf = tasks.create_task(self._forget_again_and_again())
+                # Whatever ended the connection, the answer is to connect again.
+                with suppress(Exception):
+                    connection = await self._database.open_connection(statement_seconds=0)
+                    await self._listen(connection, listening, deaf)
+                deaf.cancel()
             self._reset()
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _listen(self, listening: asyncio.Event) -> None:
-        connection = await self._database.open_connection(statement_seconds=0)
+    async def _forget_again_and_again(self) -> None:
+        """Keep what others change from being remembered for long while nobody tells of it."""
+        while True:
+            self._reset()
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _listen(self, connection: Connection, listening: asyncio.Event, deaf: asyncio.Task[None]) -> None:
         closed = asyncio.Event()
         connection.add_termination_listener(lambda _: closed.set())
         try:
             await connection.add_listener(_CHANNEL, self._received)
+            deaf.cancel()
             self._reset()
             listening.set()
-            await closed.wait()
+            while not closed.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(closed.wait(), _PROBE_SECONDS)
+                # A connection whose other end is gone stays silent for ever; a question does not.
+                await connection.fetchval("select 1", timeout=_ANSWER_SECONDS)
         finally:
             connection.terminate()
 
