@@ -44,6 +44,13 @@ PLANS = ["free", "small", "large"]
 Json = dict[str, Any]
 
 
+def _found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    if match is None:
+        raise RuntimeError(f"The server printed something else: {text}")
+    return match[1]
+
+
 def row(number: int) -> Json:
     draw = random.Random(number)
     day = f"20{draw.randint(10, 25)}-{draw.randint(1, 12):02}-{draw.randint(1, 28):02}"
@@ -104,11 +111,11 @@ class Server:
                 env=environment,
             )
         text = self._output(directory / "out")
-        url = re.search(r"http://[\d.]+:\d+", text)[0]
-        self.app_id = re.search(r"app_id\s+(\S+)", text)[1]
-        key = re.search(r"pk_[\w-]+", text)[0]
+        url = _found(r"(http://[\d.]+:\d+)", text)
+        self.app_id = _found(r"app id\s+(\S+)", text)
+        key = _found(r"(pk_[\w-]+)", text)
         self.client = httpx.Client(base_url=url, headers={"X-Public-Key": key}, timeout=120, verify=False)
-        token = re.search(r"setup#(\S+)", text)[1]
+        token = _found(r"setup#(\S+)", text)
         body = {"email": "bench@example.com", "password": "correct horse battery", "token": token}
         self.user = self.post("/v1/auth/signup", body)
 
@@ -184,7 +191,7 @@ def measure(server: Server, table_id: str, rounds: int) -> dict[str, float]:
 def wait_for_indexes(server: Server, table_id: str, most_seconds: float) -> list[Json]:
     """Wait until nothing more is built, and return the indexes."""
     headers = {"Authorization": f"Bearer {server.user['access_token']}"}
-    seen: list[Json] = []
+    seen: list[tuple[str, str]] = []
     quiet_since = begun = time.monotonic()
     while time.monotonic() < begun + most_seconds:
         answer = httpx.get(
@@ -197,7 +204,8 @@ def wait_for_indexes(server: Server, table_id: str, most_seconds: float) -> list
             seen, quiet_since = now, time.monotonic()
         if seen and time.monotonic() > quiet_since + 30:
             print(f"indexes appeared within {quiet_since - begun:.0f} s of the last query")
-            return answer.json()["indexes"]
+            indexes: list[Json] = answer.json()["indexes"]
+            return indexes
         time.sleep(1)
     raise RuntimeError("Indexes did not settle.")
 

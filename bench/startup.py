@@ -41,7 +41,8 @@ def first_answer(command: list[str]) -> tuple[float, float]:
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(30)
-    return seconds, int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024 / 1e6
+    kilobytes = re.findall(r"VmRSS:\s+(\d+)", status)
+    return seconds, int(kilobytes[0]) * 1024 / 1e6
 
 
 def answers() -> bool:

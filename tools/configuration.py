@@ -101,7 +101,7 @@ def _bounds(meta: msgspec.Meta) -> str:
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:
-    value = field.default_factory() if field.default is msgspec.NODEFAULT else field.default  # type: ignore[misc]
+    value = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
     return f"`{value}`" if value or value == 0 else "–"
 
 
