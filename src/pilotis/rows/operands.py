@@ -85,12 +85,13 @@ class Arguments:
         self.values: list[Any] = list(values)
         self.hash = hash_
         self.notes = Notes()
-        self._places: dict[int, str] = {}
+        self._places: list[str] = []
 
     def bind(self, value: Any, type_: str) -> str:
         """Add a value and return its place in the SQL, such as `$3::bigint`."""
         self.values.append(value)
-        place = self._places[len(self.values)] = f"${len(self.values)}::{type_}"
+        place = f"${len(self.values)}::{type_}"
+        self._places.append(place)
         return place
 
     def complete(self, select: str) -> str:
@@ -98,12 +99,10 @@ class Arguments:
 
         PostgreSQL cannot tell the type of a parameter that it does not find, and refuses the statement.
         """
-        used = {int(number) for number in _PLACE.findall(select)}
-        unused = [place for number, place in self._places.items() if number not in used]
+        unused = [place for place in self._places if place not in select]
         return f"with unused as (select {', '.join(unused)}) {select}" if unused else select
 
 
-_PLACE = re.compile(r"\$(\d+)")
 _IS_INDEX = re.compile(r"\s*[+-]?\d")
 _INT64 = range(-(2**63), 2**63)
 
