@@ -6,31 +6,28 @@ what cannot be written stays for the next time, and a node that is killed loses 
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from uuid import UUID
 
-import structlog
-
+from pilotis.db.flushing import Flushing
 from pilotis.db.pool import Database
 from pilotis.rows.indexes import store
 from pilotis.rows.indexes.uses import Notes, encode
 from pilotis.tables.schema import TableSchema
 
 SLOW_SECONDS = 0.002
-FLUSH_SECONDS = 5.0
 _MOST_KEPT = 10_000
-_log = structlog.get_logger("pilotis.indexes")
 
 
-class UseRecorder:
+class UseRecorder(Flushing):
     """Counts the slow statements of one node, and how long they took, by table and use."""
 
+    what = "notes of index uses"
+
     def __init__(self, database: Database, *, slow_seconds: float = SLOW_SECONDS) -> None:
+        super().__init__()
         self._database = database
         self.slow_seconds = slow_seconds
         self._tallies: dict[tuple[UUID, UUID, str], list[float]] = {}
-        self._task: asyncio.Task[None] | None = None
 
     def note(self, table: TableSchema, notes: Notes, seconds: float) -> None:
         """Count a statement that took `seconds`, if that was long."""
@@ -38,18 +35,6 @@ class UseRecorder:
             return
         for use in notes.uses():
             self._add((table.app_id, table.table_id, encode(use)), 1, seconds * 1000)
-
-    def start(self) -> None:
-        """Add the notes to the database every few seconds from now on."""
-        self._task = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        """Add what is noted, and no more."""
-        if self._task:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-        await self._try_to_flush()
 
     async def flush(self) -> None:
         """Add what is noted to the database; if that fails, it stays noted."""
@@ -70,14 +55,3 @@ class UseRecorder:
             tally[1] += milliseconds
         elif len(self._tallies) < _MOST_KEPT:
             self._tallies[key] = [hits, milliseconds]
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(FLUSH_SECONDS)
-            await self._try_to_flush()
-
-    async def _try_to_flush(self) -> None:
-        try:
-            await self.flush()
-        except Exception as error:
-            _log.warning("notes of uses wait", error=type(error).__name__)
