@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import structlog
 
 from pilotis import __version__, master_key
 from pilotis.access.endpoints import AccessEndpoints
@@ -57,6 +58,8 @@ from pilotis.users.invitations import Invitations
 from pilotis.users.roles import Roles
 from pilotis.users.service import Users
 
+_log = structlog.get_logger("pilotis.server")
+
 # Signs nothing: services want a master key, and a table that is only described must not make its file.
 _UNCONNECTED = Settings(base_url="http://127.0.0.1:8090", master_key="00" * 32)
 
@@ -66,14 +69,15 @@ class Services:
 
     def __init__(self, settings: Settings, database: Database) -> None:
         limits = settings.limits
-        key = master_key.load(settings)
+        self.master_keys = master_key.keyring(settings)
         self._base_url = settings.base_url or ""
         self._limits = limits
         self.database = database
         self.notifications = Notifications(database)
+        self.notifications.subscribe(master_key.TOPIC, lambda _: self._refresh_master_keys(), self._refresh_master_keys)
         self.passwords = Passwords()
         self.rate_limits = RateLimits(database, limits)
-        self.sessions = Sessions(database, TokenSigner(key))
+        self.sessions = Sessions(database, TokenSigner(self.master_keys))
         self.members = Members(database, self.sessions, self.passwords, self.rate_limits)
         self.users = Users(database, self.sessions, self.passwords, self.rate_limits, limits)
         self.roles = Roles(database)
@@ -83,7 +87,7 @@ class Services:
         self.app_settings = AppSettings(database, self.apps, limits)
         self.keyring = Keyring(database, self.apps)
         self.access = Access(self.apps, self.members, self.users, self.sessions)
-        self.encryption = Encryption(database, key)
+        self.encryption = Encryption(database, self.master_keys)
         self.tables = Tables(database, self.notifications, self.encryption)
         self.prepared_tables = PreparedTables(database, self.tables, self.encryption)
         self.rows = Rows(self.prepared_tables)
@@ -128,6 +132,10 @@ class Services:
             Task("invitations", 6 * 3600, delete_expired_invitations),
             Task("row counts", 300, counts.fold_all),
         ]
+
+    def _refresh_master_keys(self) -> None:
+        if self.master_keys.refresh():
+            _log.info("master key taken into use")
 
     async def _answers(self) -> None:
         await self.database.fetchval("select 1")

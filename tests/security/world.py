@@ -39,7 +39,7 @@ class Operator:
         settings = Settings(data_dir=str(server.data_dir), pool_size=2)
         self.database = Database(running_address(server.data_dir / "postgres")._asdict(), size=2)
         self.services = Services(settings, self.database)
-        self.signer = TokenSigner(master_key.load(settings))
+        self.signer = TokenSigner(master_key.keyring(settings))
 
     async def close(self) -> None:
         self.services.passwords.close()
