@@ -41,6 +41,7 @@ from pilotis.rows import counts
 from pilotis.rows.advanced import AdvancedEndpoints
 from pilotis.rows.aggregate.service import Aggregation
 from pilotis.rows.batches import Batches
+from pilotis.rows.bulk.service import BulkRows
 from pilotis.rows.endpoints import RowEndpoints
 from pilotis.rows.prepared import PreparedTables
 from pilotis.rows.service import Rows
@@ -50,6 +51,7 @@ from pilotis.stats.endpoints import StatsEndpoints
 from pilotis.stats.service import Statistics
 from pilotis.tables.endpoints import TableEndpoints
 from pilotis.tables.service import Tables
+from pilotis.transfer.service import Transfer
 from pilotis.trash.endpoints import TrashEndpoints
 from pilotis.trash.service import Trashes
 from pilotis.users.endpoints import InvitationEndpoints, RoleEndpoints, UserEndpoints
@@ -92,6 +94,7 @@ class Services:
         self.prepared_tables = PreparedTables(database, self.tables, self.encryption)
         self.rows = Rows(self.prepared_tables)
         self.aggregation = Aggregation(self.prepared_tables)
+        self.transfer = Transfer(database, BulkRows(database, self.prepared_tables))
         self.batches = Batches(database, self.prepared_tables, self.rows)
         self.member_administration = MemberAdministration(database, self.sessions)
         self.trashes = Trashes(database, self.tables)
@@ -130,6 +133,7 @@ class Services:
             Task("rate limits", 300, lambda _: self.rate_limits.delete_expired()),
             Task("request stats", 6 * 3600, self.statistics.delete_old),
             Task("invitations", 6 * 3600, delete_expired_invitations),
+            Task("imports", 6 * 3600, self.transfer.delete_old),
             Task("row counts", 300, counts.fold_all),
         ]
 
