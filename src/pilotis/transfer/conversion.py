@@ -36,7 +36,8 @@ class CsvRows:
         if schema.is_free_form:
             return
         own = OWN_FIELDS if self._own_fields else ()
-        if unknown := [name for name in names if name not in schema.by_name and name not in own]:
+        pairs = zip(self._header, names, strict=True)
+        if unknown := [given for given, name in pairs if name not in schema.by_name and name not in own]:
             details = [Detail(name, "UNKNOWN_COLUMN", f"{name} is no column of this table.") for name in unknown]
             raise UnknownColumnError(
                 f"The header has names that are no columns: {', '.join(unknown)}.", details=details
