@@ -51,6 +51,7 @@ from pilotis.stats.endpoints import StatsEndpoints
 from pilotis.stats.service import Statistics
 from pilotis.tables.endpoints import TableEndpoints
 from pilotis.tables.service import Tables
+from pilotis.transfer.endpoints import TransferEndpoints
 from pilotis.transfer.service import Transfer
 from pilotis.trash.endpoints import TrashEndpoints
 from pilotis.trash.service import Trashes
@@ -116,6 +117,7 @@ class Services:
             RowEndpoints(self.rows),
             AdvancedEndpoints(self.aggregation, self.batches),
             HealthEndpoints({"database": self._answers, "migrations": self._is_current}),
+            TransferEndpoints(self.transfer),
             MemberAdministrationEndpoints(self.member_administration),
             TrashEndpoints(self.trashes),
             StatsEndpoints(self.statistics),

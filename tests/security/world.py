@@ -233,7 +233,11 @@ def body(endpoint: Endpoint, document: Json, tenant: Tenant, given: dict[str, st
 def _sample(endpoint: Endpoint, document: Json) -> Any:
     operation = document["paths"][path(endpoint, {n: f"{{{n}}}" for n in endpoint.parameters})]
     content = operation[endpoint.method.lower()].get("requestBody")
-    return None if content is None else sample(content["content"]["application/json"]["schema"], document)
+    return (
+        None
+        if content is None or endpoint.takes_stream
+        else sample(content["content"]["application/json"]["schema"], document)
+    )
 
 
 def _identifiers(value: Any) -> set[str]:

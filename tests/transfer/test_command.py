@@ -9,7 +9,6 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -64,6 +63,23 @@ async def rows(app: App, table: str) -> list[dict]:
     return [row["data"] for row in answer.json()["data"]]
 
 
+def rejected_by(file: Path) -> list[str]:
+    """The lines of the file beside."""
+    return file.with_name(f"{file.name}.rejected.jsonl").read_text().splitlines()
+
+
+def started(app: App, file: Path, table: str) -> "subprocess.Popen[bytes]":
+    """Begin an import."""
+    arguments = [*command(app.server, "import", str(file), "--table", table), "--app", app.app_id]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def under_way(app: App, process: "subprocess.Popen[bytes]", table: str, before: int | None = 0) -> None:
+    """Wait until an import has come further, or is over."""
+    while process.poll() is None and position(app, table) in {None, before}:
+        time.sleep(0.01)
+
+
 def value(kind: str, draw: random.Random):
     texts = ["", "\\N", "\\", "\\\\N", 'a "quoted", text', "two\r\nlines", "가나다", "=1+1", " x ", "null", "0", "\t"]
     return {
@@ -73,7 +89,7 @@ def value(kind: str, draw: random.Random):
         "boolean": lambda: draw.random() < 0.5,
         "date": lambda: draw.choice(["2026-01-31", "2026-01-31T09:00:00+09:00", "1990-12-31T23:59:59.123Z"]),
         "uuid": lambda: str(UUID(int=draw.getrandbits(128))),
-        "object": lambda: draw.choice([{}, {"a": {"b": [1, None, "x,\"y\""]}}, {"": 0.10}]),
+        "object": lambda: draw.choice([{}, {"a": {"b": [1, None, 'x,"y"']}}, {"": 0.10}]),
         "array": lambda: draw.choice([[], [1, [2, {"c": None}]], ["\n", "\\N"]]),
     }[kind]()
 
@@ -164,13 +180,13 @@ async def test_bad_lines_go_to_a_file_and_do_not_stop_the_others(app: App, tmp_p
     table = await app.table({"name": {"type": "string", "required": True}, "age": "int"})
     file = tmp_path / "people.csv"
     file.write_bytes(
-        b"name,age\nAda,36\nBob,old\n,5\nCy\n\nDan,7,8\n\xff,1\n\"Eve\nII\",x\n\"Fay\"z,1\nGus,9223372036854775808\nHal,1\n"
-        b"\"Ivy,1\nJon,2\n"
+        b'name,age\nAda,36\nBob,old\n,5\nCy\n\nDan,7,8\n\xff,1\n"Eve\nII",x\n"Fay"z,1\nGus,9223372036854775808\nHal,1\n'
+        b'"Ivy,1\nJon,2\n'
     )
     told = await beside(imported, app, file, "--table", table, status=1)
     assert (told["created"], told["rejected"]) == (3, 9)
     assert [row["name"] for row in await rows(app, table)] == ["Ada", "Hal", "Jon"]
-    rejected = [json.loads(line) for line in Path(f"{file}.rejected.jsonl").read_text().splitlines()]
+    rejected = [json.loads(line) for line in rejected_by(file)]
     assert [(one["line"], one["code"]) for one in rejected] == [
         (3, "VALIDATION_FAILED"),
         (4, "VALIDATION_FAILED"),
@@ -278,14 +294,9 @@ def big_file(path: Path, count: int) -> int:
 
 def killed_when_under_way(app: App, file: Path, table: str) -> int | None:
     """Run the import, kill it some time after it began; the exit status, or None if it was killed."""
-    process = subprocess.Popen(
-        [*command(app.server, "import", str(file), "--table", table), "--app", app.app_id],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
     before = position(app, table)
-    while process.poll() is None and position(app, table) == before:
-        time.sleep(0.01)
+    process = started(app, file, table)
+    under_way(app, process, table, before)
     time.sleep(random.random() / 5)
     process.kill()
     process.communicate()
@@ -315,7 +326,7 @@ async def test_killed_again_and_again_it_loses_nothing_and_doubles_nothing(app: 
     async with app.client() as client:
         counted = await client.get(f"/v1/public/tables/{table}/data", params={"limit": 0})
     assert counted.json()["total_count"] == len(good)
-    rejected = [json.loads(line) for line in Path(f"{file}.rejected.jsonl").read_text().splitlines()]
+    rejected = [json.loads(line) for line in rejected_by(file)]
     assert [one["line"] for one in rejected] == [2 + 2 * number for number in range(50, 20_000, 100)]
     assert b"".join(one["text"].encode() for one in rejected).count(b"bad,") == bad
 
@@ -324,8 +335,7 @@ async def test_two_at_once_do_not_double_a_row(app: App, tmp_path: Path):
     table = await app.table({"number": "int", "text": "string", "tags": "array"})
     file = tmp_path / "big.csv"
     bad = await beside(big_file, file, 5000)
-    arguments = [*command(app.server, "import", str(file), "--table", table), "--app", app.app_id]
-    both = [subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    both = [started(app, file, table) for _ in range(2)]
     outputs = [await beside(process.communicate) for process in both]
     assert sum(b"somebody else" in error for _, error in outputs) <= 1
     async with app.client() as client:
@@ -337,10 +347,8 @@ async def test_a_changed_schema_in_the_middle_is_heeded(app: App, tmp_path: Path
     table = await app.table({"number": "int", "text": "string", "tags": "array"})
     file = tmp_path / "big.csv"
     await beside(big_file, file, 20_000)
-    arguments = [*command(app.server, "import", str(file), "--table", table), "--app", app.app_id]
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    while process.poll() is None and not await beside(position, app, table):
-        await asyncio.sleep(0.01)
+    process = started(app, file, table)
+    await beside(under_way, app, process, table)
     async with app.client() as client:
         column = {"name": "added", "data_type": "string", "default_value": "new"}
         assert (await client.post(f"/v1/public/tables/{table}/columns", json=column)).status_code == 201

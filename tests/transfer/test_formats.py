@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 
 import msgspec
@@ -20,7 +21,7 @@ def read(text: bytes, cuts: list[int] | None = None, reader=None) -> list[Record
     """Read a text in the pieces that cuts make of it."""
     reader = reader or CsvReader()
     bounds = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts or [])})
-    pieces = [text[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+    pieces = [text[begin:end] for begin, end in itertools.pairwise(bounds)]
     return [record for piece in pieces for record in reader.feed(piece)] + list(reader.finish())
 
 
@@ -166,7 +167,10 @@ def test_a_row_written_as_csv_is_read_as_it_was(row: dict):
     text = writer.head() + writer.rows([raw])
     header, *records = read(text)
     assert list(header.fields) == list(TYPES)
-    again = [msgspec.json.decode(json_of_fields(header.fields, TYPES, r.fields), type=dict[str, msgspec.Raw]) for r in records]
+    again = [
+        msgspec.json.decode(json_of_fields(header.fields, TYPES, r.fields), type=dict[str, msgspec.Raw])
+        for r in records
+    ]
     assert [{name: bytes(value) for name, value in one.items()} for one in again] == [
         {name: bytes(value) for name, value in raw.items()}
     ]

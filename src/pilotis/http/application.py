@@ -149,7 +149,7 @@ class Application:
     def _headers(self, call: Call, reply: Reply, status: int) -> list[tuple[bytes, bytes]]:
         # No length with 204 and 304 (RFC 9110, section 8.6); OPTIONS brings the headers of its preflight along.
         return [
-            *(_NOTHING if status in {204, 304} else ((b"content-type", reply.content_type), _length(reply.body))),
+            *(_NOTHING if status in {204, 304} else ((b"content-type", reply.content_type), *_length(reply.body))),
             (b"x-request-id", call.request_id.encode()),
             *(self._cors.answer(call.endpoint) if call.scope["method"] != "OPTIONS" else _NOTHING),
             *call.answer_headers,
@@ -198,8 +198,9 @@ async def _send_stream(call: Call, status: int, headers: Headers, body: Stream, 
         await send({"type": "http.response.body", "body": b""})
 
 
-def _length(body: bytes | Stream) -> tuple[bytes, bytes]:
-    return b"content-length", b"%d" % len(body)
+def _length(body: bytes | Stream) -> Headers:
+    size = body.size if isinstance(body, Stream) else len(body)
+    return _NOTHING if size is None else [(b"content-length", b"%d" % size)]
 
 
 def _reply(endpoint: Endpoint, result: Any) -> Reply:

@@ -40,13 +40,13 @@ class NoAnswer(msgspec.Struct, frozen=True):
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """A body of `size` bytes that is read only as fast as the client takes it; closed in any case."""
+    """A body of `size` bytes, or None where that is not known, that is read only as fast as the client takes it.
 
-    size: int
+    It is closed in any case.
+    """
+
+    size: int | None
     chunks: AsyncGenerator[bytes]
-
-    def __len__(self) -> int:
-        return self.size
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -247,8 +247,6 @@ def is_number(field: str) -> bool:
 class CsvWriter:
     """Writes rows as CSV: the columns in their order."""
 
-    content_type = b"text/csv; charset=utf-8; header=present"
-
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
 
@@ -263,8 +261,6 @@ class CsvWriter:
 
 class JsonLinesWriter:
     """Writes rows as JSON lines."""
-
-    content_type = b"application/jsonl; charset=utf-8"
 
     def head(self) -> bytes:
         """Return nothing: there is no header."""
