@@ -209,7 +209,7 @@ async def test_each_state_that_a_crash_leaves_is_finished(server: Server):
 async def test_a_data_key_that_opens_under_neither_key_keeps_the_previous_one(server: Server):
     console = await asyncio.to_thread(first_console_user, server)
     app = await asyncio.to_thread(new_app, server, console)
-    await run_sql(server, "update pilotis.apps set encryption_key = $1 where app_id = $2", bytes(61), UUID(app.app_id))
+    await run_sql(server, "update pilotis.apps set encryption_key = $1 where app_id = $2", bytes(65), UUID(app.app_id))
     assert "open under no master key" in rotate(server, status=1)
     assert "open under no master key" in rotate(server, "--forget-previous", status=1)
     assert (server.data_dir / "master.key.previous").exists()
