@@ -1,4 +1,8 @@
-"""The master key: from the settings, or a file of mode 0600 in the data directory; never in the database."""
+"""The master key: from the settings, or a file of mode 0600 in the data directory; never in the database.
+
+While keys are rotated there is a previous one beside it, in the settings or in a second file. The files change in an
+order that leaves both keys readable after a crash at any moment: the old key is first copied, then replaced.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,61 @@ import os
 import secrets
 from pathlib import Path
 
-from pilotis.kit.crypto import MASTER_KEY_BYTES
+import structlog
+
+from pilotis.kit.crypto import MASTER_KEY_BYTES, MasterKeyring, MasterKeys
 from pilotis.kit.disk import sync_directory
 from pilotis.settings import Settings, SettingsError
 
 FILE_NAME = "master.key"
+PREVIOUS_FILE_NAME = "master.key.previous"
+TOPIC = "master"
+"""What nodes are told of when the files have changed; see `pilotis.db.notifications`."""
+_log = structlog.get_logger("pilotis.master_key")
+
+
+def keyring(settings: Settings) -> MasterKeyring:
+    """Return the keys in force, making the file on first use; from files they can be read again without a restart."""
+    load(settings)
+    keys = existing_keys(settings)
+    assert keys is not None
+    return MasterKeyring(keys, lambda: _look(settings))
+
+
+def existing_keys(settings: Settings) -> MasterKeys | None:
+    """Return the master key with the previous one; None where there is no master key yet."""
+    current = existing(settings)
+    if current is None:
+        return None
+    previous: bytes | None
+    if settings.previous_master_key is not None:
+        previous = _parsed(settings.previous_master_key, "previous_master_key")
+    else:
+        previous = _read(_path(settings, PREVIOUS_FILE_NAME)) if settings.master_key is None else None
+    return MasterKeys(current, None if previous == current else previous)
+
+
+def replace_file(settings: Settings, keys: MasterKeys) -> MasterKeys:
+    """Put a new key into the file and keep the old one, `keys.current`, in the second file."""
+    new = MasterKeys(secrets.token_bytes(MASTER_KEY_BYTES), keys.current)
+    _write(_path(settings, PREVIOUS_FILE_NAME), keys.current)
+    _write(_path(settings), new.current)
+    return new
+
+
+def forget_previous_file(settings: Settings) -> None:
+    """Delete the second file, if it is there."""
+    path = _path(settings, PREVIOUS_FILE_NAME)
+    path.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+def _look(settings: Settings) -> MasterKeys | None:
+    try:
+        return existing_keys(settings)
+    except SettingsError as error:
+        _log.warning("master key unreadable", problems=error.problems)
+        return None
 
 
 def load(settings: Settings) -> bytes:
@@ -22,7 +76,10 @@ def existing(settings: Settings) -> bytes | None:
     """Return the 32 bytes, or None where there is no key yet; raises `SettingsError` where it is unusable."""
     if settings.master_key is not None:
         return _parsed(settings.master_key, "master_key")
-    path = _path(settings)
+    return _read(_path(settings))
+
+
+def _read(path: Path) -> bytes | None:
     try:
         if path.stat().st_mode & 0o077:
             raise SettingsError([f"{path} must be readable by its owner only: chmod 600 it."])
@@ -38,21 +95,34 @@ def place(settings: Settings) -> str:
     return "the setting master_key" if settings.master_key is not None else str(_path(settings))
 
 
-def _path(settings: Settings) -> Path:
-    return Path(settings.data_dir) / FILE_NAME
+def _path(settings: Settings, name: str = FILE_NAME) -> Path:
+    return Path(settings.data_dir) / name
+
+
+def _write(path: Path, key: bytes) -> None:
+    """Replace the file, whole or not at all."""
+    new = _new_file(path, key)
+    new.replace(path)
+    sync_directory(path.parent)
+
+
+def _new_file(path: Path, key: bytes) -> Path:
+    """Write the key to a file beside `path`, and return that."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(key.hex() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return new
 
 
 def _make(path: Path) -> bytes | None:
     """Make the file, whole or not at all; None if another process was faster."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = secrets.token_bytes(MASTER_KEY_BYTES)
-    new = path.with_name(f"{FILE_NAME}.{os.getpid()}.new")
-    new.unlink(missing_ok=True)
+    new = _new_file(path, key)
     try:
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(key.hex() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
         os.link(new, path)
         sync_directory(path.parent)
     except FileExistsError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import structlog
 
 from pilotis import __version__, master_key
 from pilotis.access.endpoints import AccessEndpoints
@@ -41,6 +42,7 @@ from pilotis.rows import counts
 from pilotis.rows.advanced import AdvancedEndpoints
 from pilotis.rows.aggregate.service import Aggregation
 from pilotis.rows.batches import Batches
+from pilotis.rows.bulk.service import BulkRows
 from pilotis.rows.endpoints import RowEndpoints
 from pilotis.rows.geo.service import Geo
 from pilotis.rows.indexes.endpoints import IndexEndpoints
@@ -55,6 +57,8 @@ from pilotis.stats.endpoints import StatsEndpoints
 from pilotis.stats.service import Statistics
 from pilotis.tables.endpoints import TableEndpoints
 from pilotis.tables.service import Tables
+from pilotis.transfer.endpoints import TransferEndpoints
+from pilotis.transfer.service import Transfer
 from pilotis.trash.endpoints import TrashEndpoints
 from pilotis.trash.service import Trashes
 from pilotis.users.endpoints import InvitationEndpoints, RoleEndpoints, UserEndpoints
@@ -62,6 +66,8 @@ from pilotis.users.expiry import delete_expired_invitations
 from pilotis.users.invitations import Invitations
 from pilotis.users.roles import Roles
 from pilotis.users.service import Users
+
+_log = structlog.get_logger("pilotis.server")
 
 # Signs nothing: services want a master key, and a table that is only described must not make its file.
 _UNCONNECTED = Settings(base_url="http://127.0.0.1:8090", master_key="00" * 32)
@@ -72,14 +78,15 @@ class Services:
 
     def __init__(self, settings: Settings, database: Database) -> None:
         limits = settings.limits
-        key = master_key.load(settings)
+        self.master_keys = master_key.keyring(settings)
         self._base_url = settings.base_url or ""
         self._limits = limits
         self.database = database
         self.notifications = Notifications(database)
+        self.notifications.subscribe(master_key.TOPIC, lambda _: self._refresh_master_keys(), self._refresh_master_keys)
         self.passwords = Passwords()
         self.rate_limits = RateLimits(database, limits)
-        self.sessions = Sessions(database, TokenSigner(key))
+        self.sessions = Sessions(database, TokenSigner(self.master_keys))
         self.members = Members(database, self.sessions, self.passwords, self.rate_limits)
         self.users = Users(database, self.sessions, self.passwords, self.rate_limits, limits)
         self.roles = Roles(database)
@@ -89,7 +96,7 @@ class Services:
         self.app_settings = AppSettings(database, self.apps, limits)
         self.keyring = Keyring(database, self.apps)
         self.access = Access(self.apps, self.members, self.users, self.sessions)
-        self.encryption = Encryption(database, key)
+        self.encryption = Encryption(database, self.master_keys)
         self.tables = Tables(database, self.notifications, self.encryption)
         self.index_uses = UseRecorder(database)
         self.indexes = Indexes(database, self.tables, limits)
@@ -99,6 +106,7 @@ class Services:
         self.extensions = Extensions(database)
         self.search = Search(self.prepared_tables, self.extensions)
         self.geo = Geo(self.prepared_tables, self.extensions)
+        self.transfer = Transfer(database, BulkRows(database, self.prepared_tables))
         self.batches = Batches(database, self.prepared_tables, self.rows)
         self.member_administration = MemberAdministration(database, self.sessions)
         self.trashes = Trashes(database, self.tables)
@@ -121,6 +129,7 @@ class Services:
             AdvancedEndpoints(self.aggregation, self.search, self.geo, self.batches),
             IndexEndpoints(self.indexes),
             HealthEndpoints({"database": self._answers, "migrations": self._is_current}),
+            TransferEndpoints(self.transfer),
             MemberAdministrationEndpoints(self.member_administration),
             TrashEndpoints(self.trashes),
             StatsEndpoints(self.statistics),
@@ -138,9 +147,14 @@ class Services:
             Task("rate limits", 300, lambda _: self.rate_limits.delete_expired()),
             Task("request stats", 6 * 3600, self.statistics.delete_old),
             Task("invitations", 6 * 3600, delete_expired_invitations),
+            Task("imports", 6 * 3600, self.transfer.delete_old),
             Task("row counts", 300, counts.fold_all),
             Task("indexes", TURN_SECONDS, self.indexes.turn),
         ]
+
+    def _refresh_master_keys(self) -> None:
+        if self.master_keys.refresh():
+            _log.info("master key taken into use")
 
     async def _answers(self) -> None:
         await self.database.fetchval("select 1")

@@ -46,6 +46,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses of reverse proxies whose `X-Forwarded-For` is believed."""
     master_key: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
     """Master key as 64 hexadecimal digits; by default a file in the data directory. Never kept in the database."""
+    previous_master_key: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
+    """Another master key that is accepted as well, as 64 hexadecimal digits, while the master key is rotated."""
     pool_size: Annotated[int, msgspec.Meta(ge=2, le=500)] = 10
     """Database connections of each worker."""
     statement_seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 5.0

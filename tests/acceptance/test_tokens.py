@@ -15,6 +15,7 @@ from joserfc.jwk import OctKey, RSAKey
 
 from pilotis.db.embedded.lockfile import running_address
 from pilotis.db.pool import Database
+from pilotis.kit.crypto import MasterKeyring, MasterKeys
 from pilotis.kit.passwords import Passwords
 from pilotis.kit.signing import TokenKind, TokenSigner
 from pilotis.limits import Limits
@@ -458,7 +459,7 @@ async def test_a_member_token_is_checked_in_one_statement(app: App):
     token = (await app.member())["access_token"]
     database = CountingDatabase(running_address(app.server.data_dir / "postgres")._asdict(), size=2)
     passwords = Passwords()
-    sessions = Sessions(database, TokenSigner(master_key(app.server)))
+    sessions = Sessions(database, TokenSigner(MasterKeyring(MasterKeys(master_key(app.server)))))
     members = Members(database, sessions, passwords, RateLimits(database, Limits()))
     try:
         app_id, member = await members.authenticate(token)

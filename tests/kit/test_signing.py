@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from joserfc import jws
 from joserfc.jwk import RSAKey
 
-from pilotis.kit.crypto import base64url, derive_key, from_base64url
+from pilotis.kit.crypto import MasterKeyring, MasterKeys, base64url, derive_key, from_base64url
 from pilotis.kit.signing import TokenError, TokenKind, TokenSigner, looks_like
 
 MASTER = bytes(range(32))
-SIGNER = TokenSigner(MASTER)
+SIGNER = TokenSigner(MasterKeyring(MasterKeys(MASTER)))
 NOW = int(time.time())
 IDS = {name: f"019aa000-0000-7000-8000-00000000000{digit}" for digit, name in enumerate(("app_id", "sid", "jti"))}
 CLAIMS: dict[str, Any] = {"sub": "m", **IDS, "iat": NOW, "exp": NOW + 60}
@@ -24,6 +24,10 @@ KINDS = list(TokenKind)
 
 def token(kind: TokenKind = TokenKind.MEMBER_ACCESS, **changes: Any) -> str:
     return SIGNER.sign(kind, **{**CLAIMS, **changes})
+
+
+def of(signer: TokenSigner) -> str:
+    return signer.sign(TokenKind.MEMBER_ACCESS, **CLAIMS)
 
 
 def forged(header: dict[str, Any], kind: TokenKind = TokenKind.MEMBER_ACCESS, **changes: Any) -> str:
@@ -116,7 +120,7 @@ def test_an_rsa_signature_is_refused():
 
 def test_another_master_key_does_not_verify():
     with pytest.raises(TokenError):
-        TokenSigner(bytes(32)).verify(TokenKind.MEMBER_ACCESS, token(), NOW)
+        TokenSigner(MasterKeyring(MasterKeys(bytes(32)))).verify(TokenKind.MEMBER_ACCESS, token(), NOW)
 
 
 def test_expiry():
@@ -140,3 +144,29 @@ def test_any_change_of_the_bytes_is_refused(place: int, change: int):
 def test_what_is_no_token_is_refused(text: str):
     refused(text)
     assert not looks_like(TokenKind.MEMBER_ACCESS, text)
+
+
+def test_a_token_of_the_previous_key_verifies_until_that_is_forgotten():
+    old, new = bytes(32), bytes(range(32))
+    keyring = MasterKeyring(MasterKeys(old))
+    signer = TokenSigner(keyring)
+    made = {"old": of(signer)}
+    keyring.keys = MasterKeys(new, old)
+    made["new"] = of(signer)
+    assert made["old"] != made["new"]
+    assert all(signer.verify(TokenKind.MEMBER_ACCESS, text, NOW) for text in made.values())
+    keyring.keys = MasterKeys(new)
+    assert signer.verify(TokenKind.MEMBER_ACCESS, made["new"], NOW)
+    with pytest.raises(TokenError):
+        signer.verify(TokenKind.MEMBER_ACCESS, made["old"], NOW)
+
+
+def test_a_signature_that_does_not_verify_makes_the_signer_look_for_new_keys():
+    old, new = bytes(32), bytes(range(32))
+    found = [MasterKeys(old)]
+    signer = TokenSigner(MasterKeyring(MasterKeys(old), lambda: found[-1]))
+    text = of(TokenSigner(MasterKeyring(MasterKeys(new, old))))
+    with pytest.raises(TokenError):
+        signer.verify(TokenKind.MEMBER_ACCESS, text, NOW)
+    found.append(MasterKeys(new, old))
+    assert signer.verify(TokenKind.MEMBER_ACCESS, text, NOW)

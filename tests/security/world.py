@@ -39,7 +39,7 @@ class Operator:
         settings = Settings(data_dir=str(server.data_dir), pool_size=2)
         self.database = Database(running_address(server.data_dir / "postgres")._asdict(), size=2)
         self.services = Services(settings, self.database)
-        self.signer = TokenSigner(master_key.load(settings))
+        self.signer = TokenSigner(master_key.keyring(settings))
 
     async def close(self) -> None:
         self.services.passwords.close()
@@ -233,7 +233,11 @@ def body(endpoint: Endpoint, document: Json, tenant: Tenant, given: dict[str, st
 def _sample(endpoint: Endpoint, document: Json) -> Any:
     operation = document["paths"][path(endpoint, {n: f"{{{n}}}" for n in endpoint.parameters})]
     content = operation[endpoint.method.lower()].get("requestBody")
-    return None if content is None else sample(content["content"]["application/json"]["schema"], document)
+    return (
+        None
+        if content is None or endpoint.takes_stream
+        else sample(content["content"]["application/json"]["schema"], document)
+    )
 
 
 def _identifiers(value: Any) -> set[str]:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from asyncpg import Connection
 
+from pilotis import master_key
 from pilotis.cli import exposure
 from pilotis.db import migrations
 from pilotis.db.migrations import MigrationError
@@ -87,7 +88,7 @@ async def _database(settings: Settings, connect_arguments: dict[str, Any], app_i
         ready = await _migrations(connection)
         findings.append(ready)
         if ready.level is Level.OK:
-            findings.append(await _master_key(connection, settings))
+            findings += await _master_key(connection, settings)
             if app_id is not None:
                 findings += await _app(connection, app_id)
         return findings
@@ -130,14 +131,23 @@ async def _migrations(connection: Connection) -> Finding:
     return Finding(Level.OK, "No migration is pending.")
 
 
-async def _master_key(connection: Connection, settings: Settings) -> Finding:
+async def _master_key(connection: Connection, settings: Settings) -> list[Finding]:
     try:
         problem = await installation.master_key_problem(connection, settings)
+        keys = master_key.existing_keys(settings)
     except SettingsError as error:
-        problem = " ".join(error.problems)
-    if problem:
-        return Finding(Level.PROBLEM, problem)
-    return Finding(Level.OK, "The master key is the one of this database.")
+        return [Finding(Level.PROBLEM, " ".join(error.problems))]
+    if problem or keys is None:
+        return [Finding(Level.PROBLEM, problem or "There is no master key.")]
+    findings = [Finding(Level.OK, "The master key is the one of this database.")]
+    if keys.previous is not None:
+        findings.append(
+            Finding(
+                Level.NOTE,
+                "A previous master key is accepted too; `pilotis key rotate-master --forget-previous` ends it.",
+            )
+        )
+    return findings
 
 
 async def _app(connection: Connection, app_id: UUID) -> list[Finding]:

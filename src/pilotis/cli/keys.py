@@ -12,6 +12,7 @@ from pilotis.cli.options import Config, DatabaseUrl, DataDir, Json
 
 if TYPE_CHECKING:
     from pilotis.cli.session import Session
+    from pilotis.serve.rotation import Rotated
 
 command = typer.Typer(no_args_is_help=True, help="Make, list and revoke the keys of an app.")
 
@@ -106,6 +107,51 @@ def revoke(
 
     kind = session.run(options.load(config, data_dir=data_dir, database_url=database_url), work)
     typer.echo(f"The {kind} key is revoked.")
+
+
+@command.command("rotate-master")
+def rotate_master(
+    forget_previous: Annotated[
+        bool,
+        typer.Option(
+            "--forget-previous", help="End the previous master key: tokens it signed are refused from then on."
+        ),
+    ] = False,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+) -> None:
+    """Take a new master key into use, beside running servers; the previous one stays good until it is forgotten.
+
+    An interrupted rotation goes on where it was.
+    """
+    from pilotis.cli import session
+    from pilotis.serve import rotation
+
+    settings = options.load(config, data_dir=data_dir, database_url=database_url)
+
+    async def work(on: Session) -> str:
+        connection = await on.database.open_connection(statement_seconds=0)
+        try:
+            if forget_previous:
+                return _forgotten(await rotation.forget_previous(connection, settings))
+            return _rotated(await rotation.rotate(connection, settings))
+        finally:
+            await connection.close()
+
+    typer.echo(session.run(settings, work))
+
+
+def _rotated(done: Rotated) -> str:
+    begun = "The rotation that was begun is finished" if done.resumed else "A new master key is in use"
+    return (
+        f"{begun}; {done.rewrapped} data keys were wrapped anew. The previous key still verifies tokens: back the new "
+        "one up, and once old tokens may end, run this with --forget-previous."
+    )
+
+
+def _forgotten(rewrapped: int) -> str:
+    return f"The previous master key is forgotten; {rewrapped} data keys were wrapped anew."
 
 
 async def _create(on: Session, app_id: UUID, secret: bool, name: str, origins: list[str]) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def _password(from_stdin: bool) -> str:
 
 
 async def _create(on: Session, email: str, password: str) -> UUID:
+    from pilotis.kit.crypto import MasterKeyring, MasterKeys
     from pilotis.kit.passwords import Passwords
     from pilotis.kit.signing import TokenSigner
     from pilotis.rates.service import RateLimits
@@ -91,7 +92,7 @@ async def _create(on: Session, email: str, password: str) -> UUID:
 
     passwords = Passwords()
     # Nobody is signed in here, so no token is signed: any key will do, and the real one may be elsewhere.
-    sessions = Sessions(on.database, TokenSigner(secrets.token_bytes(32)))
+    sessions = Sessions(on.database, TokenSigner(MasterKeyring(MasterKeys(secrets.token_bytes(32)))))
     users = Users(on.database, sessions, passwords, RateLimits(on.database, on.settings.limits), on.settings.limits)
     try:
         return await users.create(email, password)

@@ -74,6 +74,11 @@ def wrap(data_key: bytes, wrapping_key: bytes, app_id: UUID) -> bytes:
     return header + nonce + AESGCM(wrapping_key).encrypt(nonce, data_key, b"data key" + app_id.bytes)
 
 
+def wrapped_under(wrapped: bytes) -> bytes:
+    """Return the name of the key that a data key is wrapped under."""
+    return wrapped[len(_VERSION) : _HEADER_BYTES]
+
+
 def unwrap(wrapped: bytes, wrapping_key: bytes, app_id: UUID) -> bytes:
     """Return an app's data key; raises `SealError` under any other master key or for any other app."""
     header, nonce, rest = _parts(wrapped)

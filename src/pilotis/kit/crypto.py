@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import secrets
+from collections.abc import Callable
+from typing import NamedTuple
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -12,9 +15,42 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 MASTER_KEY_BYTES = 32
 
 
+class MasterKeys(NamedTuple):
+    """The master key that signs and wraps, and the other one that is accepted as well while keys are rotated."""
+
+    current: bytes
+    previous: bytes | None = None
+
+    @property
+    def accepted(self) -> tuple[bytes, ...]:
+        """Both, the current one first."""
+        return (self.current,) if self.previous is None else (self.current, self.previous)
+
+
+class MasterKeyring:
+    """Holds the master keys in force; `look` returns them anew, or None where they cannot have changed."""
+
+    def __init__(self, keys: MasterKeys, look: Callable[[], MasterKeys | None] = lambda: None) -> None:
+        self.keys = keys
+        self._look = look
+
+    def refresh(self) -> bool:
+        """Look for other keys where these came from; True if there are."""
+        found = self._look()
+        if found is None or found == self.keys:
+            return False
+        self.keys = found
+        return True
+
+
 def derive_key(master_key: bytes, purpose: str) -> bytes:
     """Return 32 bytes for one purpose: HKDF-SHA256 (RFC 5869) with the purpose as info."""
     return HKDF(hashes.SHA256(), 32, salt=None, info=b"pilotis/" + purpose.encode()).derive(master_key)
+
+
+def fingerprint(master_key: bytes) -> str:
+    """Return what tells one master key from another and says nothing else about it, in hexadecimal."""
+    return hmac.digest(derive_key(master_key, "fingerprint"), b"pilotis", "sha256").hex()
 
 
 def secret_hash(secret: str) -> bytes:

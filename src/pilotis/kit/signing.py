@@ -8,15 +8,16 @@ brings along (RFC 8725, sections 3.1 and 3.10).
 from __future__ import annotations
 
 import enum
+from contextlib import suppress
 from typing import Annotated
 from uuid import UUID
 
 import msgspec
 from joserfc import jwt
-from joserfc.errors import JoseError
+from joserfc.errors import BadSignatureError, JoseError
 from joserfc.jwk import OctKey
 
-from pilotis.kit.crypto import derive_key, from_base64url
+from pilotis.kit.crypto import MasterKeyring, MasterKeys, derive_key, from_base64url
 
 ISSUER = "pilotis"
 _ALGORITHM = "HS256"
@@ -59,22 +60,23 @@ class TokenError(Exception):
 
 
 class TokenSigner:
-    """Signs and verifies tokens of every kind."""
+    """Signs tokens of every kind under the current master key, and verifies them under any that is accepted."""
 
-    def __init__(self, master_key: bytes) -> None:
-        self._keys = {kind: OctKey.import_key(derive_key(master_key, f"token/{kind.value}")) for kind in TokenKind}
+    def __init__(self, keyring: MasterKeyring) -> None:
+        self._keyring = keyring
+        self._derive(keyring.keys)
 
     def sign(self, kind: TokenKind, *, sub: str, app_id: UUID, sid: UUID, jti: UUID, iat: int, exp: int) -> str:
         """Return the token; the same claims give the same text."""
         claims = Claims(sub, app_id, sid, jti, iat, exp, kind.value, kind.audience, ISSUER)
-        return jwt.encode(dict(_HEADER), msgspec.to_builtins(claims), self._keys[kind])
+        return jwt.encode(dict(_HEADER), msgspec.to_builtins(claims), self._in_force()[kind][0])
 
     def verify(self, kind: TokenKind, token: str, now: float) -> Claims:
         """Return the claims of a token of the kind that is valid at `now`; raises `TokenError`."""
         if len(token) > _LONGEST:
             raise TokenError("too long")
         try:
-            decoded = jwt.decode(token, self._keys[kind], algorithms=[_ALGORITHM])
+            decoded = self._decoded(kind, token)
             claims = msgspec.convert(decoded.claims, Claims)
         except (JoseError, msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
             raise TokenError(str(error)) from None
@@ -85,6 +87,35 @@ class TokenSigner:
         if not claims.iat - 60 <= now < claims.exp:
             raise TokenError("expired")
         return claims
+
+    def _decoded(self, kind: TokenKind, token: str) -> jwt.Token:
+        try:
+            return _decoded(token, self._in_force()[kind])
+        except BadSignatureError:
+            # Another node may have taken a new key into use a moment before this one hears of it.
+            if not self._keyring.refresh():
+                raise
+            return _decoded(token, self._in_force()[kind])
+
+    def _in_force(self) -> dict[TokenKind, list[OctKey]]:
+        if self._keyring.keys is not self._derived_from:
+            self._derive(self._keyring.keys)
+        return self._keys
+
+    def _derive(self, keys: MasterKeys) -> None:
+        self._derived_from = keys
+        self._keys = {
+            kind: [OctKey.import_key(derive_key(key, f"token/{kind.value}")) for key in keys.accepted]
+            for kind in TokenKind
+        }
+
+
+def _decoded(token: str, keys: list[OctKey]) -> jwt.Token:
+    """Return the token under the first of the keys that verifies it; raises `BadSignatureError` if none does."""
+    for key in keys[:-1]:
+        with suppress(BadSignatureError):
+            return jwt.decode(token, key, algorithms=[_ALGORITHM])
+    return jwt.decode(token, keys[-1], algorithms=[_ALGORITHM])
 
 
 def looks_like(kind: TokenKind, token: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from pilotis.db import migrations
 from pilotis.db.pool import Database
 from pilotis.http.principals import OPERATOR
 from pilotis.kit import json
-from pilotis.kit.crypto import derive_key
+from pilotis.kit.crypto import fingerprint
 from pilotis.serve.errors import CommandError
 from pilotis.server import Services
 from pilotis.settings import Settings
@@ -94,26 +93,21 @@ async def require_master_key(connection: Connection, settings: Settings) -> None
 
 
 async def master_key_problem(connection: Connection, settings: Settings) -> str | None:
-    """Return a sentence if the master key is absent here or is another one than the database's."""
-    key = master_key.existing(settings)
+    """Return a sentence if the master key is absent here, or neither it nor the previous one is the database's."""
+    keys = master_key.existing_keys(settings)
     place = master_key.place(settings)
-    if key is None:
+    if keys is None:
         return (
             f"The database was set up with a master key, and {place} does not hold it; "
             "set PILOTIS_MASTER_KEY, or copy the file from the first node."
         )
     stored = await _stored_fingerprint(connection)
-    if stored and not hmac.compare_digest(fingerprint(key), stored):
+    if stored and stored not in map(fingerprint, keys.accepted):
         return (
             f"The master key in {place} is not the one this database was set up with; "
             "use that one on every node, or tokens and encrypted values cannot be read."
         )
     return None
-
-
-def fingerprint(key: bytes) -> str:
-    """Return what tells one master key from another and says nothing else about it, in hexadecimal."""
-    return hmac.digest(derive_key(key, "fingerprint"), b"pilotis", "sha256").hex()
 
 
 async def _stored_fingerprint(connection: Connection) -> str | None:

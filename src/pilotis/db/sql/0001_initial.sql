@@ -157,6 +157,27 @@ create table pilotis.columns (
 );
 create unique index column_name_unique on pilotis.columns (app_id, table_id, name) where dropped_at is null;
 
+-- How far an import has come, written in the transaction that writes its rows. position is the offset in the file
+-- after the last line that is done, rejected_position the length of what was written about rejected ones.
+create table pilotis.imports (
+    app_id uuid not null,
+    table_id uuid not null,
+    key text not null,
+    format text not null,
+    header text[],
+    position bigint not null default 0,
+    line bigint not null default 0,
+    created bigint not null default 0,
+    rejected bigint not null default 0,
+    rejected_position bigint not null default 0,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now(),
+    finished_at timestamptz(3),
+    primary key (app_id, table_id, key),
+    foreign key (app_id, table_id) references pilotis.tables on delete cascade
+);
+create index imports_by_age on pilotis.imports (updated_at);
+
 create table pilotis.audit_log (
     app_id uuid not null,
     entry_id uuid not null,

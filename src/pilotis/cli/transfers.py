@@ -1,0 +1,238 @@
+"""What `pilotis table` does, once its options are read."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+import typer
+
+from pilotis import master_key
+from pilotis.cli.session import Session
+from pilotis.encryption.service import Encryption
+from pilotis.http.principals import OPERATOR, AppInfo
+from pilotis.kit import json
+from pilotis.kit.crypto import MasterKeyring
+from pilotis.kit.ids import is_uuid
+from pilotis.rows.bulk.service import BulkRows
+from pilotis.rows.bulk.types import Failure
+from pilotis.rows.prepared import PreparedTables
+from pilotis.serve.errors import CommandError
+from pilotis.tables.schema import AccessLevel
+from pilotis.tables.service import Tables
+from pilotis.tables.types import TableDefinition
+from pilotis.transfer.formats import Format, Record
+from pilotis.transfer.service import Transfer, from_offset, guess, rejected
+from pilotis.transfer.store import Progress
+from pilotis.transfer.types import ExportOptions, ImportOptions, ImportResult, Open
+
+_CHUNK = 256 * 1024
+
+
+class Target(NamedTuple):
+    """The table that an import is for. Where `may_make`, `name` is a title, and `schema` may be left to guess."""
+
+    name: str
+    may_make: bool
+    schema: dict[str, Any] | None
+    access_level: AccessLevel
+
+
+class Import(NamedTuple):
+    """What is imported, and how."""
+
+    file: str
+    rejected: str
+    format: Format
+    delimiter: str
+    own_fields: bool
+    again: bool
+
+
+async def import_(on: Session, app_id: UUID, target: Target, given: Import) -> ImportResult:
+    """Import a file into its table, which is made where it may be and is not there."""
+    services = _Services(on)
+    app = await on.apps.by_id(app_id)
+    path = None if given.file == "-" else Path(given.file)
+    open_, sample = _sources(path)
+    options = ImportOptions(
+        format=given.format,
+        delimiter=given.delimiter,
+        key=_key(path, given) if path else None,
+        own_fields=given.own_fields,
+        again=given.again,
+    )
+    table_id = await _table(services.tables, app, target, lambda: guess(sample(), options))
+    with _progress_bar(path) as progressed, RejectionsFile(Path(given.rejected)) as rejections:
+        return await services.transfer.import_(app, OPERATOR, table_id, open_, options, rejections, progressed)
+
+
+async def export(on: Session, app_id: UUID, table: str, options: ExportOptions) -> AsyncGenerator[bytes]:
+    """Yield a table's rows."""
+    services = _Services(on)
+    app = await on.apps.by_id(app_id)
+    table_id = await _existing(services.tables, app, table)
+    if table_id is None:
+        raise CommandError(f"The app has no table {table}.")
+    await services.transfer.note_export(app, OPERATOR, table_id, options)
+    async with aclosing(services.transfer.export(app, table_id, options)) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+async def save(chunks: AsyncIterator[bytes], path: Path) -> None:
+    """Write a file, whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            async for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+class RejectionsFile:
+    """A file of JSON lines about what was rejected: line, code, message and the text itself."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> RejectionsFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file:
+            self._file.close()
+
+    def begin(self, position: int) -> int:
+        """Go on in the file of an interrupted import; a new import takes away the one of an earlier."""
+        if not position:
+            self._path.unlink(missing_ok=True)
+        elif not self._path.exists() or self._path.stat().st_size < position:
+            raise CommandError(
+                f"{self._path} holds what the interrupted import rejected, and is not there any more or was cut."
+            )
+        else:
+            self.put(position, [])
+        return position
+
+    def put(self, position: int, failed: Sequence[Failure[Record]]) -> int:
+        """Cut the file back to a position, append the rejected, and return its length once all is on the disk."""
+        if self._file is None:
+            self._file = self._path.open("r+b" if self._path.exists() else "w+b")
+        self._file.truncate(position)
+        self._file.seek(position)
+        self._file.writelines(_line(failure) for failure in failed)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+
+def _line(failure: Failure[Record]) -> bytes:
+    fields = msgspec.to_builtins(rejected(failure))
+    text = failure.source.text
+    try:
+        fields["text"] = text.decode()
+    except UnicodeDecodeError:
+        fields["text_base64"] = base64.b64encode(text).decode()
+    return json.encode(fields) + b"\n"
+
+
+class _Services:
+    def __init__(self, on: Session) -> None:
+        keys = master_key.existing_keys(on.settings)
+        encryption = Encryption(on.database, MasterKeyring(keys) if keys else None)
+        self.tables = Tables(on.database, on.notifications, encryption)
+        self.transfer = Transfer(
+            on.database, BulkRows(on.database, PreparedTables(on.database, self.tables, encryption))
+        )
+
+
+async def _table(tables: Tables, app: AppInfo, target: Target, guessed: Callable[[], Any]) -> UUID:
+    found = await _existing(tables, app, target.name)
+    if found is not None:
+        return found
+    if not target.may_make:
+        raise CommandError(f"The app has no table {target.name}; --title makes one.")
+    schema = target.schema if target.schema is not None else await guessed()
+    typer.echo(f"Making the table {target.name} with {json.encode(schema).decode()}.", err=True)
+    return await tables.create(app, OPERATOR, TableDefinition(target.name, schema, target.access_level))
+
+
+async def _existing(tables: Tables, app: AppInfo, name: str) -> UUID | None:
+    for table in await tables.all(app):
+        if table.title == name or (is_uuid(name) and table.id == UUID(name)):
+            return table.id
+    return None
+
+
+def _sources(path: Path | None) -> tuple[Open, Callable[[], AsyncIterator[bytes]]]:
+    """Return how to read the import, and how to read its beginning before that."""
+    if path is not None:
+        return lambda offset: _file_chunks(path, offset), lambda: _file_chunks(path, 0)
+    kept: list[bytes] = []
+    incoming = _stdin_chunks()
+
+    async def sample() -> AsyncIterator[bytes]:
+        async for chunk in incoming:
+            kept.append(chunk)
+            yield chunk
+
+    async def whole() -> AsyncIterator[bytes]:
+        while kept:
+            yield kept.pop(0)
+        async for chunk in incoming:
+            yield chunk
+
+    return from_offset(whole()), sample
+
+
+async def _file_chunks(path: Path, offset: int) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        file.seek(offset)
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+async def _stdin_chunks() -> AsyncIterator[bytes]:
+    while chunk := sys.stdin.buffer.read(_CHUNK):
+        yield chunk
+
+
+def _key(path: Path, given: Import) -> str:
+    """Return what names a file by what is in it, and how it is read: its size, its beginning and its end."""
+    size = path.stat().st_size
+    digest = hashlib.sha256(f"{size} {given.delimiter} {given.own_fields}".encode())
+    with path.open("rb") as file:
+        digest.update(file.read(_CHUNK))
+        file.seek(max(0, size - _CHUNK))
+        digest.update(file.read(_CHUNK))
+    return f"file {digest.hexdigest()}"
+
+
+@contextmanager
+def _progress_bar(path: Path | None) -> Any:
+    if path is None or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with typer.progressbar(length=path.stat().st_size, file=sys.stderr) as bar:
+
+        def progressed(state: Progress) -> None:
+            bar.label = f"{state.created} rows"
+            bar.update(state.position - bar.pos)
+
+        yield progressed

@@ -1,0 +1,1 @@
+"""Rows by the batch and by the table."""

@@ -1,0 +1,190 @@
+"""Imports and exports of console users."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+import pytest
+
+from tests.backstage import run_sql
+from tests.console import invite, owner_of, sign_up
+from tests.support import App, assert_error
+
+SCHEMA = {"number": "int", "text": "string", "secret": {"type": "string", "encrypted": True}}
+
+
+async def everything(app: App, table: str) -> list[dict]:
+    async with app.client(app.secret_key) as client:
+        return [row["data"] for row in (await client.get(f"/v1/public/tables/{table}/data")).json()["data"]]
+
+
+async def test_in_and_out(app: App):
+    table = await app.table(SCHEMA)
+    async with owner_of(app).client(app) as console:
+        lines = b'{"number":1,"secret":"s"}\n{"number":"x"}\n{"number":2,"text":null}\n'
+        answer = await console.post(f"/tables/{table}/import", content=lines)
+        assert answer.status_code == 200, answer.text
+        told = answer.json()
+        assert (told["created"], told["rejected"], told["table_id"]) == (2, 1, table)
+        assert [(one["line"], one["code"]) for one in told["rejections"]] == [(2, "VALIDATION_FAILED")]
+        text = b"number,text,secret\r\n3,\xea\xb0\x80,t\r\n"
+        answer = await console.post(f"/tables/{table}/import", content=text, headers={"Content-Type": "text/csv"})
+        assert answer.json()["created"] == 1, answer.text
+
+        out = await console.get(f"/tables/{table}/export")
+        assert out.headers["content-type"] == "application/jsonl"
+        assert [json.loads(line) for line in out.text.splitlines()] == await everything(app, table)
+        assert out.text.splitlines()[0] == '{"number":1,"secret":"s"}'
+        out = await console.get(f"/tables/{table}/export?format=csv")
+        assert out.content.decode() == "number,text,secret\r\n1,,s\r\n2,\\N,\r\n3,가,t\r\n"
+        assert out.headers["content-type"].startswith("text/csv")
+        assert f"{table}.csv" in out.headers["content-disposition"]
+        log = (await console.get("/audit-log")).json()["data"]
+    assert [entry["action"] for entry in log[:4]] == ["table.export"] * 2 + ["table.import"] * 2
+    assert log[3]["details"] == {"created": 2, "rejected": 1}
+
+
+async def test_a_viewer_gets_no_encrypted_values_and_imports_nothing(app: App):
+    table = await app.table(SCHEMA)
+    await app.row(table, {"number": 1, "secret": "needle"})
+    invited = await invite(app, "viewer")
+    token = invited["url"].partition("#")[2] if "url" in invited else invited["token"]
+    viewer = (await sign_up(app.server, invited["email"], token)).json()
+    headers = {"Authorization": f"Bearer {viewer['access_token']}"}
+    async with httpx.AsyncClient(base_url=f"{app.server.url}/v1/apps/{app.app_id}", headers=headers) as client:
+        assert (await client.get(f"tables/{table}/export")).text == '{"number":1}\n'
+        assert (await client.get(f"tables/{table}/export?format=csv")).text == "number,text\r\n1,\r\n"
+        assert_error(await client.post(f"tables/{table}/import", content=b"{}"), 403, "ROLE_REQUIRED")
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "status", "code"),
+    [
+        ("?format=csv", b"", 400, "NO_HEADER"),
+        ("?format=csv", b"other\n1\n", 400, "UNKNOWN_COLUMN"),
+        ("?format=csv", b"number,number\n1,1\n", 400, "VALIDATION_FAILED"),
+        ("?format=csv&delimiter=ab", b"", 400, "VALIDATION_FAILED"),
+        ("?format=csv&delimiter=%22", b"", 400, "VALIDATION_FAILED"),
+        ("?format=xml", b"", 400, "VALIDATION_FAILED"),
+        ("?key=", b"", 400, "VALIDATION_FAILED"),
+        ("", "\ufeff{}".encode("utf-16-le"), 400, "NOT_UTF8"),
+    ],
+)
+async def test_wrong_imports(app: App, query: str, body: bytes, status: int, code: str):
+    table = await app.table(SCHEMA)
+    async with owner_of(app).client(app) as console:
+        answer = await console.post(f"/tables/{table}/import{query}", content=body)
+        assert_error(answer, status, code)
+
+
+async def test_no_such_table(app: App, other_app: App):
+    table = await other_app.table(SCHEMA)
+    async with owner_of(app).client(app) as console:
+        assert_error(await console.post(f"/tables/{table}/import", content=b"{}"), 404, "TABLE_NOT_FOUND")
+        assert_error(await console.get(f"/tables/{table}/export"), 404, "TABLE_NOT_FOUND")
+        free = await app.table({})
+        assert_error(await console.get(f"/tables/{free}/export?format=csv"), 400, "FREE_FORM_CSV")
+    assert await everything(other_app, table) == []
+
+
+async def test_a_broken_off_import_goes_on_under_its_key(app: App):
+    table = await app.table(SCHEMA)
+    lines = [b'{"number":%d,"text":"%b"}\n' % (number, b"x" * 100) for number in range(5000)]
+
+    async def breaking_off():
+        for line in lines[:3500]:
+            yield line
+        await asyncio.sleep(1)
+        raise ConnectionError
+
+    async with owner_of(app).client(app) as console:
+        with pytest.raises(ConnectionError):
+            await console.post(f"/tables/{table}/import?key=mine", content=breaking_off())
+        kept = len(await everything_counted(app, table))
+        assert 1000 <= kept < 5000
+        answer = await console.post(f"/tables/{table}/import?key=mine", content=b"".join(lines))
+        assert answer.status_code == 200, answer.text
+        assert (answer.json()["created"], answer.json()["resumed_at_line"]) == (5000, kept)
+        assert sorted(await everything_counted(app, table)) == list(range(5000))
+        again = await console.post(f"/tables/{table}/import?key=mine", content=b"".join(lines))
+        assert (again.json()["created"], again.json()["was_finished"]) == (5000, True)
+        assert len(await everything_counted(app, table)) == 5000
+        other = await console.post(f"/tables/{table}/import?key=other&format=csv", content=b"number\n")
+        assert other.status_code == 200
+        await run_sql(app.server, "update pilotis.imports set finished_at = null where key = 'other'")
+        mixed = await console.post(f"/tables/{table}/import?key=other", content=b"")
+        assert_error(mixed, 409, "IMPORT_FORMAT")
+
+
+async def everything_counted(app: App, table: str) -> list[int]:
+    query = f"select array_agg(number) from app_{UUID(app.app_id).hex}.t_{UUID(table).hex}"
+    return await run_sql(app.server, query) or []
+
+
+async def test_an_export_is_one_moment(app: App):
+    table = await app.table(SCHEMA)
+    lines = b"".join(b'{"number":%d,"text":"%b"}\n' % (number, b"x" * 1000) for number in range(20_000))
+    async with owner_of(app).client(app) as console:
+        assert (await console.post(f"/tables/{table}/import", content=lines)).json()["created"] == 20_000
+        async with console.stream("GET", f"/tables/{table}/export") as answer:
+            received = answer.aiter_bytes()
+            got = await anext(received)
+            async with app.client() as client:
+                await client.post(f"/v1/public/tables/{table}/data/delete-where", json={"all": True})
+            assert await everything_counted(app, table) == []
+            got += b"".join([chunk async for chunk in received])
+    assert got == lines
+
+
+async def test_an_export_that_nobody_takes_ends(app: App):
+    table = await app.table(SCHEMA)
+    lines = b"".join(b'{"number":%d,"text":"%b"}\n' % (number, b"x" * 1000) for number in range(20_000))
+    locks = "select count(*) from pg_locks where relation = $1::regclass and granted"
+    name = f"app_{UUID(app.app_id).hex}.t_{UUID(table).hex}"
+    async with owner_of(app).client(app) as console:
+        assert (await console.post(f"/tables/{table}/import", content=lines)).json()["created"] == 20_000
+        async with console.stream("GET", f"/tables/{table}/export") as answer:
+            await anext(answer.aiter_bytes())
+            assert await run_sql(app.server, locks, name) == 1
+    for _ in range(100):
+        if not await run_sql(app.server, locks, name):
+            break
+        await asyncio.sleep(0.05)
+    assert await run_sql(app.server, locks, name) == 0
+
+
+def resident_megabytes(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1024
+
+
+async def test_the_servers_memory_does_not_grow_with_the_body(app: App):
+    table = await app.table(SCHEMA)
+    pid = app.server.process.pid
+    line = b'{"number":1,"text":"%b"}\n' % os.urandom(2000).hex().encode()
+    peak = 0.0
+
+    async def body():
+        nonlocal peak
+        for number in range(100):
+            yield line * 250
+            peak = max(peak, resident_megabytes(pid))
+            if number % 10 == 0:
+                await asyncio.sleep(0)
+
+    async with owner_of(app).client(app) as console:
+        await console.post(f"/tables/{table}/import", content=line * 2000)
+        before = resident_megabytes(pid)
+        answer = await console.post(f"/tables/{table}/import", content=body())
+        assert answer.json()["created"] == 25_000, answer.text
+        async with console.stream("GET", f"/tables/{table}/export") as out:
+            size = 0
+            async for chunk in out.aiter_bytes():
+                size += len(chunk)
+                peak = max(peak, resident_megabytes(pid))
+    assert size == 27_000 * len(line)
+    print(f"{size / 1e6:.0f} MB in and out: {before:.0f} MB before, at most {peak:.0f} MB")
+    assert peak < before + 40
