@@ -57,7 +57,7 @@ class TransferEndpoints(Endpoints, tag="Import and export"):
         if not query.delimiter.isascii() or query.delimiter in '"\r\n':
             raise invalid("delimiter", "delimiter is one ASCII character, and no quote or line end.")
         options = ImportOptions(
-            format=query.format or _format_of(call.header(b"content-type")),
+            format=Format(query.format) if query.format else _format_of(call.header(b"content-type")),
             delimiter=query.delimiter,
             key=query.key,
             own_fields=query.own_fields,
@@ -80,17 +80,17 @@ class TransferEndpoints(Endpoints, tag="Import and export"):
         Encrypted columns are in plain for editors, and left out for viewers.
         """
         options = ExportOptions(
-            format=query.format, own_fields=query.own_fields, encrypted=call.principal.may(Role.EDITOR)
+            format=Format(query.format), own_fields=query.own_fields, encrypted=call.principal.may(Role.EDITOR)
         )
         chunks = self._transfer.export(call.app, table_id, options)
         # What is wrong shows before the first piece; after that there is no status left to tell it by.
         first = await anext(chunks)
         await self._transfer.note_export(call.app, call.actor, table_id, options)
-        disposition = f'attachment; filename="{table_id}.{query.format.value}"'.encode()
+        disposition = f'attachment; filename="{table_id}.{query.format}"'.encode()
         return Reply(
             Stream(None, _continued(first, chunks)),
             headers=[(b"content-disposition", disposition)],
-            content_type=_CONTENT_TYPES[query.format],
+            content_type=_CONTENT_TYPES[options.format],
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 import msgspec
@@ -12,6 +12,8 @@ from pilotis.transfer.formats import Format
 
 Open = Callable[[int], AsyncIterator[bytes]]
 """Gives the bytes of what is imported, from an offset on."""
+
+FormatName = Literal["csv", "jsonl"]
 
 Key = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
@@ -66,7 +68,7 @@ class ImportResult(msgspec.Struct):
 class ImportQuery(msgspec.Struct):
     """`format` is that of the `Content-Type` where it is not given; see `ImportOptions` for the others."""
 
-    format: Format | None = None
+    format: FormatName | None = None
     delimiter: Annotated[str, msgspec.Meta(min_length=1, max_length=1)] = ","
     key: Key | None = None
     own_fields: bool = False
@@ -75,5 +77,5 @@ class ImportQuery(msgspec.Struct):
 class ExportQuery(msgspec.Struct):
     """The format, and whether `__id`, `__creator`, `__created_at` and `__updated_at` are written too."""
 
-    format: Format = Format.JSONL
+    format: FormatName = "jsonl"
     own_fields: bool = False
