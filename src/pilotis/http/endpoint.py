@@ -69,6 +69,7 @@ class Endpoint:
     body_shape: Any
     returns: Any
     errors: Sequence[type[PilotisError]]
+    cost: Callable[[Any], int] | None = None
     takes_raw_body: bool = False
     decoder: msgspec.json.Decoder[Any] | None = field(default=None, repr=False)
 
@@ -89,6 +90,7 @@ class _Route:
     body_shape: Any
     returns: Any
     errors: Sequence[type[PilotisError]]
+    cost: Callable[[Any], int] | None
 
 
 def route(
@@ -102,15 +104,16 @@ def route(
     body_shape: Any = None,
     returns: Any = None,
     errors: Sequence[type[PilotisError]] = (),
+    cost: Callable[[Any], int] | None = None,
 ) -> Callable[[Method], Method]:
     """Declare that a method of an `Endpoints` class answers a route.
 
-    `rate` names a rate-limit class; `body_shape` and `returns` document a body or an answer of raw bytes; `errors`
-    are the ones peculiar to the route.
+    `rate` names a rate-limit class, `cost` tells of a body how many requests it counts as there; `body_shape` and
+    `returns` document a body or an answer of raw bytes; `errors` are the ones peculiar to the route.
     """
 
     def mark(handler: Method) -> Method:
-        declared = _Route(method, path, access, status, rate, max_body, body_shape, returns, errors)
+        declared = _Route(method, path, access, status, rate, max_body, body_shape, returns, errors, cost)
         handler.__dict__.setdefault("routes", []).append(declared)
         return handler
 
@@ -189,6 +192,7 @@ def _endpoint(handler: Handler, declared: _Route, tag: str) -> Endpoint:
         body_shape=declared.body_shape or body,
         returns=declared.returns or hints.get("return"),
         errors=declared.errors,
+        cost=declared.cost,
         takes_raw_body=body is bytes,
         decoder=json.decoder(body) if body and body is not bytes else None,
     )
