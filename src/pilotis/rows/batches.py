@@ -41,10 +41,10 @@ class AnswerTooLargeError(ResultTooLargeError):
 
 
 class _Written(msgspec.Struct):
-    """What of a row's JSON goes into a result; without data where the row is gone."""
+    """What of a row's JSON goes into a result; `data` is empty where the row is gone."""
 
     id: str
-    data: msgspec.Raw | None = None
+    data: msgspec.Raw = msgspec.Raw()
 
 
 _written = msgspec.json.Decoder(_Written).decode
@@ -68,9 +68,9 @@ class _Answer:
             raise AnswerTooLargeError
 
     def add_done(self, operation: Operation, written: _Written) -> None:
-        if written.data is not None:
-            self._room -= len(memoryview(written.data))
-        self._add(operation, success=True, id=written.id, data=written.data)
+        size = len(memoryview(written.data))
+        self._room -= size
+        self._add(operation, success=True, id=written.id, data=written.data if size else None)
 
     def add_failed(self, operation: Operation, error: PilotisError) -> None:
         row_id = operation.doc_id if isinstance(operation.doc_id, str) else None
