@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
 import msgspec
 
-from pilotis.db.pool import Database
+from pilotis.db.pool import ACQUIRE_SECONDS, Database
 from pilotis.http.principals import AppInfo, Principal
 from pilotis.kit import ids
-from pilotis.kit.errors import ConflictError, PilotisError, invalid
+from pilotis.kit.errors import ConflictError, PilotisError, UnavailableError, invalid
+from pilotis.kit.turns import Turns
 from pilotis.rows.operations import Plan, perform, plan_create, plan_delete, plan_update
 from pilotis.rows.prepared import TOO_OLD, PreparedTables
 from pilotis.rows.references import Made, reference, with_references
@@ -92,6 +93,7 @@ class Batches:
         self._database = database
         self._tables = tables
         self._rows = rows
+        self._turns = Turns()
 
     async def batch(self, principal: Principal, operations: Sequence[Operation]) -> OperationResults:
         """Run each operation by itself, in order; one that fails leaves the others alone."""
@@ -115,7 +117,8 @@ class Batches:
                 await asyncio.sleep(random.uniform(0, 0.005 * 2 ** min(attempt, 6)))  # noqa: S311 - spreads tries
             planned = await self._planned(principal, app, operations)
             try:
-                return await self._attempt(app, operations, [plan for _, plan in planned])
+                async with self._turn(planned):
+                    return await self._attempt(app, operations, [plan for _, plan in planned])
             except _CONFLICTS:
                 continue
             except asyncpg.ProgramLimitExceededError as error:
@@ -124,6 +127,18 @@ class Batches:
                 for table, _ in planned:
                     self._tables.forget(table)
         raise TransactionConflictError
+
+    @asynccontextmanager
+    async def _turn(self, planned: Sequence[_Planned]) -> AsyncGenerator[None]:
+        """Wait for transactions of this node on the same rows: run beside them, all but one would be undone.
+
+        Rows that another node writes at the same time are left to PostgreSQL.
+        """
+        try:
+            async with self._turns.take((plan.row_id for _, plan in planned), ACQUIRE_SECONDS):
+                yield
+        except TimeoutError:
+            raise UnavailableError("The rows are busy. Try again shortly.") from None
 
     async def _make_way(self, planned: Sequence[_Planned], error: asyncpg.ProgramLimitExceededError) -> None:
         """Let indexes that cannot hold a value make way; PostgreSQL does not always say of which table."""
