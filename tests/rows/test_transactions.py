@@ -140,9 +140,8 @@ def test_concurrent_transactions_are_as_if_one_after_the_other(server: Server, c
     check()
 
 
-async def test_transfers_keep_the_sum(app: App):
-    """Sixteen clients on three accounts: whoever is in the way of another, all of them get through."""
-    bank = await Bank(app).open()
+def transfers(count: int, turns: int) -> list[list[Steps]]:
+    """Transfers of so many clients; one of ten fails at its end."""
     chance = random.Random(7)
 
     def transfer() -> Steps:
@@ -150,8 +149,25 @@ async def test_transfers_keep_the_sum(app: App):
         amount = chance.randint(1, 9)
         return [(source, -amount), (target, amount)], chance.random() < 0.1
 
-    await run_clients(bank, [[transfer() for _ in range(5)] for _ in range(16)])
+    return [[transfer() for _ in range(turns)] for _ in range(count)]
+
+
+async def test_transfers_keep_the_sum(app: App):
+    """Many clients on three accounts: whoever is in the way of another, all of them get through."""
+    bank = await Bank(app).open()
+    await run_clients(bank, transfers(40, 5))
     assert sum(account["balance"] for account in (await bank.standing()).values()) == 0
+
+
+async def test_transfers_through_several_processes_keep_the_sum(tmp_path: Path):
+    """They know nothing of each other's transactions: PostgreSQL undoes those that met, and they are run again."""
+    server = Server(tmp_path / "data", "--workers", "2").start()
+    try:
+        bank = await Bank(new_app(server, first_console_user(server))).open()
+        await run_clients(bank, transfers(8, 5))
+        assert sum(account["balance"] for account in (await bank.standing()).values()) == 0
+    finally:
+        server.stop()
 
 
 async def transact_until_it_dies(bank: Bank, number: int, acknowledged: set[str]) -> None:
