@@ -131,11 +131,12 @@ class App:
         return answer.json()
 
 
-def assert_error(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+def assert_error(answer: httpx.Response, status: int, code: str, *, failed_index: int | None = None) -> dict[str, Any]:
     """Check an error answer's status, shape and code, and return its body."""
     assert answer.status_code == status, answer.text
     body = json.loads(answer.content)
     assert body["code"] == code, body
-    assert set(body) <= {"code", "message", "details", "request_id"}, body
+    assert set(body) <= {"code", "message", "details", "request_id", "failed_index"}, body
+    assert body.get("failed_index") == failed_index, body
     assert body["request_id"] == answer.headers["x-request-id"]
     return body

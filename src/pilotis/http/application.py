@@ -41,6 +41,9 @@ class Limiter(Protocol):
     async def check(self, call: Call, endpoint: Endpoint) -> None:
         """Count the request, and put `RateLimit-*` headers on its answer where it is of a limited class."""
 
+    async def check_body(self, call: Call, endpoint: Endpoint, body: Any) -> None:
+        """Count what a body of several operations costs beyond the one request that `check` has counted."""
+
 
 class Application:
     """Serves an endpoint table. `finished` is called after every request with its status and its seconds."""
@@ -135,6 +138,8 @@ class Application:
         call.principal = await self._gate.admit(endpoint, call, match.values)
         await self._limiter.check(call, endpoint)
         arguments = await binding.arguments(endpoint, call, match.values)
+        if endpoint.cost is not None:
+            await self._limiter.check_body(call, endpoint, arguments[-1])
         result = await endpoint.handler(call, *arguments)
         return _reply(endpoint, result)
 

@@ -79,6 +79,7 @@ class Endpoint:
     body_shape: Any
     returns: Any
     errors: Sequence[type[PilotisError]]
+    cost: Callable[[Any], int] | None = None
     takes_raw_body: bool = False
     takes_stream: bool = False
     media_type: str = "application/json"
@@ -102,6 +103,7 @@ class _Route:
     returns: Any
     media_type: str
     errors: Sequence[type[PilotisError]]
+    cost: Callable[[Any], int] | None
 
 
 def route(
@@ -116,15 +118,17 @@ def route(
     returns: Any = None,
     media_type: str = "application/json",
     errors: Sequence[type[PilotisError]] = (),
+    cost: Callable[[Any], int] | None = None,
 ) -> Callable[[Method], Method]:
     """Declare that a method of an `Endpoints` class answers a route.
 
-    `rate` names a rate-limit class; `body_shape` and `returns` document a body or an answer of raw bytes,
-    `media_type` the answer's; `errors` are the ones peculiar to the route.
+    `rate` names a rate-limit class, `cost` tells of a body how many requests it counts as there; `body_shape` and
+    `returns` document a body or an answer of raw bytes, `media_type` the answer's; `errors` are the ones peculiar to
+    the route.
     """
 
     def mark(handler: Method) -> Method:
-        declared = _Route(method, path, access, status, rate, max_body, body_shape, returns, media_type, errors)
+        declared = _Route(method, path, access, status, rate, max_body, body_shape, returns, media_type, errors, cost)
         handler.__dict__.setdefault("routes", []).append(declared)
         return handler
 
@@ -203,6 +207,7 @@ def _endpoint(handler: Handler, declared: _Route, tag: str) -> Endpoint:
         body_shape=declared.body_shape or body,
         returns=declared.returns or hints.get("return"),
         errors=declared.errors,
+        cost=declared.cost,
         takes_raw_body=body is bytes,
         takes_stream=body == AsyncIterator[bytes],
         media_type=declared.media_type,

@@ -23,7 +23,7 @@ class ErrorBody(msgspec.Struct, omit_defaults=True):
 
 def rendered(error: PilotisError, request_id: str) -> Reply:
     """Return the answer that tells of the error."""
-    body = ErrorBody(error.code, error.text, request_id, error.details, getattr(error, "failed_index", None))
+    body = ErrorBody(error.code, error.text, request_id, error.details, error.failed_index)
     return Reply(json.encode(body), error.status, header_pairs(error.headers))
 
 

@@ -21,7 +21,10 @@ class Detail(msgspec.Struct, frozen=True):
 
 
 class PilotisError(Exception):
-    """Base of every error with a status and a code. `details` names the fields at fault, `headers` go on the answer."""
+    """Base of every error with a status and a code. `details` names the fields at fault, `headers` go on the answer.
+
+    `failed_index` is the place of the operation at fault where a request has several.
+    """
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "INTERNAL_ERROR"
@@ -37,6 +40,7 @@ class PilotisError(Exception):
         super().__init__(message or self.message)
         self.details = tuple(details)
         self.headers = dict(headers or {})
+        self.failed_index: int | None = None
 
     @property
     def text(self) -> str:

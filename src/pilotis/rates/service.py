@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from ipaddress import IPv6Address, IPv6Network, ip_address
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pilotis.db.pool import Database
 from pilotis.http.call import Call
@@ -78,6 +78,9 @@ class RateLimits:
 
     async def attempt(self, call: Call, key: str, limit: int, *, cost: int = 1, back_off: bool = False) -> None:
         """Count an attempt as `hit` does, and put on the call's answer, good or bad, how the caller stands."""
+        # Of several counts in one call, the last one is told.
+        others = [header for header in call.answer_headers if not header[0].startswith(b"ratelimit-")]
+        call.answer_headers = others
         standing = await self.hit(key, limit, cost=cost, back_off=back_off)
         call.answer_headers.extend(header_pairs(standing.headers()))
 
@@ -97,13 +100,27 @@ class RateLimits:
 
         Where no app is named, as on the console's sign-up, the server's own limits hold.
         """
-        app, rate = call.principal.app, endpoint.rate
-        if rate is None:
-            if app is None or not app.limits.data_per_minute or endpoint.access.is_console:
-                return
-            rate = "data"
-        limits = app.limits if app else self._limits
-        await self.attempt(call, rate_key(rate, call), _limit(rate, limits))
+        rate = _rate(call, endpoint)
+        if rate is not None:
+            await self._count(call, rate, 1)
+
+    async def check_body(self, call: Call, endpoint: Endpoint, body: Any) -> None:
+        """Count the operations of a body beyond the one request that `check` has counted."""
+        rate = _rate(call, endpoint)
+        if rate is not None and endpoint.cost is not None and (more := endpoint.cost(body) - 1) > 0:
+            await self._count(call, rate, more)
+
+    async def _count(self, call: Call, rate: str, cost: int) -> None:
+        limits = call.principal.app.limits if call.principal.app else self._limits
+        await self.attempt(call, rate_key(rate, call), int(getattr(limits, f"{rate}_per_minute")), cost=cost)
+
+
+def _rate(call: Call, endpoint: Endpoint) -> str | None:
+    """Return the rate class that the call counts in, or None where it counts in none."""
+    app = call.principal.app
+    if endpoint.rate is None and app is not None and app.limits.data_per_minute and not endpoint.access.is_console:
+        return "data"
+    return endpoint.rate
 
 
 def rate_key(rate: str, call: Call, subject: str = "") -> str:
@@ -124,7 +141,3 @@ def one_client(address: str) -> str:
     if not isinstance(ip, IPv6Address):
         return address
     return str(ip.ipv4_mapped or IPv6Network((int(ip), 64), strict=False))
-
-
-def _limit(rate: str, limits: Limits) -> int:
-    return int(getattr(limits, f"{rate}_per_minute"))

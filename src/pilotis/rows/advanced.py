@@ -14,21 +14,16 @@ from pilotis.http.principals import Access
 from pilotis.kit.errors import QueryTimeoutError
 from pilotis.rows.aggregate.expressions import InvalidPipelineError
 from pilotis.rows.aggregate.service import Aggregation, CalculationFailedError
-from pilotis.rows.batches import (
-    Batches,
-    InvalidReferenceError,
-    OperationResults,
-    Operations,
-    OperationsShape,
-    TransactionConflictError,
-)
+from pilotis.rows.batches import Batches, TransactionConflictError
 from pilotis.rows.geo.service import Geo
 from pilotis.rows.geo.types import GeoRequest, GeoResult
 from pilotis.rows.operands import EncryptedColumnError
 from pilotis.rows.operations import CannotIncrementError, PreconditionFailedError, RowNotFoundError
+from pilotis.rows.references import InvalidReferenceError
 from pilotis.rows.search.service import Search
 from pilotis.rows.search.types import AutocompleteRequest, SearchRequest, SearchResult, Suggestions
 from pilotis.rows.service import ResultTooLargeError
+from pilotis.rows.types import OperationResults, Operations, OperationsShape
 from pilotis.rows.visibility import MemberTokenRequiredError
 from pilotis.tables.service import TableNotFoundError
 from pilotis.tables.values import UnknownColumnError
@@ -55,6 +50,10 @@ _ABOUT_FIELDS = [
     EncryptedColumnError,
     QueryTimeoutError,
 ]
+
+
+def _operations(body: Operations) -> int:
+    return len(body.operations)
 
 
 class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
@@ -137,6 +136,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
         "/v1/public/batch",
         access=Access.PUBLIC_KEY,
         body_shape=OperationsShape,
+        cost=_operations,
     )
     async def batch(self, call: Call, body: Operations) -> OperationResults:
         """Run up to 500 writes, each by itself: one that fails leaves the others alone."""
@@ -146,6 +146,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
         "/v1/public/transactions",
         access=Access.PUBLIC_KEY,
         body_shape=OperationsShape,
+        cost=_operations,
         errors=[
             TableNotFoundError,
             MemberTokenRequiredError,

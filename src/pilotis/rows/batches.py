@@ -4,92 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
 import msgspec
 
-from pilotis.db.pool import Database
+from pilotis.db.pool import ACQUIRE_SECONDS, Database
 from pilotis.http.principals import AppInfo, Principal
-from pilotis.kit import ids, json
-from pilotis.kit.errors import BadRequestError, ConflictError, PilotisError, invalid
+from pilotis.kit import ids
+from pilotis.kit.errors import ConflictError, PilotisError, UnavailableError, invalid
+from pilotis.kit.turns import Turns
 from pilotis.rows.operations import Plan, perform, plan_create, plan_delete, plan_update
 from pilotis.rows.prepared import TOO_OLD, PreparedTables
-from pilotis.rows.service import Rows
+from pilotis.rows.references import Made, reference, with_references
+from pilotis.rows.service import ResultTooLargeError, Rows
 from pilotis.rows.table import PreparedTable
+from pilotis.rows.types import Failure, Operation, OperationResult, OperationResults
 
-MOST_OPERATIONS = 500
 _MOST_TRIES = 12
 _CONFLICTS = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
-
-# What stands for data that was not sent; null is sent data.
-_NO_DATA = msgspec.Raw(b"")
-
-Json = Any
-
-
-class Operation(msgspec.Struct, forbid_unknown_fields=True):
-    """One write. `doc_id` names the row to update or delete; in a transaction it may be `{"$ref": n}`."""
-
-    type: Literal["create", "update", "delete"]
-    table_id: UUID
-    doc_id: str | dict[str, int] | None = None
-    data: msgspec.Raw = _NO_DATA
-    expected_updated_at: str | None = None
-
-
-class Operations(msgspec.Struct, forbid_unknown_fields=True):
-    """Writes, in order."""
-
-    operations: Annotated[list[Operation], msgspec.Meta(min_length=1, max_length=MOST_OPERATIONS)]
-
-
-class OperationShape(msgspec.Struct):
-    """One write: `data` to create or update, `doc_id` to update or delete.
-
-    `{"$inc": n}` in place of a number adds to it. In a transaction `{"$ref": n}` in place of a value stands for the
-    id of the row that operation `n` made.
-    """
-
-    type: Literal["create", "update", "delete"]
-    table_id: UUID
-    doc_id: str | None = None
-    data: dict[str, Any] | None = None
-    expected_updated_at: str | None = None
-
-
-class OperationsShape(msgspec.Struct):
-    """Up to 500 writes, in order."""
-
-    operations: list[OperationShape]
-
-
-class Failure(msgspec.Struct):
-    """Why an operation was not done."""
-
-    code: str
-    message: str
-
-
-class OperationResult(msgspec.Struct, omit_defaults=True):
-    """What became of one operation; `data` is the row's data after a create or an update."""
-
-    index: int
-    type: str
-    success: bool
-    id: str | None = None
-    data: msgspec.Raw | None = None
-    error: Failure | None = None
-
-
-class OperationResults(msgspec.Struct):
-    """What became of each operation."""
-
-    results: list[OperationResult]
-    success_count: int
-    failed_count: int
 
 
 class TransactionConflictError(ConflictError):
@@ -99,21 +35,55 @@ class TransactionConflictError(ConflictError):
     message = "Other writers were in the way too often. Nothing was written; try again."
 
 
-class OperationFailedError(PilotisError):
-    """An operation's own status and code, with its index as `failed_index`; nothing was written."""
+class AnswerTooLargeError(ResultTooLargeError):
+    """400: the rows that the operations before this one answer with are as large as an answer may be."""
 
-    def __init__(self, error: PilotisError, index: int) -> None:
-        super().__init__(error.text, details=error.details, headers=error.headers)
-        self.status = error.status  # type: ignore[misc]
-        self.code = error.code  # type: ignore[misc]
-        self.failed_index = index
+    message = "The rows of this answer are too large to send together. Send fewer operations in one request."
 
 
-class _Item(msgspec.Struct):
-    data: msgspec.Raw
+class _Written(msgspec.Struct):
+    """What of a row's JSON goes into a result; `data` is empty where the row is gone."""
+
+    id: str
+    data: msgspec.Raw = msgspec.Raw()
 
 
-_item = msgspec.json.Decoder(_Item)
+_written = msgspec.json.Decoder(_Written).decode
+
+
+class _Planned(NamedTuple):
+    table: PreparedTable
+    plan: Plan
+
+
+class _Answer:
+    """The results of operations in their order, of bounded size."""
+
+    def __init__(self, app: AppInfo) -> None:
+        self.results: list[OperationResult] = []
+        self._room = app.limits.page_bytes
+
+    def check_room(self) -> None:
+        """Raise `AnswerTooLargeError` if there is no room for a further row."""
+        if self._room < 0:
+            raise AnswerTooLargeError
+
+    def add_done(self, operation: Operation, written: _Written) -> None:
+        size = len(memoryview(written.data))
+        self._room -= size
+        self._add(operation, success=True, id=written.id, data=written.data if size else None)
+
+    def add_failed(self, operation: Operation, error: PilotisError) -> None:
+        row_id = operation.doc_id if isinstance(operation.doc_id, str) else None
+        self._add(operation, success=False, id=row_id, error=Failure(error.code, error.text))
+
+    def _add(self, operation: Operation, **members: Any) -> None:
+        self.results.append(OperationResult(len(self.results), operation.type, **members))
+
+    def whole(self) -> OperationResults:
+        """Return all results with their counts."""
+        done = sum(result.success for result in self.results)
+        return OperationResults(self.results, done, len(self.results) - done)
 
 
 class Batches:
@@ -123,99 +93,114 @@ class Batches:
         self._database = database
         self._tables = tables
         self._rows = rows
+        self._turns = Turns()
 
     async def batch(self, principal: Principal, operations: Sequence[Operation]) -> OperationResults:
         """Run each operation by itself, in order; one that fails leaves the others alone."""
-        results = [await self._one(principal, index, operation) for index, operation in enumerate(operations)]
-        done = sum(result.success for result in results)
-        return OperationResults(results, done, len(results) - done)
+        answer = _Answer(_app(principal))
+        for operation in operations:
+            try:
+                answer.check_room()
+                answer.add_done(operation, await self._one(principal, operation))
+            except PilotisError as error:
+                answer.add_failed(operation, error)
+        return answer.whole()
 
     async def transaction(self, principal: Principal, operations: Sequence[Operation]) -> OperationResults:
-        """Run all operations at the serializable level, or none; raises `OperationFailedError` for the one at fault."""
-        app = principal.app
-        assert app is not None
+        """Run all operations at the serializable level, or none.
+
+        Raises the error of the operation at fault with its index as `failed_index`, or `TransactionConflictError`.
+        """
+        app = _app(principal)
         for attempt in range(_MOST_TRIES):
-            plans = await self._plans(principal, app, operations)
-            try:
-                results = await self._attempt(app, operations, plans)
-            except _CONFLICTS:
+            if attempt:
                 await asyncio.sleep(random.uniform(0, 0.005 * 2 ** min(attempt, 6)))  # noqa: S311 - spreads tries
+            planned = await self._planned(principal, app, operations)
+            try:
+                async with self._turn(planned):
+                    return await self._attempt(app, operations, [plan for _, plan in planned])
+            except _CONFLICTS:
+                continue
             except asyncpg.ProgramLimitExceededError as error:
-                await self._make_way(plans, error)
+                await self._make_way(planned, error)
             except TOO_OLD:
-                for table, _ in plans:
+                for table, _ in planned:
                     self._tables.forget(table)
-            else:
-                return OperationResults(results, len(results), 0)
         raise TransactionConflictError
 
-    async def _make_way(
-        self, plans: Sequence[tuple[PreparedTable, Plan]], error: asyncpg.ProgramLimitExceededError
-    ) -> None:
+    @asynccontextmanager
+    async def _turn(self, planned: Sequence[_Planned]) -> AsyncGenerator[None]:
+        """Wait for transactions of this node on the same rows: run beside them, all but one would be undone.
+
+        Rows that another node writes at the same time are left to PostgreSQL.
+        """
+        try:
+            async with self._turns.take((plan.row_id for _, plan in planned), ACQUIRE_SECONDS):
+                yield
+        except TimeoutError:
+            raise UnavailableError("The rows are busy. Try again shortly.") from None
+
+    async def _make_way(self, planned: Sequence[_Planned], error: asyncpg.ProgramLimitExceededError) -> None:
         """Let indexes that cannot hold a value make way; PostgreSQL does not always say of which table."""
-        tables = {table.schema.table_id: table.schema for table, _ in plans}
+        tables = {table.schema.table_id: table.schema for table, _ in planned}
         made = [await self._tables.made_way(table, error) for table in tables.values()]
         if not any(made):
             raise error
 
-    async def _one(self, principal: Principal, index: int, operation: Operation) -> OperationResult:
-        result = OperationResult(index, operation.type, success=True)
-        try:
-            _check_form(operation)
-            data = operation.data
-            if operation.type == "create":
-                item = await self._rows.create(principal, operation.table_id, data)
-                result.id = _id_of(item)
-            else:
-                row_id = _row_id(operation.doc_id, [])
-                result.id = str(row_id)
-                table_id, expected = operation.table_id, operation.expected_updated_at
-                if operation.type == "update":
-                    item = await self._rows.update(principal, table_id, row_id, data, expected)
-                else:
-                    item = b""
-                    await self._rows.delete(principal, table_id, row_id, expected)
-            result.data = _item.decode(item).data if item else None
-        except PilotisError as error:
-            return OperationResult(index, operation.type, success=False, error=Failure(error.code, error.text))
-        return result
+    async def _one(self, principal: Principal, operation: Operation) -> _Written:
+        _check_form(operation)
+        table_id, expected = operation.table_id, operation.expected_updated_at
+        if operation.type == "create":
+            return _written(await self._rows.create(principal, table_id, operation.data))
+        row_id = _row_id(operation.doc_id, [])
+        if operation.type == "update":
+            return _written(await self._rows.update(principal, table_id, row_id, operation.data, expected))
+        await self._rows.delete(principal, table_id, row_id, expected)
+        return _Written(str(row_id))
 
-    async def _plans(
-        self, principal: Principal, app: AppInfo, operations: Sequence[Operation]
-    ) -> list[tuple[PreparedTable, Plan]]:
-        plans: list[tuple[PreparedTable, Plan]] = []
+    async def _planned(self, principal: Principal, app: AppInfo, operations: Sequence[Operation]) -> list[_Planned]:
+        planned: list[_Planned] = []
+        made: list[str | None] = []
         for index, operation in enumerate(operations):
-            try:
-                made = [plan.row_id if operations[i].type == "create" else None for i, (_, plan) in enumerate(plans)]
+            with _blaming(index):
                 table = await self._tables.current(app, operation.table_id)
-                plans.append((table, _plan(principal, app, table, operation, made)))
-            except PilotisError as error:
-                raise OperationFailedError(error, index) from error
-        return plans
+                plan = _plan(principal, app, table, operation, made)
+            planned.append(_Planned(table, plan))
+            made.append(plan.row_id if operation.type == "create" else None)
+        return planned
 
-    async def _attempt(
-        self, app: AppInfo, operations: Sequence[Operation], plans: Sequence[tuple[PreparedTable, Plan]]
-    ) -> list[OperationResult]:
-        results = []
+    async def _attempt(self, app: AppInfo, operations: Sequence[Operation], plans: Sequence[Plan]) -> OperationResults:
+        answer = _Answer(app)
         async with (
             self._database.share(app.app_id),
             self._database.transaction(isolation="serializable") as connection,
         ):
-            for index, (operation, (_, plan)) in enumerate(zip(operations, plans, strict=True)):
-                try:
+            for index, (operation, plan) in enumerate(zip(operations, plans, strict=True)):
+                with _blaming(index):
+                    answer.check_room()
                     item = await perform(connection.fetchval, plan)
-                except PilotisError as error:
-                    raise OperationFailedError(error, index) from error
-                data = _item.decode(item).data if item else None
-                results.append(OperationResult(index, operation.type, success=True, id=plan.row_id, data=data))
-        return results
+                answer.add_done(operation, _written(item) if item else _Written(plan.row_id))
+        return answer.whole()
 
 
-def _plan(
-    principal: Principal, app: AppInfo, table: PreparedTable, operation: Operation, made: Sequence[str | None]
-) -> Plan:
+@contextmanager
+def _blaming(index: int) -> Generator[None]:
+    """Say in the errors raised within which operation they are about."""
+    try:
+        yield
+    except PilotisError as error:
+        error.failed_index = index
+        raise
+
+
+def _app(principal: Principal) -> AppInfo:
+    assert principal.app is not None
+    return principal.app
+
+
+def _plan(principal: Principal, app: AppInfo, table: PreparedTable, operation: Operation, made: Made) -> Plan:
     _check_form(operation)
-    data = _with_references(operation.data, made)
+    data = with_references(operation.data, made)
     if operation.type == "create":
         return plan_create(principal, table, app.limits, data)
     row_id = _row_id(operation.doc_id, made)
@@ -225,64 +210,28 @@ def _plan(
 
 
 def _check_form(operation: Operation) -> None:
-    has_data = bool(bytes(operation.data))
-    if operation.type != "delete" and not has_data:
-        raise invalid("data", f"An operation of type {operation.type} needs data.", "REQUIRED")
-    if operation.type == "delete" and has_data:
-        raise invalid("data", "An operation of type delete takes no data.")
-    if (operation.type == "create") != (operation.doc_id is None):
-        needs = "takes no" if operation.type == "create" else "needs a"
-        raise invalid("doc_id", f"An operation of type {operation.type} {needs} doc_id.")
-    if operation.type == "create" and operation.expected_updated_at is not None:
-        raise invalid("expected_updated_at", "An operation of type create takes no expected_updated_at.")
+    """Raise a 400 error for a field that the operation's type needs and has not, or has and does not take."""
+    kind = operation.type
+    given = {
+        "data": bytes(operation.data) != b"null",
+        "doc_id": operation.doc_id is not None,
+        "expected_updated_at": operation.expected_updated_at is not None,
+    }
+    for field in _NEEDS[kind]:
+        if not given[field]:
+            raise invalid(field, f"An operation of type {kind} needs {field}.", "REQUIRED")
+    for field in _REFUSES[kind]:
+        if given[field]:
+            raise invalid(field, f"An operation of type {kind} takes no {field}.")
 
 
-def _row_id(doc_id: str | dict[str, int] | None, made: Sequence[str | None]) -> UUID:
+_NEEDS = {"create": ["data"], "update": ["doc_id", "data"], "delete": ["doc_id"]}
+_REFUSES = {"create": ["doc_id", "expected_updated_at"], "update": [], "delete": ["data"]}
+
+
+def _row_id(doc_id: str | dict[str, int] | None, made: Made) -> UUID:
     if isinstance(doc_id, dict):
-        doc_id = _reference(doc_id, made)
+        doc_id = reference(doc_id, made)
     if doc_id is None or not ids.is_uuid(doc_id):
         raise invalid("doc_id", "doc_id is not a UUID.", "INVALID_ID")
     return UUID(doc_id)
-
-
-def _with_references(data: msgspec.Raw, made: Sequence[str | None]) -> msgspec.Raw:
-    if b'"$ref"' not in bytes(data):
-        return data
-    return msgspec.Raw(json.encode(_replaced(json.decode(bytes(data)), made)))
-
-
-def _replaced(value: Json, made: Sequence[str | None]) -> Json:
-    if isinstance(value, dict):
-        if set(value) == {"$ref"}:
-            return _reference(value, made)
-        return {name: _replaced(item, made) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_replaced(item, made) for item in value]
-    return value
-
-
-def _reference(value: dict[str, Json], made: Sequence[str | None]) -> str:
-    index = value.get("$ref")
-    whole = isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(made)
-    row_id = made[index] if whole and index is not None else None
-    if row_id is None or len(value) != 1:
-        raise InvalidReferenceError
-    return row_id
-
-
-class InvalidReferenceError(BadRequestError):
-    """400: `$ref` names no earlier operation that makes a row."""
-
-    code = "INVALID_REFERENCE"
-    message = "$ref must be the index of an earlier operation of type create, in a transaction."
-
-
-class _Id(msgspec.Struct):
-    id: str
-
-
-_id = msgspec.json.Decoder(_Id)
-
-
-def _id_of(item: bytes) -> str:
-    return _id.decode(item).id

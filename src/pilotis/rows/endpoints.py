@@ -11,7 +11,14 @@ from pilotis.kit.errors import QueryTimeoutError
 from pilotis.rows.operands import EncryptedColumnError
 from pilotis.rows.operations import CannotIncrementError, PreconditionFailedError, RowNotFoundError
 from pilotis.rows.records import RowTooLargeError
-from pilotis.rows.service import NothingCreatedError, ResultTooLargeError, Rows, WhereRequiredError
+from pilotis.rows.service import (
+    NothingCreatedError,
+    ResultTooLargeError,
+    Rows,
+    WhereRequiredError,
+    count_rows,
+    is_list,
+)
 from pilotis.rows.types import (
     BulkResult,
     DataItem,
@@ -36,6 +43,10 @@ from pilotis.tables.values import UnknownColumnError
 _ALWAYS = [TableNotFoundError, MemberTokenRequiredError]
 _PAGE = [*_ALWAYS, ResultTooLargeError]
 _WHERE = [UnknownColumnError, InvalidOperatorError, InvalidRegexError, WhereTooComplexError]
+
+
+def _rows(body: NewRow) -> int:
+    return count_rows(body.data)
 
 
 class RowEndpoints(Endpoints, tag="Table data"):
@@ -65,11 +76,12 @@ class RowEndpoints(Endpoints, tag="Table data"):
         status=201,
         body_shape=NewRowShape,
         returns=DataItem | BulkResult,
+        cost=_rows,
         errors=[*_ALWAYS, UnknownColumnError, RowTooLargeError],
     )
     async def create(self, call: Call, table_id: UUID, body: NewRow) -> Reply:
         """Create a row; if `data` is a list, create rows in bulk."""
-        if bytes(memoryview(body.data)[:1]) == b"[":
+        if is_list(body.data):
             return Reply(await self._rows.create_many(call.principal, table_id, body.data))
         return Reply(await self._rows.create(call.principal, table_id, body.data))
 
@@ -79,6 +91,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
         status=201,
         body_shape=NewRowsShape,
         returns=BulkResult,
+        cost=_rows,
         errors=[*_ALWAYS, NothingCreatedError],
     )
     async def create_many(self, call: Call, table_id: UUID, body: NewRow) -> Reply:

@@ -150,9 +150,10 @@ def _condition(creator: str | None, expected: str | None, arguments: Arguments) 
     condition = "true" + and_creator(creator, arguments)
     if expected is None:
         return condition
-    if parse_rfc3339(expected) is None:
+    moment = parse_rfc3339(expected)
+    if moment is None:
         raise invalid("expected_updated_at", "expected_updated_at is the row's updated_at, an RFC 3339 date-time.")
-    return f"{condition} and __updated_at = {arguments.bind(expected, 'text')}::timestamptz"
+    return f"{condition} and __updated_at = {arguments.bind(moment, 'timestamptz')}"
 
 
 def _probe(table: PreparedTable, creator: str | None, row_id: UUID) -> tuple[str, Sequence[Any]]:

@@ -194,6 +194,16 @@ async def run_compiled(table: PreparedTable, compiled: CompiledQuery) -> asyncpg
     return row
 
 
+def is_list(data: msgspec.Raw) -> bool:
+    """Tell whether data is a list, of rows to make in bulk."""
+    return bytes(memoryview(data)[:1]) == b"["
+
+
+def count_rows(data: msgspec.Raw) -> int:
+    """Return how many rows are to be made."""
+    return len(msgspec.json.decode(data, type=list[msgspec.Raw])) if is_list(data) else 1
+
+
 def _app(principal: Principal) -> AppInfo:
     assert principal.app is not None
     return principal.app

@@ -126,10 +126,10 @@ class Statements:
             column = table.by_name.get(name)
             if column is None:
                 now = f"coalesce(nullif(t.__extra -> {label}, 'null'), '0')::numeric"
-                extra = f"({extra}) || jsonb_build_object({label}, {now} + {amount})"
+                extra = f"({extra}) || jsonb_build_object({label}, {_in_range(f'{now} + {amount}')})"
             else:
-                type_ = PHYSICAL_TYPES[column.type]
-                assignments.append(f"{column.physical} = (coalesce(t.{column.physical}, 0) + {amount})::{type_}")
+                total = _in_range(f"coalesce(t.{column.physical}, 0) + {amount}")
+                assignments.append(f"{column.physical} = ({total})::{PHYSICAL_TYPES[column.type]}")
         # A statement must use every parameter it is given.
         unused = "" if source else " and $2::json is not null"
         read = f", json_to_record($2) as r({', '.join(source)})" if source else ""
@@ -163,6 +163,11 @@ class Statements:
                 select '{self._table.table_id}'::uuid, pg_backend_pid(), {change} from written having count(*) > 0
                 on conflict (table_id, slot) do update set rows = tally.rows + excluded.rows
             )"""
+
+
+def _in_range(number: str) -> str:
+    # PostgreSQL's own numbers go far beyond what JSON's readers take; the cast fails where a double would overflow.
+    return f"case when ({number})::float8 is not null then {number} end"
 
 
 class _Part(NamedTuple):

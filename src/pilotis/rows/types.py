@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import msgspec
 
@@ -124,3 +125,71 @@ class DeletedCount(msgspec.Struct):
     """How many rows were deleted."""
 
     deleted_count: int
+
+
+MOST_OPERATIONS = 500
+
+
+class Operation(msgspec.Struct, forbid_unknown_fields=True):
+    """One write. `doc_id` names the row to update or delete; in a transaction it may be `{"$ref": n}`.
+
+    A field that is null counts as not sent.
+    """
+
+    type: Literal["create", "update", "delete"]
+    table_id: UUID
+    doc_id: str | dict[str, int] | None = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    expected_updated_at: str | None = None
+
+
+class Operations(msgspec.Struct, forbid_unknown_fields=True):
+    """Writes, in order."""
+
+    operations: Annotated[list[Operation], msgspec.Meta(min_length=1, max_length=MOST_OPERATIONS)]
+
+
+class OperationShape(msgspec.Struct):
+    """One write: `data` to create or update, `doc_id` to update or delete.
+
+    `{"$inc": n}` in place of a number adds to it. In a transaction `{"$ref": n}` in place of a value stands for the
+    id of the row that operation `n` made.
+    """
+
+    type: Literal["create", "update", "delete"]
+    table_id: UUID
+    doc_id: str | None = None
+    data: dict[str, Any] | None = None
+    expected_updated_at: str | None = None
+
+
+class OperationsShape(msgspec.Struct):
+    """Up to 500 writes, in order."""
+
+    operations: list[OperationShape]
+
+
+class Failure(msgspec.Struct):
+    """Why an operation was not done."""
+
+    code: str
+    message: str
+
+
+class OperationResult(msgspec.Struct, omit_defaults=True):
+    """What became of one operation; `data` is the row's data after a create or an update."""
+
+    index: int
+    type: str
+    success: bool
+    id: str | None = None
+    data: msgspec.Raw | None = None
+    error: Failure | None = None
+
+
+class OperationResults(msgspec.Struct):
+    """What became of each operation."""
+
+    results: list[OperationResult]
+    success_count: int
+    failed_count: int

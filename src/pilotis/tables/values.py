@@ -78,7 +78,8 @@ class RowDecoder:
     def decode_change(self, data: bytes | msgspec.Raw) -> Row:
         """Return a partial row in which `{"$inc": n}`, on a number, is something to add; raises a 400 error."""
         raw = bytes(data)
-        if b'"$inc"' not in raw:
+        # An escape may stand for any letter of the name.
+        if b"$inc" not in raw and b"\\" not in raw:
             return self.decode(raw)
         fields = json.decode(raw, _raw_fields)
         increments = {
