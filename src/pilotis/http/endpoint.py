@@ -120,7 +120,7 @@ def route(
     """Declare that a method of an `Endpoints` class answers a route.
 
     `rate` names a rate-limit class; `body_shape` and `returns` document a body or an answer of raw bytes,
-    `media_type` the answer's; `errors` are the ones peculiar to the route.
+    `media_type` the answer's, several with `, ` between them; `errors` are the ones peculiar to the route.
     """
 
     def mark(handler: Method) -> Method:
