@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import pty
 import random
 import subprocess
 import sys
@@ -279,6 +280,33 @@ async def test_rows_with_their_creators(app: App, tmp_path: Path):
     assert own["__creator"] == member["member_id"]
     refused = await beside(run, app, "import", tmp_path / "own.csv", "--table", table, status=1)
     assert b"__creator" in refused.stderr
+
+
+def at_a_terminal(arguments: list[str]) -> str:
+    """Run a command with standard error at a terminal, and return what was written there."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while piece := os.read(ours, 4096):
+            shown += piece
+    except OSError:
+        pass  # how Linux tells the end of a terminal
+    finally:
+        os.close(ours)
+    assert process.wait(60) == 0, shown
+    return shown.decode()
+
+
+async def test_a_terminal_shows_how_far_it_is(app: App, tmp_path: Path):
+    table = await app.table({"a": "int"})
+    file = tmp_path / "x.csv"
+    file.write_text("a\n" + "1\n" * 3000)
+    arguments = [*command(app.server, "import", str(file), "--table", table), "--app", app.app_id]
+    shown = await beside(at_a_terminal, arguments)
+    assert "100%" in shown
+    assert "3000 rows" in shown
 
 
 def big_file(path: Path, count: int) -> int:

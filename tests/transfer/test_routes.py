@@ -149,6 +149,8 @@ async def test_an_export_that_nobody_takes_ends(app: App):
         async with console.stream("GET", f"/tables/{table}/export") as answer:
             await anext(answer.aiter_bytes())
             assert await run_sql(app.server, locks, name) == 1
+        head = await console.head(f"/tables/{table}/export")
+        assert (head.status_code, head.content) == (200, b"")
     for _ in range(100):
         if not await run_sql(app.server, locks, name):
             break

@@ -123,8 +123,8 @@ def route(
     """Declare that a method of an `Endpoints` class answers a route.
 
     `rate` names a rate-limit class, `cost` tells of a body how many requests it counts as there; `body_shape` and
-    `returns` document a body or an answer of raw bytes, `media_type` the answer's; `errors` are the ones peculiar to
-    the route.
+    `returns` document a body or an answer of raw bytes, `media_type` the answer's, several with `, ` between them;
+    `errors` are the ones peculiar to the route.
     """
 
     def mark(handler: Method) -> Method:

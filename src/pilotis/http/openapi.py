@@ -172,7 +172,7 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Json:
     response: Json = {"description": http.HTTPStatus(endpoint.status).phrase, "headers": _REQUEST_ID}
     if endpoint.returns is not NoAnswer:
         schema = _BYTES if endpoint.returns is bytes else schemas.of(endpoint.returns)
-        response["content"] = {endpoint.media_type: {"schema": schema}}
+        response["content"] = {media_type: {"schema": schema} for media_type in endpoint.media_type.split(", ")}
     return response
 
 

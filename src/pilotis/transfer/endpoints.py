@@ -71,7 +71,7 @@ class TransferEndpoints(Endpoints, tag="Import and export"):
         "/v1/apps/:app_id/tables/:table_id/export",
         access=Access.APP_VIEWER,
         returns=bytes,
-        media_type="application/jsonl",
+        media_type="application/jsonl, text/csv",
         errors=[TableNotFoundError, FreeFormCsvError],
     )
     async def export(self, call: Call, app_id: UUID, table_id: UUID, query: ExportQuery) -> Reply:
