@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import time
@@ -14,7 +15,7 @@ from pilotis.http import binding, failures
 from pilotis.http.addresses import client_address
 from pilotis.http.call import Call, ClientDisconnectedError, Receive, Scope, Send
 from pilotis.http.cors import Cors, Headers
-from pilotis.http.endpoint import Endpoint, NoAnswer, Reply
+from pilotis.http.endpoint import Endpoint, NoAnswer, Reply, Stream
 from pilotis.http.gate import Gate
 from pilotis.http.router import Match, Router
 from pilotis.kit import json
@@ -88,13 +89,26 @@ class Application:
         reply = await self._answer(call)
         status = reply.status or 200
         headers = self._headers(call, reply, status)
-        body = b"" if call.scope["method"] == "HEAD" else reply.body
+        body = reply.body
+        if isinstance(body, Stream):
+            await self._send_stream(call, status, headers, body, send)
+            return status
+        body = b"" if call.scope["method"] == "HEAD" else body
         if call.has_unread_body:
             await _send_early(call, status, headers, body, send)
         else:
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
         return status
+
+    async def _send_stream(self, call: Call, status: int, headers: Headers, body: Stream, send: Send) -> None:
+        try:
+            await _send_stream(call, status, headers, body, send)
+        except ClientDisconnectedError:
+            raise
+        except Exception as error:
+            # Too late for an error's answer: the connection is cut, so that nobody takes a part for the whole.
+            _log.warning("cut off", request_id=call.request_id, error=type(error).__name__, exc_info=error)
 
     async def _answer(self, call: Call) -> Reply:
         try:
@@ -133,9 +147,9 @@ class Application:
         raise MethodNotAllowedError(f"This path takes {allow}.", headers={"Allow": allow})
 
     def _headers(self, call: Call, reply: Reply, status: int) -> list[tuple[bytes, bytes]]:
-        # No length with 204 (RFC 9110, section 8.6); OPTIONS brings the headers of its preflight along.
+        # No length with 204 and 304 (RFC 9110, section 8.6); OPTIONS brings the headers of its preflight along.
         return [
-            *(_NOTHING if status == 204 else ((b"content-type", reply.content_type), _length(reply.body))),
+            *(_NOTHING if status in {204, 304} else ((b"content-type", reply.content_type), _length(reply.body))),
             (b"x-request-id", call.request_id.encode()),
             *(self._cors.answer(call.endpoint) if call.scope["method"] != "OPTIONS" else _NOTHING),
             *call.answer_headers,
@@ -166,7 +180,25 @@ async def _send_early(call: Call, status: int, headers: Headers, body: bytes, se
         await send({"type": "http.response.body", "body": b""})
 
 
-def _length(body: bytes) -> tuple[bytes, bytes]:
+async def _send_stream(call: Call, status: int, headers: Headers, body: Stream, send: Send) -> None:
+    """Send a body piece by piece, as long as there is somebody to take it; `send` waits for a slow client."""
+    async with contextlib.aclosing(body.chunks):
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        if call.scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        gone = asyncio.ensure_future(call.disconnected())
+        try:
+            async for chunk in body.chunks:
+                if gone.done():
+                    raise ClientDisconnectedError
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        finally:
+            gone.cancel()
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _length(body: bytes | Stream) -> tuple[bytes, bytes]:
     return b"content-length", b"%d" % len(body)
 
 

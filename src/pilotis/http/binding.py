@@ -56,6 +56,8 @@ def _whole_numbers(values: Any, pairs: dict[str, str]) -> Any:
 
 
 async def _body(endpoint: Endpoint, call: Call) -> Any:
+    if endpoint.takes_stream:
+        return call.chunks()
     data = await call.body(endpoint.max_body)
     if not data and endpoint.body_optional:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from pilotis.http.principals import (
@@ -16,7 +16,7 @@ from pilotis.http.principals import (
     TokenRequiredError,
     UserInfo,
 )
-from pilotis.kit.errors import PayloadTooLargeError
+from pilotis.kit.errors import PayloadTooLargeError, PilotisError
 
 if TYPE_CHECKING:
     from pilotis.http.endpoint import Endpoint
@@ -27,10 +27,19 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 NOBODY = Principal()
+_STALL_SECONDS = 60.0
 
 
 class ClientDisconnectedError(Exception):
     """The client went away before its request was whole; there is nobody to answer."""
+
+
+class BodyStalledError(PilotisError):
+    """408 `BODY_STALLED`: nothing more of the body came for a minute."""
+
+    status = 408
+    code = "BODY_STALLED"
+    message = "Nothing more of the body came for a minute."
 
 
 class Call:
@@ -139,6 +148,26 @@ class Call:
             if size > limit:
                 raise _too_large(limit)
         return b"".join(parts)
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """Yield the body as it comes in, a few dozen kilobytes at a time; no more is read than is asked for.
+
+        Raises `BodyStalledError`, and `ClientDisconnectedError` where the body ends before its declared length.
+        """
+        while not self._body_ended:
+            try:
+                async with asyncio.timeout(_STALL_SECONDS):
+                    message = await self._next()
+            except TimeoutError:
+                raise BodyStalledError from None
+            if body := message.get("body", b""):
+                yield body
+
+    async def disconnected(self) -> None:
+        """Return once the client has gone away."""
+        with contextlib.suppress(ClientDisconnectedError):
+            while True:
+                await self._next()
 
     async def _next(self) -> Message:
         message = await self._receive()

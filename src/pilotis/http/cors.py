@@ -9,8 +9,11 @@ from pilotis.http.endpoint import Endpoint
 
 Headers = list[tuple[bytes, bytes]]
 
-_ALLOWED_HEADERS = b"authorization, content-type, x-public-key, x-request-id, idempotency-key, dpop"
-_EXPOSED_HEADERS = b"x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, etag, allow"
+_ALLOWED_HEADERS = b"authorization, content-type, x-public-key, x-request-id, idempotency-key, dpop, range"
+_EXPOSED_HEADERS = (
+    b"x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, etag, allow"
+    b", content-range, content-disposition, last-modified"
+)
 _ANY = [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", _EXPOSED_HEADERS)]
 
 

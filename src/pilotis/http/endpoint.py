@@ -8,8 +8,8 @@ A feature's `endpoints.py` holds a class derived from `Endpoints` whose methods 
 
 The signature is the contract. After `call` come the path's parameters by their names (`UUID` or `str`), then
 `query`, a struct read from the query string, and `body`, a struct read from the JSON body (`bytes` for a body the
-service decodes itself, documented by `body_shape`). The return type is the answer's shape. A wrong declaration fails
-when the program starts.
+service decodes itself, documented by `body_shape`; `AsyncIterator[bytes]` for one of any type and length that it takes
+as it comes in). The return type is the answer's shape. A wrong declaration fails when the program starts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
@@ -39,10 +39,20 @@ class NoAnswer(msgspec.Struct, frozen=True):
     """An answer without a body."""
 
 
+class Stream(msgspec.Struct, frozen=True):
+    """A body of `size` bytes that is read only as fast as the client takes it; closed in any case."""
+
+    size: int
+    chunks: AsyncGenerator[bytes]
+
+    def __len__(self) -> int:
+        return self.size
+
+
 class Reply(msgspec.Struct, frozen=True):
     """An answer made by hand: bytes as they go out, with a status and headers where they differ from the endpoint's."""
 
-    body: bytes
+    body: bytes | Stream
     status: int | None = None
     headers: Sequence[tuple[bytes, bytes]] = ()
     content_type: bytes = b"application/json"
@@ -70,6 +80,8 @@ class Endpoint:
     returns: Any
     errors: Sequence[type[PilotisError]]
     takes_raw_body: bool = False
+    takes_stream: bool = False
+    media_type: str = "application/json"
     decoder: msgspec.json.Decoder[Any] | None = field(default=None, repr=False)
 
     @property
@@ -88,6 +100,7 @@ class _Route:
     max_body: int
     body_shape: Any
     returns: Any
+    media_type: str
     errors: Sequence[type[PilotisError]]
 
 
@@ -101,16 +114,17 @@ def route(
     max_body: int = MAX_JSON_BYTES,
     body_shape: Any = None,
     returns: Any = None,
+    media_type: str = "application/json",
     errors: Sequence[type[PilotisError]] = (),
 ) -> Callable[[Method], Method]:
     """Declare that a method of an `Endpoints` class answers a route.
 
-    `rate` names a rate-limit class; `body_shape` and `returns` document a body or an answer of raw bytes; `errors`
-    are the ones peculiar to the route.
+    `rate` names a rate-limit class; `body_shape` and `returns` document a body or an answer of raw bytes,
+    `media_type` the answer's; `errors` are the ones peculiar to the route.
     """
 
     def mark(handler: Method) -> Method:
-        declared = _Route(method, path, access, status, rate, max_body, body_shape, returns, errors)
+        declared = _Route(method, path, access, status, rate, max_body, body_shape, returns, media_type, errors)
         handler.__dict__.setdefault("routes", []).append(declared)
         return handler
 
@@ -190,7 +204,9 @@ def _endpoint(handler: Handler, declared: _Route, tag: str) -> Endpoint:
         returns=declared.returns or hints.get("return"),
         errors=declared.errors,
         takes_raw_body=body is bytes,
-        decoder=json.decoder(body) if body and body is not bytes else None,
+        takes_stream=body == AsyncIterator[bytes],
+        media_type=declared.media_type,
+        decoder=json.decoder(body) if body and body not in {bytes, AsyncIterator[bytes]} else None,
     )
 
 

@@ -6,12 +6,13 @@ import http
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from pilotis.http.call import BodyStalledError
 from pilotis.http.endpoint import Endpoint, NoAnswer
 from pilotis.http.failures import ErrorBody
 from pilotis.http.principals import (
@@ -41,6 +42,7 @@ Json = dict[str, Any]
 
 _PARAMETER = re.compile(r"[:*](\w+)")
 _REFERENCE = "#/components/schemas/{name}"
+_BYTES: Json = {}
 _REQUEST_ID = {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}}
 
 _SCHEMES: Json = {
@@ -107,7 +109,9 @@ def possible_errors(endpoint: Endpoint) -> list[type[PilotisError]]:
         found.append(InvalidIdError)
     if endpoint.query is not None:
         found.append(ValidationError)
-    if endpoint.body is not None:
+    if endpoint.takes_stream:
+        found.append(BodyStalledError)
+    elif endpoint.body is not None:
         found += [MalformedJsonError, ValidationError, PayloadTooLargeError, UnsupportedMediaTypeError]
     found += _ACCESS_ERRORS[endpoint.access]
     if endpoint.parameters:
@@ -133,7 +137,9 @@ def _operation(endpoint: Endpoint, schemas: _Schemas, identifiers: _Identifiers)
         operation["description"] = endpoint.description
     if parameters := [*_path_parameters(endpoint), *_query_parameters(endpoint)]:
         operation["parameters"] = parameters
-    if endpoint.body_shape is not None:
+    if endpoint.takes_stream:
+        operation["requestBody"] = {"required": True, "content": {"*/*": {"schema": _BYTES}}}
+    elif endpoint.body_shape is not None:
         content = {"application/json": {"schema": schemas.of(endpoint.body_shape)}}
         operation["requestBody"] = {"required": not endpoint.body_optional, "content": content}
     return operation
@@ -165,7 +171,8 @@ def _query_parameters(endpoint: Endpoint) -> Iterator[Json]:
 def _success(endpoint: Endpoint, schemas: _Schemas) -> Json:
     response: Json = {"description": http.HTTPStatus(endpoint.status).phrase, "headers": _REQUEST_ID}
     if endpoint.returns is not NoAnswer:
-        response["content"] = {"application/json": {"schema": schemas.of(endpoint.returns)}}
+        schema = _BYTES if endpoint.returns is bytes else schemas.of(endpoint.returns)
+        response["content"] = {endpoint.media_type: {"schema": schema}}
     return response
 
 
@@ -217,7 +224,7 @@ class _Schemas:
 
 def _members(shape: Any) -> Sequence[Any]:
     """Return a union's members: msgspec does not describe one of several untagged structs."""
-    if shape is None or shape is NoAnswer or shape is bytes:
+    if shape is None or shape is NoAnswer or shape is bytes or shape == AsyncIterator[bytes]:
         return ()
     if typing.get_origin(shape) in {typing.Union, types.UnionType}:
         return typing.get_args(shape)

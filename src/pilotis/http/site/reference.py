@@ -150,7 +150,7 @@ def _parameters(operation: Json) -> Iterator[Row]:
 
 
 def _body_rows(content: Json | None, document: Json, words: Words) -> Iterator[Row]:
-    if content and "content" in content:
+    if content and "application/json" in content.get("content", {}):
         yield from _rows(content["content"]["application/json"]["schema"], document, words, "", 0)
 
 
@@ -224,7 +224,9 @@ def _curl(endpoint: Endpoint, operation: Json, document: Json) -> str:
         lines.append('-H "X-Public-Key: $PUBLIC_KEY"')
     if endpoint.access.needs_bearer:
         lines.append(f'-H "Authorization: Bearer {_SAMPLE_BEARERS.get(endpoint.access, "$CONSOLE_TOKEN")}"')
-    if "requestBody" in operation:
+    if endpoint.takes_stream:
+        lines += ["-H 'Content-Type: image/png'", "--data-binary @picture.png"]
+    elif "requestBody" in operation:
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         body = json.dumps(sample(schema, document), ensure_ascii=False).replace("'", "'\\''")
         lines += ["-H 'Content-Type: application/json'", f"-d '{body}'"]
