@@ -9,6 +9,7 @@ another: with `a/b` there is no `a`.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -107,7 +108,7 @@ class BlobStore(Protocol):
         """Return the file that holds the blob if there is one, so that the server can send it without copying."""
         ...
 
-    async def check(self, origin: str = "https://example.com") -> list[str]:
+    async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
         """Try the store out and return what is wrong in sentences; `origin` is that of pages which upload directly."""
         ...
 
