@@ -22,9 +22,7 @@ class Answer(NamedTuple):
     end: int
 
 
-def evaluate(
-    method: str, headers: Mapping[bytes, bytes], *, etag: str, modified_at: datetime, size: int
-) -> Answer:
+def evaluate(method: str, headers: Mapping[bytes, bytes], *, etag: str, modified_at: datetime, size: int) -> Answer:
     """Return what a GET or HEAD is answered with, in the order of section 13.2.2.
 
     Raises `PreconditionNotMetError`, and `RangeNotSatisfiableError` with the header that tells the size. A request

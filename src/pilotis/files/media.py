@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 from pilotis.kit.errors import invalid
 
-_TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,127}"
+_WORD = r"[A-Za-z0-9!#$&^_.+-]{1,127}"
 _QUOTED = r'"[\x20\x21\x23-\x5b\x5d-\x7e]*"'
-_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}([ ]*;[ ]*{_TOKEN}=({_TOKEN}|{_QUOTED}))*")
-_PATTERN = re.compile(rf"{_TOKEN}/({_TOKEN}|\*)")
+_TYPE = re.compile(rf"{_WORD}/{_WORD}([ ]*;[ ]*{_WORD}=({_WORD}|{_QUOTED}))*")
+_PATTERN = re.compile(rf"{_WORD}/({_WORD}|\*)")
 _LONGEST = 255
 
 # Types that a browser shows without running anything in them. SVG and PDF can hold scripts; the sandbox of the

@@ -347,11 +347,3 @@ async def linked_file(database: Database, storage_id: UUID, column: str, value: 
         storage_id,
         value,
     )
-
-
-async def used_bytes(connection: Connection, app_id: UUID) -> int:
-    """Return the bytes of all of an app's files."""
-    size: int = await connection.fetchval(
-        "select coalesce(sum(size), 0)::bigint from pilotis.files where app_id = $1", app_id
-    )
-    return size

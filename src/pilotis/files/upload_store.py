@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -224,3 +225,54 @@ async def due_blobs(connection: Connection, most: int) -> list[Record]:
 async def forget_blobs(connection: Connection, keys: list[str]) -> None:
     """Note that blobs are deleted."""
     await connection.execute("delete from pilotis.dead_blobs where key = any($1::text[])", keys)
+
+
+async def begin_comparison(connection: Connection) -> None:
+    """Make room, until the transaction ends, for the keys that the object store has."""
+    await connection.execute("create temporary table seen_blobs (key text primary key) on commit drop")
+
+
+async def note_seen(connection: Connection, keys: list[str]) -> None:
+    """Note keys that the object store has."""
+    await connection.execute("insert into seen_blobs select unnest($1::text[]) on conflict do nothing", keys)
+
+
+async def known_keys(connection: Connection, keys: list[str]) -> set[str]:
+    """Return those of the keys that a file, an upload or a burial refers to."""
+    rows = await connection.fetch(
+        """
+        with given as (
+            select key, split_part(key, '/', 1) as kind, split_part(key, '/', 2) as app, split_part(key, '/', 3) as id
+            from unnest($1::text[]) key
+        ), ours as (
+            select key, kind, app::uuid as app_id, id::uuid as id from given
+            where app || id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{20}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+        )
+        select key from ours o
+        where kind = 'blobs' and (
+            exists (select from pilotis.files f where f.app_id = o.app_id and f.blob_id = o.id)
+            or exists (select from pilotis.uploads u where u.app_id = o.app_id and u.blob_id = o.id)
+        ) or kind = 'staging' and (
+            exists (select from pilotis.uploads u where u.app_id = o.app_id and u.upload_id = o.id)
+        )
+        union
+        select d.key from pilotis.dead_blobs d join given using (key)
+        """,
+        keys,
+    )
+    return {row["key"] for row in rows}
+
+
+async def unseen_files(connection: Connection, before: datetime) -> list[str]:
+    """Return the keys of files' blobs that the object store does not have."""
+    rows = await connection.fetch(
+        """
+        select key from pilotis.files f
+        cross join lateral (select 'blobs/' || f.app_id || '/' || f.blob_id as key) made
+        where f.blob_id is not null and f.updated_at < $1
+            and not exists (select from seen_blobs s where s.key = made.key)
+        order by key
+        """,
+        before,
+    )
+    return [row["key"] for row in rows]

@@ -70,9 +70,7 @@ class _Wanted(NamedTuple):
 class Uploads:
     """Uploads to every storage. `base_url` is where clients reach this service."""
 
-    def __init__(
-        self, database: Database, blobs: BlobStore, signer: UrlSigner, links: Links, base_url: str
-    ) -> None:
+    def __init__(self, database: Database, blobs: BlobStore, signer: UrlSigner, links: Links, base_url: str) -> None:
         self._database = database
         self._blobs = blobs
         self._signer = signer
@@ -231,9 +229,7 @@ class Uploads:
         storage = await _storage(connection, app, storage_id)
         limit = creator_limit(principal, StorageAccess(storage["upload_access"]), Role.EDITOR)
         creator, anyone = member_of(principal), principal.may(Role.EDITOR)
-        upload = await upload_store.lock_by_file(
-            connection, app.app_id, storage_id, file_id, creator, anyone=anyone
-        )
+        upload = await upload_store.lock_by_file(connection, app.app_id, storage_id, file_id, creator, anyone=anyone)
         if upload is None:
             return await self._completed_before(connection, app.app_id, storage_id, file_id, limit)
         if upload["state"] == "completed":
@@ -309,9 +305,7 @@ async def _storage(connection: Connection, app: AppInfo, storage_id: UUID) -> Re
     return row
 
 
-async def _path_in(
-    connection: Connection, app_id: UUID, storage_id: UUID, parent_id: UUID | None, name: str
-) -> str:
+async def _path_in(connection: Connection, app_id: UUID, storage_id: UUID, parent_id: UUID | None, name: str) -> str:
     if parent_id is None:
         return name
     folder = await store.folder(connection, app_id, storage_id, parent_id)

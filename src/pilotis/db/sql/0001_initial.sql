@@ -406,3 +406,5 @@ create trigger bury_deleted after delete on pilotis.uploads
 create trigger bury_replaced after update on pilotis.uploads
     for each row when (old.blob_id is not null and old.blob_id is distinct from new.blob_id)
     execute function pilotis.bury_replaced_blob();
+create index files_by_blob on pilotis.files (app_id, blob_id) where blob_id is not null;
+create index uploads_by_blob on pilotis.uploads (app_id, blob_id) where blob_id is not null;
