@@ -1,11 +1,9 @@
 """Uploads in three steps, files, folders and their delivery (interface: File storage)."""
 
-import asyncio
 import hashlib
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.console import owner_of
 from tests.support import App, assert_error, plain_client

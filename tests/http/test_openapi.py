@@ -22,7 +22,7 @@ DOCUMENT = json.loads(json.dumps(document(ENDPOINTS, base_url="http://127.0.0.1:
 def operations() -> list[tuple[Endpoint, dict[str, Any]]]:
     found = []
     for endpoint in ENDPOINTS:
-        path = re.sub(r":(\w+)", r"{\1}", endpoint.path)
+        path = re.sub(r"[:*](\w+)", r"{\1}", endpoint.path)
         found.append((endpoint, DOCUMENT["paths"][path][endpoint.method.lower()]))
     return found
 

@@ -204,5 +204,6 @@ async def _chained(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[
 
 
 async def _nothing() -> AsyncGenerator[bytes]:
-    for chunk in ():
+    none: tuple[bytes, ...] = ()
+    for chunk in none:
         yield chunk
