@@ -31,6 +31,7 @@ _READ_BYTES = 256 << 10
 _LIST_BATCH = 500
 _NAMES_AT_ONCE = 20_000
 _LEAST_FREE = 0.05
+_NO_LINK = {errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _P = ParamSpec("_P")
@@ -100,11 +101,15 @@ class LocalStore:
         self, key: str, *, size: int, content_type: str, sha256: bytes | None, expires_seconds: int
     ) -> UploadTicket | None:
         """Return None: the server receives uploads itself."""
+        check_key(key)
+        return None
 
     def presign_get(
         self, key: str, *, expires_seconds: int, disposition: str | None = None, content_type: str | None = None
     ) -> str | None:
         """Return None: the server sends the bytes itself."""
+        check_key(key)
+        return None
 
     def local_path(self, key: str) -> Path | None:
         """See `BlobStore.local_path`. Blocks for one look at the file system."""
@@ -147,14 +152,14 @@ class LocalStore:
 
     def _link(self, source: str, target: str) -> BlobInfo | None:
         """Return None where the file system or the file takes no further link."""
+        if _stat(self._path(source), source) is None:
+            raise BlobNotFoundError
         try:
             writing.link(self._path(source), self._path(target), self._temporary)
-        except _ABSENT as error:
-            raise _translated(error) from error
         except OSError as error:
-            if error.errno in _FULL:
-                raise
-            return None
+            if error.errno in _NO_LINK:
+                return None
+            raise
         return _stat(self._path(target), target)
 
     async def _copy_bytes(self, source: str, target: str) -> BlobInfo:
@@ -169,9 +174,7 @@ class LocalStore:
 def _translated(error: OSError) -> Exception:
     if error.errno in _FULL:
         return StoreFullError()
-    if isinstance(error, FileNotFoundError):
-        return BlobNotFoundError()
-    if isinstance(error, NotADirectoryError | IsADirectoryError):
+    if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
         return InvalidKeyError("No key may be the folder of another.")
     return BlobStoreUnavailableError()
 
@@ -195,11 +198,16 @@ def _stat(path: Path, key: str) -> BlobInfo | None:
 
 
 def _open_and_read(path: Path, start: int, end: int | None) -> tuple[int, bytes]:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except _ABSENT:
+        raise BlobNotFoundError from None
     try:
         return file, _read(file, start, end)
-    except BaseException:
+    except OSError as error:
         os.close(file)
+        if isinstance(error, IsADirectoryError):
+            raise BlobNotFoundError from None
         raise
 
 

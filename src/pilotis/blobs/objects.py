@@ -19,7 +19,7 @@ from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, S
 from pilotis.blobs.keys import check_key, check_prefix
 from pilotis.blobs.presign import Presigner
 from pilotis.blobs.protocol import BlobInfo, UploadTicket
-from pilotis.blobs.streams import Digest, batches
+from pilotis.blobs.streams import BATCH_BYTES, Digest, batches
 from pilotis.kit import clock
 
 PART_BYTES = 8 << 20
@@ -60,13 +60,14 @@ class ObjectStore:
         return BlobInfo(key, size, _bare(result["e_tag"]), digest.hex, content_type, clock.now())
 
     async def open(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:
-        """See `BlobStore.open`: chunks of about 256 KiB."""
+        """See `BlobStore.open`: chunks of about 256 KiB, at most 1 MiB."""
         answer = await self._get(key, start, end)
         if answer is None:
             return
         with _errors():
             async for chunk in answer.stream(_READ_BYTES):
-                yield bytes(chunk)
+                for at in range(0, len(chunk), BATCH_BYTES):
+                    yield bytes(chunk[at : at + BATCH_BYTES])
 
     async def stat(self, key: str) -> BlobInfo | None:
         """See `BlobStore.stat`: one HEAD request."""
@@ -139,6 +140,8 @@ class ObjectStore:
 
     def local_path(self, key: str) -> Path | None:
         """Return None: the bytes are elsewhere."""
+        check_key(key)
+        return None
 
     async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
         """See `BlobStore.check`: credentials, clock, and direct uploads with their CORS."""
