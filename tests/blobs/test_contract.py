@@ -287,11 +287,11 @@ async def test_list_goes_on_after_a_key(store: BlobStore):
         assert await keys(store, after=between) == [name for name in names if name > between], between
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["", "/", "a//b", "/a", "a/", ".", "..", "a/../b", "a/./b", "A", "a b", "a\0b", "a\n", "ä", "한", "a\\b", "a%2fb"]
-    + ["a:b", ".a", "a/.b", "a?b", "a" * 201, "/".join(["a" * 100] * 6)],
-)
+NO_KEYS = ["", "/", "a//b", "/a", "a/", ".", "..", "a/../b", "a/./b", ".a", "a/.b", "A", "ä", "한"]
+NO_KEYS += ["a b", "a\0b", "a\n", "a\\b", "a%2fb", "a:b", "a?b", "a" * 201, "/".join(["a" * 100] * 6)]
+
+
+@pytest.mark.parametrize("key", NO_KEYS)
 async def test_what_is_no_key(store: BlobStore, key: str):
     with pytest.raises(InvalidKeyError):
         await put(store, key, b"x")

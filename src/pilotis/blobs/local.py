@@ -2,6 +2,7 @@
 
 Any number of processes of one machine share a directory; a network file system must support `flock`.
 """
+# ruff: noqa: ARG002 - the protocol's methods have arguments that a directory does not need.
 
 from __future__ import annotations
 
@@ -116,7 +117,7 @@ class LocalStore:
         path = self._path(key)
         return path if path.is_file() else None
 
-    async def check(self, origin: str = "https://example.com") -> builtins.list[str]:  # noqa: ARG002
+    async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
         """See `BlobStore.check`: writes and reads a blob, and looks for free space."""
         problems = await try_out(self)
         usage = await self._run(shutil.disk_usage, self._directory)
