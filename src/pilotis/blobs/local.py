@@ -51,13 +51,15 @@ class LocalStore:
             writing.make_folder(folder)
         writing.sweep(self._temporary)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="blobs")
+        # These never wait for others, or all threads could wait for each other.
+        self._helpers = ThreadPoolExecutor(_THREADS, thread_name_prefix="blobs-helper")
 
     async def put(
         self, key: str, chunks: AsyncIterator[bytes], *, size: int, content_type: str, sha256: bytes | None = None
     ) -> BlobInfo:
         """See `BlobStore.put`. Holds two batches of 1 MiB: one being written while the next comes in."""
         target = self._path(key)
-        writer = await self._run(writing.FileWriter, self._temporary)
+        writer = await self._run(writing.FileWriter, self._temporary, self._helpers)
         try:
             await self._write(writer, batches(chunks, size))
             writer.digest.verify(sha256)
@@ -128,6 +130,7 @@ class LocalStore:
     async def close(self) -> None:
         """See `BlobStore.close`."""
         self._threads.shutdown(wait=False)
+        self._helpers.shutdown(wait=False)
 
     def _path(self, key: str) -> Path:
         return self._objects / check_key(key)
