@@ -31,7 +31,7 @@ async def try_out(store: BlobStore) -> list[str]:
         await store.delete([source, target])
         left = [key for key in (source, target) if await store.stat(key)]
     except (BlobStoreUnavailableError, StoreFullError) as error:
-        return [f"{error.text} The store says: {error.__cause__ or 'nothing'}."]
+        return [f"{error.text} The store says: {_cause(error)}"]
     return problems + ["The object store did not delete a blob."] * bool(left)
 
 
@@ -54,9 +54,11 @@ async def try_direct_uploads(store: BlobStore, origin: str) -> list[str]:
         if 200 <= status < 300:
             problems.append("The object store takes presigned uploads that are longer than was signed.")
         problems += await asyncio.to_thread(_cors_problems, ticket, origin)
+        await store.delete([key])
     except (OSError, http.client.HTTPException) as error:
         problems.append(f"The address for direct uploads cannot be reached: {error}.")
-    await store.delete([key])
+    except BlobStoreUnavailableError as error:
+        problems.append(f"{error.text} The store says: {_cause(error)}")
     return problems
 
 
@@ -94,6 +96,10 @@ def _cors_problems(ticket: UploadTicket, origin: str) -> list[str]:
         f"Browsers cannot upload directly: the bucket's CORS rules must allow {ticket.method} from {origin} "
         f"with the headers {names}, x-amz-checksum-sha256."
     ]
+
+
+def _cause(error: Exception) -> str:
+    return str(error.__cause__ or "nothing").partition("\n\nDebug source")[0]
 
 
 async def _clock_problems(store: BlobStore, key: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 Any number of processes of one machine share a directory; a network file system must support `flock`.
 """
+# ruff: noqa: ARG002 - the protocol's methods have arguments that a directory does not need.
 
 from __future__ import annotations
 
@@ -31,6 +32,7 @@ _READ_BYTES = 256 << 10
 _LIST_BATCH = 500
 _NAMES_AT_ONCE = 20_000
 _LEAST_FREE = 0.05
+_NO_LINK = {errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _P = ParamSpec("_P")
@@ -49,13 +51,15 @@ class LocalStore:
             writing.make_folder(folder)
         writing.sweep(self._temporary)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="blobs")
+        # These never wait for others, or all threads could wait for each other.
+        self._helpers = ThreadPoolExecutor(_THREADS, thread_name_prefix="blobs-helper")
 
     async def put(
         self, key: str, chunks: AsyncIterator[bytes], *, size: int, content_type: str, sha256: bytes | None = None
     ) -> BlobInfo:
         """See `BlobStore.put`. Holds two batches of 1 MiB: one being written while the next comes in."""
         target = self._path(key)
-        writer = await self._run(writing.FileWriter, self._temporary)
+        writer = await self._run(writing.FileWriter, self._temporary, self._helpers)
         try:
             await self._write(writer, batches(chunks, size))
             writer.digest.verify(sha256)
@@ -100,18 +104,22 @@ class LocalStore:
         self, key: str, *, size: int, content_type: str, sha256: bytes | None, expires_seconds: int
     ) -> UploadTicket | None:
         """Return None: the server receives uploads itself."""
+        check_key(key)
+        return None
 
     def presign_get(
         self, key: str, *, expires_seconds: int, disposition: str | None = None, content_type: str | None = None
     ) -> str | None:
         """Return None: the server sends the bytes itself."""
+        check_key(key)
+        return None
 
     def local_path(self, key: str) -> Path | None:
         """See `BlobStore.local_path`. Blocks for one look at the file system."""
         path = self._path(key)
         return path if path.is_file() else None
 
-    async def check(self, origin: str = "https://example.com") -> builtins.list[str]:  # noqa: ARG002
+    async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
         """See `BlobStore.check`: writes and reads a blob, and looks for free space."""
         problems = await try_out(self)
         usage = await self._run(shutil.disk_usage, self._directory)
@@ -122,6 +130,7 @@ class LocalStore:
     async def close(self) -> None:
         """See `BlobStore.close`."""
         self._threads.shutdown(wait=False)
+        self._helpers.shutdown(wait=False)
 
     def _path(self, key: str) -> Path:
         return self._objects / check_key(key)
@@ -147,14 +156,14 @@ class LocalStore:
 
     def _link(self, source: str, target: str) -> BlobInfo | None:
         """Return None where the file system or the file takes no further link."""
+        if _stat(self._path(source), source) is None:
+            raise BlobNotFoundError
         try:
             writing.link(self._path(source), self._path(target), self._temporary)
-        except _ABSENT as error:
-            raise _translated(error) from error
         except OSError as error:
-            if error.errno in _FULL:
-                raise
-            return None
+            if error.errno in _NO_LINK:
+                return None
+            raise
         return _stat(self._path(target), target)
 
     async def _copy_bytes(self, source: str, target: str) -> BlobInfo:
@@ -169,9 +178,7 @@ class LocalStore:
 def _translated(error: OSError) -> Exception:
     if error.errno in _FULL:
         return StoreFullError()
-    if isinstance(error, FileNotFoundError):
-        return BlobNotFoundError()
-    if isinstance(error, NotADirectoryError | IsADirectoryError):
+    if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
         return InvalidKeyError("No key may be the folder of another.")
     return BlobStoreUnavailableError()
 
@@ -195,11 +202,16 @@ def _stat(path: Path, key: str) -> BlobInfo | None:
 
 
 def _open_and_read(path: Path, start: int, end: int | None) -> tuple[int, bytes]:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except _ABSENT:
+        raise BlobNotFoundError from None
     try:
         return file, _read(file, start, end)
-    except BaseException:
+    except OSError as error:
         os.close(file)
+        if isinstance(error, IsADirectoryError):
+            raise BlobNotFoundError from None
         raise
 
 

@@ -19,7 +19,7 @@ from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, S
 from pilotis.blobs.keys import check_key, check_prefix
 from pilotis.blobs.presign import Presigner
 from pilotis.blobs.protocol import BlobInfo, UploadTicket
-from pilotis.blobs.streams import Digest, batches
+from pilotis.blobs.streams import BATCH_BYTES, Digest, batches
 from pilotis.kit import clock
 
 PART_BYTES = 8 << 20
@@ -60,19 +60,20 @@ class ObjectStore:
         return BlobInfo(key, size, _bare(result["e_tag"]), digest.hex, content_type, clock.now())
 
     async def open(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:
-        """See `BlobStore.open`: chunks of about 256 KiB."""
+        """See `BlobStore.open`: chunks of about 256 KiB, at most 1 MiB."""
         answer = await self._get(key, start, end)
         if answer is None:
             return
-        with _errors():
+        with _errors(may_be_absent=True):
             async for chunk in answer.stream(_READ_BYTES):
-                yield bytes(chunk)
+                for at in range(0, len(chunk), BATCH_BYTES):
+                    yield bytes(chunk[at : at + BATCH_BYTES])
 
     async def stat(self, key: str) -> BlobInfo | None:
         """See `BlobStore.stat`: one HEAD request."""
         check_key(key)
         try:
-            with _errors():
+            with _errors(may_be_absent=True):
                 answer = await obstore.get_async(self._backend, key, options={"head": True})
         except BlobNotFoundError:
             return None
@@ -86,7 +87,7 @@ class ObjectStore:
             raise BlobNotFoundError
         if info.size > self._copy_bytes:
             return await self._copy_through(info, target)
-        with _errors():
+        with _errors(may_be_absent=True):
             await obstore.copy_async(self._backend, source, target)
         copied = await self.stat(target)
         if copied is None:
@@ -139,6 +140,8 @@ class ObjectStore:
 
     def local_path(self, key: str) -> Path | None:
         """Return None: the bytes are elsewhere."""
+        check_key(key)
+        return None
 
     async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
         """See `BlobStore.check`: credentials, clock, and direct uploads with their CORS."""
@@ -170,7 +173,7 @@ class ObjectStore:
         """Return the answer to a GET, or None if no byte of the blob is in the range."""
         check_key(key)
         try:
-            with _errors():
+            with _errors(may_be_absent=True):
                 if end is not None and end > start:
                     return await obstore.get_async(self._backend, key, options={"range": (start, end)})
                 if end is None and start:
@@ -218,14 +221,18 @@ class _Stream:
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def _errors(*, may_be_absent: bool = False) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError as error:
-        raise BlobNotFoundError from error
     except (BaseError, OSError, ValueError) as error:
-        full = any(words in str(error) for words in _FULL_WORDS)
-        raise (StoreFullError if full else BlobStoreUnavailableError) from error
+        raise _translated(error, may_be_absent) from error
+
+
+def _translated(error: Exception, may_be_absent: bool) -> Exception:
+    text = str(error)
+    if may_be_absent and isinstance(error, FileNotFoundError) and "NoSuchBucket" not in text:
+        return BlobNotFoundError()
+    return StoreFullError() if any(words in text for words in _FULL_WORDS) else BlobStoreUnavailableError()
 
 
 def _info(key: str, meta: Any, attributes: Any) -> BlobInfo:

@@ -8,6 +8,7 @@ import os
 import secrets
 import sys
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +16,8 @@ import msgspec
 
 from pilotis.blobs.streams import Digest
 
+_INLINE_BYTES = 64 << 10
+_FLUSH_BYTES = 16 << 20
 _ATTRIBUTE = "user.pilotis"
 _UNSUPPORTED = {errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG}
 
@@ -27,24 +30,38 @@ class Attributes(msgspec.Struct, frozen=True):
 
 
 class FileWriter:
-    """One file on its way into place. Every method blocks, and waits for one that is still running."""
+    """One file on its way into place. Every method blocks, and waits for one that is still running.
 
-    def __init__(self, temporary: Path) -> None:
+    Hashing takes longer than writing, and `fsync` of a large file as long as writing it; so the threads of `helpers`
+    hash while this one writes, and flush what was written while more comes in.
+    """
+
+    def __init__(self, temporary: Path, helpers: ThreadPoolExecutor) -> None:
         self._path, self._file = _create(temporary)
+        self._helpers = helpers
         self._turn = threading.Lock()
+        self._unflushed = 0
+        self._flush: Future[None] | None = None
         self.digest = Digest()
 
     def write(self, data: bytes) -> None:
         """Append the bytes."""
         with self._turn:
-            self.digest.update(data)
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
+            if len(data) < _INLINE_BYTES:
+                self.digest.update(data)
+                self._append(data)
+            else:
+                hashing = self._helpers.submit(self.digest.update, data)
+                try:
+                    self._append(data)
+                finally:
+                    hashing.result()
+                self._flush_early(len(data))
 
     def commit(self, target: Path, content_type: str) -> os.stat_result:
         """Put the file in its place, durably, and return its status."""
         with self._turn:
+            self._finish_flush()
             _set_attributes(self._file, Attributes(self.digest.hex, content_type))
             os.fsync(self._file)
             make_folder(target.parent)
@@ -57,8 +74,27 @@ class FileWriter:
         with self._turn:
             if self._file >= 0:
                 self._path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    self._finish_flush()
                 os.close(self._file)
                 self._file = -1
+
+    def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+
+    def _flush_early(self, count: int) -> None:
+        self._unflushed += count
+        if self._unflushed >= _FLUSH_BYTES:
+            self._finish_flush()
+            self._flush = self._helpers.submit(os.fsync, self._file)
+            self._unflushed = 0
+
+    def _finish_flush(self) -> None:
+        # The kernel tells of a failed write once, so the error must come out here.
+        if self._flush is not None:
+            self._flush.result()
 
 
 def link(source: Path, target: Path, temporary: Path) -> None:
