@@ -113,13 +113,13 @@ async def lock_by_file(
 ) -> Record | None:
     """Return the upload of a file that can be completed, or the last one, locked.
 
-    Several of one caller may be under way where a path is overwritten: then the one received last. `creator` is who
-    must have begun it, unless `anyone` may.
+    Several of one caller may be under way where a path is overwritten: then the one received last. A member's upload
+    is completed by that member, `creator`, unless `anyone` may.
     """
     return await connection.fetchrow(
         """
         select *, expires_at <= now() as is_expired from pilotis.uploads
-        where app_id = $1 and storage_id = $2 and file_id = $3 and ($5 or creator is not distinct from $4)
+        where app_id = $1 and storage_id = $2 and file_id = $3 and ($5 or creator is null or creator = $4)
         order by state = 'uploaded' desc, received_at desc nulls last, upload_id desc
         limit 1 for update
         """,
