@@ -10,9 +10,7 @@ import asyncpg
 import httpx
 
 from pilotis.db.embedded.lockfile import running_address
-from pilotis.db.pool import Database
-from pilotis.http.endpoint import Endpoint
-from pilotis.server import Node, Services
+from pilotis.server import Node
 from pilotis.settings import Settings
 from tests.conftest import PASSWORD
 from tests.support import App, Server
@@ -108,8 +106,3 @@ async def the_log(app: App, **filters: str) -> list[dict[str, Any]]:
         answer = await console.get("/audit-log", params={"limit": "1000", **filters})
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
-
-
-def endpoint_table() -> list[Endpoint]:
-    """The endpoint table of the whole service."""
-    return Services(Settings(master_key="00" * 32), Database({})).endpoints()

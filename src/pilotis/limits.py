@@ -40,6 +40,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Columns of a table."""
     tables: Positive = 1000
     """Tables of an app."""
+    storages: Positive = 100
+    """File storages of an app."""
+    file_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**43)] = 5 * 1024 * 1024 * 1024
+    """Largest file; a storage may take less."""
     regex_length: Positive = 256
     """Characters of a `$matches` pattern."""
     where_depth: Annotated[int, msgspec.Meta(ge=1, le=60)] = 10
@@ -80,6 +84,8 @@ PER_APP = frozenset(
         "indexes",
         "table_indexes",
         "index_percent",
+        "storages",
+        "file_bytes",
     }
 )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import structlog
@@ -16,11 +17,15 @@ from pilotis.apps.service import Apps
 from pilotis.apps.settings import AppSettings
 from pilotis.audit.endpoints import AuditEndpoints
 from pilotis.audit.service import AuditLog
+from pilotis.blobs.open import open_store
+from pilotis.blobs.protocol import BlobStore
 from pilotis.db.extensions import Extensions
 from pilotis.db.migrations import require_current
 from pilotis.db.notifications import Notifications
 from pilotis.db.pool import Database
 from pilotis.encryption.service import Encryption
+from pilotis.files.endpoints import FileEndpoints, FileTransferEndpoints, StorageEndpoints
+from pilotis.files.service import Files
 from pilotis.http.application import Application
 from pilotis.http.call import Call
 from pilotis.http.cors import Cors
@@ -71,12 +76,14 @@ _log = structlog.get_logger("pilotis.server")
 
 # Signs nothing: services want a master key, and a table that is only described must not make its file.
 _UNCONNECTED = Settings(base_url="http://127.0.0.1:8090", master_key="00" * 32)
+# Stores nothing, and makes no directory.
+_NO_BLOBS = cast("BlobStore", object())
 
 
 class Services:
     """Every service of a node, each made once, with what it needs."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: Settings, database: Database, blobs: BlobStore | None = None) -> None:
         limits = settings.limits
         self.master_keys = master_key.keyring(settings)
         self._base_url = settings.base_url or ""
@@ -111,6 +118,17 @@ class Services:
         self.member_administration = MemberAdministration(database, self.sessions)
         self.trashes = Trashes(database, self.tables)
         self.statistics = Statistics(database)
+        self.blobs = blobs or blob_store(settings)
+        self.files = Files(
+            database,
+            self.blobs,
+            self.master_keys,
+            self.access,
+            self.apps,
+            base_url=settings.base_url or "",
+            files_base_url=settings.files_base_url,
+            redirects=settings.files_delivery == "redirect",
+        )
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoint table of the whole service."""
@@ -133,6 +151,9 @@ class Services:
             MemberAdministrationEndpoints(self.member_administration),
             TrashEndpoints(self.trashes),
             StatsEndpoints(self.statistics),
+            StorageEndpoints(self.files.storages),
+            FileEndpoints(self.files.uploads, self.files.listing),
+            FileTransferEndpoints(self.files.uploads, self.files.delivery),
         ]
         table = [endpoint for feature in features for endpoint in feature.table()]
         site = SiteEndpoints(table, base_url=self._base_url, version=__version__, limits=self._limits)
@@ -150,6 +171,8 @@ class Services:
             Task("imports", 6 * 3600, self.transfer.delete_old),
             Task("row counts", 300, counts.fold_all),
             Task("indexes", TURN_SECONDS, self.indexes.turn),
+            Task("uploads", 300, self.files.cleaning.reap_uploads),
+            Task("dead blobs", 60, self.files.cleaning.delete_dead_blobs),
         ]
 
     def _refresh_master_keys(self) -> None:
@@ -167,7 +190,17 @@ class Services:
 def endpoint_table(settings: Settings = _UNCONNECTED) -> list[Endpoint]:
     """Return the endpoint table without a database, a data directory or a running server, to describe it."""
     unconnected = msgspec.structs.replace(settings, master_key=settings.master_key or _UNCONNECTED.master_key)
-    return Services(unconnected, Database({})).endpoints()
+    return Services(unconnected, Database({}), _NO_BLOBS).endpoints()
+
+
+def blob_store(settings: Settings) -> BlobStore:
+    """Return the object store of the settings."""
+    return open_store(
+        settings.blob_store,
+        Path(settings.data_dir),
+        access_key=settings.s3_access_key,
+        secret_key=settings.s3_secret_key,
+    )
 
 
 class Node:
@@ -205,6 +238,7 @@ class Node:
         await self.services.notifications.stop()
         await self.services.apps.stop()
         self.services.passwords.close()
+        await self.services.blobs.close()
         await self.database.close()
 
     def _finished(self, call: Call, status: int, seconds: float) -> None:

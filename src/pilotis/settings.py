@@ -52,6 +52,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Database connections of each worker."""
     statement_seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 5.0
     """Longest time that a request's statement may take."""
+    blob_store: str | None = None
+    """Where files' bytes are kept: a directory, or `s3://bucket/prefix?endpoint=…&region=…`, `gs://…`, `az://…`; by
+    default `blobs` in the data directory."""
+    s3_access_key: str | None = None
+    """Access key of the S3 store; without the two keys clients cannot upload to it directly."""
+    s3_secret_key: str | None = None
+    """Secret key of the S3 store."""
+    files_base_url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$")] | None = None
+    """Address of a host name of its own under which files are served, such as `https://files.example.com`; by default
+    `base_url`."""
+    files_delivery: Literal["proxy", "redirect"] = "proxy"
+    """Whether files are sent from here, or readers are redirected to the object store where it can sign URLs."""
     log_format: Literal["auto", "json", "console"] = "auto"
     """Logs as JSON lines or as text for people; `auto` is text on a terminal."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from pilotis.http.endpoint import Endpoint
-from tests.console import endpoint_table, invite, owner_of, the_log, user_with
+from pilotis.server import endpoint_table
+from tests.console import invite, owner_of, the_log, user_with
 from tests.support import App, assert_error
 
 ENTRY = {

@@ -7,8 +7,9 @@ import pytest
 
 from pilotis.http.endpoint import Endpoint
 from pilotis.http.principals import Role
+from pilotis.server import endpoint_table
 from tests.conftest import new_app
-from tests.console import ConsoleUser, database_of, endpoint_table, owner_of, the_log, user_with
+from tests.console import ConsoleUser, database_of, owner_of, the_log, user_with
 from tests.support import App, Server, assert_error
 
 ROUTES = [endpoint for endpoint in endpoint_table() if endpoint.access.role]

@@ -295,7 +295,11 @@ async def test_the_right_credentials_pass(endpoint: Endpoint, w: World, server: 
     await world.prepare(w.operator, server, tenant, endpoint)
     headers = credentials(endpoint, tenant.app.public_key, _good_bearer(w, endpoint, tenant))
     answer = await send(w, endpoint, given, headers, tenant)
-    assert answer.status_code == endpoint.status, answer.text
+    assert answer.status_code == PAST_THE_GATE.get(endpoint.operation_id, endpoint.status), answer.text
+
+
+# Routes that a fresh tenant gives nothing to do: its storage is not empty.
+PAST_THE_GATE = {"StorageEndpoints.delete": 409}
 
 
 async def test_nothing_was_changed(w: World):
@@ -305,6 +309,8 @@ async def test_nothing_was_changed(w: World):
             tables = (await client.get("/v1/public/tables")).json()["tables"]
             rows = (await client.get(f"/v1/public/tables/{tenant.table_id}/data")).json()
             me = (await client.get("/v1/public/app-members/me")).json()
+            files = (await client.get(f"/v1/public/storages/files/{tenant.storage_id}/items")).json()["files"]
+        assert [(file["id"], file["path"]) for file in files] == [(tenant.file_id, f"{tenant.login_id}.txt")]
         assert [(table["id"], table["schema"]) for table in tables] == [(tenant.table_id, {"name": "string"})]
         assert [(row["id"], row["data"]) for row in rows["data"]] == [(tenant.row_id, {"name": tenant.login_id})]
         assert me["is_active"]

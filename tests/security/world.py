@@ -84,7 +84,7 @@ class Operator:
 
 @dataclass
 class Tenant:
-    """An app with a console user who owns it, a member, a table and a row."""
+    """An app with a console user who owns it, a member, a table and a row, a storage and a file."""
 
     app: App
     owner: dict[str, str]
@@ -92,6 +92,8 @@ class Tenant:
     table_id: str
     row_id: str
     login_id: str
+    storage_id: str
+    file_id: str
 
 
 async def new_tenant(operator: Operator, server: Server, label: str) -> Tenant:
@@ -109,7 +111,22 @@ async def new_tenant(operator: Operator, server: Server, label: str) -> Tenant:
         assert dropped.status_code == 200, dropped.text
         extra = await app.table({"name": "string"}, title="dropped")
         assert (await client.delete(f"/v1/public/tables/{extra}")).status_code == 200
-    return Tenant(app, owner, member, table_id, row["id"], label)
+    storage_id, file_id = await _stored_file(app, f"{label}.txt")
+    return Tenant(app, owner, member, table_id, row["id"], label, storage_id, file_id)
+
+
+async def _stored_file(app: App, name: str) -> tuple[str, str]:
+    """Make a storage with a file in it and return both ids."""
+    bearer = {"Authorization": f"Bearer {app.console['access_token']}"}
+    async with app.client() as client:
+        made = await client.post(f"/v1/apps/{app.app_id}/storages/files", json={"name": name}, headers=bearer)
+        base = f"/v1/public/storages/files/{made.json()['id']}"
+        wanted = {"file_name": name, "file_size": 4, "mime_type": "text/plain"}
+        permitted = (await client.post(f"{base}/presigned-url", json=wanted)).json()
+        await client.put(permitted["upload_url"], content=b"text", headers=permitted["headers"])
+        stored = await client.post(f"{base}/complete-upload", json={"file_id": permitted["file_id"]})
+        assert stored.status_code == 200, stored.text
+    return made.json()["id"], permitted["file_id"]
 
 
 Provider = Callable[[Operator, Tenant, Endpoint], Awaitable[str]]
@@ -137,6 +154,19 @@ async def _number(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str
 
 async def _row_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
     return tenant.row_id
+
+
+async def _storage_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    return tenant.storage_id
+
+
+async def _file_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    return tenant.file_id
+
+
+async def _path(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """The file's path; for an upload to a path, one that is free."""
+    return f"{tenant.login_id}.txt" if endpoint.method == "GET" else "new/file.txt"
 
 
 async def _column(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
@@ -186,6 +216,9 @@ PROVIDERS: dict[str, Provider] = {
     "key_id": _key_id,
     "user_id": _user_id,
     "invitation_id": _invitation_id,
+    "storage_id": _storage_id,
+    "file_id": _file_id,
+    "path": _path,
 }
 
 
@@ -286,6 +319,9 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "RowEndpoints.delete_where": {"where": {"name": "nobody has this name"}},
         "AppSettingsEndpoints.change_auth": {"enabled_oauth_providers": ["GOOGLE"]},
         "InvitationEndpoints.accept": {"token": f"invitation of {tenant.login_id}"},
+        "FileEndpoints.presign": {"file_name": "new.txt", "mime_type": "text/plain"},
+        "FileEndpoints.presign_path": {"mime_type": "text/plain"},
+        "FileEndpoints.make_folder": {"name": "folder"},
         "InvitationEndpoints.create": {"email": "invited@example.com", "role": "viewer"},
     }
 

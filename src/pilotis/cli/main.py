@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pilotis import __version__
-from pilotis.cli import apps, keys, server, tables, users
+from pilotis.cli import apps, keys, server, storage, tables, users
 from pilotis.serve.errors import CommandError
 from pilotis.settings import SettingsError
 
@@ -22,6 +22,7 @@ command = typer.Typer(
 command.add_typer(apps.command, name="app")
 command.add_typer(keys.command, name="key")
 command.add_typer(tables.command, name="table")
+command.add_typer(storage.command, name="storage")
 command.add_typer(users.command, name="user")
 server.register(command)
 

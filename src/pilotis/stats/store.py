@@ -67,7 +67,7 @@ async def members(connection: Connection, app_id: UUID) -> Record:
 
 
 async def tables(connection: Connection, app_id: UUID) -> Record:
-    """Return the numbers of an app's tables and rows without the trash, and the bytes of all its tables."""
+    """Return the numbers of an app's tables and rows without the trash, and the bytes of all its tables and files."""
     row = await connection.fetchrow(
         f"""
         with live as (select table_id from pilotis.tables where app_id = $1 and dropped_at is null)
@@ -79,6 +79,8 @@ async def tables(connection: Connection, app_id: UUID) -> Record:
             (
                 select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class
                 where relnamespace = 'app_{app_id.hex}'::regnamespace and relkind = 'r'
+            ) + (
+                select coalesce(sum(size), 0)::bigint from pilotis.files where app_id = $1
             ) as storage_bytes
         """,
         app_id,

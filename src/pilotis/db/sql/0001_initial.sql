@@ -428,3 +428,140 @@ create table pilotis.indexes (
     primary key (app_id, table_id, name),
     foreign key (app_id, table_id) references pilotis.tables on delete cascade
 );
+
+-- A place for files. reserved_bytes is kept only where there is a quota: a row that every upload changes makes them
+-- wait for each other. used_bytes likewise; where there is no quota both are summed when somebody asks.
+create table pilotis.file_storages (
+    app_id uuid not null references pilotis.apps on delete cascade,
+    storage_id uuid not null,
+    name text not null,
+    upload_access text not null check (upload_access in ('Public', 'AppMember', 'Creator', 'Secret')),
+    delete_access text not null check (delete_access in ('Public', 'AppMember', 'Creator', 'Secret')),
+    read_access text not null check (read_access in ('Public', 'AppMember', 'Creator', 'Secret')),
+    allowed_mime_types text[] not null default '{}',
+    max_file_size bigint,
+    quota_bytes bigint,
+    used_bytes bigint not null default 0,
+    reserved_bytes bigint not null default 0,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now(),
+    primary key (app_id, storage_id),
+    constraint file_storage_name_unique unique (app_id, name)
+) with (fillfactor = 70);
+-- Links to files carry no app.
+create index file_storages_by_id on pilotis.file_storages (storage_id);
+
+-- Files and folders; a folder has neither blob nor type. path is NFC, segments with / between them, unique in a
+-- storage. is_fixed: uploaded to a path, where another upload may replace it.
+create table pilotis.files (
+    app_id uuid not null,
+    storage_id uuid not null,
+    file_id uuid not null,
+    parent_id uuid,
+    path text collate "C" not null,
+    name text not null,
+    is_folder boolean not null,
+    is_fixed boolean not null default false,
+    blob_id uuid,
+    mime_type text,
+    size bigint not null default 0,
+    sha256 bytea,
+    version integer not null default 1,
+    creator text,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now(),
+    primary key (app_id, file_id),
+    unique (app_id, storage_id, path),
+    foreign key (app_id, storage_id) references pilotis.file_storages on delete cascade,
+    foreign key (app_id, parent_id) references pilotis.files,
+    check (is_folder = (blob_id is null))
+);
+create index files_by_parent on pilotis.files (app_id, parent_id) where parent_id is not null;
+create index files_by_storage on pilotis.files (app_id, storage_id, parent_id, name);
+
+-- An upload from its presigned URL to its completion. pending: nothing has come; receiving: bytes come in, under a
+-- lease that the receiving process renews; uploaded: all are there; completed: the file is listed, as item_id.
+-- is_direct: the bytes go to the object store without passing here, to staging/{app_id}/{upload_id}.
+create table pilotis.uploads (
+    app_id uuid not null,
+    upload_id uuid not null,
+    storage_id uuid not null,
+    file_id uuid not null,
+    parent_id uuid,
+    path text collate "C" not null,
+    name text not null,
+    is_fixed boolean not null,
+    may_replace boolean not null,
+    mime_type text not null,
+    size bigint not null,
+    creator text,
+    is_direct boolean not null,
+    is_reserved boolean not null,
+    state text not null default 'pending' check (state in ('pending', 'receiving', 'uploaded', 'completed')),
+    blob_id uuid,
+    sha256 bytea,
+    item_id uuid,
+    lease_until timestamptz,
+    received_at timestamptz,
+    created_at timestamptz(3) not null default now(),
+    expires_at timestamptz(3) not null,
+    primary key (app_id, upload_id),
+    foreign key (app_id, storage_id) references pilotis.file_storages on delete cascade
+);
+create index uploads_by_id on pilotis.uploads (upload_id);
+create index uploads_by_file on pilotis.uploads (app_id, file_id);
+create index uploads_by_storage on pilotis.uploads (app_id, storage_id);
+create index uploads_by_expiry on pilotis.uploads (expires_at);
+
+-- What is to be deleted from the object store, and when: readers may still be at it. It outlives its app.
+create table pilotis.dead_blobs (
+    app_id uuid not null,
+    key text not null,
+    due_at timestamptz not null,
+    primary key (app_id, key)
+);
+create index dead_blobs_by_due_time on pilotis.dead_blobs (due_at);
+
+-- Whatever ends a file (itself, its storage, its app, an overwrite) ends its bytes: nothing can forget to.
+create function pilotis.bury_blobs_of_files() returns trigger language plpgsql as $$
+begin
+    insert into pilotis.dead_blobs (app_id, key, due_at)
+    select g.app_id, 'blobs/' || g.app_id || '/' || g.blob_id, now() + interval '10 minutes'
+    from gone g
+    where g.blob_id is not null
+    on conflict do nothing;
+    return null;
+end $$;
+create trigger bury_deleted after delete on pilotis.files
+    referencing old table as gone for each statement execute function pilotis.bury_blobs_of_files();
+
+create function pilotis.bury_replaced_blob() returns trigger language plpgsql as $$
+begin
+    insert into pilotis.dead_blobs (app_id, key, due_at)
+    values (old.app_id, 'blobs/' || old.app_id || '/' || old.blob_id, now() + interval '10 minutes')
+    on conflict do nothing;
+    return null;
+end $$;
+create trigger bury_replaced after update on pilotis.files
+    for each row when (old.blob_id is distinct from new.blob_id) execute function pilotis.bury_replaced_blob();
+
+create function pilotis.bury_blobs_of_uploads() returns trigger language plpgsql as $$
+begin
+    insert into pilotis.dead_blobs (app_id, key, due_at)
+    select g.app_id, 'blobs/' || g.app_id || '/' || g.blob_id, now() + interval '10 minutes'
+    from gone g where g.blob_id is not null and g.state <> 'completed'
+    union all
+    select g.app_id, 'staging/' || g.app_id || '/' || g.upload_id, greatest(now(), g.expires_at)
+    from gone g where g.is_direct
+    on conflict do nothing;
+    return null;
+end $$;
+create trigger bury_deleted after delete on pilotis.uploads
+    referencing old table as gone for each statement execute function pilotis.bury_blobs_of_uploads();
+
+-- A later attempt to receive an upload takes the place of one that was broken off.
+create trigger bury_replaced after update on pilotis.uploads
+    for each row when (old.blob_id is not null and old.blob_id is distinct from new.blob_id)
+    execute function pilotis.bury_replaced_blob();
+create index files_by_blob on pilotis.files (app_id, blob_id) where blob_id is not null;
+create index uploads_by_blob on pilotis.uploads (app_id, blob_id) where blob_id is not null;

@@ -1,0 +1,116 @@
+"""Trying a store out: what an operator wants to know before users find it."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from pilotis.blobs.errors import BlobStoreUnavailableError, StoreFullError
+from pilotis.blobs.protocol import BlobStore, UploadTicket
+from pilotis.kit import clock
+
+_CONTENT = b"pilotis"
+_TYPE = "text/plain"
+_MOST_SKEW = timedelta(minutes=1)
+_SECONDS = 10
+
+
+async def try_out(store: BlobStore) -> list[str]:
+    """Store, copy, read and delete a blob; return what went wrong in sentences."""
+    source, target = probe_key(), probe_key()
+    try:
+        await store.put(source, _content(), size=len(_CONTENT), content_type=_TYPE)
+        await store.copy(source, target)
+        read = b"".join([chunk async for chunk in store.open(target)])
+        problems = [] if read == _CONTENT else ["The object store gave back other bytes than were stored."]
+        problems += await _clock_problems(store, target)
+        await store.delete([source, target])
+        left = [key for key in (source, target) if await store.stat(key)]
+    except (BlobStoreUnavailableError, StoreFullError) as error:
+        return [f"{error.text} The store says: {_cause(error)}"]
+    return problems + ["The object store did not delete a blob."] * bool(left)
+
+
+async def try_direct_uploads(store: BlobStore, origin: str) -> list[str]:
+    """Upload as a browser would; return what went wrong in sentences.
+
+    Some servers that speak S3 take a presigned upload of any size: with those, clients could store more than they
+    declared.
+    """
+    key = probe_key()
+    ticket = store.presign_put(key, size=len(_CONTENT), content_type=_TYPE, sha256=None, expires_seconds=60)
+    if ticket is None:
+        return []
+    problems = []
+    try:
+        status, _ = await asyncio.to_thread(send, ticket.method, ticket.url, ticket.headers, _CONTENT)
+        if not 200 <= status < 300:
+            problems.append(f"The object store answered a presigned upload with {status}.")
+        status, _ = await asyncio.to_thread(send, ticket.method, ticket.url, ticket.headers, _CONTENT + b".")
+        if 200 <= status < 300:
+            problems.append("The object store takes presigned uploads that are longer than was signed.")
+        problems += await asyncio.to_thread(_cors_problems, ticket, origin)
+        await store.delete([key])
+    except (OSError, http.client.HTTPException) as error:
+        problems.append(f"The address for direct uploads cannot be reached: {error}.")
+    except BlobStoreUnavailableError as error:
+        problems.append(f"{error.text} The store says: {_cause(error)}")
+    return problems
+
+
+def probe_key() -> str:
+    """Return a key that nothing else uses and that counts as left behind if it stays."""
+    return f"staging/check/{secrets.token_hex(8)}"
+
+
+def send(method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> tuple[int, Mapping[str, str]]:
+    """Send one request; return the answer's status and its headers by lower-case name. Blocks up to 10 s a step."""
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.netloc, timeout=_SECONDS)
+    try:
+        connection.request(method, f"{parts.path}?{parts.query}", body, dict(headers))
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}
+    finally:
+        connection.close()
+
+
+def _cors_problems(ticket: UploadTicket, origin: str) -> list[str]:
+    names = ", ".join(name.lower() for name in ticket.headers)
+    asked = {
+        "Origin": origin,
+        "Access-Control-Request-Method": ticket.method,
+        "Access-Control-Request-Headers": names,
+    }
+    status, answered = send("OPTIONS", ticket.url, asked)
+    allowed = answered.get("access-control-allow-origin")
+    if 200 <= status < 300 and allowed in {"*", origin}:
+        return []
+    return [
+        f"Browsers cannot upload directly: the bucket's CORS rules must allow {ticket.method} from {origin} "
+        f"with the headers {names}, x-amz-checksum-sha256."
+    ]
+
+
+def _cause(error: Exception) -> str:
+    return str(error.__cause__ or "nothing").partition("\n\nDebug source")[0]
+
+
+async def _clock_problems(store: BlobStore, key: str) -> list[str]:
+    info = await store.stat(key)
+    if info is None:
+        return ["The object store does not know a blob that was just stored."]
+    skew = abs(info.modified_at - clock.now())
+    if skew <= _MOST_SKEW:
+        return []
+    return [f"The clocks of this machine and of the object store differ by {round(skew.total_seconds())} seconds."]
+
+
+async def _content() -> AsyncIterator[bytes]:
+    yield _CONTENT

@@ -1,0 +1,267 @@
+"""Blobs as files below one directory: `objects/{key}`, and `tmp/` for those on their way in.
+
+Any number of processes of one machine share a directory; a network file system must support `flock`.
+"""
+# ruff: noqa: ARG002 - the protocol's methods have arguments that a directory does not need.
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import errno
+import heapq
+import itertools
+import os
+import shutil
+import stat
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from pilotis.blobs import writing
+from pilotis.blobs.check import try_out
+from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, InvalidKeyError, StoreFullError
+from pilotis.blobs.keys import check_key, check_prefix
+from pilotis.blobs.protocol import BlobInfo, UploadTicket
+from pilotis.blobs.streams import batches
+
+_THREADS = 8
+_READ_BYTES = 256 << 10
+_LIST_BATCH = 500
+_NAMES_AT_ONCE = 20_000
+_LEAST_FREE = 0.05
+_NO_LINK = {errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class LocalStore:
+    """A `BlobStore` in a directory of this machine. Opening it deletes what a crash left unfinished."""
+
+    def __init__(self, directory: Path) -> None:
+        """Make the directory with mode 0700 if it is not there; raises `OSError`."""
+        self._directory = directory.resolve()
+        self._objects = self._directory / "objects"
+        self._temporary = self._directory / "tmp"
+        for folder in (self._objects, self._temporary):
+            writing.make_folder(folder)
+        writing.sweep(self._temporary)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="blobs")
+        # These never wait for others, or all threads could wait for each other.
+        self._helpers = ThreadPoolExecutor(_THREADS, thread_name_prefix="blobs-helper")
+
+    async def put(
+        self, key: str, chunks: AsyncIterator[bytes], *, size: int, content_type: str, sha256: bytes | None = None
+    ) -> BlobInfo:
+        """See `BlobStore.put`. Holds two batches of 1 MiB: one being written while the next comes in."""
+        target = self._path(key)
+        writer = await self._run(writing.FileWriter, self._temporary, self._helpers)
+        try:
+            await self._write(writer, batches(chunks, size))
+            writer.digest.verify(sha256)
+            status = await self._run(writer.commit, target, content_type)
+        finally:
+            await asyncio.shield(self._run(writer.close))
+        return _info(key, status, writing.Attributes(writer.digest.hex, content_type))
+
+    async def open(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:
+        """See `BlobStore.open`: chunks of 256 KiB."""
+        file, chunk = await self._run(_open_and_read, self._path(key), start, end)
+        try:
+            while chunk:
+                yield chunk
+                start += len(chunk)
+                chunk = await self._run(_read, file, start, end)
+        finally:
+            os.close(file)
+
+    async def stat(self, key: str) -> BlobInfo | None:
+        """See `BlobStore.stat`."""
+        return await self._run(_stat, self._path(key), key)
+
+    async def copy(self, source: str, target: str) -> BlobInfo:
+        """See `BlobStore.copy`: a hard link where the file system has them, as files are never changed in place."""
+        info = await self._run(self._link, source, target)
+        return info or await self._copy_bytes(source, target)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """See `BlobStore.delete`."""
+        await self._run(_unlink_all, [self._path(key) for key in keys])
+
+    async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[BlobInfo]:
+        """See `BlobStore.list`. A folder of n blobs is read n / 20,000 times, so that memory stays bounded."""
+        folder = check_prefix(prefix)
+        found = _walk(self._objects / folder, f"{folder}/" if folder else "", after or "")
+        while batch := await self._run(_take, found):
+            for info in batch:
+                yield info
+
+    def presign_put(
+        self, key: str, *, size: int, content_type: str, sha256: bytes | None, expires_seconds: int
+    ) -> UploadTicket | None:
+        """Return None: the server receives uploads itself."""
+        check_key(key)
+        return None
+
+    def presign_get(
+        self, key: str, *, expires_seconds: int, disposition: str | None = None, content_type: str | None = None
+    ) -> str | None:
+        """Return None: the server sends the bytes itself."""
+        check_key(key)
+        return None
+
+    def local_path(self, key: str) -> Path | None:
+        """See `BlobStore.local_path`. Blocks for one look at the file system."""
+        path = self._path(key)
+        return path if path.is_file() else None
+
+    async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
+        """See `BlobStore.check`: writes and reads a blob, and looks for free space."""
+        problems = await try_out(self)
+        usage = await self._run(shutil.disk_usage, self._directory)
+        if usage.free < usage.total * _LEAST_FREE:
+            problems.append(f"Only {usage.free >> 20} MB are free in the file system of the directory for files.")
+        return problems
+
+    async def close(self) -> None:
+        """See `BlobStore.close`."""
+        self._threads.shutdown(wait=False)
+        self._helpers.shutdown(wait=False)
+
+    def _path(self, key: str) -> Path:
+        return self._objects / check_key(key)
+
+    async def _run(self, function: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs) -> _T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, lambda: function(*arguments, **named)
+            )
+        except OSError as error:
+            raise _translated(error) from error
+
+    async def _write(self, writer: writing.FileWriter, incoming: AsyncGenerator[bytes]) -> None:
+        writing_one: asyncio.Task[None] | None = None
+        try:
+            async for batch in incoming:
+                if writing_one is not None:
+                    await writing_one
+                writing_one = asyncio.ensure_future(self._run(writer.write, batch))
+        finally:
+            if writing_one is not None:
+                await writing_one
+
+    def _link(self, source: str, target: str) -> BlobInfo | None:
+        """Return None where the file system or the file takes no further link."""
+        if _stat(self._path(source), source) is None:
+            raise BlobNotFoundError
+        try:
+            writing.link(self._path(source), self._path(target), self._temporary)
+        except OSError as error:
+            if error.errno in _NO_LINK:
+                return None
+            raise
+        return _stat(self._path(target), target)
+
+    async def _copy_bytes(self, source: str, target: str) -> BlobInfo:
+        info = await self.stat(source)
+        if info is None:
+            raise BlobNotFoundError
+        return await self.put(
+            target, self.open(source), size=info.size, content_type=info.content_type or "application/octet-stream"
+        )
+
+
+def _translated(error: OSError) -> Exception:
+    if error.errno in _FULL:
+        return StoreFullError()
+    if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
+        return InvalidKeyError("No key may be the folder of another.")
+    return BlobStoreUnavailableError()
+
+
+def _info(key: str, status: os.stat_result, attributes: writing.Attributes) -> BlobInfo:
+    etag = attributes.sha256 or f"{status.st_mtime_ns:x}-{status.st_size:x}"
+    modified_at = datetime.fromtimestamp(status.st_mtime, UTC)
+    return BlobInfo(key, status.st_size, etag, attributes.sha256, attributes.content_type, modified_at)
+
+
+def _stat(path: Path, key: str) -> BlobInfo | None:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except _ABSENT:
+        return None
+    try:
+        status = os.fstat(file)
+        return _info(key, status, writing.read_attributes(file)) if stat.S_ISREG(status.st_mode) else None
+    finally:
+        os.close(file)
+
+
+def _open_and_read(path: Path, start: int, end: int | None) -> tuple[int, bytes]:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except _ABSENT:
+        raise BlobNotFoundError from None
+    try:
+        return file, _read(file, start, end)
+    except OSError as error:
+        os.close(file)
+        if isinstance(error, IsADirectoryError):
+            raise BlobNotFoundError from None
+        raise
+
+
+def _read(file: int, start: int, end: int | None) -> bytes:
+    wanted = _READ_BYTES if end is None else max(0, min(_READ_BYTES, end - start))
+    return os.pread(file, wanted, start)
+
+
+def _unlink_all(paths: Sequence[Path]) -> None:
+    for path in paths:
+        try:
+            path.unlink()
+        except _ABSENT:
+            continue
+
+
+def _take(found: Iterator[BlobInfo]) -> list[BlobInfo]:
+    return list(itertools.islice(found, _LIST_BATCH))
+
+
+def _walk(folder: Path, prefix: str, after: str) -> Iterator[BlobInfo]:
+    """Yield what is below the folder in the order of keys; a folder's keys start with its name and `/`."""
+    for name in _names(folder):
+        key = prefix + name
+        if name.endswith("/"):
+            if key > after or after.startswith(key):
+                yield from _walk(folder / name, key, after)
+        elif key > after and (status := _status(folder / name)):
+            yield _info(key, status, writing.Attributes())
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Yield a folder's names in order, those of folders with a `/`; reads on in pages."""
+    last = ""
+    while page := _names_after(folder, last):
+        yield from page
+        last = page[-1]
+
+
+def _names_after(folder: Path, last: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = (entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in entries)
+            return heapq.nsmallest(_NAMES_AT_ONCE, (name for name in names if name > last))
+    except _ABSENT:
+        return []
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except _ABSENT:
+        return None

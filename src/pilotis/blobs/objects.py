@@ -1,0 +1,249 @@
+"""Blobs in an object store, through `obstore`: S3 and what speaks it, Google Cloud Storage, Azure."""
+
+from __future__ import annotations
+
+import base64
+import builtins
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import ObjectStore as Backend
+
+from pilotis.blobs.check import try_direct_uploads, try_out
+from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, StoreFullError
+from pilotis.blobs.keys import check_key, check_prefix
+from pilotis.blobs.presign import Presigner
+from pilotis.blobs.protocol import BlobInfo, UploadTicket
+from pilotis.blobs.streams import BATCH_BYTES, Digest, batches
+from pilotis.kit import clock
+
+PART_BYTES = 8 << 20
+_MOST_PARTS = 10_000
+_PARTS_AT_ONCE = 3
+_READ_BYTES = 256 << 10
+_LIST_BATCH = 1000
+_COPY_BYTES = 5 << 30
+_DIGEST = "sha256"
+_FULL_WORDS = ("Insufficient Storage", "QuotaExceeded", "XMinioStorageFull")
+
+
+class ObjectStore:
+    """A `BlobStore` over one of obstore's stores; clients upload to it directly if there is a presigner.
+
+    What lies below `copy_bytes` is copied by the store itself; S3 copies up to 5 GiB in one request.
+    """
+
+    def __init__(self, backend: Backend, presigner: Presigner | None = None, *, copy_bytes: int = _COPY_BYTES) -> None:
+        self._backend = backend
+        self._presigner = presigner
+        self._copy_bytes = copy_bytes
+
+    async def put(
+        self, key: str, chunks: AsyncIterator[bytes], *, size: int, content_type: str, sha256: bytes | None = None
+    ) -> BlobInfo:
+        """See `BlobStore.put`. From 8 MiB on in parts, of which three are under way at a time."""
+        check_key(key)
+        digest = Digest()
+        stream = _Stream(digest.watch(batches(chunks, size), sha256))
+        attributes = {"Content-Type": content_type}
+        if size <= PART_BYTES:
+            body = b"".join([batch async for batch in stream])
+            result = await self._put(key, body, attributes | {_DIGEST: digest.hex}, stream)
+        else:
+            attributes |= {_DIGEST: sha256.hex()} if sha256 else {}
+            result = await self._put(key, stream, attributes, stream, chunk_size=_part_bytes(size))
+        return BlobInfo(key, size, _bare(result["e_tag"]), digest.hex, content_type, clock.now())
+
+    async def open(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:
+        """See `BlobStore.open`: chunks of about 256 KiB, at most 1 MiB."""
+        answer = await self._get(key, start, end)
+        if answer is None:
+            return
+        with _errors(may_be_absent=True):
+            async for chunk in answer.stream(_READ_BYTES):
+                for at in range(0, len(chunk), BATCH_BYTES):
+                    yield bytes(chunk[at : at + BATCH_BYTES])
+
+    async def stat(self, key: str) -> BlobInfo | None:
+        """See `BlobStore.stat`: one HEAD request."""
+        check_key(key)
+        try:
+            with _errors(may_be_absent=True):
+                answer = await obstore.get_async(self._backend, key, options={"head": True})
+        except BlobNotFoundError:
+            return None
+        return _info(key, answer.meta, answer.attributes)
+
+    async def copy(self, source: str, target: str) -> BlobInfo:
+        """See `BlobStore.copy`: by the store itself, or through this server above the size that stores copy."""
+        check_key(target)
+        info = await self.stat(source)
+        if info is None:
+            raise BlobNotFoundError
+        if info.size > self._copy_bytes:
+            return await self._copy_through(info, target)
+        with _errors(may_be_absent=True):
+            await obstore.copy_async(self._backend, source, target)
+        copied = await self.stat(target)
+        if copied is None:
+            raise BlobStoreUnavailableError
+        return copied
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """See `BlobStore.delete`: in bulk where the store can."""
+        paths = [check_key(key) for key in keys]
+        if not paths:
+            return
+        with _errors():
+            try:
+                await obstore.delete_async(self._backend, paths)
+            except FileNotFoundError:
+                await self._delete_singly(paths)
+
+    async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[BlobInfo]:
+        """See `BlobStore.list`. Keys of other programs in the same bucket are listed as they are."""
+        folder = check_prefix(prefix) or None
+        with _errors():
+            async for batch in obstore.list(self._backend, folder, offset=after, chunk_size=_LIST_BATCH):
+                for meta in batch:
+                    yield _info(meta["path"], meta, {})
+
+    def presign_put(
+        self, key: str, *, size: int, content_type: str, sha256: bytes | None, expires_seconds: int
+    ) -> UploadTicket | None:
+        """See `BlobStore.presign_put`."""
+        check_key(key)
+        if self._presigner is None:
+            return None
+        headers = {"Content-Type": content_type}
+        if sha256 is not None:
+            headers["x-amz-checksum-sha256"] = base64.b64encode(sha256).decode()
+        bound = headers | {"Content-Length": str(size)}
+        url = self._presigner.sign("PUT", key, expires_seconds=expires_seconds, headers=bound)
+        return UploadTicket(url, "PUT", headers)
+
+    def presign_get(
+        self, key: str, *, expires_seconds: int, disposition: str | None = None, content_type: str | None = None
+    ) -> str | None:
+        """See `BlobStore.presign_get`."""
+        check_key(key)
+        if self._presigner is None:
+            return None
+        asked = {"response-content-disposition": disposition, "response-content-type": content_type}
+        query = {name: value for name, value in asked.items() if value is not None}
+        return self._presigner.sign("GET", key, expires_seconds=expires_seconds, query=query)
+
+    def local_path(self, key: str) -> Path | None:
+        """Return None: the bytes are elsewhere."""
+        check_key(key)
+        return None
+
+    async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
+        """See `BlobStore.check`: credentials, clock, and direct uploads with their CORS."""
+        return await try_out(self) or await try_direct_uploads(self, origin)
+
+    async def close(self) -> None:
+        """See `BlobStore.close`; connections end with the object."""
+
+    async def _put(
+        self, key: str, body: bytes | _Stream, attributes: dict[str, str], stream: _Stream, **options: Any
+    ) -> Any:
+        with _errors():
+            try:
+                return await obstore.put_async(
+                    self._backend,
+                    key,
+                    body,
+                    attributes=attributes,
+                    use_multipart=isinstance(body, _Stream),
+                    max_concurrency=_PARTS_AT_ONCE,
+                    **options,
+                )
+            except Exception:
+                if stream.error is not None:
+                    raise stream.error from None
+                raise
+
+    async def _get(self, key: str, start: int, end: int | None) -> obstore.GetResult | None:
+        """Return the answer to a GET, or None if no byte of the blob is in the range."""
+        check_key(key)
+        try:
+            with _errors(may_be_absent=True):
+                if end is not None and end > start:
+                    return await obstore.get_async(self._backend, key, options={"range": (start, end)})
+                if end is None and start:
+                    return await obstore.get_async(self._backend, key, options={"range": {"offset": start}})
+                if end is None:
+                    return await obstore.get_async(self._backend, key)
+        except BlobStoreUnavailableError:
+            info = await self.stat(key)
+            if info is None or start < info.size:
+                raise
+            return None
+        if await self.stat(key) is None:
+            raise BlobNotFoundError
+        return None
+
+    async def _copy_through(self, info: BlobInfo, target: str) -> BlobInfo:
+        sha256 = bytes.fromhex(info.sha256) if info.sha256 else None
+        content_type = info.content_type or "application/octet-stream"
+        return await self.put(target, self.open(info.key), size=info.size, content_type=content_type, sha256=sha256)
+
+    async def _delete_singly(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            with suppress(FileNotFoundError):
+                await obstore.delete_async(self._backend, path)
+
+
+class _Stream:
+    """An async iterator that remembers why it broke off, since the library reports only that it did."""
+
+    def __init__(self, stream: AsyncGenerator[bytes]) -> None:
+        self._stream = stream
+        self.error: Exception | None = None
+
+    def __aiter__(self) -> _Stream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await anext(self._stream)
+        except StopAsyncIteration:
+            raise
+        except Exception as error:
+            self.error = error
+            raise
+
+
+@contextmanager
+def _errors(*, may_be_absent: bool = False) -> Iterator[None]:
+    try:
+        yield
+    except (BaseError, OSError, ValueError) as error:
+        raise _translated(error, may_be_absent) from error
+
+
+def _translated(error: Exception, may_be_absent: bool) -> Exception:
+    text = str(error)
+    if may_be_absent and isinstance(error, FileNotFoundError) and "NoSuchBucket" not in text:
+        return BlobNotFoundError()
+    return StoreFullError() if any(words in text for words in _FULL_WORDS) else BlobStoreUnavailableError()
+
+
+def _info(key: str, meta: Any, attributes: Any) -> BlobInfo:
+    modified_at: datetime = meta["last_modified"]
+    sha256, content_type = attributes.get(_DIGEST), attributes.get("Content-Type")
+    return BlobInfo(key, meta["size"], _bare(meta["e_tag"]), sha256, content_type, modified_at)
+
+
+def _bare(etag: str | None) -> str:
+    return (etag or "").strip('"')
+
+
+def _part_bytes(size: int) -> int:
+    return max(PART_BYTES, -(-size // _MOST_PARTS))

@@ -1,0 +1,118 @@
+"""Which object store a URL names.
+
+| URL | Store |
+|---|---|
+| none, or a path, or `file:///path` | a directory |
+| `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…&addressing=path` | S3 and what speaks it |
+| `gs://bucket/prefix`, `az://container/prefix` | Google Cloud Storage, Azure |
+
+The last two take credentials from the environment as the clouds' own tools do: `GOOGLE_APPLICATION_CREDENTIALS` or the
+machine's account; `AZURE_STORAGE_ACCOUNT_NAME` and `AZURE_STORAGE_ACCOUNT_KEY` or the machine's identity.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from obstore.exceptions import BaseError
+from obstore.store import S3Store, from_url
+
+from pilotis.blobs.errors import InvalidStoreUrlError
+from pilotis.blobs.keys import check_prefix
+from pilotis.blobs.local import LocalStore
+from pilotis.blobs.objects import ObjectStore
+from pilotis.blobs.presign import Presigner
+from pilotis.blobs.protocol import BlobStore
+
+_ADDRESS = r"https?://[^/?#\s]+[^?#\s]*"
+_S3_OPTIONS = {
+    "endpoint": _ADDRESS,
+    "public_endpoint": _ADDRESS,
+    "region": r"[a-z0-9-]+",
+    "addressing": r"path|virtual",
+}
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+# A stalled connection is given up after `read_timeout`; `timeout` bounds a whole answer, however large the blob.
+_CLIENT: Any = {"connect_timeout": "5s", "read_timeout": "30s", "timeout": "6h", "allow_http": True}
+_RETRY: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
+
+
+def open_store(
+    url: str | None, data_dir: Path, *, access_key: str | None = None, secret_key: str | None = None
+) -> BlobStore:
+    """Return the store; nothing is sent to it yet. Raises `InvalidStoreUrlError`, and `OSError` for a directory.
+
+    Without the two keys an S3 store finds credentials as AWS' tools do, and clients cannot upload to it directly.
+    """
+    if url is None:
+        return LocalStore(data_dir / "blobs")
+    parts = urlsplit(url)
+    if parts.scheme in {"", "file"}:
+        return LocalStore(Path(unquote(parts.path)) if parts.scheme else Path(url))
+    try:
+        if parts.scheme == "s3":
+            return _s3(_read_s3_url(url), access_key, secret_key)
+        if parts.scheme in {"gs", "az"}:
+            return ObjectStore(from_url(url, client_options=_CLIENT, retry_config=_RETRY))
+    except InvalidStoreUrlError:
+        raise
+    except (BaseError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InvalidStoreUrlError(f"The object store's URL is not right: {reason}") from error
+    raise InvalidStoreUrlError(f"{parts.scheme!r} is no kind of object store: use a directory, s3, gs or az.")
+
+
+class _Bucket(NamedTuple):
+    """What an S3 URL says."""
+
+    name: str
+    prefix: str
+    region: str
+    endpoint: str
+    public_endpoint: str
+    in_host: bool
+
+    def url(self, endpoint: str) -> str:
+        """Return the bucket's URL: its name is part of the host's ("virtual-hosted-style") or of the path."""
+        parts = urlsplit(endpoint.rstrip("/"))
+        if self.in_host:
+            return f"{parts.scheme}://{self.name}.{parts.netloc}{parts.path}"
+        return f"{endpoint.rstrip('/')}/{self.name}"
+
+
+def _s3(bucket: _Bucket, access_key: str | None, secret_key: str | None) -> ObjectStore:
+    config: Any = {
+        "region": bucket.region,
+        "endpoint": bucket.url(bucket.endpoint) if bucket.in_host else bucket.endpoint,
+        "virtual_hosted_style_request": bucket.in_host,
+    }
+    presigner = None
+    if access_key and secret_key:
+        config |= {"access_key_id": access_key, "secret_access_key": secret_key}
+        base = f"{bucket.url(bucket.public_endpoint)}/{bucket.prefix}"
+        presigner = Presigner(base, access_key, secret_key, bucket.region)
+    prefix = bucket.prefix or None
+    backend = S3Store(bucket.name, prefix=prefix, config=config, client_options=_CLIENT, retry_config=_RETRY)
+    return ObjectStore(backend, presigner)
+
+
+def _read_s3_url(url: str) -> _Bucket:
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
+    for name, value in options.items():
+        if name not in _S3_OPTIONS:
+            raise InvalidStoreUrlError(f"An S3 URL has no option {name}; it has {', '.join(_S3_OPTIONS)}.")
+        if not re.fullmatch(_S3_OPTIONS[name], value):
+            raise InvalidStoreUrlError(f"{value!r} is not right for {name} in an S3 URL.")
+    if not _BUCKET.fullmatch(parts.netloc):
+        raise InvalidStoreUrlError(f"{parts.netloc!r} is no name of an S3 bucket.")
+    region = options.get("region", "us-east-1")
+    endpoint = options.get("endpoint", f"https://s3.{region}.amazonaws.com")
+    addressing = options.get("addressing", "path" if "endpoint" in options else "virtual")
+    prefix = check_prefix(parts.path.strip("/"))
+    public = options.get("public_endpoint", endpoint)
+    return _Bucket(parts.netloc, prefix, region, endpoint, public, addressing == "virtual")

@@ -1,0 +1,178 @@
+"""Files that appear whole or not at all: written under a name nobody looks at, made durable, then renamed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import sys
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from pilotis.blobs.streams import Digest
+
+_INLINE_BYTES = 64 << 10
+_FLUSH_BYTES = 16 << 20
+_ATTRIBUTE = "user.pilotis"
+_UNSUPPORTED = {errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG}
+
+
+class Attributes(msgspec.Struct, frozen=True):
+    """What is known of a file besides its bytes."""
+
+    sha256: str | None = None
+    content_type: str | None = None
+
+
+class FileWriter:
+    """One file on its way into place. Every method blocks, and waits for one that is still running.
+
+    Hashing takes longer than writing, and `fsync` of a large file as long as writing it; so the threads of `helpers`
+    hash while this one writes, and flush what was written while more comes in.
+    """
+
+    def __init__(self, temporary: Path, helpers: ThreadPoolExecutor) -> None:
+        self._path, self._file = _create(temporary)
+        self._helpers = helpers
+        self._turn = threading.Lock()
+        self._unflushed = 0
+        self._flush: Future[None] | None = None
+        self.digest = Digest()
+
+    def write(self, data: bytes) -> None:
+        """Append the bytes."""
+        with self._turn:
+            if len(data) < _INLINE_BYTES:
+                self.digest.update(data)
+                self._append(data)
+            else:
+                hashing = self._helpers.submit(self.digest.update, data)
+                try:
+                    self._append(data)
+                finally:
+                    hashing.result()
+                self._flush_early(len(data))
+
+    def commit(self, target: Path, content_type: str) -> os.stat_result:
+        """Put the file in its place, durably, and return its status."""
+        with self._turn:
+            self._finish_flush()
+            _set_attributes(self._file, Attributes(self.digest.hex, content_type))
+            os.fsync(self._file)
+            make_folder(target.parent)
+            self._path.replace(target)
+            sync_folder(target.parent)
+            return os.fstat(self._file)
+
+    def close(self) -> None:
+        """Give back the file, and delete it unless it was committed."""
+        with self._turn:
+            if self._file >= 0:
+                self._path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    self._finish_flush()
+                os.close(self._file)
+                self._file = -1
+
+    def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+
+    def _flush_early(self, count: int) -> None:
+        self._unflushed += count
+        if self._unflushed >= _FLUSH_BYTES:
+            self._finish_flush()
+            self._flush = self._helpers.submit(os.fsync, self._file)
+            self._unflushed = 0
+
+    def _finish_flush(self) -> None:
+        # The kernel tells of a failed write once, so the error must come out here.
+        if self._flush is not None:
+            self._flush.result()
+
+
+def link(source: Path, target: Path, temporary: Path) -> None:
+    """Give a file a second name, durably and replacing what has that name; raises `OSError` where that cannot be.
+
+    The file's time becomes now, so that what was just copied is not taken for something old and forgotten.
+    """
+    file = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    name = temporary / secrets.token_hex(16)
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        os.utime(file)
+        make_folder(target.parent)
+        os.link(source, name)
+        name.replace(target)
+        sync_folder(target.parent)
+    finally:
+        # A rename between two names of one file leaves both.
+        name.unlink(missing_ok=True)
+        os.close(file)
+
+
+def sweep(temporary: Path) -> None:
+    """Delete the files that a killed process left behind: those on which nobody holds a lock."""
+    for path in temporary.iterdir():
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(file)
+
+
+def read_attributes(file: int) -> Attributes:
+    """Return what `FileWriter.commit` noted on the file; nothing where the file system does not keep such notes."""
+    if sys.platform == "linux":
+        with suppress(OSError, msgspec.DecodeError):
+            return msgspec.json.decode(os.getxattr(file, _ATTRIBUTE), type=Attributes)
+    return Attributes()
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, durably."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the folder's entries durable."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _create(temporary: Path) -> tuple[Path, int]:
+    while True:
+        path = temporary / secrets.token_hex(16)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file).st_nlink:
+            return path, file
+        # A sweep by another process came between the two calls.
+        os.close(file)
+
+
+def _set_attributes(file: int, attributes: Attributes) -> None:
+    if sys.platform == "linux":
+        try:
+            os.setxattr(file, _ATTRIBUTE, msgspec.json.encode(attributes))
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise

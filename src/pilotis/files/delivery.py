@@ -1,0 +1,209 @@
+"""Sends files to whoever follows their links: browsers, caches, players that seek.
+
+Files are untrusted content. Whatever their type says, a browser neither guesses another one nor runs anything in
+them, and shows only what it can show safely; the rest it saves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import structlog
+from asyncpg import Record
+
+from pilotis.blobs.errors import BlobNotFoundError
+from pilotis.blobs.protocol import BlobStore
+from pilotis.db.pool import Database
+from pilotis.files import conditions, media, paths, store
+from pilotis.files.access import creator_limit
+from pilotis.files.errors import (
+    FileNotFoundInStorageError,
+    FileSignatureInvalidError,
+    InvalidPathError,
+    StorageMemberRequiredError,
+)
+from pilotis.files.signatures import UrlSigner
+from pilotis.files.types import LinkQuery, StorageAccess
+from pilotis.http.call import Call
+from pilotis.http.endpoint import Reply, Stream
+from pilotis.http.principals import AppInfo, Authenticator, Role
+
+_SMALL = 64 * 1024
+_REDIRECT_SECONDS = 300
+_IMMUTABLE = "public, max-age=31536000, immutable"
+_REVALIDATED = "public, max-age=0, must-revalidate"
+_PRIVATE = "private, max-age=0, must-revalidate"
+_GUARDS = [
+    (b"x-content-type-options", b"nosniff"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; media-src 'self'; style-src 'unsafe-inline'; sandbox",
+    ),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+    (b"accept-ranges", b"bytes"),
+]
+_log = structlog.get_logger("pilotis.files")
+
+
+class AppFinder(Protocol):
+    """Finds the app that a storage belongs to."""
+
+    async def by_id(self, app_id: UUID) -> AppInfo:
+        """Return a live app."""
+
+
+class Delivery:
+    """Answers links to files.
+
+    `files_base_url` is the address of files' own host, if they have one: links under another name are sent there.
+    `redirects` sends readers on to the object store where it can be read directly.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        blobs: BlobStore,
+        signer: UrlSigner,
+        authenticator: Authenticator,
+        apps: AppFinder,
+        *,
+        files_base_url: str | None,
+        redirects: bool,
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._signer = signer
+        self._authenticator = authenticator
+        self._apps = apps
+        self._base_url = files_base_url
+        self._host = urlsplit(files_base_url).netloc.lower() if files_base_url else None
+        self._redirects = redirects
+
+    async def by_id(self, call: Call, storage_id: UUID, file_id: UUID, name: str, query: LinkQuery) -> Reply:
+        """Send a file that is named by its id; the content never changes unless it was uploaded to a path."""
+        if elsewhere := self._elsewhere(call):
+            return elsewhere
+        row = await store.linked_file(self._database, storage_id, "file_id", file_id)
+        if row is None or row["name"] != _normal(paths.checked_name, name):
+            raise FileNotFoundInStorageError
+        return await self._send(call, row, query, is_immutable=not row["is_fixed"])
+
+    async def by_path(self, call: Call, storage_id: UUID, path: str, query: LinkQuery) -> Reply:
+        """Send the file that is at a path now."""
+        if elsewhere := self._elsewhere(call):
+            return elsewhere
+        row = await store.linked_file(self._database, storage_id, "path", _normal(paths.checked_path, path))
+        if row is None:
+            raise FileNotFoundInStorageError
+        return await self._send(call, row, query, is_immutable=query.v == str(row["version"]))
+
+    def _elsewhere(self, call: Call) -> Reply | None:
+        if self._host is None or (call.header(b"host") or "").lower() == self._host:
+            return None
+        raw = call.scope["raw_path"] + (b"?" + call.scope["query_string"] if call.scope["query_string"] else b"")
+        assert self._base_url is not None
+        return Reply(b"", 308, [(b"location", self._base_url.encode() + raw)])
+
+    async def _send(self, call: Call, row: Record, query: LinkQuery, *, is_immutable: bool) -> Reply:
+        is_public = StorageAccess(row["read_access"]) is StorageAccess.PUBLIC
+        if not is_public:
+            await self._require_reader(call, row, query)
+        key = f"blobs/{row['app_id']}/{row['blob_id']}"
+        shown = media.disposition(row["mime_type"], row["name"])
+        if self._redirects and call.scope["method"] == "GET" and (url := self._presigned(key, row, shown)):
+            return Reply(b"", 302, [(b"location", url.encode()), (b"cache-control", b"no-store")])
+        etag = f'"{row["sha256"].hex() if row["sha256"] else row["blob_id"].hex}"'
+        answer = conditions.evaluate(
+            call.scope["method"], call.headers, etag=etag, modified_at=row["updated_at"], size=row["size"]
+        )
+        caching = (_IMMUTABLE if is_immutable else _REVALIDATED) if is_public else _PRIVATE
+        headers = [
+            (b"etag", etag.encode()),
+            (b"last-modified", conditions.http_date(row["updated_at"]).encode()),
+            (b"cache-control", caching.encode()),
+            (b"cache-tag", f"file-{row['file_id']}".encode()),
+            (b"content-disposition", shown.encode()),
+            *_GUARDS,
+        ]
+        if answer.status == 304:
+            return Reply(b"", 304, headers)
+        if answer.status == 206:
+            headers.append((b"content-range", b"bytes %d-%d/%d" % (answer.start, answer.end - 1, row["size"])))
+        body = await self._body(key, answer.start, answer.end, is_head=call.scope["method"] == "HEAD")
+        return Reply(body, answer.status, headers, row["mime_type"].encode("latin-1"))
+
+    async def _require_reader(self, call: Call, row: Record, query: LinkQuery) -> None:
+        if query.signature:
+            self._check_signature(row, query)
+            return
+        token = call.bearer()
+        if token is None:
+            raise StorageMemberRequiredError
+        principal = await self._authenticator.bearer(await self._apps.by_id(row["app_id"]), token)
+        limit = creator_limit(principal, StorageAccess(row["read_access"]), Role.VIEWER)
+        if limit is not None and row["creator"] != limit:
+            raise FileNotFoundInStorageError
+
+    def _check_signature(self, row: Record, query: LinkQuery) -> None:
+        if not (query.expires.isascii() and query.expires.isdigit() and len(query.expires) <= 12):
+            raise FileSignatureInvalidError
+        expires = int(query.expires)
+        accepted = self._signer.accepts_read(query.signature, row["storage_id"], row["file_id"], expires)
+        if expires <= time.time() or not accepted:
+            raise FileSignatureInvalidError
+
+    def _presigned(self, key: str, row: Record, disposition: str) -> str | None:
+        return self._blobs.presign_get(
+            key, expires_seconds=_REDIRECT_SECONDS, disposition=disposition, content_type=row["mime_type"]
+        )
+
+    async def _body(self, key: str, start: int, end: int, *, is_head: bool) -> bytes | Stream:
+        size = end - start
+        if is_head or not size:
+            return Stream(size, _nothing())
+        if size <= _SMALL and (path := self._blobs.local_path(key)):
+            return _read(path, start, size)
+        chunks = self._blobs.open(key, start, end)
+        try:
+            first = await anext(chunks)
+        except BlobNotFoundError:
+            _log.error("bytes are missing", key=key)
+            raise
+        return Stream(size, _chained(first, chunks))
+
+
+def _normal(check: Callable[[str], str], text: str) -> str:
+    """Return a name or path in its stored form; one that cannot be stored is not found."""
+    try:
+        return check(text)
+    except InvalidPathError:
+        raise FileNotFoundInStorageError from None
+
+
+def _read(path: Path, start: int, size: int) -> bytes:
+    # A few pages that are mostly in memory: handing them to a thread takes longer than reading them.
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(file, size, start)
+    finally:
+        os.close(file)
+
+
+async def _chained(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async with contextlib.aclosing(rest):
+        yield first
+        async for chunk in rest:
+            yield chunk
+
+
+async def _nothing() -> AsyncGenerator[bytes]:
+    none: tuple[bytes, ...] = ()
+    for chunk in none:
+        yield chunk

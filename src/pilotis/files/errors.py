@@ -1,0 +1,200 @@
+"""The errors of file storage."""
+
+from __future__ import annotations
+
+from pilotis.kit.errors import (
+    BadRequestError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    PayloadTooLargeError,
+    PilotisError,
+    UnauthorizedError,
+    UnsupportedMediaTypeError,
+)
+
+
+class StorageNotFoundError(NotFoundError):
+    """404: no such file storage in the app."""
+
+    code = "STORAGE_NOT_FOUND"
+    message = "There is no such file storage."
+
+
+class StorageNameTakenError(ConflictError):
+    """409: another file storage of the app has the name."""
+
+    code = "STORAGE_NAME_TAKEN"
+    message = "Another file storage of this app has that name."
+
+
+class StorageNotEmptyError(ConflictError):
+    """409: the storage holds files or folders, and `force` was not sent."""
+
+    code = "STORAGE_NOT_EMPTY"
+    message = "The storage is not empty. Send force=true to delete it with all its files."
+
+
+class FileNotFoundInStorageError(NotFoundError):
+    """404: no such file, folder or upload in the storage."""
+
+    code = "FILE_NOT_FOUND"
+    message = "There is no such file in this storage."
+
+
+class FolderNotFoundError(NotFoundError):
+    """404: `parent_id` names no folder of the storage."""
+
+    code = "FOLDER_NOT_FOUND"
+    message = "There is no such folder in this storage."
+
+
+class FolderNotEmptyError(ConflictError):
+    """409: the folder holds something, and `recursive` was not sent."""
+
+    code = "FOLDER_NOT_EMPTY"
+    message = "The folder is not empty. Send recursive=true to delete it with everything in it."
+
+
+class PathTakenError(ConflictError):
+    """409: something has this path already, or a file stands where a folder is needed."""
+
+    code = "PATH_TAKEN"
+    message = "There is something at this path already."
+
+
+class InvalidPathError(BadRequestError):
+    """400: a name or a path breaks the rules for names."""
+
+    code = "INVALID_PATH"
+    message = "The name or path is not valid."
+
+
+class MimeTypeNotAllowedError(UnsupportedMediaTypeError):
+    """415: the storage does not take files of this type."""
+
+    code = "MIME_TYPE_NOT_ALLOWED"
+    message = "This storage does not take files of this type."
+
+
+class FileTooLargeError(PayloadTooLargeError):
+    """413: the file is larger than the storage takes."""
+
+    code = "FILE_TOO_LARGE"
+    message = "The file is larger than this storage takes."
+
+
+class QuotaExceededError(PayloadTooLargeError):
+    """413: the storage's quota has no room for the file."""
+
+    code = "QUOTA_EXCEEDED"
+    message = "The quota of this storage has no room for the file."
+
+
+class UploadUrlExpiredError(ForbiddenError):
+    """403: the upload URL's time is over."""
+
+    code = "UPLOAD_URL_EXPIRED"
+    message = "The upload URL has expired. Ask for a new one."
+
+
+class UploadSignatureInvalidError(ForbiddenError):
+    """403: the upload URL was not made here, or was changed."""
+
+    code = "UPLOAD_SIGNATURE_INVALID"
+    message = "The upload URL's signature is not valid."
+
+
+class UploadNotFoundError(NotFoundError):
+    """404: the upload is gone, with its storage or after its time."""
+
+    code = "UPLOAD_NOT_FOUND"
+    message = "There is no such upload."
+
+
+class LengthRequiredError(PilotisError):
+    """411: an upload needs `Content-Length`."""
+
+    status = 411
+    code = "LENGTH_REQUIRED"
+    message = "Send the header Content-Length with the file's size."
+
+
+class ContentTypeMismatchError(BadRequestError):
+    """400: the upload's `Content-Type` is not the declared type."""
+
+    code = "CONTENT_TYPE_MISMATCH"
+    message = "The header Content-Type must be the declared mime_type exactly."
+
+
+class TypeMismatchError(BadRequestError):
+    """400: what came to the object store has another type than was declared."""
+
+    code = "TYPE_MISMATCH"
+    message = "The uploaded bytes have another type than was declared."
+
+
+class UploadAlreadyReceivedError(ConflictError):
+    """409: the upload URL has been used."""
+
+    code = "UPLOAD_ALREADY_RECEIVED"
+    message = "The bytes of this upload have been received already."
+
+
+class UploadInProgressError(ConflictError):
+    """409: another request is sending to this upload URL right now."""
+
+    code = "UPLOAD_IN_PROGRESS"
+    message = "Another request is sending to this upload URL. Try again when it has ended."
+
+
+class UploadNotReceivedError(ConflictError):
+    """409: the bytes have not come, or not all of them."""
+
+    code = "UPLOAD_NOT_RECEIVED"
+    message = "The bytes of this upload have not been received. Send them to upload_url first."
+
+
+class UploadExpiredError(PilotisError):
+    """410: the upload was not completed in time."""
+
+    status = 410
+    code = "UPLOAD_EXPIRED"
+    message = "The upload was not completed in time. Start again with a new upload URL."
+
+
+class NotYoursError(ForbiddenError):
+    """403: the storage lets members change only the files they uploaded."""
+
+    code = "NOT_YOURS"
+    message = "In this storage members change only the files they uploaded themselves."
+
+
+class FileSignatureInvalidError(ForbiddenError):
+    """403: the temporary URL has expired, was changed, or is another file's."""
+
+    code = "FILE_SIGNATURE_INVALID"
+    message = "The temporary URL is not valid: it has expired, was changed, or is for another file."
+
+
+class StorageMemberRequiredError(UnauthorizedError):
+    """401: the storage's access asks for a signed-in member."""
+
+    code = "MEMBER_TOKEN_REQUIRED"
+    message = "This storage asks for a signed-in member: send a member's access token as Authorization: Bearer …."
+
+
+class PreconditionNotMetError(PilotisError):
+    """412: `If-Match` or `If-Unmodified-Since` does not hold (RFC 9110, section 15.5.13)."""
+
+    status = 412
+    code = "PRECONDITION_NOT_MET"
+    message = "The file is not in the state that the request's conditions name."
+
+
+class RangeNotSatisfiableError(PilotisError):
+    """416: the range is not one of the file's (RFC 9110, section 15.5.17)."""
+
+    status = 416
+    code = "RANGE_NOT_SATISFIABLE"
+    message = "The file does not have that range of bytes."

@@ -1,0 +1,70 @@
+"""The rules for names and paths, and the links made of them. Pure.
+
+A path is names with `/` between them, without one at either end. It names a row, never a place in a file system, so
+the rules keep it readable and unambiguous, on every system it may be saved to.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from urllib.parse import quote
+from uuid import UUID
+
+from pilotis.files.errors import InvalidPathError
+
+NAME_BYTES = 255
+PATH_BYTES = 1024
+DEPTH = 32
+
+# Controls, surrogates, line and paragraph separators.
+_FORBIDDEN_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
+# Turn the direction of what follows, so that a name ending in exe can be made to look as if it ended in png.
+_DIRECTION_CHANGES = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def checked_name(text: str) -> str:
+    """Return the name in NFC (Unicode Standard Annex 15); raises `InvalidPathError`."""
+    name = unicodedata.normalize("NFC", text)
+    if not name or name in {".", ".."}:
+        raise InvalidPathError("A name is empty, or is . or ..")
+    if "/" in name or "\\" in name:
+        raise InvalidPathError("A name must not hold / or a backslash.")
+    if any(unicodedata.category(c) in _FORBIDDEN_CATEGORIES or c in _DIRECTION_CHANGES for c in name):
+        raise InvalidPathError("A name must not hold control characters.")
+    if len(name.encode()) > NAME_BYTES:
+        raise InvalidPathError(f"A name has at most {NAME_BYTES} bytes of UTF-8.")
+    return name
+
+
+def checked_path(text: str) -> str:
+    """Return the path with its names in NFC; raises `InvalidPathError`."""
+    if len(text) > PATH_BYTES:
+        raise InvalidPathError(f"A path has at most {PATH_BYTES} bytes of UTF-8.")
+    names = [checked_name(part) for part in text.split("/")]
+    path = "/".join(names)
+    if len(names) > DEPTH:
+        raise InvalidPathError(f"A path has at most {DEPTH} names.")
+    if len(path.encode()) > PATH_BYTES:
+        raise InvalidPathError(f"A path has at most {PATH_BYTES} bytes of UTF-8.")
+    return path
+
+
+def name_of(path: str) -> str:
+    """Return the last name of a path."""
+    return path.rpartition("/")[2]
+
+
+def folders_of(path: str) -> list[str]:
+    """Return the paths of the folders that a path lies in, the outermost first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: end + 1]) for end in range(len(parts))]
+
+
+def file_link(storage_id: UUID, file_id: UUID, name: str) -> str:
+    """Return the path of the link to a file whose content never changes."""
+    return f"/files/{storage_id}/{file_id}/{quote(name, safe='')}"
+
+
+def fixed_link(storage_id: UUID, path: str) -> str:
+    """Return the path of the link to whatever is at a path."""
+    return f"/files/{storage_id}/p/{quote(path)}"

@@ -1,0 +1,57 @@
+"""Signed URLs: for one upload of one size and type, and for reading one file for a while. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from uuid import UUID
+
+from pilotis.kit.crypto import MasterKeyring, base64url, derive_key
+
+_UPLOAD = "files/upload"
+_READ = "files/read"
+
+
+class UrlSigner:
+    """Signs with HMAC-SHA256 (RFC 2104), under keys of their own for each purpose.
+
+    A URL that was signed before the master key was rotated is good for as long as the previous key is accepted.
+    """
+
+    def __init__(self, keyring: MasterKeyring) -> None:
+        self._keyring = keyring
+
+    def upload(self, upload_id: UUID, expires: int, size: int, mime_type: str) -> str:
+        """Return the signature of an upload URL; `expires` in seconds since 1970.
+
+        Size and type are signed though they stand in the database too: what the URL was given for is then fixed.
+        """
+        return _signature(self._keyring.keys.current, _UPLOAD, _upload_text(upload_id, expires, size, mime_type))
+
+    def accepts_upload(self, given: str, upload_id: UUID, expires: int, size: int, mime_type: str) -> bool:
+        """Tell whether a signature is that of the upload URL."""
+        return self._accepts(given, _UPLOAD, _upload_text(upload_id, expires, size, mime_type))
+
+    def read(self, storage_id: UUID, file_id: UUID, expires: int) -> str:
+        """Return the signature of a temporary URL of a file."""
+        return _signature(self._keyring.keys.current, _READ, _read_text(storage_id, file_id, expires))
+
+    def accepts_read(self, given: str, storage_id: UUID, file_id: UUID, expires: int) -> bool:
+        """Tell whether a signature is that of the temporary URL."""
+        return self._accepts(given, _READ, _read_text(storage_id, file_id, expires))
+
+    def _accepts(self, given: str, purpose: str, text: str) -> bool:
+        expected = [_signature(key, purpose, text) for key in self._keyring.keys.accepted]
+        return any(hmac.compare_digest(given.encode(), signature.encode()) for signature in expected)
+
+
+def _upload_text(upload_id: UUID, expires: int, size: int, mime_type: str) -> str:
+    return f"PUT\n{upload_id}\n{expires}\n{size}\n{mime_type}"
+
+
+def _read_text(storage_id: UUID, file_id: UUID, expires: int) -> str:
+    return f"GET\n{storage_id}\n{file_id}\n{expires}"
+
+
+def _signature(master_key: bytes, purpose: str, text: str) -> str:
+    return base64url(hmac.digest(derive_key(master_key, purpose), text.encode(), hashlib.sha256))

@@ -1,0 +1,110 @@
+"""Storages: made, changed and deleted by console users."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import msgspec
+from asyncpg import Connection, Record
+
+from pilotis.audit.service import record
+from pilotis.db.pool import Database
+from pilotis.files import media, store
+from pilotis.files.errors import StorageNameTakenError, StorageNotEmptyError, StorageNotFoundError
+from pilotis.files.types import NewStorage, Storage, StorageAccess, StorageChange, StorageList
+from pilotis.http.principals import Actor, AppInfo
+from pilotis.kit.clock import rfc3339
+from pilotis.kit.errors import invalid
+from pilotis.kit.ids import uuid7
+
+
+class Storages:
+    """An app's file storages."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def all(self, app_id: UUID) -> StorageList:
+        """Return the app's storages with what is in them."""
+        rows = await store.storages(self._database, app_id)
+        return StorageList([_storage(row) for row in rows], len(rows))
+
+    async def read(self, app_id: UUID, storage_id: UUID) -> Storage:
+        """Return a storage; raises `StorageNotFoundError`."""
+        return await _read(self._database, app_id, storage_id)
+
+    async def create(self, app: AppInfo, actor: Actor, new: NewStorage) -> Storage:
+        """Make a storage; raises `StorageNameTakenError`, or a `ValidationError` where there are too many."""
+        storage_id = uuid7()
+        columns = _columns(msgspec.structs.asdict(new))
+        async with self._database.transaction() as connection:
+            if await store.count_storages(connection, app.app_id) >= app.limits.storages:
+                most = app.limits.storages
+                raise invalid("name", f"An app has at most {most} file storages.", "TOO_MANY_STORAGES")
+            try:
+                await store.insert_storage(connection, app.app_id, storage_id, columns)
+            except asyncpg.UniqueViolationError:
+                raise StorageNameTakenError from None
+            await record(connection, app.app_id, actor, "file_storage.create", storage_id, **columns)
+            return await _read(connection, app.app_id, storage_id)
+
+    async def update(self, app_id: UUID, actor: Actor, storage_id: UUID, change: StorageChange) -> Storage:
+        """Change what is given of a storage and return it."""
+        given = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
+        columns = _columns(given)
+        async with self._database.transaction() as connection:
+            if await store.lock_storage(connection, app_id, storage_id) is None:
+                raise StorageNotFoundError
+            try:
+                await store.update_storage(connection, app_id, storage_id, columns)
+            except asyncpg.UniqueViolationError:
+                raise StorageNameTakenError from None
+            if "quota_bytes" in columns:
+                await store.recount(connection, app_id, storage_id)
+            await record(connection, app_id, actor, "file_storage.update", storage_id, **columns)
+            return await _read(connection, app_id, storage_id)
+
+    async def delete(self, app_id: UUID, actor: Actor, storage_id: UUID, *, force: bool) -> None:
+        """Delete a storage, with its files if `force`; raises `StorageNotEmptyError` where it has some otherwise."""
+        async with self._database.transaction() as connection:
+            row = await store.lock_storage(connection, app_id, storage_id)
+            if row is None:
+                raise StorageNotFoundError
+            if not force and not await store.is_empty(connection, app_id, storage_id):
+                raise StorageNotEmptyError
+            await store.delete_storage(connection, app_id, storage_id)
+            await record(connection, app_id, actor, "file_storage.delete", storage_id, name=row["name"])
+
+
+async def _read(connection: Connection | Database, app_id: UUID, storage_id: UUID) -> Storage:
+    row = await store.read_storage(connection, app_id, storage_id)
+    if row is None:
+        raise StorageNotFoundError
+    return _storage(row)
+
+
+def _columns(given: dict[str, Any]) -> dict[str, Any]:
+    if patterns := given.get("allowed_mime_types"):
+        given["allowed_mime_types"] = media.checked_patterns(patterns)
+    return {name: value.value if isinstance(value, StorageAccess) else value for name, value in given.items()}
+
+
+def _storage(row: Record) -> Storage:
+    return Storage(
+        row["storage_id"],
+        row["app_id"],
+        row["name"],
+        StorageAccess(row["upload_access"]),
+        StorageAccess(row["delete_access"]),
+        StorageAccess(row["read_access"]),
+        list(row["allowed_mime_types"]),
+        row["max_file_size"],
+        row["quota_bytes"],
+        row["file_count"],
+        row["used"],
+        row["reserved"],
+        rfc3339(row["created_at"]),
+        rfc3339(row["updated_at"]),
+    )

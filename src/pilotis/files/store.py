@@ -1,0 +1,349 @@
+"""The statements on storages, files and folders."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.paging import fetch_page
+from pilotis.db.pool import Database
+
+# Without a quota nothing is kept up to date, so the sums are made when somebody asks.
+_STORAGE = """
+    select s.*, counted.file_count,
+        case when s.quota_bytes is null then counted.bytes else s.used_bytes end as used,
+        case when s.quota_bytes is null then (
+            select coalesce(sum(u.size), 0)::bigint from pilotis.uploads u
+            where u.app_id = s.app_id and u.storage_id = s.storage_id and u.state <> 'completed'
+        ) else s.reserved_bytes end as reserved
+    from pilotis.file_storages s
+    cross join lateral (
+        select count(*) filter (where not f.is_folder) as file_count, coalesce(sum(f.size), 0)::bigint as bytes
+        from pilotis.files f where f.app_id = s.app_id and f.storage_id = s.storage_id
+    ) counted
+    where s.app_id = $1
+"""
+
+
+async def storages(database: Database, app_id: UUID) -> list[Record]:
+    """Return the app's storages in the order of their creation, with what is in them."""
+    return await database.fetch(f"{_STORAGE} order by s.storage_id", app_id)
+
+
+async def read_storage(connection: Connection | Database, app_id: UUID, storage_id: UUID) -> Record | None:
+    """Return a storage with what is in it."""
+    return await connection.fetchrow(f"{_STORAGE} and s.storage_id = $2", app_id, storage_id)
+
+
+async def storage(connection: Connection | Database, app_id: UUID, storage_id: UUID) -> Record | None:
+    """Return a storage."""
+    return await connection.fetchrow(
+        "select * from pilotis.file_storages where app_id = $1 and storage_id = $2", app_id, storage_id
+    )
+
+
+async def hold_storage(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
+    """Return a storage whose settings and existence stay as they are until the transaction ends.
+
+    Uploads do not wait for each other here, only for somebody who changes the storage.
+    """
+    return await connection.fetchrow(
+        "select * from pilotis.file_storages where app_id = $1 and storage_id = $2 for key share", app_id, storage_id
+    )
+
+
+async def lock_storage(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
+    """Return a storage to be changed or deleted; waits for every upload that holds it."""
+    return await connection.fetchrow(
+        "select * from pilotis.file_storages where app_id = $1 and storage_id = $2 for update", app_id, storage_id
+    )
+
+
+async def count_storages(connection: Connection, app_id: UUID) -> int:
+    """Return the number of the app's storages, with the app locked so that it stays true until the transaction ends."""
+    await connection.execute("select from pilotis.apps where app_id = $1 for no key update", app_id)
+    count: int = await connection.fetchval("select count(*) from pilotis.file_storages where app_id = $1", app_id)
+    return count
+
+
+async def insert_storage(connection: Connection, app_id: UUID, storage_id: UUID, columns: dict[str, Any]) -> None:
+    """Insert a storage with its settings."""
+    names = ", ".join(columns)
+    places = ", ".join(f"${at}" for at in range(3, 3 + len(columns)))
+    await connection.execute(
+        f"insert into pilotis.file_storages (app_id, storage_id, {names}) values ($1, $2, {places})",
+        app_id,
+        storage_id,
+        *columns.values(),
+    )
+
+
+async def update_storage(connection: Connection, app_id: UUID, storage_id: UUID, columns: dict[str, Any]) -> None:
+    """Change settings of a storage."""
+    assignments = "".join(f", {name} = ${at}" for at, name in enumerate(columns, 3))
+    await connection.execute(
+        f"update pilotis.file_storages set updated_at = now(){assignments} where app_id = $1 and storage_id = $2",
+        app_id,
+        storage_id,
+        *columns.values(),
+    )
+
+
+async def recount(connection: Connection, app_id: UUID, storage_id: UUID) -> None:
+    """Sum up what a locked storage holds and has promised: from here on every upload keeps it up to date."""
+    await connection.execute(
+        """
+        update pilotis.uploads set is_reserved = true
+        where app_id = $1 and storage_id = $2 and state <> 'completed' and not is_reserved
+        """,
+        app_id,
+        storage_id,
+    )
+    await connection.execute(
+        """
+        update pilotis.file_storages s set
+            used_bytes = (
+                select coalesce(sum(size), 0) from pilotis.files f
+                where f.app_id = s.app_id and f.storage_id = s.storage_id
+            ),
+            reserved_bytes = (
+                select coalesce(sum(size), 0) from pilotis.uploads u
+                where u.app_id = s.app_id and u.storage_id = s.storage_id and u.state <> 'completed'
+            )
+        where s.app_id = $1 and s.storage_id = $2
+        """,
+        app_id,
+        storage_id,
+    )
+
+
+async def delete_storage(connection: Connection, app_id: UUID, storage_id: UUID) -> None:
+    """Delete a storage with its files and uploads; triggers bury their bytes."""
+    await connection.execute(
+        "delete from pilotis.file_storages where app_id = $1 and storage_id = $2", app_id, storage_id
+    )
+
+
+async def is_empty(connection: Connection, app_id: UUID, storage_id: UUID) -> bool:
+    """Tell whether a storage holds neither file nor folder."""
+    return not await connection.fetchval(
+        "select exists (select from pilotis.files where app_id = $1 and storage_id = $2)", app_id, storage_id
+    )
+
+
+async def reserve(connection: Connection, app_id: UUID, storage_id: UUID, size: int) -> bool:
+    """Reserve room for an upload in a storage with a quota; False if there is none.
+
+    One conditional statement: uploads that arrive together cannot be promised more than there is.
+    """
+    return (
+        await connection.fetchval(
+            """
+            update pilotis.file_storages set reserved_bytes = reserved_bytes + $3
+            where app_id = $1 and storage_id = $2 and used_bytes + reserved_bytes + $3 <= quota_bytes
+            returning true
+            """,
+            app_id,
+            storage_id,
+            size,
+        )
+        is True
+    )
+
+
+async def settle(connection: Connection, app_id: UUID, storage_id: UUID, *, reserved: int, used: int) -> None:
+    """Add to what a storage with a quota has promised and holds; either may be negative."""
+    await connection.execute(
+        """
+        update pilotis.file_storages
+        set reserved_bytes = greatest(0, reserved_bytes + $3), used_bytes = greatest(0, used_bytes + $4)
+        where app_id = $1 and storage_id = $2 and quota_bytes is not null
+        """,
+        app_id,
+        storage_id,
+        reserved,
+        used,
+    )
+
+
+async def item(connection: Connection | Database, app_id: UUID, storage_id: UUID, file_id: UUID) -> Record | None:
+    """Return a file or folder."""
+    return await connection.fetchrow(
+        "select * from pilotis.files where app_id = $1 and storage_id = $2 and file_id = $3",
+        app_id,
+        storage_id,
+        file_id,
+    )
+
+
+async def item_at(connection: Connection | Database, app_id: UUID, storage_id: UUID, path: str) -> Record | None:
+    """Return what is at a path."""
+    return await connection.fetchrow(
+        "select * from pilotis.files where app_id = $1 and storage_id = $2 and path = $3", app_id, storage_id, path
+    )
+
+
+async def lock_item_at(connection: Connection, app_id: UUID, storage_id: UUID, path: str) -> Record | None:
+    """Return what is at a path, locked against other changes."""
+    return await connection.fetchrow(
+        "select * from pilotis.files where app_id = $1 and storage_id = $2 and path = $3 for update",
+        app_id,
+        storage_id,
+        path,
+    )
+
+
+async def folder(connection: Connection, app_id: UUID, storage_id: UUID, file_id: UUID) -> Record | None:
+    """Return a folder."""
+    found = await item(connection, app_id, storage_id, file_id)
+    return found if found and found["is_folder"] else None
+
+
+async def page(
+    database: Database,
+    app_id: UUID,
+    storage_id: UUID,
+    *,
+    parent_id: UUID | None = None,
+    top: bool = False,
+    creator: str | None = None,
+    search: str | None = None,
+    limit: int,
+    offset: int = 0,
+) -> tuple[list[Record], int]:
+    """Return a part of the items, by path, and their number.
+
+    Those in a folder, those at the `top`, or all; files of one `creator` alone; those with `search` in their name.
+    """
+    conditions, arguments = ["app_id = $1", "storage_id = $2"], [app_id, storage_id]
+    for value, condition in (
+        (parent_id, "parent_id = ${}"),
+        (creator, "(is_folder or creator = ${})"),
+        (search, "position(lower(${}) in lower(name)) > 0"),
+    ):
+        if value is not None:
+            arguments.append(value)  # type: ignore[arg-type]
+            conditions.append(condition.format(len(arguments)))
+    if top:
+        conditions.append("parent_id is null")
+    query = f"select * from pilotis.files where {' and '.join(conditions)}"
+    return await fetch_page(database, query, tuple(arguments), order_by="path", limit=limit, offset=offset)
+
+
+async def insert_folder(
+    connection: Connection,
+    app_id: UUID,
+    storage_id: UUID,
+    file_id: UUID,
+    parent_id: UUID | None,
+    path: str,
+    creator: str | None,
+) -> Record | None:
+    """Insert a folder and return it; None if its path is taken."""
+    return await connection.fetchrow(
+        """
+        insert into pilotis.files (app_id, storage_id, file_id, parent_id, path, name, is_folder, creator)
+        values ($1, $2, $3, $4, $5, regexp_replace($5, '^.*/', ''), true, $6)
+        on conflict (app_id, storage_id, path) do nothing returning *
+        """,
+        app_id,
+        storage_id,
+        file_id,
+        parent_id,
+        path,
+        creator,
+    )
+
+
+async def insert_file(connection: Connection, upload: Record, parent_id: UUID | None) -> Record | None:
+    """Insert the file of an upload and return it; None if its path is taken."""
+    return await connection.fetchrow(
+        """
+        insert into pilotis.files (
+            app_id, storage_id, file_id, parent_id, path, name, is_folder, is_fixed, blob_id, mime_type, size, sha256,
+            creator
+        ) values ($1, $2, $3, $4, $5, $6, false, $7, $8, $9, $10, $11, $12)
+        on conflict (app_id, storage_id, path) do nothing returning *
+        """,
+        upload["app_id"],
+        upload["storage_id"],
+        upload["file_id"],
+        parent_id,
+        upload["path"],
+        upload["name"],
+        upload["is_fixed"],
+        upload["blob_id"],
+        upload["mime_type"],
+        upload["size"],
+        upload["sha256"],
+        upload["creator"],
+    )
+
+
+async def replace_content(connection: Connection, file: Record, upload: Record) -> Record:
+    """Point a file to the content of an upload, all at once; a trigger buries the old one."""
+    row = await connection.fetchrow(
+        """
+        update pilotis.files set
+            blob_id = $3, mime_type = $4, size = $5, sha256 = $6, name = $7, is_fixed = true,
+            version = version + 1, updated_at = now()
+        where app_id = $1 and file_id = $2 returning *
+        """,
+        file["app_id"],
+        file["file_id"],
+        upload["blob_id"],
+        upload["mime_type"],
+        upload["size"],
+        upload["sha256"],
+        upload["name"],
+    )
+    assert row is not None
+    return row
+
+
+async def tree(connection: Connection, app_id: UUID, storage_id: UUID, file_id: UUID) -> list[Record]:
+    """Return an item and everything below it, locked."""
+    return await connection.fetch(
+        """
+        with recursive below as (
+            select file_id from pilotis.files where app_id = $1 and storage_id = $2 and file_id = $3
+            union all
+            select f.file_id from pilotis.files f join below on f.parent_id = below.file_id where f.app_id = $1
+        )
+        select f.* from pilotis.files f join below using (file_id)
+        where f.app_id = $1 order by f.file_id for update of f
+        """,
+        app_id,
+        storage_id,
+        file_id,
+    )
+
+
+async def delete_items(connection: Connection, app_id: UUID, file_ids: list[UUID]) -> int:
+    """Delete items and return the bytes they held; triggers bury the bytes."""
+    size: int = await connection.fetchval(
+        """
+        with gone as (delete from pilotis.files where app_id = $1 and file_id = any($2::uuid[]) returning size)
+        select coalesce(sum(size), 0)::bigint from gone
+        """,
+        app_id,
+        file_ids,
+    )
+    return size
+
+
+async def linked_file(database: Database, storage_id: UUID, column: str, value: UUID | str) -> Record | None:
+    """Return a live app's file by its id or its path, with its storage's `read_access`: links name no app."""
+    return await database.fetchrow(
+        f"""
+        select f.*, s.read_access
+        from pilotis.file_storages s
+        join pilotis.files f on f.app_id = s.app_id and f.storage_id = s.storage_id and not f.is_folder
+        join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
+        where s.storage_id = $1 and f.{column} = $2
+        """,
+        storage_id,
+        value,
+    )

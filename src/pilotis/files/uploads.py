@@ -1,0 +1,401 @@
+"""Uploads in three steps: a presigned URL, the bytes, the completion.
+
+What holds throughout: a file is listed and served only when all its bytes are durable; the bytes of each attempt go
+to a key of their own, so no late or second request can change what was acknowledged; a URL takes one file of one size
+and one type, once, until it expires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import structlog
+from asyncpg import Connection, Record
+
+from pilotis.blobs.errors import BlobNotFoundError, SizeMismatchError
+from pilotis.blobs.protocol import BlobInfo, BlobStore
+from pilotis.db.pool import Database
+from pilotis.files import media, paths, store, upload_store
+from pilotis.files.access import creator_limit, member_of, require_own
+from pilotis.files.errors import (
+    ContentTypeMismatchError,
+    FileNotFoundInStorageError,
+    FileTooLargeError,
+    FolderNotFoundError,
+    LengthRequiredError,
+    MimeTypeNotAllowedError,
+    PathTakenError,
+    QuotaExceededError,
+    StorageNotFoundError,
+    TypeMismatchError,
+    UploadAlreadyReceivedError,
+    UploadExpiredError,
+    UploadInProgressError,
+    UploadNotFoundError,
+    UploadNotReceivedError,
+    UploadSignatureInvalidError,
+    UploadUrlExpiredError,
+)
+from pilotis.files.items import Links
+from pilotis.files.signatures import UrlSigner
+from pilotis.files.types import FileItem, NewFixedUpload, NewUpload, StorageAccess, UploadPermit, UploadQuery
+from pilotis.http.principals import AppInfo, Principal, Role
+from pilotis.kit.clock import rfc3339
+from pilotis.kit.ids import uuid7
+
+URL_SECONDS = 3600
+# A direct upload may begin in its URL's last moment, and its end is not seen here.
+_DIRECT_SECONDS = 2 * URL_SECONDS
+_log = structlog.get_logger("pilotis.files")
+
+
+class _Wanted(NamedTuple):
+    """A file to upload, with what was asked for checked."""
+
+    path: str
+    name: str
+    size: int
+    mime_type: str
+    sha256: bytes | None
+    is_fixed: bool
+    may_replace: bool
+
+
+class Uploads:
+    """Uploads to every storage. `base_url` is where clients reach this service."""
+
+    def __init__(self, database: Database, blobs: BlobStore, signer: UrlSigner, links: Links, base_url: str) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._signer = signer
+        self._links = links
+        self._base_url = base_url
+
+    async def presign(self, app: AppInfo, principal: Principal, storage_id: UUID, new: NewUpload) -> UploadPermit:
+        """Permit an upload of a new file to a folder, and reserve its room."""
+        name = paths.checked_name(new.file_name)
+        mime_type = media.checked_type(new.mime_type)
+        async with self._database.transaction() as connection:
+            storage = await _storage(connection, app, storage_id)
+            path = await _path_in(connection, app.app_id, storage_id, new.parent_id, name)
+            wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), False, False)
+            return await self._permit(connection, app, principal, storage, wanted, new.parent_id)
+
+    async def presign_path(
+        self, app: AppInfo, principal: Principal, storage_id: UUID, path: str, new: NewFixedUpload
+    ) -> UploadPermit:
+        """Permit an upload to a path, where it may replace a file if `overwrite` is set; missing folders are made."""
+        path = paths.checked_path(path)
+        name = paths.checked_name(new.file_name) if new.file_name is not None else paths.name_of(path)
+        mime_type = media.checked_type(new.mime_type)
+        wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), True, new.overwrite)
+        async with self._database.transaction() as connection:
+            storage = await _storage(connection, app, storage_id)
+            return await self._permit(connection, app, principal, storage, wanted, None)
+
+    async def receive(
+        self, upload_id: UUID, query: UploadQuery, headers: Mapping[bytes, bytes], chunks: AsyncIterator[bytes]
+    ) -> str:
+        """Take the bytes of an upload and return their SHA-256; everything is checked before they are read."""
+        upload = await self._checked_upload(upload_id, query)
+        _check_headers(upload, headers)
+        blob_id = uuid7()
+        if not await upload_store.claim(self._database, upload, blob_id):
+            raise UploadInProgressError if upload["is_busy"] else await self._taken(upload_id)
+        app_id = upload["app_id"]
+        try:
+            info = await self._store(upload, blob_id, chunks)
+        except BaseException:
+            await _in_any_case(upload_store.give_back(self._database, app_id, upload_id, blob_id))
+            raise
+        assert info.sha256 is not None
+        if not await upload_store.received(self._database, app_id, upload_id, blob_id, bytes.fromhex(info.sha256)):
+            await self._blobs.delete([_blob_key(app_id, blob_id)])
+            raise await self._taken(upload_id)
+        return info.sha256
+
+    async def complete(self, app: AppInfo, principal: Principal, storage_id: UUID, file_id: UUID) -> FileItem:
+        """List the file of an upload whose bytes have come; a repeat returns the same file."""
+        adopted = None
+        while True:
+            async with self._database.transaction() as connection:
+                outcome = await self._complete(connection, app, principal, storage_id, file_id, adopted)
+            if isinstance(outcome, FileItem):
+                return outcome
+            # Copying takes its time, and no transaction should wait for it.
+            adopted = await self._adopt(outcome)
+
+    async def _permit(
+        self,
+        connection: Connection,
+        app: AppInfo,
+        principal: Principal,
+        storage: Record,
+        wanted: _Wanted,
+        parent_id: UUID | None,
+    ) -> UploadPermit:
+        storage_id = storage["storage_id"]
+        limit = creator_limit(principal, StorageAccess(storage["upload_access"]), Role.EDITOR)
+        _check_wanted(app, storage, wanted)
+        existing = await store.item_at(connection, app.app_id, storage_id, wanted.path)
+        _check_replaceable(existing, wanted.may_replace, limit)
+        has_quota = storage["quota_bytes"] is not None
+        if has_quota and not await store.reserve(connection, app.app_id, storage_id, wanted.size):
+            raise QuotaExceededError
+        upload_id = uuid7()
+        file_id = existing["file_id"] if existing else upload_id
+        ticket = self._blobs.presign_put(
+            f"staging/{app.app_id}/{upload_id}",
+            size=wanted.size,
+            content_type=wanted.mime_type,
+            sha256=wanted.sha256,
+            expires_seconds=URL_SECONDS,
+        )
+        columns = {
+            "app_id": app.app_id,
+            "upload_id": upload_id,
+            "storage_id": storage_id,
+            "file_id": file_id,
+            "parent_id": parent_id,
+            **wanted._asdict(),
+            "creator": member_of(principal),
+            "is_direct": ticket is not None,
+            "is_reserved": has_quota,
+        }
+        await upload_store.insert(connection, columns, _DIRECT_SECONDS if ticket else URL_SECONDS)
+        expires = int(time.time()) + URL_SECONDS
+        return UploadPermit(
+            file_id,
+            ticket.url if ticket else self._url(upload_id, expires, wanted),
+            self._links.to(storage_id, file_id, wanted.name, wanted.path, is_fixed=wanted.is_fixed),
+            ticket.method if ticket else "PUT",
+            ticket.headers if ticket else {"Content-Type": wanted.mime_type},
+            rfc3339(datetime.fromtimestamp(expires, UTC)),
+        )
+
+    def _url(self, upload_id: UUID, expires: int, wanted: _Wanted) -> str:
+        signature = self._signer.upload(upload_id, expires, wanted.size, wanted.mime_type)
+        return f"{self._base_url}/v1/uploads/{upload_id}?expires={expires}&signature={signature}"
+
+    async def _checked_upload(self, upload_id: UUID, query: UploadQuery) -> Record:
+        if not (query.expires.isascii() and query.expires.isdigit() and len(query.expires) <= 12):
+            raise UploadSignatureInvalidError
+        expires = int(query.expires)
+        if expires <= time.time():
+            raise UploadUrlExpiredError
+        upload = await upload_store.by_id(self._database, upload_id)
+        if upload is None or upload["is_direct"]:
+            raise UploadNotFoundError
+        if not self._signer.accepts_upload(query.signature, upload_id, expires, upload["size"], upload["mime_type"]):
+            raise UploadSignatureInvalidError
+        return upload
+
+    async def _taken(self, upload_id: UUID) -> Exception:
+        """Return why an upload could not be claimed."""
+        upload = await upload_store.by_id(self._database, upload_id)
+        if upload is None:
+            return UploadNotFoundError()
+        busy = upload["state"] in {"pending", "receiving"}
+        return UploadInProgressError() if busy else UploadAlreadyReceivedError()
+
+    async def _store(self, upload: Record, blob_id: UUID, chunks: AsyncIterator[bytes]) -> BlobInfo:
+        app_id, upload_id = upload["app_id"], upload["upload_id"]
+        async with _repeated(lambda: upload_store.renew(self._database, app_id, upload_id, blob_id)):
+            return await self._blobs.put(
+                _blob_key(app_id, blob_id),
+                chunks,
+                size=upload["size"],
+                content_type=upload["mime_type"],
+                sha256=upload["sha256"],
+            )
+
+    async def _complete(
+        self,
+        connection: Connection,
+        app: AppInfo,
+        principal: Principal,
+        storage_id: UUID,
+        file_id: UUID,
+        adopted: _Adopted | None,
+    ) -> FileItem | Record:
+        """Return the listed file, or the upload whose bytes have to be taken out of the store's staging first."""
+        storage = await _storage(connection, app, storage_id)
+        limit = creator_limit(principal, StorageAccess(storage["upload_access"]), Role.EDITOR)
+        creator, anyone = member_of(principal), principal.may(Role.EDITOR)
+        upload = await upload_store.lock_by_file(connection, app.app_id, storage_id, file_id, creator, anyone=anyone)
+        if upload is None:
+            return await self._completed_before(connection, app.app_id, storage_id, file_id, limit)
+        if upload["state"] == "completed":
+            return await self._completed_before(connection, app.app_id, storage_id, upload["item_id"], limit)
+        if upload["is_expired"]:
+            raise UploadExpiredError
+        if upload["is_direct"] and upload["state"] == "pending":
+            if adopted is None or adopted.upload_id != upload["upload_id"]:
+                return upload
+            upload = await upload_store.adopt(connection, upload, adopted.blob_id)
+        if upload["state"] != "uploaded":
+            raise UploadNotReceivedError
+        row, freed = await _list(connection, upload, limit)
+        await upload_store.complete(connection, upload, row["file_id"])
+        reserved = await upload_store.overtake(connection, upload)
+        if storage["quota_bytes"] is not None:
+            reserved += upload["size"] if upload["is_reserved"] else 0
+            used = upload["size"] - freed
+            await store.settle(connection, app.app_id, storage_id, reserved=-reserved, used=used)
+        return self._links.file(row)
+
+    async def _completed_before(
+        self, connection: Connection, app_id: UUID, storage_id: UUID, file_id: UUID, limit: str | None
+    ) -> FileItem:
+        row = await store.item(connection, app_id, storage_id, file_id)
+        if row is None or row["is_folder"] or (limit is not None and row["creator"] != limit):
+            raise FileNotFoundInStorageError
+        return self._links.file(row)
+
+    async def _adopt(self, upload: Record) -> _Adopted:
+        """Copy what a client sent to the object store itself to a key that no URL can write to."""
+        app_id, upload_id = upload["app_id"], upload["upload_id"]
+        staging = f"staging/{app_id}/{upload_id}"
+        sent = await self._blobs.stat(staging)
+        if sent is None:
+            raise UploadNotReceivedError
+        if sent.size != upload["size"]:
+            raise SizeMismatchError
+        if sent.content_type is not None and sent.content_type != upload["mime_type"]:
+            raise TypeMismatchError
+        blob_id = uuid7()
+        key = _blob_key(app_id, blob_id)
+        # Buried before it is there: should this process die now, the copy is deleted all the same.
+        await upload_store.bury(self._database, app_id, key)
+        try:
+            copied = await self._blobs.copy(staging, key)
+        except BlobNotFoundError:
+            raise UploadNotReceivedError from None
+        if copied.size != upload["size"]:
+            raise SizeMismatchError
+        return _Adopted(upload_id, blob_id)
+
+
+class _Adopted(NamedTuple):
+    """A direct upload whose bytes have been copied to a blob."""
+
+    upload_id: UUID
+    blob_id: UUID
+
+
+def _blob_key(app_id: UUID, blob_id: UUID) -> str:
+    return f"blobs/{app_id}/{blob_id}"
+
+
+def _digest(text: str | None) -> bytes | None:
+    return bytes.fromhex(text) if text is not None else None
+
+
+async def _storage(connection: Connection, app: AppInfo, storage_id: UUID) -> Record:
+    row = await store.hold_storage(connection, app.app_id, storage_id)
+    if row is None:
+        raise StorageNotFoundError
+    return row
+
+
+async def _path_in(connection: Connection, app_id: UUID, storage_id: UUID, parent_id: UUID | None, name: str) -> str:
+    if parent_id is None:
+        return name
+    folder = await store.folder(connection, app_id, storage_id, parent_id)
+    if folder is None:
+        raise FolderNotFoundError
+    return paths.checked_path(f"{folder['path']}/{name}")
+
+
+def _check_wanted(app: AppInfo, storage: Record, wanted: _Wanted) -> None:
+    if not media.is_allowed(wanted.mime_type, storage["allowed_mime_types"]):
+        raise MimeTypeNotAllowedError
+    most = app.limits.file_bytes
+    if storage["max_file_size"] is not None:
+        most = min(most, storage["max_file_size"])
+    if wanted.size > most:
+        raise FileTooLargeError(f"The file is too large; this storage takes at most {most} bytes.")
+
+
+def _check_replaceable(existing: Record | None, may_replace: bool, limit: str | None) -> None:
+    if existing is None:
+        return
+    if existing["is_folder"] or not may_replace:
+        raise PathTakenError
+    require_own(limit, existing["creator"])
+
+
+def _check_headers(upload: Record, headers: Mapping[bytes, bytes]) -> None:
+    length = headers.get(b"content-length", b"")
+    if not length.isdigit() or b"transfer-encoding" in headers:
+        raise LengthRequiredError
+    if int(length) != upload["size"]:
+        raise SizeMismatchError(f"The upload was declared with {upload['size']} bytes.")
+    if headers.get(b"content-type", b"").decode("latin-1") != upload["mime_type"]:
+        raise ContentTypeMismatchError
+
+
+async def _list(connection: Connection, upload: Record, limit: str | None) -> tuple[Record, int]:
+    """List an upload's file; return it and the bytes that it took the place of."""
+    app_id, storage_id = upload["app_id"], upload["storage_id"]
+    parent_id = upload["parent_id"]
+    if upload["is_fixed"]:
+        parent_id = await _make_folders(connection, upload)
+    elif parent_id is not None and await store.folder(connection, app_id, storage_id, parent_id) is None:
+        raise FolderNotFoundError
+    # Somebody may take the path, or free it, between one statement and the next.
+    while True:
+        existing = await store.lock_item_at(connection, app_id, storage_id, upload["path"])
+        if existing is not None:
+            _check_replaceable(existing, upload["may_replace"], limit)
+            return await store.replace_content(connection, existing, upload), existing["size"]
+        if row := await store.insert_file(connection, upload, parent_id):
+            return row, 0
+
+
+async def _make_folders(connection: Connection, upload: Record) -> UUID | None:
+    parent_id: UUID | None = None
+    for path in paths.folders_of(upload["path"]):
+        row = None
+        while row is None:
+            row = await store.item_at(connection, upload["app_id"], upload["storage_id"], path)
+            row = row or await store.insert_folder(
+                connection, upload["app_id"], upload["storage_id"], uuid7(), parent_id, path, upload["creator"]
+            )
+        if not row["is_folder"]:
+            raise PathTakenError(f"There is a file at {path}, where a folder is needed.")
+        parent_id = row["file_id"]
+    return parent_id
+
+
+@contextlib.asynccontextmanager
+async def _repeated(work: Callable[[], Awaitable[object]]) -> AsyncGenerator[None]:
+    """Do something several times in each lease while a block runs."""
+
+    async def repeat() -> None:
+        while True:
+            await asyncio.sleep(upload_store.LEASE_SECONDS / 4)
+            try:
+                await work()
+            except Exception as error:
+                _log.warning("lease not renewed", error=type(error).__name__)
+
+    task = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def _in_any_case(work: Coroutine[object, object, None]) -> None:
+    """Finish something small though the request is being cancelled."""
+    try:
+        await asyncio.shield(asyncio.ensure_future(work))
+    except Exception as error:
+        _log.warning("upload not given back", error=type(error).__name__)

@@ -1,0 +1,117 @@
+"""What the directory adds to the contract: files that can be sent as they are, folders, and many names."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pilotis.blobs import local, writing
+from pilotis.blobs.errors import BlobNotFoundError, InvalidKeyError
+from pilotis.blobs.local import LocalStore
+from tests.blobs.support import content, hex_sha256, keys, put, read
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "blobs")
+
+
+async def test_the_file_itself(store: LocalStore, tmp_path: Path):
+    await put(store, "blobs/a/1", b"bytes")
+    path = store.local_path("blobs/a/1")
+    assert path == tmp_path / "blobs" / "objects" / "blobs" / "a" / "1"
+    assert path.read_bytes() == b"bytes"
+    assert store.local_path("blobs/a") is None
+
+
+async def test_nobody_else_on_the_machine_may_read(store: LocalStore, tmp_path: Path):
+    await put(store, "blobs/a/1", b"bytes")
+    for path in (tmp_path / "blobs").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+async def test_nothing_stays_in_tmp(store: LocalStore, tmp_path: Path):
+    await put(store, "staging/a/1", b"bytes")
+    await store.copy("staging/a/1", "blobs/a/1")
+    await store.copy("staging/a/1", "blobs/a/1")
+    with pytest.raises(BlobNotFoundError):
+        await store.copy("staging/a/2", "blobs/a/1")
+    assert list((tmp_path / "blobs" / "tmp").iterdir()) == []
+
+
+async def test_no_key_is_the_folder_of_another(store: LocalStore):
+    await put(store, "a/b", b"x")
+    for key in ("a", "a/b/c"):
+        with pytest.raises(InvalidKeyError):
+            await put(store, key, b"y")
+        with pytest.raises(BlobNotFoundError):
+            await read(store, key)
+        with pytest.raises(InvalidKeyError):
+            await store.copy("a/b", key)
+        assert await store.stat(key) is None
+        await store.delete([key])
+    assert await read(store, "a/b") == b"x"
+
+
+async def test_a_copy_takes_no_room(store: LocalStore):
+    await put(store, "staging/a/1", content(1000))
+    await store.copy("staging/a/1", "blobs/a/1")
+    first, second = store.local_path("staging/a/1"), store.local_path("blobs/a/1")
+    assert first is not None
+    assert second is not None
+    assert first.samefile(second)
+
+
+async def test_a_copy_where_links_are_used_up(store: LocalStore, tmp_path: Path):
+    await put(store, "staging/a/1", content(1000))
+    source = store.local_path("staging/a/1")
+    assert source is not None
+    most = os.pathconf(source, "PC_LINK_MAX")
+    if most > 70_000:
+        pytest.skip("needs a file system with few links to a file, as ext4")
+    (tmp_path / "links").mkdir()
+    for number in range(most - 1):
+        os.link(source, tmp_path / "links" / str(number))
+    copied = await store.copy("staging/a/1", "blobs/a/1")
+    assert (copied.sha256, copied.content_type) == (hex_sha256(content(1000)), "image/png")
+    path = store.local_path("blobs/a/1")
+    assert path is not None
+    assert not path.samefile(source)
+
+
+async def test_without_extended_attributes_the_rest_is_known(store: LocalStore):
+    info = await put(store, "a", b"bytes")
+    path = store.local_path("a")
+    assert path is not None
+    if not os.listxattr(path):
+        pytest.skip("this file system has no extended attributes")
+    os.removexattr(path, writing._ATTRIBUTE)
+    bare = await store.stat("a")
+    assert bare is not None
+    assert (bare.size, bare.sha256, bare.content_type, bare.modified_at) == (5, None, None, info.modified_at)
+    assert bare.etag
+    assert (await store.copy("a", "b")).size == 5
+
+
+async def test_a_folder_of_many_names_is_listed_in_pages(store: LocalStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(local, "_NAMES_AT_ONCE", 10)
+    monkeypatch.setattr(local, "_LIST_BATCH", 7)
+    names = sorted([f"a/{number:03}" for number in range(95)] + [f"a/{number:03}-/x" for number in range(50, 60)])
+    for name in names:
+        path = store._objects / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert await keys(store) == names
+    assert await keys(store, "a", after="a/040") == names[41:]
+
+
+async def test_check_finds_nothing_wrong(store: LocalStore):
+    assert [problem for problem in await store.check() if "MB are free" not in problem] == []
+    assert await keys(store) == []
+
+
+async def test_two_processes_share_the_directory(store: LocalStore, tmp_path: Path):
+    other = LocalStore(tmp_path / "blobs")
+    await put(store, "a", b"x")
+    assert await read(other, "a") == b"x"
+    await other.close()

@@ -1,0 +1,177 @@
+"""Kills the server again and again while files are uploaded, then compares database and object store both ways.
+
+    PYTHONPATH=src python -m tests.files.crash [--uploads 200] [--seed 1]
+
+What must hold afterwards: every acknowledged file is there, whole; nothing else is listed but what was sent, whole;
+each listed file has its bytes, and all bytes belong to a file or to an upload that is still under way.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import random
+import tempfile
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from pilotis.files.cleaning import Reconciliation
+from tests.conftest import first_console_user, new_app
+from tests.console import owner_of, second_node
+from tests.support import App, Server, plain_client
+
+AT_ONCE = 6
+FIXED_PATHS = 4
+LARGEST = 300_000
+
+
+@dataclass
+class Outcome:
+    """What the uploaders know: contents sent and acknowledged by path, and how often the server was killed."""
+
+    sent: dict[str, set[bytes]] = field(default_factory=dict)
+    acknowledged: dict[str, bytes] = field(default_factory=dict)
+    completed: int = 0
+    broken_off: int = 0
+    kills: int = 0
+
+
+class Crash:
+    """One run: uploaders beside a killer."""
+
+    def __init__(self, directory: Path, uploads: int, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.server = Server(directory / "data")
+        self.uploads = uploads
+        self.begun = 0
+        self.outcome = Outcome()
+        self.up = asyncio.Event()
+        self.locks = [asyncio.Lock() for _ in range(FIXED_PATHS)]
+
+    async def run(self) -> Outcome:
+        """Upload and kill, then verify; raises `AssertionError` with what is wrong."""
+        await asyncio.to_thread(self.server.start)
+        try:
+            self.app = new_app(self.server, first_console_user(self.server))
+            async with owner_of(self.app).client(self.app) as console:
+                made = await console.post("/storages/files", json={"name": "crash"})
+            self.base = f"/v1/public/storages/files/{made.json()['id']}"
+            self.up.set()
+            uploaders = [asyncio.create_task(self._upload_many()) for _ in range(AT_ONCE)]
+            killer = asyncio.create_task(self._kill_often())
+            await asyncio.gather(*uploaders)
+            killer.cancel()
+            await asyncio.wait([killer])
+            await self._verify()
+        finally:
+            if self.server.process.poll() is None:
+                await asyncio.to_thread(self.server.stop)
+        return self.outcome
+
+    async def _kill_often(self) -> None:
+        while True:
+            await asyncio.sleep(self.random.uniform(0.02, 0.6))
+            await asyncio.shield(self._kill())
+
+    async def _kill(self) -> None:
+        self.up.clear()
+        await asyncio.to_thread(self.server.kill)
+        self.outcome.kills += 1
+        await asyncio.to_thread(self.server.start)
+        self.up.set()
+
+    async def _upload_many(self) -> None:
+        while self.begun < self.uploads:
+            self.begun += 1
+            data = self.random.randbytes(self.random.randrange(LARGEST))
+            number = self.random.randrange(FIXED_PATHS * 2)
+            if number < FIXED_PATHS:
+                # One writer a path at a time, so that the last acknowledged content is the one to find.
+                async with self.locks[number]:
+                    await self._upload(f"fixed/{number}", data)
+            else:
+                await self._upload(f"new/{self.begun}", data)
+
+    async def _upload(self, path: str, data: bytes) -> None:
+        wanted = {"file_size": len(data), "mime_type": "application/zip", "overwrite": True}
+        permitted = await self._until_answered("POST", f"{self.base}/presigned-url/path/{path}", json=wanted)
+        assert permitted.status_code == 200, permitted.text
+        self.outcome.sent.setdefault(path, set()).add(data)
+        address = httpx.URL(permitted.json()["upload_url"]).raw_path.decode()
+        sent = await self._until_answered("PUT", address, content=data, headers=permitted.json()["headers"])
+        if sent.status_code == 409 and sent.json()["code"] == "UPLOAD_IN_PROGRESS":
+            # The one that was killed has its lease for a minute: give it up, as a client would who does not wait.
+            self.outcome.broken_off += 1
+            return
+        assert sent.status_code == 200 or sent.json()["code"] == "UPLOAD_ALREADY_RECEIVED", sent.text
+        body = {"file_id": permitted.json()["file_id"]}
+        done = await self._until_answered("POST", f"{self.base}/complete-upload", json=body)
+        assert done.status_code == 200, done.text
+        assert done.json()["sha256"] == hashlib.sha256(data).hexdigest()
+        self.outcome.acknowledged[path] = data
+        self.outcome.completed += 1
+
+    async def _until_answered(self, method: str, address: str, **options: Any) -> httpx.Response:
+        while True:
+            await self.up.wait()
+            headers = {"X-Public-Key": self.app.public_key, **options.pop("headers", {})}
+            try:
+                async with plain_client(self.server.url) as client:
+                    answer = await client.request(method, address, headers=headers, **options)
+                if answer.status_code != 503:
+                    return answer
+            except httpx.TransportError:
+                pass
+            options["headers"] = headers
+            await asyncio.sleep(0.01)
+
+    async def _verify(self) -> None:
+        listed = await self._listed()
+        for path, data in self.outcome.acknowledged.items():
+            assert path in listed, f"{path} was acknowledged and is not listed"
+            if path.startswith("new/"):
+                assert listed[path] == data, f"{path} is not what was acknowledged"
+        for path, data in listed.items():
+            assert data in self.outcome.sent[path], f"{path} holds what nobody sent"
+        found = await reconciled(self.server)
+        assert not found.missing, f"without bytes: {found.missing}"
+        assert not found.orphans, f"bytes of nobody: {found.orphans}"
+
+    async def _listed(self) -> dict[str, bytes]:
+        contents = {}
+        async with App.client(self.app) as client:
+            page = (await client.get(f"{self.base}/items", params={"limit": "1000"})).json()
+            assert page["total_count"] == len(page["files"])
+            for item in page["files"]:
+                if item["type"] == "file":
+                    served = await client.get(httpx.URL(item["url"]).raw_path.decode())
+                    assert hashlib.sha256(served.content).hexdigest() == item["sha256"], f"{item['path']} is not whole"
+                    contents[item["path"]] = served.content
+        return contents
+
+
+async def reconciled(server: Server) -> Reconciliation:
+    """Compare database and object store, however young."""
+    async with second_node(server, listening=False) as node:
+        return await node.services.files.cleaning.reconcile(timedelta(0), apply=False)
+
+
+def main() -> None:
+    """Run once and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--uploads", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        outcome = asyncio.run(Crash(Path(directory), given.uploads, given.seed).run())
+    print(
+        f"{given.uploads} uploads, {outcome.kills} kills: {outcome.completed} acknowledged and whole,"
+        f" {outcome.broken_off} broken off, nothing half-written, nothing without bytes, no bytes of nobody"
+    )
+
+
+if __name__ == "__main__":
+    main()
