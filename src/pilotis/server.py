@@ -53,6 +53,7 @@ from pilotis.sessions.service import Sessions
 from pilotis.settings import Settings
 from pilotis.stats.endpoints import StatsEndpoints
 from pilotis.stats.service import Statistics
+from pilotis.tables import rewriting
 from pilotis.tables.endpoints import TableEndpoints
 from pilotis.tables.service import Tables
 from pilotis.trash.endpoints import TrashEndpoints
@@ -91,6 +92,7 @@ class Services:
         self.access = Access(self.apps, self.members, self.users, self.sessions)
         self.encryption = Encryption(database, key)
         self.tables = Tables(database, self.notifications, self.encryption)
+        self.rewriting = rewriting.Rewriting(self.tables, self.encryption)
         self.index_uses = UseRecorder(database)
         self.indexes = Indexes(database, self.tables, limits)
         self.prepared_tables = PreparedTables(database, self.tables, self.encryption, self.index_uses)
@@ -140,6 +142,7 @@ class Services:
             Task("invitations", 6 * 3600, delete_expired_invitations),
             Task("row counts", 300, counts.fold_all),
             Task("indexes", TURN_SECONDS, self.indexes.turn),
+            Task("rewriting", rewriting.TURN_SECONDS, self.rewriting.turn),
         ]
 
     async def _answers(self) -> None:
