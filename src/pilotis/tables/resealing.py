@@ -49,6 +49,8 @@ async def fill(
     They stay locked until the transaction ends. Rows that somebody else has locked are passed over.
     """
     value = column.physical if column.encrypted else f"to_json({column.physical})::text"
+    # PostgreSQL takes a new column for full, expects few rows to lack it, and would read all of it for each batch.
+    await connection.execute("set local enable_seqscan = off; set local enable_bitmapscan = off")
     rows = await connection.fetch(
         f"""
         select __id as id, {value} as value from {table.physical}
