@@ -6,9 +6,12 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from pilotis.db.embedded.lockfile import running_address
+from pilotis.limits import Limits
 from pilotis.server import Node
 from pilotis.settings import Settings
 from tests.support import Server
+
+DEFAULTS = Limits()
 
 
 async def connect(server: Server) -> asyncpg.Connection:
@@ -27,10 +30,10 @@ async def connection_to(server: Server) -> AsyncIterator[asyncpg.Connection]:
 
 
 @asynccontextmanager
-async def second_node(server: Server) -> AsyncIterator[Node]:
+async def second_node(server: Server, limits: Limits = DEFAULTS) -> AsyncIterator[Node]:
     """Lend another node on a server's database, in this process; it neither listens nor tidies up by itself."""
     address = running_address(server.data_dir / "postgres")._asdict()
-    node = Node(Settings(data_dir=str(server.data_dir)), address, server.url)
+    node = Node(Settings(data_dir=str(server.data_dir), limits=limits), address, server.url)
     try:
         yield node
     finally:

@@ -32,8 +32,8 @@ EXCEPTIONS = {
     "tables.values",
 }
 
-# A part of a feature's service that has a module of its own.
-SERVICES = {"tables.built"}
+# Parts of a feature's service that have a module of their own.
+SERVICES = {"tables.built", "tables.columns"}
 
 
 def modules() -> dict[str, ast.Module]:

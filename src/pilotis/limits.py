@@ -56,6 +56,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Characters of what is searched or completed."""
     polygon_points: Positive = 10_000
     """Points of a polygon."""
+    reseal_rows: Count = 20_000
+    """Rows up to which turning `encrypted` on or off rewrites a table at once; a larger one in the background."""
     index_rows: Positive = 10_000
     """Rows from which on a table gets the indexes by itself that its queries need."""
     indexes: Count = 200

@@ -60,6 +60,7 @@ from pilotis.sessions.service import Sessions
 from pilotis.settings import Settings
 from pilotis.stats.endpoints import StatsEndpoints
 from pilotis.stats.service import Statistics
+from pilotis.tables import rewriting
 from pilotis.tables.endpoints import TableEndpoints
 from pilotis.tables.service import Tables
 from pilotis.transfer.endpoints import TransferEndpoints
@@ -105,6 +106,7 @@ class Services:
         self.access = Access(self.apps, self.members, self.users, self.sessions)
         self.encryption = Encryption(database, self.master_keys)
         self.tables = Tables(database, self.notifications, self.encryption)
+        self.rewriting = rewriting.Rewriting(self.tables, self.encryption)
         self.index_uses = UseRecorder(database)
         self.indexes = Indexes(database, self.tables, limits)
         self.prepared_tables = PreparedTables(database, self.tables, self.encryption, self.index_uses)
@@ -173,6 +175,7 @@ class Services:
             Task("indexes", TURN_SECONDS, self.indexes.turn),
             Task("uploads", 300, self.files.cleaning.reap_uploads),
             Task("dead blobs", 60, self.files.cleaning.delete_dead_blobs),
+            Task("rewriting", rewriting.TURN_SECONDS, self.rewriting.turn),
         ]
 
     def _refresh_master_keys(self) -> None:

@@ -156,7 +156,7 @@ async def test_a_value_moved_to_another_row_does_not_open(app: App):
     one = await app.row(table, {"name": "one", "ssn": "mine"})
     two = await app.row(table, {"name": "two", "ssn": "yours"})
     name = physical(app, table)
-    move = f"update {name} set ssn = (select ssn from {name} where __id = '{one['id']}') where __id = '{two['id']}'"
+    move = f"update {name} set __e2 = (select __e2 from {name} where __id = '{one['id']}') where __id = '{two['id']}'"
     await run_sql(app.server, move)
     async with app.client() as client:
         answer = await client.get(data_path(table, f"/{two['id']}"))
@@ -172,7 +172,7 @@ async def test_an_absorbed_column_is_sealed(app: App):
         column = {"name": "ssn", "data_type": "string", "encrypted": True}
         assert (await client.post(f"/v1/public/tables/{table}/columns", json=column)).status_code == 201
         assert (await client.get(data_path(table, f"/{row['id']}"))).json()["data"]["ssn"] == SECRET
-    assert SECRET.encode() not in await run_sql(app.server, f"select ssn from {physical(app, table)}")
+    assert SECRET.encode() not in await run_sql(app.server, f"select __e1 from {physical(app, table)}")
     assert SECRET not in await run_sql(app.server, f"select __extra::text from {physical(app, table)}")
 
 

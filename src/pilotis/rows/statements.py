@@ -121,6 +121,14 @@ class Statements:
         parts = _parts(columns)
         source = [f"{part.member} {part.json_type}" for part in parts]
         assignments = [f"{part.name} = {part.value}" for part in parts]
+        incremented = [table.by_name[name] for name, _, _ in increments if name in table.by_name]
+        assignments += [
+            # What was made of the old value in the background is out of date, and will be made again.
+            f"{part} = null"
+            for changed in (*columns, *incremented)
+            if changed.rewriting
+            for part in changed.converse.physical_columns
+        ]
         extra = "(coalesce(t.__extra, '{}') - $3::text[]) || $4::jsonb"
         for name, label, amount in increments:
             column = table.by_name.get(name)

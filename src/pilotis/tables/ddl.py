@@ -1,7 +1,7 @@
 """The DDL of an app's tables. Pure: from schemas to statements.
 
 A dropped column keeps its place under the name `__d<number>` until the trash is emptied; explicit nulls it had are
-kept in `__n<number>`.
+kept in `__n<number>`. An encrypted one has its sealed values in `__e<number>`, and their hashes in `__h<number>`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pilotis.tables.schema import AccessLevel, Column, TableSchema, physical_typ
 
 def create_table(table: TableSchema) -> list[str]:
     """Return the statements that make a table with its columns."""
-    columns = [part for column in table.columns for part in _physical_columns(column)]
+    columns = [f"{name} {type_}" for column in table.columns for name, type_ in column.physical_columns.items()]
     return [
         f"""
         create table {table.physical} (
@@ -48,8 +48,21 @@ def drop_table(table: TableSchema) -> str:
 
 def add_column(table: TableSchema, column: Column) -> str:
     """Return the statement that adds an empty column."""
-    parts = ", ".join(f"add column {part}" for part in _physical_columns(column))
+    parts = ", ".join(f"add column {name} {type_}" for name, type_ in column.physical_columns.items())
     return f"alter table {table.physical} {parts}"
+
+
+def drop_column(table: TableSchema, column: Column) -> str:
+    """Return the statement that drops one form of a column."""
+    return f"alter table {table.physical} {', '.join(f'drop column {name}' for name in column.physical_columns)}"
+
+
+def write_anew(table: TableSchema, sealed: Column) -> str:
+    """Return the statement that writes the table's file anew: dropped values and replaced rows stay in it until then.
+
+    It goes through an encrypted column's hashes, which stay what they are.
+    """
+    return f"alter table {table.physical} alter column {sealed.hash} type bytea using {sealed.hash} || ''::bytea"
 
 
 def absorb(table: TableSchema, column: Column) -> str:
@@ -162,13 +175,6 @@ def _offenders(table: TableSchema, condition: str) -> str:
         select (select count(*) from offenders) as total,
             array(select __id::text from offenders order by __id limit 5) as ids
     """
-
-
-def _physical_columns(column: Column) -> list[str]:
-    own = f"{column.physical} {physical_type(column)}"
-    if column.encrypted:
-        return [own, f"{column.hash} bytea"]
-    return [own, f"{column.time} timestamptz"] if column.has_time else [own]
 
 
 def _literal(name: str) -> str:

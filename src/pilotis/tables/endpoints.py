@@ -7,11 +7,14 @@ from uuid import UUID
 from pilotis.http.call import Call
 from pilotis.http.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.principals import Access, Role
-from pilotis.tables.schema import InvalidColumnNameError
-from pilotis.tables.service import (
+from pilotis.tables.columns import (
+    ColumnBeingRewrittenError,
     ColumnExistsError,
     ColumnNotFoundError,
     RowsDoNotFitError,
+)
+from pilotis.tables.schema import InvalidColumnNameError
+from pilotis.tables.service import (
     SchemaLockedError,
     TableBusyError,
     TableNotFoundError,
@@ -69,6 +72,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns"):
             TitleTakenError,
             InvalidColumnNameError,
             RowsDoNotFitError,
+            ColumnBeingRewrittenError,
             SchemaLockedError,
             TableBusyError,
         ],
@@ -120,16 +124,25 @@ class TableEndpoints(Endpoints, tag="Tables and columns"):
     @patch(
         "/v1/public/tables/:table_id/columns/:name",
         access=Access.PUBLIC_KEY,
-        errors=[TableNotFoundError, ColumnNotFoundError, RowsDoNotFitError, SchemaLockedError, TableBusyError],
+        errors=[
+            TableNotFoundError,
+            ColumnNotFoundError,
+            RowsDoNotFitError,
+            ColumnBeingRewrittenError,
+            SchemaLockedError,
+            TableBusyError,
+        ],
     )
     async def change_column(self, call: Call, table_id: UUID, name: str, body: ColumnChange) -> ColumnDone:
         """Change a column's type or options; what is not given stays.
 
         Another type casts the stored values. If some do not cast, nothing is changed and the answer counts them.
+        `encrypted` rewrites them all, on a large table in the background; until then the column is what it was.
         """
         _require_unlocked(call)
-        await self._tables.change_column(call.app, call.actor, table_id, name, body)
-        return ColumnDone("Column updated.", name)
+        goes_on = await self._tables.change_column(call.app, call.actor, table_id, name, body)
+        message = "Column updated; its values are rewritten in the background." if goes_on else "Column updated."
+        return ColumnDone(message, name)
 
     @delete(
         "/v1/public/tables/:table_id/columns/:name",

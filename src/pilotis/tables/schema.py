@@ -67,7 +67,10 @@ class InvalidColumnNameError(BadRequestError):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column. `number` never changes and is never used again; options that were not given are None."""
+    """One column. `number` never changes and is never used again; options that were not given are None.
+
+    With `rewriting` its values are being sealed, or opened, in the background: see `pilotis.tables.rewriting`.
+    """
 
     number: int
     name: str
@@ -76,11 +79,30 @@ class Column(msgspec.Struct, frozen=True):
     default: Any = None
     description: str | None = None
     encrypted: bool | None = None
+    rewriting: bool = False
 
     @property
     def physical(self) -> str:
-        """The column's name in PostgreSQL, quoted."""
+        """The column's name in PostgreSQL, quoted.
+
+        Sealed values never go by the name of plain ones: a statement compiled for the others would not fail.
+        """
+        if self.encrypted:
+            return f'"__e{self.number}"'
         return f'"__c{self.number}"' if self.name in _SYSTEM_COLUMNS else f'"{self.name}"'
+
+    @property
+    def physical_columns(self) -> Mapping[str, str]:
+        """All that PostgreSQL has of the column, quoted names with their types."""
+        if self.encrypted:
+            return {self.physical: "bytea", self.hash: "bytea"}
+        own = {self.physical: PHYSICAL_TYPES[self.type]}
+        return own | {self.time: "timestamptz"} if self.has_time else own
+
+    @property
+    def converse(self) -> Column:
+        """The column in its other form: sealed if it is plain, and plain if it is sealed."""
+        return msgspec.structs.replace(self, encrypted=not self.encrypted, rewriting=False)
 
     @property
     def time(self) -> str:

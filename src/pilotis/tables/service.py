@@ -24,18 +24,18 @@ from pilotis.audit.service import record
 from pilotis.db.notifications import Notifications, notify
 from pilotis.db.pool import Database
 from pilotis.encryption.service import Encryption
-from pilotis.http.principals import Actor, AppInfo
+from pilotis.http.principals import SYSTEM, Actor, AppInfo
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import (
     ConflictError,
-    Detail,
     ForbiddenError,
     NotFoundError,
     UnavailableError,
     invalid,
 )
 from pilotis.kit.ids import uuid7
-from pilotis.tables import built, ddl, resealing, store
+from pilotis.tables import built, ddl, store
+from pilotis.tables.columns import ColumnExistsError, ColumnNotFoundError, Columns
 from pilotis.tables.schema import (
     AccessLevel,
     Column,
@@ -45,7 +45,6 @@ from pilotis.tables.schema import (
     numbered,
     parse_schema,
 )
-from pilotis.tables.sealing import Sealer
 from pilotis.tables.types import ColumnChange, ColumnItem, NewColumn, Table, TableDefinition
 from pilotis.tables.values import check_default
 
@@ -63,31 +62,11 @@ class TableNotFoundError(NotFoundError):
     message = "The app has no such table."
 
 
-class ColumnNotFoundError(NotFoundError):
-    """404: the table has no such column."""
-
-    code = "COLUMN_NOT_FOUND"
-    message = "The table has no such column."
-
-
 class TitleTakenError(ConflictError):
     """409: another table of the app has this title."""
 
     code = "TABLE_TITLE_TAKEN"
     message = "Another table of this app has this title."
-
-
-class ColumnExistsError(ConflictError):
-    """409: the table has a column of this name."""
-
-    code = "COLUMN_EXISTS"
-    message = "The table has a column of this name."
-
-
-class RowsDoNotFitError(ConflictError):
-    """409: rows hold values that do not fit the change; `details` gives a few of their ids. Nothing was changed."""
-
-    code = "ROWS_DO_NOT_FIT"
 
 
 class SchemaLockedError(ForbiddenError):
@@ -126,7 +105,7 @@ class Tables:
         give_up_seconds: float = GIVE_UP_SECONDS,
     ) -> None:
         self._database = database
-        self._encryption = encryption
+        self._columns = Columns(encryption)
         self._give_up_seconds = give_up_seconds
         self._known: OrderedDict[tuple[UUID, UUID], TableSchema] = OrderedDict()
         self._changes = 0
@@ -196,16 +175,16 @@ class Tables:
         async def edit(connection: Connection, table: TableSchema) -> None:
             for column in table.columns:
                 if column.name not in wanted:
-                    await _trash_column(connection, table, column)
+                    await self._columns.trash(connection, table, column)
             kept = msgspec.structs.replace(
                 table, columns=tuple(column for column in table.columns if column.name in wanted)
             )
             for column in kept.columns:
-                new = msgspec.structs.replace(wanted[column.name], number=column.number)
-                await self._change_column(connection, kept, column, new)
+                new = msgspec.structs.replace(wanted[column.name], number=column.number, rewriting=column.rewriting)
+                await self._columns.change(connection, kept, column, new, app.limits.reseal_rows)
             for name, column in wanted.items():
                 if name not in table.by_name:
-                    await self._add_column(connection, kept, column)
+                    await self._columns.add(connection, kept, column)
 
         await self.change(
             app.app_id,
@@ -256,24 +235,42 @@ class Tables:
                 raise invalid("name", f"A table has at most {app.limits.columns} columns.", "TOO_MANY_COLUMNS")
             if column.name in table.by_name:
                 raise ColumnExistsError
-            await self._add_column(connection, table, column)
+            await self._columns.add(connection, table, column)
 
         await self.change(app.app_id, actor, table_id, edit, "column.create", column=column.name)
 
-    async def change_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str, change: ColumnChange) -> None:
-        """Change a column; raises `RowsDoNotFitError` if stored values do not cast."""
+    async def change_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str, change: ColumnChange) -> bool:
+        """Change a column; True if it goes on in the background: see `pilotis.tables.rewriting`.
+
+        Raises `RowsDoNotFitError` if stored values do not cast, and `ColumnBeingRewrittenError`.
+        """
+        goes_on = False
 
         async def edit(connection: Connection, table: TableSchema) -> None:
+            nonlocal goes_on
             column = _column(table, name)
-            await self._change_column(connection, table, column, _changed_column(column, change))
+            new = _changed_column(column, change)
+            goes_on = await self._columns.change(connection, table, column, new, app.limits.reseal_rows)
 
         await self.change(app.app_id, actor, table_id, edit, "column.update", column=name)
+        return goes_on
+
+    async def end_rewriting(self, app_id: UUID, table_id: UUID, number: int) -> None:
+        """Let the other form of a column that is being rewritten take its place; see `pilotis.tables.rewriting`."""
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            column = next((column for column in table.columns if column.number == number), None)
+            if column is None or not column.rewriting:
+                raise ColumnNotFoundError
+            await self._columns.take_over(connection, table, column)
+
+        await self.change(app_id, SYSTEM, table_id, edit, "column.rewritten", number=number)
 
     async def drop_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str) -> None:
         """Put a column into the trash."""
 
         async def edit(connection: Connection, table: TableSchema) -> None:
-            await _trash_column(connection, table, _column(table, name))
+            await self._columns.trash(connection, table, _column(table, name))
 
         await self.change(app.app_id, actor, table_id, edit, "column.drop", column=name)
 
@@ -314,6 +311,10 @@ class Tables:
 
         await self._patiently(app_id, table_id, once)
 
+    async def absorb(self, connection: Connection, table: TableSchema, column: Column) -> None:
+        """Move what free-form rows hold under a column's name into the column; see `Columns.absorb`."""
+        await self._columns.absorb(connection, table, column)
+
     async def _patiently(self, app_id: UUID, table_id: UUID, change: Callable[[], Awaitable[None]]) -> None:
         """Run a change made of a `schema_transaction`, again and again while somebody holds the table."""
         deadline = time.monotonic() + self._give_up_seconds
@@ -328,59 +329,6 @@ class Tables:
             # Building an index keeps a table locked for as long as it takes, and can wait.
             await built.cancel_builds(self._database, app_id, table_id)
             await asyncio.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - only spreads the tries
-
-    async def absorb(self, connection: Connection, table: TableSchema, column: Column) -> None:
-        """Move what free-form rows hold under a column's name into the column, sealed where that is encrypted.
-
-        Raises `RowsDoNotFitError` where it is not of the column's type, or is null and the column required.
-        """
-        plain = msgspec.structs.replace(column, encrypted=None)
-        offenders = await connection.fetchrow(ddl.not_absorbable(table, plain), column.name)
-        _require_none(offenders, f"hold a {column.name} that is no {column.type.value}")
-        if column.required:
-            await _require_no_nulls(connection, table, column)
-        if not column.encrypted:
-            await connection.execute(ddl.absorb(table, column), column.name)
-        elif await connection.fetchval(ddl.any_absorbable(table), column.name):
-            sealer = await self._sealer(table)
-            await resealing.open_column(connection, table, column, sealer)
-            await connection.execute(ddl.absorb(table, plain), column.name)
-            await resealing.seal_column(connection, table, plain, sealer)
-
-    async def _add_column(self, connection: Connection, table: TableSchema, column: Column) -> None:
-        next_number: int = await connection.fetchval(
-            "select next_column from pilotis.tables where app_id = $1 and table_id = $2",
-            table.app_id,
-            table.table_id,
-        )
-        column = msgspec.structs.replace(column, number=next_number)
-        check_default(column)
-        await store.insert_column(connection, table, column)
-        plain = msgspec.structs.replace(column, encrypted=None)
-        await connection.execute(ddl.add_column(table, plain))
-        await self.absorb(connection, table, plain)
-        if column.encrypted:
-            await resealing.seal_column(connection, table, plain, await self._sealer(table))
-
-    async def _change_column(self, connection: Connection, table: TableSchema, old: Column, new: Column) -> None:
-        if old == new:
-            return
-        check_default(new)
-        if new.required and not old.required:
-            await _require_no_nulls(connection, table, old)
-        if (new.type, bool(new.encrypted)) != (old.type, bool(old.encrypted)):
-            await built.drop_indexes(connection, table, old.number)
-            if old.encrypted:
-                await resealing.open_column(connection, table, old, await self._sealer(table))
-            plain = msgspec.structs.replace(new, encrypted=None)
-            if new.type is not old.type:
-                await _cast_column(connection, table, msgspec.structs.replace(old, encrypted=None), plain)
-            if new.encrypted:
-                await resealing.seal_column(connection, table, plain, await self._sealer(table))
-        await store.update_column(connection, table, new)
-
-    async def _sealer(self, table: TableSchema) -> Sealer:
-        return Sealer(table, await self._encryption.cipher(table.app_id))
 
     def _changed(self, key: str) -> None:
         self._changes += 1
@@ -421,32 +369,6 @@ async def _publish(connection: Connection, table: TableSchema, title: str, acces
     for statement in ddl.index_creators(msgspec.structs.replace(table, access_level=access_level)):
         await connection.execute(statement)
     await notify(connection, TOPIC, f"{table.app_id}/{table.table_id}")
-
-
-async def _trash_column(connection: Connection, table: TableSchema, column: Column) -> None:
-    await built.drop_indexes(connection, table, column.number)
-    await store.trash_column(connection, table, column.number)
-    for statement in ddl.trash_column(table, column):
-        await connection.execute(statement)
-
-
-async def _cast_column(connection: Connection, table: TableSchema, old: Column, new: Column) -> None:
-    offenders = await connection.fetchrow(ddl.not_castable(table, old, new))
-    _require_none(offenders, f"hold a {old.name} that cannot become {new.type.value}")
-    for statement in ddl.change_type(table, old, new):
-        await connection.execute(statement)
-
-
-async def _require_no_nulls(connection: Connection, table: TableSchema, column: Column) -> None:
-    offenders = await connection.fetchrow(ddl.nulls(table, column))
-    _require_none(offenders, f"have null as {column.name}, which cannot be required")
-
-
-def _require_none(offenders: asyncpg.Record | None, sentence: str) -> None:
-    assert offenders is not None
-    if offenders["total"]:
-        details = [Detail(row_id, "DOES_NOT_FIT", "This row is one of them.") for row_id in offenders["ids"]]
-        raise RowsDoNotFitError(f"{offenders['total']} rows {sentence}. Nothing was changed.", details=details)
 
 
 def _column(table: TableSchema, name: str) -> Column:
@@ -493,4 +415,5 @@ def _column_item(column: Column, order: int) -> ColumnItem:
         column.description,
         bool(column.encrypted),
         order,
+        ("opening" if column.encrypted else "sealing") if column.rewriting else msgspec.UNSET,
     )

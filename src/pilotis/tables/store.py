@@ -14,7 +14,8 @@ _TABLE = """
     select t.*, coalesce((
         select json_agg(json_build_object(
             'number', c.number, 'name', c.name, 'type', c.type, 'required', c.required,
-            'default', c.default_value, 'description', c.description, 'encrypted', c.encrypted
+            'default', c.default_value, 'description', c.description, 'encrypted', c.encrypted,
+            'rewriting', c.rewriting
         ) order by c.number)
         from pilotis.columns c
         where c.app_id = t.app_id and c.table_id = t.table_id and c.dropped_at is null
@@ -41,7 +42,7 @@ def table_schema(row: Record) -> TableSchema:
     )
 
 
-async def live_table(database: Database, app_id: UUID, table_id: UUID) -> Record | None:
+async def live_table(database: Database | Connection, app_id: UUID, table_id: UUID) -> Record | None:
     """Return a table that is not in the trash."""
     return await database.fetchrow(f"{_TABLE} and t.table_id = $2", app_id, table_id)
 
@@ -119,24 +120,47 @@ async def update_column(connection: Connection, table: TableSchema, column: Colu
     await connection.execute(
         """
         update pilotis.columns
-        set name = $4, type = $5, required = $6, default_value = $7, description = $8, encrypted = $9
+        set name = $4, type = $5, required = $6, default_value = $7, description = $8, encrypted = $9, rewriting = $10
         where app_id = $1 and table_id = $2 and number = $3
         """,
         table.app_id,
         table.table_id,
         column.number,
         *_definition(column),
+        column.rewriting,
     )
 
 
 async def trash_column(connection: Connection, table: TableSchema, number: int) -> None:
-    """Mark a column as dropped."""
+    """Mark a column as dropped, and its values as what they are now."""
     await connection.execute(
-        "update pilotis.columns set dropped_at = now() where app_id = $1 and table_id = $2 and number = $3",
+        """
+        update pilotis.columns set dropped_at = now(), rewriting = false
+        where app_id = $1 and table_id = $2 and number = $3
+        """,
         table.app_id,
         table.table_id,
         number,
     )
+
+
+async def columns_being_rewritten(connection: Connection) -> list[tuple[UUID, UUID, int]]:
+    """Return the app, table and number of each column whose values are being sealed or opened, the oldest first."""
+    rows = await connection.fetch(
+        """
+        select app_id, table_id, number from pilotis.columns
+        where rewriting and dropped_at is null order by table_id, number
+        """
+    )
+    return [(row["app_id"], row["table_id"], row["number"]) for row in rows]
+
+
+async def row_count(connection: Connection, table: TableSchema) -> int:
+    """Return the number of a table's rows by the tally."""
+    count: int = await connection.fetchval(
+        f"select coalesce(sum(rows), 0)::bigint from {table.counts} where table_id = $1", table.table_id
+    )
+    return count
 
 
 async def update_table(

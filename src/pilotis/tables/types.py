@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -61,7 +61,10 @@ class ColumnChange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ColumnItem(msgspec.Struct):
-    """A column as the column routes show it; `order` counts from 1 in the order in which columns were added."""
+    """A column as the column routes show it; `order` counts from 1 in the order in which columns were added.
+
+    `rewriting` is there only while the values are being sealed, or opened, in the background.
+    """
 
     name: str
     data_type: str
@@ -70,6 +73,7 @@ class ColumnItem(msgspec.Struct):
     description: str | None
     encrypted: bool
     order: int
+    rewriting: Literal["sealing", "opening"] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ColumnList(msgspec.Struct):

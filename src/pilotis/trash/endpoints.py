@@ -7,10 +7,8 @@ from uuid import UUID
 from pilotis.http.call import Call
 from pilotis.http.endpoint import Endpoints, delete, get, post
 from pilotis.http.principals import Access
+from pilotis.tables.columns import ColumnExistsError, ColumnNotFoundError, RowsDoNotFitError
 from pilotis.tables.service import (
-    ColumnExistsError,
-    ColumnNotFoundError,
-    RowsDoNotFitError,
     TableBusyError,
     TableNotFoundError,
     TitleTakenError,

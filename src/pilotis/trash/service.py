@@ -19,10 +19,9 @@ from pilotis.http.principals import SYSTEM, Actor, AppInfo
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import NotFoundError, invalid
 from pilotis.tables import ddl
+from pilotis.tables.columns import ColumnExistsError, ColumnNotFoundError
 from pilotis.tables.schema import Column, ColumnType, TableSchema
 from pilotis.tables.service import (
-    ColumnExistsError,
-    ColumnNotFoundError,
     TableBusyError,
     Tables,
     require_room,

@@ -151,6 +151,7 @@ create table pilotis.columns (
     default_value jsonb,
     description text,
     encrypted boolean,
+    rewriting boolean not null default false,
     dropped_at timestamptz(3),
     primary key (app_id, table_id, number),
     foreign key (app_id, table_id) references pilotis.tables on delete cascade
