@@ -75,7 +75,7 @@ class Places(World):
 
 
 async def make(world, monkeypatch, schema):
-    definition = TableDefinition("places", schema, AccessLevel.PUBLIC)
+    definition = TableDefinition(f"places {len(schema)}", schema, AccessLevel.PUBLIC)
     places = Places(world, await world.services.tables.create(world.app, OPERATOR, definition))
     for start in range(0, ROWS, 1000):
         rows = msgspec.json.encode([place(number) for number in range(start, start + 1000)])
@@ -113,7 +113,7 @@ ASKED = {
     "a beginning along a path": (lambda p: p.complete("writer2", "about.author"), {"completion:4.author": "btree"}),
     "a word's beginning": (lambda p: p.complete("line29", "note"), {"completion:2": "btree", "text:2": "gin"}),
     "a misspelt beginning": (
-        lambda p: p.complete("harboour7 sttaion"),
+        lambda p: p.complete("harbbpur77 sttion"),
         {"completion:1": "btree", "text:1": "gin", "trigram:1": "gin"},
     ),
     "around a point": (lambda p: p.near(near=SYDNEY), {"geo:3": "gist"}),
@@ -167,7 +167,7 @@ async def test_a_table_that_takes_any_field_gets_them_too(free):
     ready = {index.name: index.columns for index in await free.ready()}
     assert sorted(ready.values()) == [["about.author"], ["name"], ["spot"]]
     free.statements.clear()
-    assert await free.search("writer77", ["about.author"], times=1) == found == ["Harbour77 station"]
+    assert await free.search("writer77", ["about.author"], times=1) == found
     await free.complete("harbour2", times=1)
     await free.near(near=SYDNEY, times=1)
     plans = await free.plans()
@@ -229,6 +229,20 @@ async def test_changed_and_dropped_columns_take_these_indexes_along(places):
     await tables.add_column(places.app, OPERATOR, places.table_id, NewColumn("spot", "object"))
     await places.turn()
     assert await places.physical() == {left.name}
+
+
+async def test_an_index_of_places_along_a_line_is_no_larger_than_others(world, monkeypatch):
+    definition = TableDefinition("track", {"spot": "object"}, AccessLevel.PUBLIC)
+    track = Places(world, await world.services.tables.create(world.app, OPERATOR, definition))
+    rows = [{"spot": {"latitude": number / 60, "longitude": 7.5}} for number in range(1000)]
+    for _ in range(2):
+        await world.services.rows.create_many(world.principal, track.table_id, msgspec.Raw(msgspec.json.encode(rows)))
+    request = GeoRequest(track.table_id, "spot", near=SYDNEY)
+    for _ in range(3):
+        await world.services.geo.search(world.principal, request)
+    await track.turn()
+    (index,) = await track.ready()
+    assert index.size_bytes < 500 * 2000
 
 
 async def test_an_index_of_places_holds_what_is_no_place(places):

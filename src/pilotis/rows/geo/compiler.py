@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pilotis.rows import found
 from pilotis.rows.fields import Field
-from pilotis.rows.geo.expressions import point_of
+from pilotis.rows.geo.expressions import indexed_point_of, point_of
 from pilotis.rows.geo.shapes import Box, Cap, Polygons, Ring, Shape
 from pilotis.rows.geo.sphere import Bounds, Vector
 from pilotis.rows.indexes.uses import UseKind
@@ -37,16 +37,18 @@ def compile_geo(scope: Scope, shape: Shape) -> str:
     """
     table, arguments = scope.table, scope.arguments
     arguments.notes.add(UseKind.GEO, scope.field.use)
-    point = point_of(scope.field.sql, scope.cube)
+    indexed = indexed_point_of(scope.field.sql, scope.cube)
     center = f"{scope.cube}.cube({arguments.bind(list(shape.center), 'float8[]')})"
-    chord = f"{point} operator({scope.cube}.<->) {center}"
-    condition = _inside(scope, shape, point, chord) + scope.and_visible
+    order, chord = (
+        f"{point} operator({scope.cube}.<->) {center}" for point in (indexed, point_of(scope.field.sql, scope.cube))
+    )
+    condition = _inside(scope, shape, indexed, chord) + scope.and_visible
     physical = table.schema.physical
     limit, offset = arguments.bind(scope.limit, "bigint"), arguments.bind(scope.offset, "bigint")
     rows = f"""
         select row_number() over (order by chord, __id) as place, chord, whole from (
             select {chord} as chord, __id, {table.statements.row} as whole from {physical}
-            where {condition} order by {chord}, __id limit {limit} offset {offset}
+            where {condition} order by {order}, __id limit {limit} offset {offset}
         ) nearest
     """
     total = f"select count(*) from {physical} where {condition}"

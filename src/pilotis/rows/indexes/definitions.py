@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pilotis.kit.errors import PilotisError
 from pilotis.rows.fields import Field, json_field, text_field
-from pilotis.rows.geo.expressions import point_of
+from pilotis.rows.geo.expressions import indexed_point_of
 from pilotis.rows.indexes.uses import Part, Use, UseKind
 from pilotis.rows.operands import CREATOR, EXTRA, KINDS, Arguments, Kind
 from pilotis.rows.search.expressions import key_of, trigrams_of, words_of
@@ -126,7 +126,7 @@ def _completion(table: TableSchema, key: str) -> Definition | None:
 
 def _geo(table: TableSchema, key: str) -> Definition | None:
     json = _field(json_field, table, key)
-    return None if json is None else Definition("gist", (point_of(json, _EXTENSION),), extension="cube")
+    return None if json is None else Definition("gist", (indexed_point_of(json, _EXTENSION),), extension="cube")
 
 
 SPECIAL: dict[UseKind, Callable[[TableSchema, str], Definition | None]] = {
