@@ -18,7 +18,7 @@ from pilotis.apps.keys import PUBLIC_PREFIX, app_of
 from pilotis.db.pool import Database
 from pilotis.limits import Limits
 from pilotis.rows.query import compile_query
-from pilotis.rows.statements import Statements
+from pilotis.rows.table import PreparedTable
 from pilotis.rows.types import Query
 from pilotis.tables import store
 
@@ -71,10 +71,11 @@ class Stage:
         await database.execute(f"vacuum analyze app_{app_id.hex}.t_{UUID(self.table_id).hex}")
         await database.close()
         table = store.table_schema(record)
-        statements = Statements(table)
+        prepared = PreparedTable(table, database, None)
+        statements = prepared.statements
 
         def found(query: Query) -> Statement:
-            compiled = compile_query(table, statements, query, None, Limits())
+            compiled = compile_query(prepared, query, None, Limits())
             return Statement(compiled.sql, compiled.arguments)
 
         queries = [found(msgspec.convert(body, Query)) for body in _queries()]
