@@ -1,4 +1,4 @@
-"""Loads this machine's Debian package index into Pilotis, then asks it ten questions.
+"""Loads this machine's Debian package index into Pilotis, then asks it questions.
 
     python examples/packages/load.py --url http://127.0.0.1:8090 --public-key pk_…
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import debian_index
+from advanced_questions import ADVANCED_QUESTIONS, AdvancedQuestion
 from questions import QUESTIONS, Question
 
 TITLE = "Debian packages"
@@ -82,6 +83,19 @@ def ask(pilotis: Pilotis, table: str, number: int, question: Question) -> None:
         print(f"   {row['data']['name']:<32} {shown if isinstance(shown, str) else f'{shown:>15,}'}")
 
 
+def ask_advanced(pilotis: Pilotis, table: str, number: int, question: AdvancedQuestion) -> None:
+    """Print a question for an advanced data route, its body, and the answer with the time it took."""
+    started = time.perf_counter()
+    answer = pilotis.call("POST", f"/{question.route}", {"table_id": table, **question.body})
+    milliseconds = (time.perf_counter() - started) * 1000
+    print(f"\n{number}. {question.text}")
+    body = f"{question.route} {json.dumps(question.body)}"
+    print(textwrap.fill(body, 100, initial_indent="   ", subsequent_indent="      ", break_long_words=False))
+    print(f"   answered in {milliseconds:.1f} ms")
+    for line in question.lines(answer):
+        print(f"   {line}")
+
+
 def main() -> None:
     """Read, load, ask."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -106,6 +120,8 @@ def main() -> None:
 
     for number, question in enumerate(QUESTIONS, start=1):
         ask(pilotis, table, number, question)
+    for number, advanced in enumerate(ADVANCED_QUESTIONS, start=len(QUESTIONS) + 1):
+        ask_advanced(pilotis, table, number, advanced)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,21 @@ a column is a literal here, not a bound value, where its letters are harmless.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pilotis.kit.errors import invalid
-from pilotis.rows.operands import Arguments, EncryptedColumnError, unknown
+from pilotis.rows.operands import EXTRA, Arguments, EncryptedColumnError, unknown
 from pilotis.tables.schema import OWN_FIELDS, Column, ColumnType, InvalidColumnNameError, TableSchema, column_name
 
 
-def text_field(table: TableSchema, name: str, arguments: Arguments, place: str) -> str:
+class Field(NamedTuple):
+    """A field's expression, and its name in uses of indexes: None where no index could have the expression."""
+
+    sql: str
+    use: str | None
+
+
+def text_field(table: TableSchema, name: str, arguments: Arguments, place: str) -> Field:
     """Return the expression for a text: a string column, or a path to a string inside JSON.
 
     `place` is the field of the request to blame. Raises `UnknownColumnError`, `EncryptedColumnError`, or
@@ -19,29 +28,30 @@ def text_field(table: TableSchema, name: str, arguments: Arguments, place: str) 
     """
     column, path = _find(table, name)
     if column is None:
-        return f"pilotis.text_at(__extra, {_path(path, arguments)})"
+        return Field(f"pilotis.text_at(__extra, {_path(path, arguments)})", _use(EXTRA, path))
     if path and column.type is ColumnType.OBJECT:
-        return f"pilotis.text_at({column.physical}, {_path(path, arguments)})"
+        return Field(f"pilotis.text_at({column.physical}, {_path(path, arguments)})", _use(str(column.number), path))
     if path:
         raise unknown(name)
     if column.type is not ColumnType.STRING:
         raise invalid(place, f"{name} is of type {column.type}; only string columns are searched.")
-    return column.physical
+    return Field(column.physical, str(column.number))
 
 
-def json_field(table: TableSchema, name: str, arguments: Arguments, place: str) -> str:
+def json_field(table: TableSchema, name: str, arguments: Arguments, place: str) -> Field:
     """Return the expression for a JSON object: an object column, or a path to an object inside JSON.
 
     Raises as `text_field` does.
     """
     column, path = _find(table, name)
     if column is None:
-        return f"(__extra #> {_path(path, arguments)})"
+        return Field(f"(__extra #> {_path(path, arguments)})", _use(EXTRA, path))
     if column.type is not ColumnType.OBJECT:
         if path:
             raise unknown(name)
         raise invalid(place, f"{name} is of type {column.type}; points are in object columns.")
-    return f"({column.physical} #> {_path(path, arguments)})" if path else column.physical
+    sql = f"({column.physical} #> {_path(path, arguments)})" if path else column.physical
+    return Field(sql, _use(str(column.number), path))
 
 
 def _find(table: TableSchema, name: str) -> tuple[Column | None, list[str]]:
@@ -56,6 +66,10 @@ def _find(table: TableSchema, name: str) -> tuple[Column | None, list[str]]:
     if column.encrypted:
         raise EncryptedColumnError(first)
     return column, path
+
+
+def _use(key: str, path: list[str]) -> str | None:
+    return ".".join([key, *path]) if all(map(_is_plain, path)) else None
 
 
 def _path(path: list[str], arguments: Arguments) -> str:

@@ -10,14 +10,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Connection
+from asyncpg import Connection, Record
 
 from pilotis.db.merging import Merger, Sharing
 from pilotis.db.pool import Database
 from pilotis.encryption.cipher import Cipher
 from pilotis.rows.indexes.recorder import UseRecorder
 from pilotis.rows.indexes.uses import Notes
-from pilotis.rows.operands import Hash
+from pilotis.rows.operands import Arguments, Hash
 from pilotis.rows.statements import Statements
 from pilotis.tables.schema import TableSchema
 from pilotis.tables.sealing import Sealer
@@ -81,6 +81,12 @@ class PreparedTable:
             # One that was cut off for being slow counts as well.
             if notes is not None and self._uses is not None:
                 self._uses.note(self.schema, notes, time.perf_counter() - started)
+
+    async def fetch(self, query: str, arguments: Arguments) -> list[Record]:
+        """Run one statement that was compiled from a request, on a connection of the app's share, and time it."""
+        async with self.connection() as connection:
+            with self.noting(arguments.notes):
+                return await connection.fetch(self.planned_anew(query), *arguments.values)
 
     async def fetchval(self, query: str, *arguments: Any) -> Any:
         """Run one statement on a connection of the app's share; return its first row's first column, or None."""

@@ -25,6 +25,7 @@ from pilotis.rows.operands import (
     is_number,
     parameter,
 )
+from pilotis.rows.search.expressions import trigrams_of
 
 Json = Any
 Resolve = Callable[[str], Operand]
@@ -221,12 +222,14 @@ class _Compiler:
             raise InvalidOperatorError(f"{operator} works on text; {field.name} is of another type.")
         if field.kind is Kind.TEXT:
             self._note(UseKind.RANGE if operator == "$startsWith" else UseKind.TRIGRAM, field)
-        return condition.format(text=field.text, value=self._arguments.bind(value, "text"))
+        return condition.format(
+            text=field.text, trigrams=trigrams_of(field.text), value=self._arguments.bind(value, "text")
+        )
 
     def _like(self, pattern: str, field: Operand, value: Json, place: str) -> str:
         if isinstance(value, str):
             value = pattern.format(_WILDCARD.sub(r"\\\g<0>", value))
-        return self._text('{text} collate "default" like {value}', field, value, place)
+        return self._text("{trigrams} like {value}", field, value, place)
 
     def _matches(self, field: Operand, value: Json, place: str) -> str:
         if isinstance(value, str):
@@ -234,8 +237,7 @@ class _Compiler:
                 most = self._limits.regex_length
                 raise InvalidRegexError(f"The pattern of $matches has at most {most} characters.")
             self.patterns.append(value)
-        # Under the collation "C" \w and (?i) would know ASCII only.
-        return self._text('{text} collate "default" ~ {value}', field, value, place)
+        return self._text("{trigrams} ~ {value}", field, value, place)
 
     def _array_contains(self, field: Operand, value: Json, place: str) -> str:
         _require_json(field, place)

@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pilotis.rows import found
-from pilotis.rows.geo.expressions import point_of
+from pilotis.rows.fields import Field
+from pilotis.rows.geo.expressions import indexed_point_of, point_of
 from pilotis.rows.geo.shapes import Box, Cap, Polygons, Ring, Shape
 from pilotis.rows.geo.sphere import Bounds, Vector
+from pilotis.rows.indexes.uses import UseKind
 from pilotis.rows.operands import Arguments
 from pilotis.rows.table import PreparedTable
 
 
 class Scope(NamedTuple):
-    """Where to search: the expression of an object field, a condition on the rows, and which of the rows found.
+    """Where to search: an object field, a condition on the rows, and which of the rows found.
 
     `cube` is the schema of the extension of that name.
     """
 
     table: PreparedTable
-    field: str
+    field: Field
     cube: str
     and_visible: str
     limit: int
@@ -28,30 +30,29 @@ class Scope(NamedTuple):
     page_bytes: int
 
 
-class CompiledGeo(NamedTuple):
-    """A statement as `found.page` makes it, with `chord`, the distance in Earth radii; and its arguments."""
+def compile_geo(scope: Scope, shape: Shape) -> str:
+    """Compile a search for the points inside a shape, the nearest to its centre first.
 
-    sql: str
-    arguments: list[object]
-
-
-def compile_geo(scope: Scope, shape: Shape) -> CompiledGeo:
-    """Compile a search for the points inside a shape, the nearest to its centre first."""
+    The statement is as `found.page` makes it, with `chord`, the distance in Earth radii.
+    """
     table, arguments = scope.table, scope.arguments
-    point = point_of(scope.field, scope.cube)
+    arguments.notes.add(UseKind.GEO, scope.field.use)
+    indexed = indexed_point_of(scope.field.sql, scope.cube)
     center = f"{scope.cube}.cube({arguments.bind(list(shape.center), 'float8[]')})"
-    chord = f"{point} operator({scope.cube}.<->) {center}"
-    condition = _inside(scope, shape, point, chord) + scope.and_visible
+    order, chord = (
+        f"{point} operator({scope.cube}.<->) {center}" for point in (indexed, point_of(scope.field.sql, scope.cube))
+    )
+    condition = _inside(scope, shape, indexed, chord) + scope.and_visible
     physical = table.schema.physical
     limit, offset = arguments.bind(scope.limit, "bigint"), arguments.bind(scope.offset, "bigint")
     rows = f"""
         select row_number() over (order by chord, __id) as place, chord, whole from (
             select {chord} as chord, __id, {table.statements.row} as whole from {physical}
-            where {condition} order by {chord}, __id limit {limit} offset {offset}
+            where {condition} order by {order}, __id limit {limit} offset {offset}
         ) nearest
     """
     total = f"select count(*) from {physical} where {condition}"
-    return CompiledGeo(found.page(total, rows, ("chord",), scope.page_bytes), arguments.values)
+    return found.page(total, rows, ("chord",), scope.page_bytes)
 
 
 def _inside(scope: Scope, shape: Shape, point: str, chord: str) -> str:
@@ -72,14 +73,14 @@ def _exactly(scope: Scope, shape: Shape, chord: str) -> str:
             return f"{chord} <= {scope.arguments.bind(shape.chord, 'float8')}"
         case Box(_, _, south, west, north, width):
             sides = ", ".join(scope.arguments.bind(side, "float8") for side in (south, west, north, width))
-            return f"pilotis.in_box({scope.field}, {sides})"
+            return f"pilotis.in_box({scope.field.sql}, {sides})"
         case Polygons():
             return _in_polygons(scope, shape)
 
 
 def _in_polygons(scope: Scope, shape: Polygons) -> str:
     axes = scope.arguments.bind(_flat(shape.axes), "float8[]")
-    point = f"pilotis.gnomonic(pilotis.unit_vector({scope.field}), {axes})"
+    point = f"pilotis.gnomonic(pilotis.unit_vector({scope.field.sql}), {axes})"
     inside = [_in_rings(point, rings, scope.arguments) for rings in shape.polygons]
     return f"({' or '.join(inside)})"
 

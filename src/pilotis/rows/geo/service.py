@@ -42,9 +42,7 @@ class Geo:
             visible = and_creator(creator, arguments)
             limit = min(request.limit, limits.page_rows)
             scope = Scope(table, field, cube, visible, limit, request.offset, arguments, limits.page_bytes)
-            sql, values = compile_geo(scope, shape)
-            async with table.connection() as connection:
-                records = await connection.fetch(sql, *values)
+            records = await table.fetch(compile_geo(scope, shape), arguments)
             return found.answer(table, records, _distance)
 
         return await self._tables.use(app, request.table_id, run)

@@ -13,6 +13,7 @@ import asyncpg
 import structlog
 from asyncpg import Connection
 
+from pilotis.db.extensions import ExtensionMissingError, Extensions
 from pilotis.db.notifications import notify
 from pilotis.limits import Limits
 from pilotis.rows.indexes import store
@@ -25,10 +26,6 @@ from pilotis.tables.service import TOPIC
 
 OVER_BUDGET = "The table's indexes together would be too large."
 _log = structlog.get_logger("pilotis.indexes")
-
-
-class ExtensionMissingError(Exception):
-    """PostgreSQL lacks an extension and it cannot be made; the message names it."""
 
 
 async def prepare(connection: Connection) -> None:
@@ -54,12 +51,12 @@ async def recover(connection: Connection) -> None:
         await connection.execute(f"drop index concurrently if exists {name}")
 
 
-async def build(connection: Connection, wanted: Wanted, limits: Limits) -> bool:
+async def build(connection: Connection, wanted: Wanted, limits: Limits, extensions: Extensions) -> bool:
     """Build an index; False if a schema change interrupted it, and building is to wait."""
     table, name = wanted.table, wanted.definition.name(wanted.table)
     await store.begin(connection, table, name, wanted.use, wanted.hits, wanted.total_ms)
     try:
-        await _create(connection, table, wanted.definition)
+        await _create(connection, table, wanted.definition, extensions)
     except asyncpg.QueryCanceledError:
         return False
     except (asyncpg.PostgresError, ExtensionMissingError) as error:
@@ -87,23 +84,11 @@ async def drop_idle(connection: Connection, days: int) -> None:
         _log.info("unused index dropped", table_id=str(row["table_id"]), index=row["name"])
 
 
-async def _create(connection: Connection, table: TableSchema, definition: Definition) -> None:
-    if definition.extension:
-        await _require_extension(connection, definition)
-    await connection.execute(definition.create(table))
+async def _create(connection: Connection, table: TableSchema, definition: Definition, extensions: Extensions) -> None:
+    schema = await extensions.schema(definition.extension) if definition.extension else ""
+    await connection.execute(definition.create(table, schema))
     # For the planner's figures, and for counts that need the index only.
     await connection.execute(f"vacuum (analyze) {table.physical}")
-
-
-async def _require_extension(connection: Connection, definition: Definition) -> None:
-    schema = await store.extension_schema(connection, definition)
-    if schema is None:
-        try:
-            await connection.execute(f"create extension if not exists {definition.extension} schema pilotis")
-        except asyncpg.PostgresError as error:
-            raise ExtensionMissingError(f"PostgreSQL has no extension {definition.extension}.") from error
-        schema = "pilotis"
-    await connection.execute(f"set search_path = {schema}, pg_catalog")
 
 
 async def _give_up(connection: Connection, wanted: Wanted, reason: str) -> None:
@@ -119,5 +104,5 @@ def _reason(error: Exception) -> str:
     if isinstance(error, asyncpg.ProgramLimitExceededError):
         return TOO_LONG
     if isinstance(error, ExtensionMissingError):
-        return str(error)
+        return error.text
     return f"PostgreSQL refused it: {type(error).__name__.removesuffix('Error')}."

@@ -1,7 +1,7 @@
 """From a use to the index that serves it. Pure.
 
-The expressions are those that `pilotis.rows.where` and `pilotis.rows.query` write, or PostgreSQL would not see that
-an index holds them. Nothing here is unique: that a column's values are all different so far is no promise.
+The expressions are those that `pilotis.rows.where`, `query`, `search` and `geo` write, or PostgreSQL would not see
+that an index holds them. Nothing here is unique: that a column's values are all different so far is no promise.
 """
 
 from __future__ import annotations
@@ -10,11 +10,16 @@ import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
+from pilotis.kit.errors import PilotisError
+from pilotis.rows.fields import Field, json_field, text_field
+from pilotis.rows.geo.expressions import indexed_point_of
 from pilotis.rows.indexes.uses import Part, Use, UseKind
-from pilotis.rows.operands import CREATOR, EXTRA, KINDS, Kind
+from pilotis.rows.operands import CREATOR, EXTRA, KINDS, Arguments, Kind
+from pilotis.rows.search.expressions import key_of, trigrams_of, words_of
 from pilotis.tables.schema import Column, TableSchema
 
 PREFIX = "i_"
+_EXTENSION = "@extension@"
 _OWN = {CREATOR: "__creator", "created_at": "__created_at", "updated_at": "__updated_at"}
 _DIRECTIONS = {UseKind.SORT_DESCENDING: " desc nulls last", UseKind.SORT_NULLS_FIRST: " asc nulls first"}
 
@@ -22,7 +27,8 @@ _DIRECTIONS = {UseKind.SORT_DESCENDING: " desc nulls last", UseKind.SORT_NULLS_F
 class Definition(NamedTuple):
     """An index, but for its name: the access method and what it holds.
 
-    `where` bounds the rows that it holds; `extension` is what it takes in PostgreSQL, whose names are not qualified.
+    `where` bounds the rows that it holds; `extension` is what it takes in PostgreSQL, for whose schema the expressions
+    have a mark.
     """
 
     method: str
@@ -35,12 +41,13 @@ class Definition(NamedTuple):
         digest = hashlib.sha256("\0".join([self.method, *self.expressions, self.where or ""]).encode())
         return f"{PREFIX}{table.table_id.hex}_{digest.hexdigest()[:12]}"
 
-    def create(self, table: TableSchema) -> str:
+    def create(self, table: TableSchema, extension_schema: str = "") -> str:
         """Return the statement that builds the index while rows are read and written."""
         where = f" where {self.where}" if self.where else ""
+        expressions = ", ".join(self.expressions).replace(_EXTENSION, extension_schema)
         return (
             f"create index concurrently {self.name(table)} on {table.physical} "
-            f"using {self.method} ({', '.join(self.expressions)}){where}"
+            f"using {self.method} ({expressions}){where}"
         )
 
 
@@ -89,15 +96,44 @@ def _containment(table: TableSchema, key: str) -> Definition | None:
     return Definition("gin", (f"{found.physical} jsonb_path_ops",))
 
 
-def _trigram(table: TableSchema, key: str) -> Definition | None:
-    found = column(table, key)
-    if found is None or found.encrypted or KINDS[found.type] is not Kind.TEXT:
+def _field(read: Callable[[TableSchema, str, Arguments, str], Field], table: TableSchema, key: str) -> str | None:
+    """Return the expression that a request for the field reads; None where the table has no such field any more."""
+    try:
+        found = read(table, field_name(table, key), Arguments(), "field")
+    except PilotisError:
         return None
-    return Definition("gin", (f'({found.physical} collate "default") gin_trgm_ops',), extension="pg_trgm")
+    return found.sql if found.use == key else None
+
+
+def _trigram(table: TableSchema, key: str) -> Definition | None:
+    text = _field(text_field, table, key)
+    return (
+        None
+        if text is None
+        else Definition("gin", (f"{trigrams_of(text)} {_EXTENSION}.gin_trgm_ops",), extension="pg_trgm")
+    )
+
+
+def _text(table: TableSchema, key: str) -> Definition | None:
+    text = _field(text_field, table, key)
+    return None if text is None else Definition("gin", (words_of(text),))
+
+
+def _completion(table: TableSchema, key: str) -> Definition | None:
+    text = _field(text_field, table, key)
+    return None if text is None else Definition("btree", (key_of(text),))
+
+
+def _geo(table: TableSchema, key: str) -> Definition | None:
+    json = _field(json_field, table, key)
+    return None if json is None else Definition("gist", (indexed_point_of(json, _EXTENSION),), extension="cube")
 
 
 SPECIAL: dict[UseKind, Callable[[TableSchema, str], Definition | None]] = {
     UseKind.CONTAINMENT: _containment,
     UseKind.TRIGRAM: _trigram,
+    UseKind.TEXT: _text,
+    UseKind.COMPLETION: _completion,
+    UseKind.GEO: _geo,
 }
-"""How each kind of use that no B-tree serves becomes an index, from the part's column or columns."""
+"""How each kind of use that no B-tree of columns serves becomes an index, from the part's column or columns."""

@@ -9,6 +9,7 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Connection
 
+from pilotis.db.extensions import Extensions
 from pilotis.db.pool import Database
 from pilotis.http.principals import AppInfo
 from pilotis.kit.clock import rfc3339
@@ -28,8 +29,9 @@ OBSERVE_SECONDS = 3600.0
 class Indexes:
     """Builds and drops what queries ask for, and tells of it."""
 
-    def __init__(self, database: Database, tables: Tables, limits: Limits) -> None:
+    def __init__(self, database: Database, tables: Tables, extensions: Extensions, limits: Limits) -> None:
         self._database = database
+        self._extensions = extensions
         self._tables = tables
         self._limits = limits
 
@@ -48,7 +50,7 @@ class Indexes:
         except asyncpg.QueryCanceledError:
             return
         while wanted := await next_wanted(connection, self._tables, self._limits):
-            if not await builder.build(connection, wanted, wanted.limits):
+            if not await builder.build(connection, wanted, wanted.limits, self._extensions):
                 return
 
     async def of_table(self, app: AppInfo, table_id: UUID) -> IndexList:

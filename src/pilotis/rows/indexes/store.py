@@ -9,7 +9,7 @@ from uuid import UUID
 from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
-from pilotis.rows.indexes.definitions import PREFIX, Definition
+from pilotis.rows.indexes.definitions import PREFIX
 from pilotis.rows.indexes.uses import Use, columns_of, decode, encode
 from pilotis.tables.schema import TableSchema
 
@@ -287,13 +287,3 @@ async def dropped(connection: Connection, app_id: UUID, table_id: UUID, name: st
         name,
         reason,
     )
-
-
-async def extension_schema(connection: Connection, definition: Definition) -> str | None:
-    """Return the quoted schema of the extension that an index takes, made if it can be; None if it is absent."""
-    query = """
-        select quote_ident(n.nspname) from pg_extension e join pg_namespace n on n.oid = e.extnamespace
-        where e.extname = $1
-    """
-    schema: str | None = await connection.fetchval(query, definition.extension)
-    return schema

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pilotis.rows import found
+from pilotis.rows.fields import Field
+from pilotis.rows.indexes.uses import UseKind
 from pilotis.rows.operands import Arguments
 from pilotis.rows.search.expressions import trigrams_of, words_of
 from pilotis.rows.search.text import SearchText, Spelled, Term, all_of, any_of, tsquery
@@ -27,26 +29,23 @@ class Window(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Where to search: expressions of text fields by name, the most important first, and a condition on the rows."""
+    """Where to search: text fields by name, the most important first, and a condition on the rows."""
 
     table: PreparedTable
-    fields: Mapping[str, str]
+    fields: Mapping[str, Field]
     and_visible: str
     window: Window
     arguments: Arguments
     page_bytes: int
 
 
-class CompiledSearch(NamedTuple):
-    """A statement as `found.page` makes it, with `score` and `texts`, the fields' beginnings; and its arguments."""
+def compile_search(scope: Scope, search: SearchText, spelled: Spelled = tsquery) -> str:
+    """Compile a search by words.
 
-    sql: str
-    arguments: list[object]
-
-
-def compile_search(scope: Scope, search: SearchText, spelled: Spelled = tsquery) -> CompiledSearch:
-    """Compile a search by words."""
-    vectors = [words_of(field) for field in scope.fields.values()]
+    The statement is as `found.page` makes it, with `score` and `texts`, the beginnings of the fields.
+    """
+    _note(scope, UseKind.TEXT)
+    vectors = _vectors(scope)
     weighted = " || ".join(
         f"setweight(coalesce({vector}, ''), '{_WEIGHTS[min(index, 3)]}')" for index, vector in enumerate(vectors)
     )
@@ -55,9 +54,13 @@ def compile_search(scope: Scope, search: SearchText, spelled: Spelled = tsquery)
     return _compiled(scope, _all_found(vectors, search.terms, spelled, scope.arguments), score, search)
 
 
-def compile_alike(scope: Scope, search: SearchText, trigram: str) -> CompiledSearch:
-    """Compile a search by trigrams: each word is like one in some field. `trigram` is the schema of pg_trgm."""
-    fields = [trigrams_of(field) for field in scope.fields.values()]
+def compile_alike(scope: Scope, search: SearchText, trigram: str) -> str:
+    """Compile a search by trigrams, as `compile_search` does: each word is like one in some field.
+
+    `trigram` is the schema of pg_trgm.
+    """
+    _note(scope, UseKind.TRIGRAM)
+    fields = [trigrams_of(field.sql) for field in scope.fields.values()]
     conditions, scores = [], []
     for term in search.terms:
         word = scope.arguments.bind(term.text, "text")
@@ -65,6 +68,18 @@ def compile_alike(scope: Scope, search: SearchText, trigram: str) -> CompiledSea
         likeness = ", ".join(f"{trigram}.word_similarity({word}, {field})" for field in fields)
         scores.append(f"coalesce(greatest({likeness}), 0)")
     return _compiled(scope, " and ".join(conditions), f"({' + '.join(scores)}) / {len(scores)}", search)
+
+
+def _note(scope: Scope, kind: UseKind) -> None:
+    uses = [field.use for field in scope.fields.values()]
+    # A row is found by any of the fields: indexes on some of them would not do.
+    if None not in uses:
+        for use in uses:
+            scope.arguments.notes.add(kind, use)
+
+
+def _vectors(scope: Scope) -> list[str]:
+    return [words_of(field.sql) for field in scope.fields.values()]
 
 
 def _query(query: str, arguments: Arguments) -> str:
@@ -83,13 +98,13 @@ def _anywhere(vectors: Sequence[str], tsquery: str, arguments: Arguments) -> str
     return "(" + " or ".join(f"{vector} @@ {query}" for vector in vectors) + ")"
 
 
-def _compiled(scope: Scope, condition: str, score: str, search: SearchText) -> CompiledSearch:
+def _compiled(scope: Scope, condition: str, score: str, search: SearchText) -> str:
     table, arguments = scope.table, scope.arguments
-    vectors = [words_of(field) for field in scope.fields.values()]
+    vectors = _vectors(scope)
     condition += "".join(f" and {_anywhere(vectors, tsquery(term), arguments)} is not true" for term in search.excluded)
     limit = arguments.bind(scope.window.limit, "bigint")
     offset = arguments.bind(scope.window.offset, "bigint")
-    read = ", ".join(f"left({field}, {READ_FOR_HIGHLIGHTS})" for field in scope.fields.values())
+    read = ", ".join(f"left({field.sql}, {READ_FOR_HIGHLIGHTS})" for field in scope.fields.values())
     physical = table.schema.physical
     # By ctid, its place on disk, a row is found again within one statement at next to no cost.
     # Own names begin with __, or columns of the table could bear them too.
@@ -105,4 +120,4 @@ def _compiled(scope: Scope, condition: str, score: str, search: SearchText) -> C
     """
     page = found.page("select count(*) from matched", rows, ("score", "texts"), scope.page_bytes)
     matched = f"select ctid from {physical} where {condition}{scope.and_visible}"
-    return CompiledSearch(f"with matched as materialized ({matched}) {page}", arguments.values)
+    return f"with matched as materialized ({matched}) {page}"

@@ -5,6 +5,8 @@ Values are told apart by their key: those that differ in case or accents only ar
 
 from __future__ import annotations
 
+from pilotis.rows.fields import Field
+from pilotis.rows.indexes.uses import UseKind
 from pilotis.rows.operands import Arguments
 from pilotis.rows.search.expressions import key_of, trigrams_of, words_of
 from pilotis.tables.schema import TableSchema
@@ -16,15 +18,17 @@ MOST_READ = 1000
 class Completion:
     """The statements that complete values of one field; each yields `key` and `value`. `and_visible` is a condition."""
 
-    def __init__(self, table: TableSchema, field: str, and_visible: str, arguments: Arguments) -> None:
+    def __init__(self, table: TableSchema, field: Field, and_visible: str, arguments: Arguments) -> None:
         self._table = table.physical
-        self._field = field
+        self._field = field.sql
+        self._use = field.use
         self._and_visible = and_visible
         self._arguments = arguments
-        self._key = key_of(field)
+        self._key = key_of(field.sql)
 
     def beginning(self, prefix: str, limit: int) -> str:
         """Select values that begin with a folded prefix, in their order, with `read`, how many rows were read."""
+        self._arguments.notes.add(UseKind.COMPLETION, self._use)
         return f"""
             select key, min(value) as value, sum(count(*)) over () as read from (
                 select {self._key} as key, {self._field} as value from {self._table}
@@ -34,6 +38,7 @@ class Completion:
 
     def beginning_one_by_one(self, prefix: str, limit: int) -> str:
         """Select as `beginning` does, with one look into the index for each value: for values that many rows have."""
+        self._arguments.notes.add(UseKind.COMPLETION, self._use)
         condition = f"{self._in_range(prefix)}{self._and_visible}"
         return f"""
             with recursive walk as (
@@ -49,6 +54,7 @@ class Completion:
 
     def with_words(self, query: str, limit: int) -> str:
         """Select values with words that a tsquery finds, short ones first."""
+        self._arguments.notes.add(UseKind.TEXT, self._use)
         bound = f"to_tsquery('pg_catalog.simple', {self._arguments.bind(query, 'text')})"
         return f"""
             select key, min(value) as value from (
@@ -60,6 +66,7 @@ class Completion:
 
     def alike(self, query: str, limit: int, trigram: str) -> str:
         """Select values with words like the query's, the most alike first; `trigram` is the schema of pg_trgm."""
+        self._arguments.notes.add(UseKind.TRIGRAM, self._use)
         sought = self._arguments.bind(query, "text")
         text = trigrams_of(self._field)
         return f"""

@@ -1,6 +1,6 @@
 """The expressions that text indexes are on. A search has them word for word, or its index would not serve it.
 
-`text` is what `pilotis.rows.fields.text_field` returns, each time.
+`text` is the `sql` of what `pilotis.rows.fields.text_field` returns, each time.
 """
 
 from __future__ import annotations
@@ -17,5 +17,9 @@ def key_of(text: str) -> str:
 
 
 def trigrams_of(text: str) -> str:
-    """Return what typing errors are found by; its index is `using gin (<this> <schema of pg_trgm>.gin_trgm_ops)`."""
-    return f"({text})"
+    """Return what typing errors and parts of a text are found by.
+
+    Its index is `using gin (<this> <schema of pg_trgm>.gin_trgm_ops)`. Under the collation "C" a pattern's
+    classes and (?i) would know ASCII only.
+    """
+    return f'({text} collate "default")'

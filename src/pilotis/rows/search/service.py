@@ -44,15 +44,16 @@ class Search:
 
             names = _names(table.schema, request.fields)
 
-            def scope() -> Scope:
-                return _scope(table, names, request, app, creator)
+            async def fetch(compile_: Callable[[Scope], str]) -> list[Record]:
+                scope = _scope(table, names, request, app, creator)
+                return await table.fetch(compile_(scope), scope.arguments)
 
-            records = await _fetch(table, *compile_search(scope(), search))
+            records = await fetch(lambda scope: compile_search(scope, search))
             if records[0]["total_count"] or search.is_exact:
                 return _answer(table, names, records, by_words(search))
-            records = await _fetch(table, *compile_search(scope(), search, forgiving_whole))
+            records = await fetch(lambda scope: compile_search(scope, search, forgiving_whole))
             if not records[0]["total_count"] and (trigram := await self._trigram()):
-                records = await _fetch(table, *compile_alike(scope(), search, trigram))
+                records = await fetch(lambda scope: compile_alike(scope, search, trigram))
             return _answer(table, names, records, by_likeness(search))
 
         return await self._tables.use(app, request.table_id, run)
@@ -111,7 +112,7 @@ class _Completer:
         field = text_field(self._table.schema, self._field, arguments, "field")
         visible = and_creator(self._creator, arguments)
         sql = statement(Completion(self._table.schema, field, visible, arguments))
-        return await _fetch(self._table, sql, arguments.values)
+        return await self._table.fetch(sql, arguments)
 
 
 def _by_key(rows: list[Record]) -> dict[str, str]:
@@ -142,11 +143,6 @@ def _scope(table: PreparedTable, names: list[str], request: SearchRequest, app: 
     fields = {name: text_field(table.schema, name, arguments, "fields") for name in names}
     window = Window(min(request.limit, app.limits.page_rows), request.offset)
     return Scope(table, fields, and_creator(creator, arguments), window, arguments, app.limits.page_bytes)
-
-
-async def _fetch(table: PreparedTable, sql: str, arguments: list[Any]) -> list[Record]:
-    async with table.connection() as connection:
-        return await connection.fetch(sql, *arguments)
 
 
 def _answer(table: PreparedTable, names: list[str], records: list[Record], highlight: Highlight) -> bytes:

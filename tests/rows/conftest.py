@@ -1,0 +1,33 @@
+"""A filled table on a node whose every statement counts as slow."""
+
+import secrets
+
+import msgspec
+import pytest
+
+from pilotis.db.embedded import running_address
+from pilotis.db.pool import Database
+from pilotis.http.principals import OPERATOR, Principal, Role
+from pilotis.rows.indexes import selection
+from pilotis.settings import Settings
+from pilotis.tables.schema import AccessLevel
+from pilotis.tables.types import TableDefinition
+from tests.rows.index_world import ROWS, SCHEMA, World, make_services, row
+
+
+@pytest.fixture
+async def world(server, monkeypatch):
+    monkeypatch.setattr(selection, "LEAST_MILLISECONDS", 0.0)
+    database = Database(running_address(server.data_dir / "postgres")._asdict(), size=8)
+    services = make_services(Settings(data_dir=str(server.data_dir)), database)
+    made = await services.apps.create("indexed", None)
+    principal = Principal(await services.apps.by_id(made.app_id), role=Role.OWNER)
+    definition = TableDefinition(f"people {secrets.token_hex(4)}", SCHEMA, AccessLevel.PUBLIC)
+    table_id = await services.tables.create(principal.app, OPERATOR, definition)
+    for start in range(0, ROWS, 1000):
+        rows = [row(number) for number in range(start, start + 1000)]
+        await services.rows.create_many(principal, table_id, msgspec.Raw(msgspec.json.encode(rows)))
+    yield World(services, principal, table_id)
+    await database.execute("delete from pilotis.apps where app_id = $1", made.app_id)
+    await database.execute(f"drop schema app_{made.app_id.hex} cascade")
+    await database.close()
