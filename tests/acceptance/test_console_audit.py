@@ -85,6 +85,12 @@ async def _on_trash(app: App, console: httpx.AsyncClient, method: str, path: str
     return await console.request(method, f"/apps/{app.app_id}/trash" + path.format(table))
 
 
+async def _on_storage(app: App, console: httpx.AsyncClient, method: str, **body: Any) -> httpx.Response:
+    storages = f"/apps/{app.app_id}/storages/files"
+    made = (await console.post(storages, json={"name": "x"})).json()
+    return await console.request(method, f"{storages}/{made['id']}", **body)
+
+
 # How each console route that changes something is called with success. A new route belongs in here.
 ACTIONS: dict[str, tuple[str, Perform]] = {
     "POST /v1/apps": ("app.create", _new_app),
@@ -162,6 +168,18 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
     "DELETE /v1/apps/:app_id/trash": (
         "trash.empty",
         lambda app, console: _on_trash(app, console, "DELETE", ""),
+    ),
+    "POST /v1/apps/:app_id/storages/files": (
+        "file_storage.create",
+        lambda app, console: console.post(f"/apps/{app.app_id}/storages/files", json={"name": "x"}),
+    ),
+    "PATCH /v1/apps/:app_id/storages/files/:storage_id": (
+        "file_storage.update",
+        lambda app, console: _on_storage(app, console, "PATCH", json={"name": "y"}),
+    ),
+    "DELETE /v1/apps/:app_id/storages/files/:storage_id": (
+        "file_storage.delete",
+        lambda app, console: _on_storage(app, console, "DELETE"),
     ),
 }
 

@@ -48,7 +48,7 @@ class Crash:
         self.uploads = uploads
         self.begun = 0
         self.outcome = Outcome()
-        self.up = asyncio.Event()
+        self.up, self.answered = asyncio.Event(), asyncio.Event()
         self.locks = [asyncio.Lock() for _ in range(FIXED_PATHS)]
 
     async def run(self) -> Outcome:
@@ -60,21 +60,23 @@ class Crash:
                 made = await console.post("/storages/files", json={"name": "crash"})
             self.base = f"/v1/public/storages/files/{made.json()['id']}"
             self.up.set()
-            uploaders = [asyncio.create_task(self._upload_many()) for _ in range(AT_ONCE)]
-            killer = asyncio.create_task(self._kill_often())
-            await asyncio.gather(*uploaders)
-            killer.cancel()
-            await asyncio.wait([killer])
+            uploading = asyncio.gather(*(self._upload_many() for _ in range(AT_ONCE)))
+            killing = asyncio.create_task(self._kill_often(uploading))
+            await asyncio.wait([uploading, killing], return_when=asyncio.FIRST_EXCEPTION)
+            await asyncio.gather(uploading, killing)
             await self._verify()
         finally:
             if self.server.process.poll() is None:
                 await asyncio.to_thread(self.server.stop)
         return self.outcome
 
-    async def _kill_often(self) -> None:
-        while True:
-            await asyncio.sleep(self.random.uniform(0.02, 0.6))
-            await asyncio.shield(self._kill())
+    async def _kill_often(self, uploading: asyncio.Future[Any]) -> None:
+        while not uploading.done():
+            # On a busy machine a start may take longer than any pause: there has to be something to interrupt.
+            await self.answered.wait()
+            await asyncio.sleep(self.random.uniform(0, 0.4))
+            await self._kill()
+            self.answered.clear()
 
     async def _kill(self) -> None:
         self.up.clear()
@@ -121,6 +123,7 @@ class Crash:
             try:
                 async with plain_client(self.server.url) as client:
                     answer = await client.request(method, address, headers=headers, **options)
+                self.answered.set()
                 if answer.status_code != 503:
                     return answer
             except httpx.TransportError:
