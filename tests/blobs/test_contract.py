@@ -230,6 +230,21 @@ async def test_a_copy_replaces_what_was_there_and_can_be_repeated(store: BlobSto
     assert await keys(store) == ["blobs/a/1", "staging/a/1"]
 
 
+async def test_copies_of_what_is_just_being_put(store: BlobStore):
+    await put(store, "staging/a/1", b"first")
+    uploads = asyncio.ensure_future(repeat_put(store, "staging/a/1", 10))
+    async with asyncio.timeout(30):
+        while not uploads.done():
+            await asyncio.gather(*(store.copy("staging/a/1", f"blobs/a/{number}") for number in range(12)))
+    await uploads
+    assert await read(store, "blobs/a/0") in {b"first", content(1000)}
+
+
+async def repeat_put(store: BlobStore, key: str, times: int) -> None:
+    for _ in range(times):
+        await put(store, key, content(1000))
+
+
 async def test_a_copy_of_nothing(store: BlobStore):
     await put(store, "blobs/a/1", b"old")
     with pytest.raises(BlobNotFoundError):
