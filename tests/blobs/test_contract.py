@@ -91,15 +91,12 @@ async def test_a_refused_put_leaves_what_was_there(store: BlobStore, size: int):
 
 @pytest.mark.parametrize("size", BOTH_WAYS)
 async def test_the_error_of_a_broken_connection_comes_through(store: BlobStore, size: int):
-    class DisconnectedError(Exception):
-        pass
-
     async def broken() -> AsyncIterator[bytes]:
         async for chunk in chunked(content(size - 1)):
             yield chunk
-        raise DisconnectedError
+        raise ConnectionResetError
 
-    with pytest.raises(DisconnectedError):
+    with pytest.raises(ConnectionResetError):
         await store.put(KEY, broken(), size=size, content_type="image/png")
     assert await store.stat(KEY) is None
 
@@ -228,6 +225,38 @@ async def test_a_copy_replaces_what_was_there_and_can_be_repeated(store: BlobSto
     await store.copy("staging/a/1", "blobs/a/1")
     assert await read(store, "blobs/a/1") == b"new"
     assert await keys(store) == ["blobs/a/1", "staging/a/1"]
+
+
+async def test_a_copy_replaces_at_once(store: BlobStore):
+    await put(store, "staging/a/1", content(1000, 1))
+    await put(store, "blobs/a/1", content(1000, 2))
+    end = asyncio.get_running_loop().time() + 1
+
+    async def copy_on() -> None:
+        while asyncio.get_running_loop().time() < end:
+            await put(store, "staging/a/1", content(1000, 1))
+            await store.copy("staging/a/1", "blobs/a/1")
+
+    async def read_on() -> None:
+        while asyncio.get_running_loop().time() < end:
+            assert await read(store, "blobs/a/1") in {content(1000, 1), content(1000, 2)}
+
+    await asyncio.gather(copy_on(), *(read_on() for _ in range(5)))
+
+
+async def test_copies_of_what_is_just_being_put(store: BlobStore):
+    await put(store, "staging/a/1", b"first")
+    uploads = asyncio.ensure_future(repeat_put(store, "staging/a/1", 10))
+    async with asyncio.timeout(30):
+        while not uploads.done():
+            await asyncio.gather(*(store.copy("staging/a/1", f"blobs/a/{number}") for number in range(12)))
+    await uploads
+    assert await read(store, "blobs/a/0") in {b"first", content(1000)}
+
+
+async def repeat_put(store: BlobStore, key: str, times: int) -> None:
+    for _ in range(times):
+        await put(store, key, content(1000))
 
 
 async def test_a_copy_of_nothing(store: BlobStore):

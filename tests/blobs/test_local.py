@@ -1,14 +1,16 @@
 """What the directory adds to the contract: files that can be sent as they are, folders, and many names."""
 
+import asyncio
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from pilotis.blobs import local, writing
-from pilotis.blobs.errors import BlobNotFoundError, InvalidKeyError
+from pilotis.blobs.errors import BlobNotFoundError, InvalidKeyError, SizeMismatchError
 from pilotis.blobs.local import LocalStore
-from tests.blobs.support import content, hex_sha256, keys, put, read
+from tests.blobs.support import MIB, chunked, content, hex_sha256, keys, put, read
 
 
 @pytest.fixture
@@ -36,7 +38,19 @@ async def test_nothing_stays_in_tmp(store: LocalStore, tmp_path: Path):
     await store.copy("staging/a/1", "blobs/a/1")
     with pytest.raises(BlobNotFoundError):
         await store.copy("staging/a/2", "blobs/a/1")
+    with pytest.raises(SizeMismatchError):
+        await store.put("blobs/a/2", chunked(content(5000)), size=4000, content_type="a/b")
+    upload = asyncio.ensure_future(store.put("blobs/a/2", stalled(), size=5 * MIB, content_type="a/b"))
+    await asyncio.sleep(0.2)
+    upload.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await upload
     assert list((tmp_path / "blobs" / "tmp").iterdir()) == []
+
+
+async def stalled() -> AsyncIterator[bytes]:
+    yield bytes(2 * MIB)
+    await asyncio.sleep(60)
 
 
 async def test_no_key_is_the_folder_of_another(store: LocalStore):

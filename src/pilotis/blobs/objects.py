@@ -21,6 +21,7 @@ from pilotis.blobs.presign import Presigner
 from pilotis.blobs.protocol import BlobInfo, UploadTicket
 from pilotis.blobs.streams import BATCH_BYTES, Digest, batches
 from pilotis.kit import clock
+from pilotis.kit.errors import UnavailableError
 
 PART_BYTES = 8 << 20
 _MOST_PARTS = 10_000
@@ -153,21 +154,14 @@ class ObjectStore:
     async def _put(
         self, key: str, body: bytes | _Stream, attributes: dict[str, str], stream: _Stream, **options: Any
     ) -> Any:
-        with _errors():
-            try:
-                return await obstore.put_async(
-                    self._backend,
-                    key,
-                    body,
-                    attributes=attributes,
-                    use_multipart=isinstance(body, _Stream),
-                    max_concurrency=_PARTS_AT_ONCE,
-                    **options,
-                )
-            except Exception:
-                if stream.error is not None:
-                    raise stream.error from None
-                raise
+        options |= {"use_multipart": body is stream, "max_concurrency": _PARTS_AT_ONCE}
+        try:
+            with _errors():
+                return await obstore.put_async(self._backend, key, body, attributes=attributes, **options)
+        except UnavailableError:
+            if stream.error is not None:
+                raise stream.error from None
+            raise
 
     async def _get(self, key: str, start: int, end: int | None) -> obstore.GetResult | None:
         """Return the answer to a GET, or None if no byte of the blob is in the range."""
@@ -201,7 +195,7 @@ class ObjectStore:
 
 
 class _Stream:
-    """An async iterator that remembers why it broke off, since the library reports only that it did."""
+    """An async iterator that remembers why it broke off, to tell a caller's `OSError` from one of the store."""
 
     def __init__(self, stream: AsyncGenerator[bytes]) -> None:
         self._stream = stream

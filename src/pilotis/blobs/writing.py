@@ -66,6 +66,8 @@ class FileWriter:
             os.fsync(self._file)
             make_folder(target.parent)
             self._path.replace(target)
+            # In `tmp/` it was safe from sweeps; here the lock would only keep copies waiting.
+            fcntl.flock(self._file, fcntl.LOCK_UN)
             sync_folder(target.parent)
             return os.fstat(self._file)
 
