@@ -1,0 +1,101 @@
+"""Uploads that go straight to an S3 store, and what keeps them in order there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import httpx
+import pytest
+
+from pilotis.db.embedded.lockfile import running_address
+from pilotis.server import Node
+from pilotis.settings import Settings
+from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
+from tests.backstage import run_sql
+from tests.blobs import swift
+from tests.blobs.conftest import s3_server, s3_url
+from tests.console import client_of
+from tests.support import App, assert_error
+
+__all__ = ["s3_server", "s3_url"]
+
+
+@pytest.fixture(params=["proxy", "redirect"])
+def delivery(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+async def node(app: App, s3_url: str, delivery: str) -> AsyncIterator[Node]:
+    """A node whose files are in the S3 store."""
+    settings = Settings(
+        data_dir=str(app.server.data_dir),
+        blob_store=s3_url,
+        s3_access_key=swift.ACCESS_KEY,
+        s3_secret_key=swift.SECRET_KEY,
+        files_delivery=delivery,
+    )
+    made = Node(settings, running_address(app.server.data_dir / "postgres")._asdict(), "http://node")
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+async def client(app: App, node: Node) -> AsyncIterator[httpx.AsyncClient]:
+    async with client_of(node, **{"X-Public-Key": app.public_key}) as made:
+        yield made
+
+
+async def test_bytes_go_straight_to_the_store(app: App, client: httpx.AsyncClient, delivery: str):
+    base = await storage(app)
+    permitted = await permit(client, base)
+    assert "/staging/" in permitted["upload_url"]
+    assert_error(await complete(client, base, permitted), 409, "UPLOAD_NOT_RECEIVED")
+    assert (await send(permitted, PNG + b"x")).status_code == 403
+    assert (await send(permitted, PNG, **{"Content-Type": "text/html"})).status_code == 403
+    assert_error(await complete(client, base, permitted), 409, "UPLOAD_NOT_RECEIVED")
+    assert (await send(permitted)).status_code == 200
+    done = await complete(client, base, permitted)
+    assert done.status_code == 200, done.text
+    # The URL still works until it expires, but no longer on the file.
+    assert (await send(permitted, b"y" * len(PNG))).status_code == 200
+    assert (await complete(client, base, permitted)).json() == done.json()
+    served = await client.get(done.json()["url"])
+    if delivery == "redirect":
+        assert served.status_code == 302
+        async with httpx.AsyncClient(verify=False) as anybody:
+            served = await anybody.get(served.headers["location"])
+        assert served.headers["content-disposition"].startswith("inline")
+    assert (served.status_code, served.content) == (200, PNG)
+
+
+@pytest.mark.parametrize("delivery", ["proxy"])
+async def test_ranges_of_a_large_file(app: App, client: httpx.AsyncClient, delivery: str):
+    base = await storage(app)
+    data = bytes(range(256)) * 4000
+    item = await upload(client, base, data)
+    part = await client.get(item["url"], headers={"Range": "bytes=500000-500009"})
+    assert (part.status_code, part.content) == (206, data[500_000:500_010])
+    assert (await client.get(item["url"])).content == data
+
+
+@pytest.mark.parametrize("delivery", ["proxy"])
+async def test_many_completions_of_one_upload_leave_one_blob(
+    app: App, client: httpx.AsyncClient, node: Node, delivery: str
+):
+    base = await storage(app)
+    permitted = await permit(client, base)
+    await send(permitted)
+    answers = await asyncio.gather(*(complete(client, base, permitted) for _ in range(5)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    app_id = UUID(app.app_id)
+    await run_sql(app.server, "update pilotis.dead_blobs set due_at = now() where app_id = $1", app_id)
+    await run_sql(app.server, "update pilotis.uploads set expires_at = now() where app_id = $1", app_id)
+    async with node.database.connection() as connection:
+        await node.services.files.cleaning.reap_uploads(connection)
+        await node.services.files.cleaning.delete_dead_blobs(connection)
+    blobs = node.services.blobs
+    assert len([info async for info in blobs.list(f"blobs/{app_id}")]) == 1
+    assert [info async for info in blobs.list(f"staging/{app_id}")] == []
+    assert (await client.get(answers[0].json()["url"])).content == PNG
