@@ -149,7 +149,7 @@ def _install(folder: Path) -> None:
     except subprocess.TimeoutExpired:
         raise UnavailableError("Swift could not be installed in time.") from None
     if done.returncode:
-        raise UnavailableError(f"Swift could not be installed: {done.stderr.strip()[-300:]}")
+        raise UnavailableError(f"Swift could not be installed: {done.stderr.strip().splitlines()[-1]}")
 
 
 def _need_attributes(folder: Path) -> None:
