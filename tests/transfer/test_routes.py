@@ -147,7 +147,9 @@ async def test_an_export_that_nobody_takes_ends(app: App):
     async with owner_of(app).client(app) as console:
         assert (await console.post(f"/tables/{table}/import", content=lines)).json()["created"] == 20_000
         async with console.stream("GET", f"/tables/{table}/export") as answer:
-            await anext(answer.aiter_bytes())
+            # Kept: a forgotten iterator closes the connection.
+            received = answer.aiter_bytes()
+            await anext(received)
             assert await run_sql(app.server, locks, name) == 1
         head = await console.head(f"/tables/{table}/export")
         assert (head.status_code, head.content) == (200, b"")
