@@ -62,7 +62,7 @@ def machine() -> dict[str, Any]:
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _output("git", "rev-parse", "--short", "HEAD"),
-        "command": "python -m bench " + " ".join(sys.argv[1:]),
+        "command": f"python -m {_module()} " + " ".join(sys.argv[1:]),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -110,6 +110,11 @@ def write(report: Report) -> Path:
     file = _RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
     return file
+
+
+def _module() -> str:
+    name = Path(sys.argv[0]).stem
+    return "bench" if name == "__main__" else f"bench.{name}"
 
 
 def _postgres() -> str:
