@@ -91,8 +91,15 @@ async def _on_storage(app: App, console: httpx.AsyncClient, method: str, **body:
     return await console.request(method, f"{storages}/{made['id']}", **body)
 
 
+async def _import(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    table = await app.table({"a": "int"})
+    path = f"/apps/{app.app_id}/tables/{table}/import?format=jsonl"
+    return await console.post(path, content=b'{"a": 1}\n', headers={"Content-Type": "application/jsonl"})
+
+
 # How each console route that changes something is called with success. A new route belongs in here.
 ACTIONS: dict[str, tuple[str, Perform]] = {
+    "POST /v1/apps/:app_id/tables/:table_id/import": ("table.import", _import),
     "POST /v1/apps": ("app.create", _new_app),
     "PATCH /v1/apps/:app_id": (
         "app.update",

@@ -104,7 +104,7 @@ async def new_tenant(operator: Operator, server: Server, label: str) -> Tenant:
         made = (await client.post("/v1/apps", json={"name": label}, headers=headers)).json()
     app = App(server, made["app_id"], made["public_key"], made["secret_key"], owner)
     member = await app.member(label)
-    table_id = await app.table({"name": "string", "gone": "string"})
+    table_id = await app.table({"name": "string", "place": "object", "gone": "string"})
     row = await app.row(table_id, {"name": label})
     async with app.client() as client:
         dropped = await client.delete(f"/v1/public/tables/{table_id}/columns/gone")
@@ -312,6 +312,9 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "TableEndpoints.replace": {"schema": {"name": "string"}},
         "TableEndpoints.add_column": {"name": "added", "data_type": "string"},
         "TableEndpoints.change_column": {"data_type": "string"},
+        "AdvancedEndpoints.search": {"query": "x", "fields": ["name"]},
+        "AdvancedEndpoints.autocomplete": {"query": "x", "field": "name"},
+        "AdvancedEndpoints.geo": {"field": "place", "near": {"center": {"latitude": 0, "longitude": 0}}},
         "RowEndpoints.create": {"data": {"name": "x"}},
         "RowEndpoints.create_many": {"data": [{"name": "x"}]},
         "RowEndpoints.query": {"where": {"name": "x"}},
