@@ -280,6 +280,7 @@ def test_migrate_says_what_it_applied_once(tmp_path):
 
 def test_the_doctor_finds_a_server_well(server):
     text = done(on(server, "doctor"))
+    assert "No index has appeared by itself so far." in text
     assert {line.split()[0] for line in text.splitlines()} == {"ok"}, text
     for part in ("data directory", "free", "PostgreSQL 1", "pg_trgm", "clocks", "migration", "master key"):
         assert part in text

@@ -311,7 +311,9 @@ async def test_nothing_was_changed(w: World):
             me = (await client.get("/v1/public/app-members/me")).json()
             files = (await client.get(f"/v1/public/storages/files/{tenant.storage_id}/items")).json()["files"]
         assert [(file["id"], file["path"]) for file in files] == [(tenant.file_id, f"{tenant.login_id}.txt")]
-        assert [(table["id"], table["schema"]) for table in tables] == [(tenant.table_id, {"name": "string", "place": "object"})]
+        assert [(table["id"], table["schema"]) for table in tables] == [
+            (tenant.table_id, {"name": "string", "place": "object"})
+        ]
         assert [(row["id"], row["data"]) for row in rows["data"]] == [(tenant.row_id, {"name": tenant.login_id})]
         assert me["is_active"]
         assert me["custom_data"] == {}

@@ -16,6 +16,7 @@ from pilotis import master_key
 from pilotis.cli import exposure
 from pilotis.db import migrations
 from pilotis.db.migrations import MigrationError
+from pilotis.rows.indexes.service import report as index_report
 from pilotis.serve import data_directory, database, installation
 from pilotis.serve.errors import CommandError
 from pilotis.settings import Settings, SettingsError
@@ -89,6 +90,7 @@ async def _database(settings: Settings, connect_arguments: dict[str, Any], app_i
         findings.append(ready)
         if ready.level is Level.OK:
             findings += await _master_key(connection, settings)
+            findings += [Finding(Level.OK, sentence) for sentence in await index_report(connection)]
             if app_id is not None:
                 findings += await _app(connection, app_id)
         return findings

@@ -61,7 +61,7 @@ class Indexes:
         return IndexList(indexes, noted)
 
 
-async def report(database: Database) -> list[str]:
+async def report(database: Database | Connection) -> list[str]:
     """Return sentences about all indexes that appeared by themselves, for whoever runs the server."""
     rows = await store.all_states(database)
     if not rows:

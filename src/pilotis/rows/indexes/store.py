@@ -102,7 +102,7 @@ async def of_table(source: Database | Connection, app_id: UUID, table_id: UUID) 
     )
 
 
-async def all_states(database: Database) -> list[Record]:
+async def all_states(database: Database | Connection) -> list[Record]:
     """Return state, number and bytes of all indexes, and of failed ones the reasons."""
     return await database.fetch(
         """
