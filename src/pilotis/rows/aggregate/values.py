@@ -123,15 +123,6 @@ def as_condition(value: Value) -> str:
     return f"({value.sql} is not null)"
 
 
-def is_null(value: Value) -> str:
-    """Return whether the value is null or missing."""
-    if value.members is not None:
-        return "false"
-    if value.kind is Kind.JSON:
-        return f"(coalesce({value.sql}, 'null') = 'null')"
-    return f"({value.sql} is null)"
-
-
 def order_keys(value: Value, direction: int) -> list[str]:
     """Return sort expressions with directions, in BSON's order: null and missing first, then numbers, strings, …."""
     suffix = "asc nulls first" if direction == 1 else "desc nulls last"
