@@ -14,9 +14,8 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A running server with generous rate limits, so that tests meet only the limits they test."""
-    generous = {"PILOTIS_LIMITS_SIGNUP_PER_MINUTE": "100000", "PILOTIS_LIMITS_GUEST_PER_MINUTE": "100000"}
-    running = Server(tmp_path_factory.mktemp("server") / "data", environment=generous).start()
+    """The running server that most tests share."""
+    running = Server(tmp_path_factory.mktemp("server") / "data").start()
     yield running
     running.stop()
     assert '"event":"failed"' not in running.logs(), "The server answered a request with a 500; see its log."

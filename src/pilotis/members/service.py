@@ -102,18 +102,16 @@ class Members:
             raise LoginDisabledError
         login_id = _normalised(credentials.login_id)
         key = rate_key("signin", call, login_id)
-        await self._rate_limits.attempt(call, key, app.limits.signin_per_minute, back_off=True)
-        row = await store.by_login_id(self._database, app.app_id, login_id)
-        if not await self._passwords.verify(row["password_hash"] if row else None, credentials.password):
+        row = await self._rate_limits.attempt_sign_in(
+            call, key, app.limits.signin_per_minute, store.BY_LOGIN_ID, app.app_id, login_id
+        )
+        if not await self._passwords.verify(row["password_hash"], credentials.password):
             raise InvalidCredentialsError
-        assert row is not None
-        await self._rate_limits.forgive(key)
         if not row["is_active"]:
+            await self._rate_limits.forgive(key)
             raise MemberInactiveError
         member_id = row["member_id"]
-        async with self._database.connection() as connection:
-            tokens = await self._sessions.start(connection, app.app_id, member_id)
-        await store.touch(self._database, app.app_id, member_id)
+        tokens = await self._sessions.sign_in(app.app_id, member_id, key)
         return SignedIn(member_id, row["nickname"], tokens.access_token, tokens.refresh_token)
 
     async def create_guest(self, app: AppInfo) -> SignedInGuest:

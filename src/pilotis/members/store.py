@@ -8,6 +8,13 @@ from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
 
+# The member with the login_id $8, if its app $7 is not deleted: an account of `RateLimits.attempt_sign_in`.
+BY_LOGIN_ID = """
+    select member_id, nickname, password_hash, is_active from pilotis.members
+    where app_id = $7 and login_id = $8
+        and exists (select from pilotis.apps a where a.app_id = $7 and a.deleted_at is null)
+"""
+
 
 async def insert(
     connection: Connection,
@@ -55,19 +62,6 @@ async def promote(
         nickname,
     )
     return tag == "UPDATE 1"
-
-
-async def by_login_id(database: Database, app_id: UUID, login_id: str) -> Record | None:
-    """Return the member with the login_id, if its app is not deleted."""
-    return await database.fetchrow(
-        """
-        select member_id, nickname, password_hash, is_active from pilotis.members
-        where app_id = $1 and login_id = $2
-            and exists (select from pilotis.apps a where a.app_id = $1 and a.deleted_at is null)
-        """,
-        app_id,
-        login_id,
-    )
 
 
 async def of_session(database: Database, app_id: UUID, session_id: UUID, member_id: str) -> Record | None:

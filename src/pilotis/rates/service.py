@@ -9,6 +9,8 @@ import math
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any, NamedTuple
 
+from asyncpg import Record
+
 from pilotis.db.pool import Database
 from pilotis.http.call import Call
 from pilotis.http.endpoint import Endpoint
@@ -62,27 +64,29 @@ class RateLimits:
         self._database = database
         self._limits = limits
 
-    async def hit(self, key: str, limit: int, *, cost: int = 1, back_off: bool = False) -> Standing:
-        """Count an attempt; raises `RateLimitedError` past the limit.
+    async def attempt(self, call: Call, key: str, limit: int, *, cost: int = 1) -> None:
+        """Count an attempt, and put on the call's answer, good or bad, how the caller stands.
 
-        With `back_off`, each minute in which the limit is passed doubles the wait that follows, up to 15 minutes.
+        Raises `RateLimitedError` past the limit.
         """
-        row = await self._database.fetchrow(
-            _COUNT, key, cost, limit, float(WINDOW_SECONDS), float(LONGEST_WAIT_SECONDS), back_off
-        )
-        assert row is not None
-        standing = Standing(limit, max(0, limit - row["hits"]), max(1, math.ceil(row["seconds"])))
-        if row["hits"] > limit:
-            raise RateLimitedError(headers={**standing.headers(), "Retry-After": str(standing.reset)})
-        return standing
+        _tell(call, await self._counted(_COUNT, key, cost, limit, False), limit)
 
-    async def attempt(self, call: Call, key: str, limit: int, *, cost: int = 1, back_off: bool = False) -> None:
-        """Count an attempt as `hit` does, and put on the call's answer, good or bad, how the caller stands."""
-        # Of several counts in one call, the last one is told.
-        others = [header for header in call.answer_headers if not header[0].startswith(b"ratelimit-")]
-        call.answer_headers = others
-        standing = await self.hit(key, limit, cost=cost, back_off=back_off)
-        call.answer_headers.extend(header_pairs(standing.headers()))
+    async def attempt_sign_in(self, call: Call, key: str, limit: int, account: str, *arguments: Any) -> Record:
+        """Count an attempt as `attempt` does, and read the account it is for in the same round trip.
+
+        Each minute in which the limit is passed doubles the wait that follows, up to 15 minutes.
+        `account` is a query for at most one row, its arguments numbered from `$7`; without a row its columns are null.
+        """
+        query = f"with counted as ({_COUNT}) select * from counted left join ({account}) account on true"
+        row = await self._counted(query, key, 1, limit, True, *arguments)
+        _tell(call, row, limit)
+        return row
+
+    async def _counted(self, query: str, key: str, cost: int, limit: int, back_off: bool, *arguments: Any) -> Record:
+        window, longest = float(WINDOW_SECONDS), float(LONGEST_WAIT_SECONDS)
+        row = await self._database.fetchrow(query, key, cost, limit, window, longest, back_off, *arguments)
+        assert row is not None
+        return row
 
     async def forgive(self, key: str) -> None:
         """Forget the attempts of a key, after one that succeeded."""
@@ -113,6 +117,16 @@ class RateLimits:
     async def _count(self, call: Call, rate: str, cost: int) -> None:
         limits = call.principal.app.limits if call.principal.app else self._limits
         await self.attempt(call, rate_key(rate, call), int(getattr(limits, f"{rate}_per_minute")), cost=cost)
+
+
+def _tell(call: Call, row: Record, limit: int) -> None:
+    # Of several counts in one call, the last one is told.
+    others = [header for header in call.answer_headers if not header[0].startswith(b"ratelimit-")]
+    call.answer_headers = others
+    standing = Standing(limit, max(0, limit - row["hits"]), max(1, math.ceil(row["seconds"])))
+    if row["hits"] > limit:
+        raise RateLimitedError(headers={**standing.headers(), "Retry-After": str(standing.reset)})
+    call.answer_headers.extend(header_pairs(standing.headers()))
 
 
 def _rate(call: Call, endpoint: Endpoint) -> str | None:

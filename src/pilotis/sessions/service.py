@@ -55,6 +55,11 @@ class Sessions:
         row = await store.insert(connection, app_id, uuid7(), subject, uuid7(), lifetime)
         return self._pair(row)
 
+    async def sign_in(self, app_id: UUID, subject: str, attempts_key: str) -> TokenPair:
+        """Start a session for whoever gave the right password; the attempts counted under the key are forgotten."""
+        row = await store.sign_in(self._database, app_id, uuid7(), subject, uuid7(), REFRESH_LIFETIME, attempts_key)
+        return self._pair(row)
+
     def access_claims(self, token: str, *, console: bool) -> Claims:
         """Return a valid access token's claims; whether its session still lives is for the caller to look up."""
         return self._claims(TokenKind.CONSOLE_ACCESS if console else TokenKind.MEMBER_ACCESS, token)

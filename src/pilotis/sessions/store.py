@@ -9,6 +9,21 @@ from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
 
+_INSERT = """
+    insert into pilotis.sessions (app_id, session_id, subject, refresh_id, refreshed_at, expires_at)
+    values ($1, $2, $3, $4, now(), now() + $5)
+    returning *
+"""
+# One statement is one round trip and one commit, where each of the three would cost its own.
+_SIGN_IN = f"""
+    with forgiven as (delete from pilotis.rate_limits where key = $6),
+    active as (
+        update pilotis.members set last_active_at = now()
+        where app_id = $1 and member_id = $3 and last_active_at < now() - interval '1 minute'
+    )
+    {_INSERT}
+"""
+
 
 async def insert(
     connection: Connection,
@@ -19,18 +34,22 @@ async def insert(
     lifetime: timedelta,
 ) -> Record:
     """Insert a session and return its row."""
-    row = await connection.fetchrow(
-        """
-        insert into pilotis.sessions (app_id, session_id, subject, refresh_id, refreshed_at, expires_at)
-        values ($1, $2, $3, $4, now(), now() + $5)
-        returning *
-        """,
-        app_id,
-        session_id,
-        subject,
-        refresh_id,
-        lifetime,
-    )
+    row = await connection.fetchrow(_INSERT, app_id, session_id, subject, refresh_id, lifetime)
+    assert row is not None
+    return row
+
+
+async def sign_in(
+    database: Database,
+    app_id: UUID,
+    session_id: UUID,
+    subject: str,
+    refresh_id: UUID,
+    lifetime: timedelta,
+    attempts_key: str,
+) -> Record:
+    """Insert a session and return its row; forget the attempts under the key, note to the minute a member as active."""
+    row = await database.fetchrow(_SIGN_IN, app_id, session_id, subject, refresh_id, lifetime, attempts_key)
     assert row is not None
     return row
 

@@ -103,16 +103,14 @@ class Users:
         """Sign a console user in; its rate limit counts for its e-mail address and the call's address."""
         email = normalised(credentials.email)
         key = rate_key("signin", call, email)
-        await self._rate_limits.attempt(call, key, self._limits.signin_per_minute, back_off=True)
-        row = await store.by_email(self._database, email)
-        if not await self._passwords.verify(row["password_hash"] if row else None, credentials.password):
+        limit = self._limits.signin_per_minute
+        row = await self._rate_limits.attempt_sign_in(call, key, limit, store.BY_EMAIL, email)
+        if not await self._passwords.verify(row["password_hash"], credentials.password):
             raise InvalidUserCredentialsError
-        assert row is not None
-        await self._rate_limits.forgive(key)
         if not row["is_active"]:
+            await self._rate_limits.forgive(key)
             raise UserInactiveError
-        async with self._database.connection() as connection:
-            tokens = await self._sessions.start(connection, CONSOLE, str(row["user_id"]))
+        tokens = await self._sessions.sign_in(CONSOLE, str(row["user_id"]), key)
         return SignedInUser(row["user_id"], email, tokens.access_token, tokens.refresh_token)
 
     async def authenticate(self, token: str) -> UserInfo:

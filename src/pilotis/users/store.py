@@ -8,6 +8,9 @@ from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
 
+# The console user with the e-mail address $7: an account of `RateLimits.attempt_sign_in`.
+BY_EMAIL = "select * from pilotis.users where email = $7"
+
 
 async def insert(connection: Connection, user_id: UUID, email: str, password_hash: str) -> None:
     """Insert a console user."""
@@ -61,11 +64,6 @@ async def take_setup(connection: Connection, token_hash: str) -> bool:
 async def clear_setup(connection: Connection) -> None:
     """Make the first-run token useless."""
     await connection.execute("delete from pilotis.installation where key = 'setup'")
-
-
-async def by_email(database: Database, email: str) -> Record | None:
-    """Return the console user with the e-mail address."""
-    return await database.fetchrow("select * from pilotis.users where email = $1", email)
 
 
 async def by_id(database: Database, user_id: UUID) -> Record | None:
