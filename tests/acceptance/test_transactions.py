@@ -346,3 +346,39 @@ async def test_the_same_operations_can_be_sent_twice(app: App):
         failing = [update(table, row["id"], {"n": {"$inc": 1}}), delete(table, NOWHERE)]
         assert_error(await transact(app, *failing), 404, "ROW_NOT_FOUND", failed_index=1)
     assert codes(await transact(app, update(table, row["id"], {"n": {"$inc": 1}}))) == [None]
+
+
+async def test_many_operations_of_one_kind_run_in_their_order(app: App):
+    """Neighbours with the same statement go to the database together; each still sees what those before it did."""
+    table = await app.table(SCHEMA)
+    row = await app.row(table, {"n": 0})
+    made = [create(table, {"n": number}) for number in range(70)]
+    counts = [update(table, row["id"], {"n": {"$inc": 1}}) for _ in range(70)]
+    gone = [delete(table, {"$ref": number}) for number in range(0, 70, 2)]
+    answer = await transact(app, *made, *counts, *gone)
+    results = answer.json()["results"]
+    assert [result["index"] for result in results] == list(range(175))
+    assert [result.get("data", {}).get("n") for result in results] == [*range(70), *range(1, 71), *[None] * 35]
+    assert len({result["id"] for result in results[:70]}) == 70
+    left = {item["n"] for item in await rows(app, table)}
+    assert left == {*range(1, 70, 2), 70}
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "code"),
+    [({"doc_id": NOWHERE}, 404, "ROW_NOT_FOUND"), ({"data": {"n": {"$inc": 2**63 - 1}}}, 400, "CANNOT_INCREMENT")],
+)
+async def test_the_one_at_fault_among_many_is_named(app: App, fault: dict[str, Any], status: int, code: str):
+    table = await app.table(SCHEMA)
+    row = await app.row(table, {"n": 1})
+    steps = [update(table, row["id"], {"n": {"$inc": 1}}) for _ in range(100)]
+    steps[77] |= fault
+    assert_error(await transact(app, *steps), status, code, failed_index=77)
+    assert await rows(app, table) == [{"n": 1}]
+
+
+async def test_many_deletes_of_one_row_fail_at_the_second(app: App):
+    table = await app.table(SCHEMA)
+    row = await app.row(table, {})
+    assert_error(await transact(app, *[delete(table, row["id"])] * 5), 404, "ROW_NOT_FOUND", failed_index=1)
+    assert await rows(app, table) == [NAMELESS]

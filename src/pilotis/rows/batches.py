@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -17,7 +18,15 @@ from pilotis.http.principals import AppInfo, Principal
 from pilotis.kit import ids
 from pilotis.kit.errors import ConflictError, PilotisError, UnavailableError, invalid
 from pilotis.kit.turns import Turns
-from pilotis.rows.operations import Plan, perform, plan_create, plan_delete, plan_update
+from pilotis.rows.operations import (
+    Plan,
+    UndecidedError,
+    perform,
+    perform_alike,
+    plan_create,
+    plan_delete,
+    plan_update,
+)
 from pilotis.rows.prepared import TOO_OLD, PreparedTables
 from pilotis.rows.references import Made, reference, with_references
 from pilotis.rows.service import ResultTooLargeError, Rows
@@ -25,6 +34,8 @@ from pilotis.rows.table import PreparedTable
 from pilotis.rows.types import Failure, Operation, OperationResult, OperationResults
 
 _MOST_TRIES = 12
+# Rows as large as a row may be, and as many of them as an answer may hold.
+_MOST_TOGETHER = 64
 _CONFLICTS = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 
 
@@ -112,15 +123,18 @@ class Batches:
         Raises the error of the operation at fault with its index as `failed_index`, or `TransactionConflictError`.
         """
         app = _app(principal)
+        together = True
         for attempt in range(_MOST_TRIES):
             if attempt:
                 await asyncio.sleep(random.uniform(0, 0.005 * 2 ** min(attempt, 6)))  # noqa: S311 - spreads tries
             planned = await self._planned(principal, app, operations)
             try:
                 async with self._turn(planned):
-                    return await self._attempt(app, operations, [plan for _, plan in planned])
+                    return await self._attempt(app, operations, [plan for _, plan in planned], together=together)
             except _CONFLICTS:
                 continue
+            except UndecidedError:
+                together = False
             except asyncpg.ProgramLimitExceededError as error:
                 await self._make_way(planned, error)
             except TOO_OLD:
@@ -169,18 +183,36 @@ class Batches:
             made.append(plan.row_id if operation.type == "create" else None)
         return planned
 
-    async def _attempt(self, app: AppInfo, operations: Sequence[Operation], plans: Sequence[Plan]) -> OperationResults:
+    async def _attempt(
+        self, app: AppInfo, operations: Sequence[Operation], plans: Sequence[Plan], *, together: bool
+    ) -> OperationResults:
+        """Run the plans in a transaction; `together`: neighbours with the same statement in one round trip."""
         answer = _Answer(app)
         async with (
             self._database.share(app.app_id),
             self._database.transaction(isolation="serializable") as connection,
         ):
-            for index, (operation, plan) in enumerate(zip(operations, plans, strict=True)):
-                with _blaming(index):
+            for run in _runs(plans, _MOST_TOGETHER if together else 1):
+                first = len(answer.results)
+                with _blaming(first):
                     answer.check_room()
-                    item = await perform(connection.fetchval, plan)
-                answer.add_done(operation, _written(item) if item else _Written(plan.row_id))
+                    if len(run) == 1:
+                        items = [await perform(connection.fetchval, run[0])]
+                    else:
+                        items = await perform_alike(connection.fetchmany, run)
+                for index, (plan, item) in enumerate(zip(run, items, strict=True), first):
+                    with _blaming(index):
+                        answer.check_room()
+                    answer.add_done(operations[index], _written(item) if item else _Written(plan.row_id))
         return answer.whole()
+
+
+def _runs(plans: Sequence[Plan], most: int) -> Generator[Sequence[Plan]]:
+    """Yield the plans in their order, neighbours with the same statement together, at most so many."""
+    for _, alike in itertools.groupby(plans, key=lambda plan: plan.sql):
+        run = list(alike)
+        for start in range(0, len(run), most):
+            yield run[start : start + most]
 
 
 @contextmanager

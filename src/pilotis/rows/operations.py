@@ -25,6 +25,7 @@ from pilotis.tables.values import Row
 _ROW_TOO_LARGE = "PT413"
 
 FetchValue = Callable[..., Awaitable[Any]]
+FetchMany = Callable[..., Awaitable[list[asyncpg.Record]]]
 
 
 class RowNotFoundError(NotFoundError):
@@ -46,6 +47,10 @@ class CannotIncrementError(BadRequestError):
 
     code = "CANNOT_INCREMENT"
     message = "$inc works on numbers, and the sum must be in the column's range."
+
+
+class UndecidedError(Exception):
+    """One of several plans that ran together failed; which one, and how, shows when they run one by one."""
 
 
 class Plan(NamedTuple):
@@ -77,6 +82,24 @@ async def perform(fetchval: FetchValue, plan: Plan) -> bytes:
             raise PreconditionFailedError
         raise RowNotFoundError
     return plan.finish(value)
+
+
+async def perform_alike(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[bytes]:
+    """Run plans that have the same statement, in one round trip, and return what `perform` returns for each.
+
+    Raises `UndecidedError` where one of them fails.
+    """
+    try:
+        rows = await fetchmany(plans[0].sql, [plan.arguments for plan in plans])
+    except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError) as error:
+        raise UndecidedError from error
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _ROW_TOO_LARGE:
+            raise UndecidedError from error
+        raise
+    if len(rows) != len(plans) or not all(row[0] for row in rows):
+        raise UndecidedError
+    return [plan.finish(row[0]) for plan, row in zip(plans, rows, strict=True)]
 
 
 def plan_create(principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw) -> Plan:
