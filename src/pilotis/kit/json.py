@@ -6,6 +6,7 @@ equal keys the last one counts, and what is stored is what was checked: a body i
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +15,6 @@ import msgspec
 from pilotis.kit.errors import Detail, MalformedJsonError, PilotisError, ValidationError
 
 MAX_DEPTH = 64
-_LARGEST_EXPONENT = 308
 _MOST_DIGITS = 1000
 
 encoder = msgspec.json.Encoder(decimal_format="number")
@@ -26,8 +26,8 @@ def exact_number(text: str) -> Decimal:
 
     Raises `ValueError` beyond what IEEE 754 doubles span (RFC 8259, section 6, advises no more) or past 1000 digits.
     """
-    number = Decimal(text)
-    if len(text) > _MOST_DIGITS or abs(number.adjusted()) > _LARGEST_EXPONENT:
+    number, double = Decimal(text), float(text)
+    if len(text) > _MOST_DIGITS or math.isinf(double) or (double == 0 and number):
         raise ValueError("Number out of range")
     return number
 

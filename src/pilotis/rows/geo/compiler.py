@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pilotis.rows import found
 from pilotis.rows.fields import Field
-from pilotis.rows.geo.expressions import indexed_point_of, point_of
+from pilotis.rows.geo.expressions import indexed_point_of, no_point, point_of
 from pilotis.rows.geo.shapes import Box, Cap, Polygons, Ring, Shape
 from pilotis.rows.geo.sphere import Bounds, Vector
 from pilotis.rows.indexes.uses import UseKind
@@ -51,8 +51,16 @@ def compile_geo(scope: Scope, shape: Shape) -> str:
             where {condition} order by {order}, __id limit {limit} offset {offset}
         ) nearest
     """
-    total = f"select count(*) from {physical} where {condition}"
+    everywhere = shape.bounds is None and not scope.and_visible
+    total = _all_points(scope) if everywhere else table.statements.count(condition)
     return found.page(total, rows, ("chord",), scope.page_bytes)
+
+
+def _all_points(scope: Scope) -> str:
+    """Return the count of all rows with a point: of all, from the tally, without those that have none, mostly few."""
+    scope.arguments.notes.add(UseKind.NO_POINT, scope.field.use)
+    statements = scope.table.statements
+    return f"({statements.tally()}) - ({statements.count(no_point(scope.field.sql))})"
 
 
 def _inside(scope: Scope, shape: Shape, point: str, chord: str) -> str:

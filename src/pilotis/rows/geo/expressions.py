@@ -1,4 +1,4 @@
-"""The expression that an index of points is on. A search has it word for word, or its index would not serve it."""
+"""The expressions that indexes of points are on. A search has them word for word, or no index would serve it."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def indexed_point_of(json: str, cube: str) -> str:
     # Without breadth, any two points waste all the room between them, so the extension splits a full page of the index
     # by whichever are first: points along a road, in their order, would leave it as many pages as points.
     return f"{cube}.cube_enlarge({point_of(json, cube)}, {BREADTH}, 3)"
+
+
+def no_point(json: str) -> str:
+    """Return the condition that a JSON object is no point; the rows that satisfy it have an index `where <this>`."""
+    return f"pilotis.unit_vector({json}) is null"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pilotis.kit.errors import PilotisError
 from pilotis.rows.fields import Field, json_field, text_field
-from pilotis.rows.geo.expressions import indexed_point_of
+from pilotis.rows.geo.expressions import indexed_point_of, no_point
 from pilotis.rows.indexes.uses import Part, Use, UseKind
 from pilotis.rows.operands import CREATOR, EXTRA, KINDS, Arguments, Kind
 from pilotis.rows.search.expressions import key_of, trigrams_of, words_of
@@ -129,11 +129,17 @@ def _geo(table: TableSchema, key: str) -> Definition | None:
     return None if json is None else Definition("gist", (indexed_point_of(json, _EXTENSION),), extension="cube")
 
 
+def _no_point(table: TableSchema, key: str) -> Definition | None:
+    json = _field(json_field, table, key)
+    return None if json is None else Definition("btree", ("__id",), where=no_point(json))
+
+
 SPECIAL: dict[UseKind, Callable[[TableSchema, str], Definition | None]] = {
     UseKind.CONTAINMENT: _containment,
     UseKind.TRIGRAM: _trigram,
     UseKind.TEXT: _text,
     UseKind.COMPLETION: _completion,
     UseKind.GEO: _geo,
+    UseKind.NO_POINT: _no_point,
 }
 """How each kind of use that no B-tree of columns serves becomes an index, from the part's column or columns."""

@@ -28,11 +28,12 @@ class UseKind(enum.StrEnum):
     TEXT = "text"
     COMPLETION = "completion"
     GEO = "geo"
+    NO_POINT = "no_point"
 
 
 _COMPARISONS = (UseKind.IN, UseKind.RANGE)
 _SORTS = (UseKind.SORT, UseKind.SORT_DESCENDING, UseKind.SORT_NULLS_FIRST)
-_ALONE = (UseKind.CONTAINMENT, UseKind.TRIGRAM, UseKind.TEXT, UseKind.COMPLETION, UseKind.GEO)
+_ALONE = (UseKind.CONTAINMENT, UseKind.TRIGRAM, UseKind.TEXT, UseKind.COMPLETION, UseKind.GEO, UseKind.NO_POINT)
 
 
 class Part(NamedTuple):
