@@ -1,0 +1,130 @@
+"""What readers and uploaders are told while the object store is away, and that nothing is lost meanwhile."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from pilotis.blobs import open as opening
+from pilotis.db.embedded.lockfile import running_address
+from pilotis.server import Node
+from pilotis.settings import Settings
+from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
+from tests.blobs import swift
+from tests.blobs.conftest import s3_server, s3_url
+from tests.console import client_of
+from tests.support import App, assert_error
+
+__all__ = ["s3_server", "s3_url"]
+
+REFUSAL = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class Wire:
+    """A TCP proxy before the object store, which can answer in its place, or cut answers short."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self.is_away = False
+        self.most_bytes: int | None = None
+
+    async def open(self) -> int:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self._server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            if self.is_away:
+                await reader.read(65536)
+                writer.write(REFUSAL)
+                await writer.drain()
+            else:
+                far_reader, far_writer = await asyncio.open_connection(*self._target)
+                back = asyncio.create_task(self._pump(far_reader, writer, self.most_bytes))
+                await self._pump(reader, far_writer, None)
+                await back
+        writer.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int | None) -> None:
+        passed = 0
+        with contextlib.suppress(ConnectionError):
+            while (data := await reader.read(65536)) and not self.is_away:
+                writer.write(data if most is None else data[: most - passed])
+                await writer.drain()
+                passed += len(data)
+                if most is not None and passed >= most:
+                    break
+        writer.close()
+
+
+@pytest.fixture
+async def wire(s3_url: str) -> AsyncIterator[tuple[Wire, str]]:
+    """The proxy, and the store's URL by way of it."""
+    endpoint = s3_url.partition("endpoint=")[2].partition("&")[0]
+    address = urlsplit(endpoint)
+    made = Wire(address.hostname, address.port)
+    port = await made.open()
+    yield made, s3_url.replace(endpoint, f"http://127.0.0.1:{port}")
+    made.close()
+
+
+@pytest.fixture
+async def client(app: App, wire: tuple[Wire, str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a node whose object store is behind the wire."""
+    monkeypatch.setitem(opening._RETRY, "max_retries", 1)
+    settings = Settings(
+        data_dir=str(app.server.data_dir),
+        blob_store=wire[1],
+        s3_access_key=swift.ACCESS_KEY,
+        s3_secret_key=swift.SECRET_KEY,
+    )
+    node = Node(settings, running_address(app.server.data_dir / "postgres")._asdict(), "http://node")
+    async with client_of(node, **{"X-Public-Key": app.public_key}) as made:
+        yield made
+    await node.stop()
+
+
+async def test_while_the_store_is_away_nothing_is_lost(app: App, client: httpx.AsyncClient, wire: tuple[Wire, str]):
+    base = await storage(app)
+    there = await upload(client, base, PNG)
+    sent = await permit(client, base, file_name="sent.png")
+    assert (await send(sent)).status_code == 200
+
+    wire[0].is_away = True
+    assert_error(await client.get(there["url"]), 503, "BLOB_STORE_UNAVAILABLE")
+    assert_error(await complete(client, base, sent), 503, "BLOB_STORE_UNAVAILABLE")
+    begun = await permit(client, base, file_name="begun.png")
+    assert (await send(begun)).status_code == 503
+    assert (await client.get(f"{base}/items")).json()["total_count"] == 1
+
+    wire[0].is_away = False
+    assert (await client.get(there["url"])).content == PNG
+    done = await complete(client, base, sent)
+    assert done.status_code == 200, done.text
+    assert (await client.get(done.json()["url"])).content == PNG
+    assert (await send(begun)).status_code == 200
+    assert (await complete(client, base, begun)).status_code == 200
+    assert (await client.get(f"{base}/items")).json()["total_count"] == 3
+
+
+async def test_an_answer_cut_short_is_never_taken_for_the_whole(
+    app: App, client: httpx.AsyncClient, wire: tuple[Wire, str]
+):
+    base = await storage(app)
+    data = bytes(range(256)) * 8000
+    item = await upload(client, base, data)
+    wire[0].most_bytes = 700_000
+    try:
+        answer = await client.get(item["url"])
+    except (httpx.HTTPError, ConnectionError, RuntimeError):
+        pass
+    else:
+        assert answer.content == data or answer.status_code == 503
+    wire[0].most_bytes = None
+    assert (await client.get(item["url"])).content == data
