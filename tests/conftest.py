@@ -4,12 +4,22 @@ import itertools
 from collections.abc import Iterator
 
 import httpx
+import hypothesis
 import pytest
 
 from tests.support import App, Server
+from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse battery"
 _numbers = itertools.count(1)
+
+# The same examples each time, and none refused for taking long; `pytest --hypothesis-profile default` looks for others.
+hypothesis.settings.load_profile("ci")
+
+# A busy machine takes longer than the 5 seconds that a client has where a test names no other time.
+_default: httpx.Timeout = httpx.get.__kwdefaults__["timeout"]
+for _phase in ("connect", "read", "write", "pool"):
+    setattr(_default, _phase, PATIENCE)
 
 
 @pytest.fixture(scope="session")
