@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import httpx
 import hypothesis
 import pytest
+from playwright.async_api import expect
 
 from tests.support import App, Server
 from tests.waiting import PATIENCE
@@ -20,6 +21,7 @@ hypothesis.settings.load_profile("ci")
 _default: httpx.Timeout = httpx.get.__kwdefaults__["timeout"]
 for _phase in ("connect", "read", "write", "pool"):
     setattr(_default, _phase, PATIENCE)
+expect.set_options(timeout=PATIENCE * 1000)
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,8 @@ class Operator:
 
     def __init__(self, server: Server) -> None:
         settings = Settings(data_dir=str(server.data_dir), pool_size=2)
-        self.database = Database(running_address(server.data_dir / "postgres")._asdict(), size=2, statement_seconds=PATIENCE)
+        address = running_address(server.data_dir / "postgres")._asdict()
+        self.database = Database(address, size=2, statement_seconds=PATIENCE)
         self.services = Services(settings, self.database)
         self.signer = TokenSigner(master_key.keyring(settings))
 
