@@ -40,7 +40,7 @@ user = {user}
 log_level = WARNING
 log_address = {root}/no-syslog
 """
-# Swift gives its own servers from half a second to ten to answer each other, and then goes on without: on a busy machine
+# Swift gives its own servers from half a second to ten to answer each other, and goes on without: on a busy machine
 # a bucket would not list what is in it.
 _PATIENT = """
 conn_timeout = 60
