@@ -26,6 +26,7 @@ from pilotis.db.embedded import (
     account,
     binaries,
     find_binaries,
+    lockfile,
     running_address,
     server,
 )
@@ -191,6 +192,23 @@ def test_a_cluster_in_use_names_the_process_that_uses_it(shared):
     with pytest.raises(EmbeddedPostgresError, match="already started"):
         shared.start()
     assert running_address(shared.directory) is not None
+
+
+@on_linux
+def test_a_server_that_has_closed_its_socket_but_not_ended_is_waited_for(tmp_path, monkeypatch):
+    """It would remove the lock file of whoever started meanwhile, which nobody would ever see ready."""
+    monkeypatch.setattr(lockfile, "_ORPHAN_GRACE", 0.5)
+    postgres = EmbeddedPostgres(tmp_path / "postgres")
+    postgres.start()
+    try:
+        (postgres.directory / ".s.PGSQL.5432").unlink()
+        with pytest.raises(EmbeddedPostgresError, match=f"process {postgres.pid},"):
+            EmbeddedPostgres(postgres.directory).start()
+        assert (postgres.directory / "postmaster.pid").exists()
+    finally:
+        postgres.stop()
+    with running(postgres.directory):
+        pass
 
 
 @on_linux

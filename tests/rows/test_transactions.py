@@ -19,7 +19,7 @@ from pilotis.kit import json
 from pilotis.rows.references import InvalidReferenceError, with_references
 from tests.conftest import first_console_user, new_app
 from tests.support import App, Server, assert_error
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 TRANSACTIONS = "/v1/public/transactions"
 NOWHERE = "01900000-0000-7000-8000-000000000000"
@@ -99,6 +99,16 @@ def check_against_model(done: dict[str, list[tuple[int, dict[str, Any]]]], sent:
     return state
 
 
+async def through(client: httpx.AsyncClient, operations: list[dict[str, Any]]) -> httpx.Response:
+    """Send a transaction until it had its turn: where too many wait for too long, the last are told to come back."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            answer = await client.post(TRANSACTIONS, json={"operations": operations})
+            if answer.status_code not in {409, 503}:
+                return answer
+            assert answer.json()["code"] in {"TRANSACTION_CONFLICT", "UNAVAILABLE"}, answer.text
+
+
 async def run_clients(bank: Bank, plan: list[list[Steps]]) -> None:
     done: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     sent: dict[str, Steps] = {}
@@ -111,7 +121,7 @@ async def run_clients(bank: Bank, plan: list[list[Steps]]) -> None:
                 operations = bank.operations(tag, amounts)
                 if fails:
                     operations.append({"type": "delete", "table_id": bank.entries, "doc_id": NOWHERE})
-                answer = await client.post(TRANSACTIONS, json={"operations": operations})
+                answer = await through(client, operations)
                 if fails:
                     assert_error(answer, 404, "ROW_NOT_FOUND", failed_index=len(operations) - 1)
                 else:
