@@ -378,7 +378,7 @@ async def test_a_changed_schema_in_the_middle_is_heeded(app: App, tmp_path: Path
     name = f"app_{UUID(app.app_id).hex}.t_{UUID(table).hex}"
     file = tmp_path / "big.csv"
     await beside(big_file, file, 20_000)
-    arguments = [*command(app.server, "import", "-", "--table", table), "--app", app.app_id]
+    arguments = [*command(app.server, "import", "-", "--format", "csv", "--table", table), "--app", app.app_id]
     process = await asyncio.create_subprocess_exec(
         *arguments, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
