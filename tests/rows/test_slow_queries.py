@@ -66,5 +66,5 @@ async def test_a_pattern_that_is_slow_to_try_is_stopped_too(apps: tuple[App, App
         started = time.monotonic()
         answer = await client.post(f"{TABLES}/{table}/data/query", json={"where": {"$or": patterns}})
         assert answer.json().get("code") in {"QUERY_TIMEOUT", "INVALID_REGEX"}
-        # Not bounded at all it would take hours.
-        assert time.monotonic() - started < PATIENCE
+        # On a busy machine the end comes late; without one it would not come for hours.
+        assert time.monotonic() - started < 10 * SECONDS
