@@ -1,8 +1,6 @@
 """What whoever runs a server can do behind its back: read its database and mint tokens with its master key."""
 
-import asyncio
 import time
-import uuid
 from typing import Any
 
 import asyncpg
@@ -16,8 +14,6 @@ from pilotis.kit.crypto import derive_key, from_base64url
 from pilotis.kit.signing import ISSUER, TokenKind
 from tests.support import Server, plain_client
 
-NOTIFICATION_SECONDS = 0.2
-
 
 async def run_sql(server: Server, statement: str, *arguments: Any) -> Any:
     """Run a statement on the server's database and return the first value of its answer."""
@@ -26,15 +22,6 @@ async def run_sql(server: Server, statement: str, *arguments: Any) -> Any:
         return await connection.fetchval(statement, *arguments)
     finally:
         await connection.close()
-
-
-async def change_app(server: Server, app_id: str, **columns: Any) -> None:
-    """Change an app's row and tell every node so."""
-    for name, value in columns.items():
-        statement = f"update pilotis.apps set {name} = $2, version = version + 1 where app_id = $1"
-        await run_sql(server, statement, uuid.UUID(app_id), value)
-    await run_sql(server, "select pg_notify('pilotis', $1)", f"app:{app_id}")
-    await asyncio.sleep(NOTIFICATION_SECONDS)
 
 
 def claims_of(token: str) -> dict[str, Any]:

@@ -4,12 +4,24 @@ import itertools
 from collections.abc import Iterator
 
 import httpx
+import hypothesis
 import pytest
+from playwright.async_api import expect
 
 from tests.support import App, Server
+from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse battery"
 _numbers = itertools.count(1)
+
+# The same examples each time, and none refused for taking long; `pytest --hypothesis-profile default` looks for others.
+hypothesis.settings.load_profile("ci")
+
+# A busy machine takes longer than the 5 seconds that a client has where a test names no other time.
+_default: httpx.Timeout = httpx.get.__kwdefaults__["timeout"]
+for _phase in ("connect", "read", "write", "pool"):
+    setattr(_default, _phase, PATIENCE)
+expect.set_options(timeout=PATIENCE * 1000)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from pilotis.server import Node
 from pilotis.settings import Settings
 from tests.conftest import PASSWORD
 from tests.support import App, Server
+from tests.waiting import PATIENCE
 
 _numbers = itertools.count(1)
 
@@ -38,7 +39,7 @@ class ConsoleUser:
 
     def client(self, app: App | None = None) -> ConsoleClient:
         """A client of the console routes, of one app's where one is given."""
-        client = ConsoleClient(headers={"Authorization": f"Bearer {self.access_token}"}, timeout=30, verify=False)
+        client = ConsoleClient(headers={"Authorization": f"Bearer {self.access_token}"}, timeout=PATIENCE, verify=False)
         client.prefix = f"{self.server.url}/v1" + (f"/apps/{app.app_id}" if app else "")
         return client
 
@@ -57,9 +58,24 @@ async def invite(app: App, role: str, email: str | None = None) -> dict[str, Any
     return answer.json()
 
 
+async def set_limits(app: App, **limits: int | None) -> None:
+    """Set limits of an app's own, or with None take them away; they hold at once."""
+    async with owner_of(app).client(app) as console:
+        answer = await console.patch("/limits", json=limits)
+    assert answer.status_code == 200, answer.text
+
+
+async def set_auth(app: App, **settings: Any) -> None:
+    """Set an app's ways to sign in; what is not named is as in a new app. They hold at once."""
+    new = {"allow_id_password_login": True, "allow_guest_login": True, "enabled_oauth_providers": []}
+    async with owner_of(app).client(app) as console:
+        answer = await console.put("/auth-settings", json=new | settings)
+    assert answer.status_code == 200, answer.text
+
+
 async def sign_up(server: Server, email: str, token: str) -> httpx.Response:
     """Sign a console user up."""
-    async with httpx.AsyncClient(base_url=server.url, timeout=30, verify=False) as client:
+    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE, verify=False) as client:
         return await client.post("/v1/auth/signup", json={"email": email, "password": PASSWORD, "token": token})
 
 
@@ -83,10 +99,12 @@ async def database_of(server: Server) -> AsyncIterator[asyncpg.Connection]:
 
 
 @asynccontextmanager
-async def second_node(server: Server, *, listening: bool = True) -> AsyncIterator[Node]:
+async def second_node(
+    server: Server, *, listening: bool = True, statement_seconds: float = PATIENCE
+) -> AsyncIterator[Node]:
     """Another node on the server's database, in this process; one that does not listen knows of no change."""
     address = running_address(server.data_dir / "postgres")._asdict()
-    node = Node(Settings(data_dir=str(server.data_dir)), address, server.url)
+    node = Node(Settings(data_dir=str(server.data_dir), statement_seconds=statement_seconds), address, server.url)
     if listening:
         await node.start()
     try:

@@ -10,6 +10,7 @@ from pilotis.limits import Limits
 from pilotis.server import Node
 from pilotis.settings import Settings
 from tests.support import Server
+from tests.waiting import PATIENCE
 
 DEFAULTS = Limits()
 
@@ -33,7 +34,8 @@ async def connection_to(server: Server) -> AsyncIterator[asyncpg.Connection]:
 async def second_node(server: Server, limits: Limits = DEFAULTS) -> AsyncIterator[Node]:
     """Lend another node on a server's database, in this process; it neither listens nor tidies up by itself."""
     address = running_address(server.data_dir / "postgres")._asdict()
-    node = Node(Settings(data_dir=str(server.data_dir), limits=limits), address, server.url)
+    settings = Settings(data_dir=str(server.data_dir), limits=limits, statement_seconds=PATIENCE)
+    node = Node(settings, address, server.url)
     try:
         yield node
     finally:

@@ -11,6 +11,7 @@ from pilotis.db.pool import Database
 from pilotis.server import Services
 from pilotis.settings import Settings
 from tests.support import Server
+from tests.waiting import PATIENCE
 
 
 def address(server: Server) -> dict[str, Any]:
@@ -33,7 +34,7 @@ async def connected(server: Server) -> AsyncGenerator[asyncpg.Connection]:
 @asynccontextmanager
 async def stale_node(server: Server) -> AsyncGenerator[Services]:
     """Make the services of a node that hears of no change made elsewhere."""
-    database = Database(address(server))
+    database = Database(address(server), statement_seconds=PATIENCE)
     services = Services(Settings(data_dir=str(server.data_dir)), database)
     try:
         yield services

@@ -19,6 +19,7 @@ from pilotis.cli import command, doctor
 from pilotis.db.embedded import running_address
 from pilotis.settings import Settings
 from tests.support import Server, assert_error
+from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse battery"
 
@@ -44,7 +45,7 @@ def run(*arguments: str, typed: str = "", **environment: str) -> "subprocess.Com
         input=typed,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", **environment},
     )
 
@@ -224,7 +225,7 @@ def test_a_password_is_asked_for_twice_and_not_shown(server):
                 shown += os.read(ours, 1024)
             except OSError:  # the other side is closed
                 break
-        assert process.wait(20) == 0, shown
+        assert process.wait(PATIENCE) == 0, shown
     os.close(ours)
     assert PASSWORD.encode() not in shown
     assert sign_in(server, "typed@example.com").status_code == 200
@@ -389,7 +390,7 @@ def test_openapi_prints_the_document_without_a_server(tmp_path):
         [sys.executable, "-m", "pilotis", "openapi", "--data-dir", str(tmp_path / "none")],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
     )
     document = json.loads(printed.stdout)
     assert document["openapi"].startswith("3.1")

@@ -23,6 +23,7 @@ import pytest
 
 from pilotis.rows.where import _OPERATORS
 from tests.support import App, Server
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -147,7 +148,7 @@ async def test_commands_run_and_answer_as_shown(page: Path, app: App, tmp_path: 
             "CONSOLE": app.console["access_token"],
         },
     )
-    output, errors = await asyncio.wait_for(process.communicate(), 60)
+    output, errors = await asyncio.wait_for(process.communicate(), 5 * PATIENCE)
     outputs = output.decode().split(SEPARATOR)
     assert process.returncode == 0, f"{errors.decode()}\nin or after:\n{commands[len(outputs) - 1][1].text}"
     for (number, block), real in zip(commands, outputs, strict=False):

@@ -13,6 +13,7 @@ from pilotis.maintenance import Maintenance, Task
 from pilotis.server import Node
 from tests.database import connection_to, second_node
 from tests.support import App, Server
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -30,11 +31,7 @@ async def connection(server: Server) -> AsyncIterator[asyncpg.Connection]:
 
 async def run(node: Node, name: str) -> None:
     """Run a task, once the shared server is not at it by itself."""
-    for _ in range(500):
-        if await node.maintenance.run(name):
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"Somebody else runs {name} all the time.")
+    await until(lambda: node.maintenance.run(name))
 
 
 async def drop(app: App, path: str) -> None:
@@ -236,7 +233,7 @@ async def test_a_task_that_fails_is_tried_again_and_stops_nothing(node: Node, ca
 
     maintenance = Maintenance(node.database, [Task("bad", 0.02, bad), Task("good", 0.02, good)])
     maintenance.start()
-    await asyncio.wait_for(done.wait(), 10)
+    await asyncio.wait_for(done.wait(), PATIENCE)
     await maintenance.stop()
     stopped = dict(runs)
     await asyncio.sleep(0.1)

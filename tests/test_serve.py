@@ -22,6 +22,7 @@ import pytest
 
 from pilotis.db.embedded import EmbeddedPostgres, running_address
 from tests.support import Server, assert_error
+from tests.waiting import PATIENCE, children, is_running, reserved_port, wait_until
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change to another user")
@@ -44,24 +45,6 @@ def start(tmp_path: Path) -> Iterator:
             server.kill()
 
 
-def wait_until(condition, seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
-
-
-def is_running(pid: int) -> bool:
-    """Whether the process is there; one that only waits to be collected by its parent is not."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout
-    return bool(state.strip()) and not state.startswith("Z")
-
-
-def children(pid: int, command: str = "") -> list[int]:
-    listed = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(pid)], capture_output=True, text=True).stdout
-    return [int(line.split()[0]) for line in listed.splitlines() if command in line.split(maxsplit=1)[1]]
-
-
 def postgres_of(server: Server) -> int:
     return int((server.data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
 
@@ -80,7 +63,7 @@ def serve_again(server: Server, *arguments: str, **environment: str) -> "subproc
         [sys.executable, "-m", "pilotis", "serve", "--port", "0", "--data-dir", str(server.data_dir), *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         env={**os.environ, **environment},
     )
 
@@ -88,7 +71,7 @@ def serve_again(server: Server, *arguments: str, **environment: str) -> "subproc
 def test_the_first_start_prints_commands_that_work_and_a_link_for_the_first_user(start):
     server = start()
     script = "\n".join(re.findall(r"^  (?:curl|     -H).*$", server.output, re.MULTILINE))
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=PATIENCE)
     created, end = json.JSONDecoder().raw_decode(done.stdout)
     assert created["data"] == {"text": "Hello"}, done
     assert json.loads(done.stdout[end:])["data"] == [created]
@@ -116,6 +99,7 @@ def test_what_it_writes_is_its_owners_alone(start):
         server = start()
     finally:
         os.umask(old)
+    assert httpx.get(f"{server.url}/healthz").status_code == 200  # by now everything is there
     modes = {path.name: path.stat().st_mode & 0o777 for path in server.data_dir.iterdir()}
     assert server.data_dir.stat().st_mode & 0o777 == 0o700
     files = dict.fromkeys(["master.key", "pilotis.lock", "postgres.log"], 0o600)
@@ -152,7 +136,7 @@ def test_a_signal_while_starting_stops_it_too(tmp_path, delay):
     while process.poll() is None:  # an impatient person's finger
         process.send_signal(signal.SIGTERM)
         time.sleep(0.005)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, errors) == (0, ""), output
     assert running_address(tmp_path / "data" / "postgres") is None
 
@@ -164,14 +148,13 @@ def test_a_request_in_flight_is_answered_before_the_end(start, workers):
     body = json.dumps({"data": {"text": "late"}}).encode()
     head = (
         f"POST {url.path} HTTP/1.1\r\nHost: x\r\nX-Public-Key: {printed_key(server)}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
     )
-    httpx.get(
-        url, headers={"X-Public-Key": printed_key(server)}
-    )  # what waits before there is a worker is not in flight
-    with socket.create_connection((url.host, url.port), timeout=10) as connection:
-        connection.sendall(head.encode() + body[:5])
-        time.sleep(0.2)
+    with socket.create_connection((url.host, url.port), timeout=PATIENCE) as connection:
+        connection.sendall(head.encode())
+        # The body is asked for, so the request is in flight: what only waits to be accepted is not.
+        assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body[:5])
         server.process.send_signal(signal.SIGINT)
         time.sleep(0.5)
         assert server.process.poll() is None
@@ -186,8 +169,9 @@ def test_killing_it_leaves_nothing_behind_and_loses_nothing(start, workers):
     server = start("--workers", workers)
     url, headers = rows_url(server), {"X-Public-Key": printed_key(server)}
     assert httpx.post(url, headers=headers, json={"data": {"text": "kept"}}).status_code == 201
-    postgres, forked = postgres_of(server), children(server.process.pid)
-    assert len(forked) == (1 if workers == "1" else 3)
+    postgres, count = postgres_of(server), 1 if workers == "1" else 3
+    wait_until(lambda: len(children(server.process.pid)) == count)
+    forked = children(server.process.pid)
     path = httpx.URL(url).path
     server.kill()
     server.start()  # at once, while the rest is still ending
@@ -220,7 +204,7 @@ def test_when_postgresql_ends_it_says_so_and_the_next_start_recovers(start, work
     assert httpx.post(url, headers=headers, json={"data": {"text": "kept"}}).status_code == 201
     forked = children(server.process.pid)
     os.kill(postgres_of(server), signal.SIGKILL)
-    assert server._ended(20) == 1
+    assert server._ended() == 1
     assert re.search(r"pilotis: PostgreSQL ended by itself \(signal 9\); see .*postgres.log", server.logs())
     assert "Traceback" not in server.logs()
     assert not any(map(is_running, forked))
@@ -289,7 +273,7 @@ def test_an_ordinary_user_can_serve():
             assert httpx.get(url, headers={"X-Public-Key": key}).status_code == 200
             assert {path.stat().st_uid for path in (place / "data").rglob("*")} == {nobody}
             process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 0
+            assert process.wait(PATIENCE) == 0
     finally:
         shutil.rmtree(place)
 
@@ -349,7 +333,7 @@ def test_two_nodes_on_one_database_make_one_first_app_and_see_each_others_change
     assert [("public key" in node.output) for node in (first, second)].count(True) == 1
     maker = first if "public key" in first.output else second
     headers = {"X-Public-Key": printed_key(maker)}
-    here = [httpx.Client(base_url=node.url, headers=headers, timeout=20) for node in (first, second)]
+    here = [httpx.Client(base_url=node.url, headers=headers, timeout=PATIENCE) for node in (first, second)]
 
     path = httpx.URL(rows_url(maker)).path
     for client in here:
@@ -387,7 +371,7 @@ def test_the_commands_work_on_it_before_any_server(external, tmp_path):
 
     def run(*arguments: str) -> str:
         command = [sys.executable, "-m", "pilotis", *arguments, "--database-url", url]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE)
         assert (done.returncode, done.stderr) == (0, ""), done
         return done.stdout
 
@@ -426,9 +410,9 @@ def test_an_unreachable_database_is_told_in_a_sentence_without_its_password(tmp_
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_metrics_are_on_a_port_of_their_own(tmp_path, workers):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = Server(tmp_path / "data", "--workers", workers, environment={"PILOTIS_METRICS_PORT": str(port)}).start()
+    with reserved_port() as port:
+        metrics = {"PILOTIS_METRICS_PORT": str(port)}
+        server = Server(tmp_path / "data", "--workers", workers, environment=metrics).start()
     try:
         assert httpx.get(f"{server.url}/healthz").status_code == 200
         assert httpx.get(f"{server.url}/metrics").status_code == 404
@@ -445,6 +429,6 @@ def test_a_metrics_port_that_is_taken_is_told(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         environment = os.environ | {"PILOTIS_METRICS_PORT": str(taken.getsockname()[1])}
         command = [sys.executable, "-m", "pilotis", "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
-        ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=30)
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE)
     assert ended.returncode == 1
     assert "metrics_port" in ended.stderr

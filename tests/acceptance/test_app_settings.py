@@ -6,17 +6,12 @@ from typing import Any
 import pytest
 
 from pilotis.limits import PER_APP, Limits
-from tests.console import client_of, owner_of, second_node, the_log, user_with
+from tests.console import client_of, owner_of, second_node, set_auth, the_log, user_with
 from tests.support import App, assert_error
+from tests.waiting import until
 
 DEFAULT = {"allow_id_password_login": True, "allow_guest_login": True, "enabled_oauth_providers": []}
 CREDENTIALS = {"login_id": "ada", "password": "correct horse"}
-
-
-async def put_auth(app: App, **settings: Any) -> None:
-    async with owner_of(app).client(app) as console:
-        answer = await console.put("/auth-settings", json={**DEFAULT, **settings})
-    assert answer.status_code == 200, answer.text
 
 
 async def test_the_public_key_reads_the_auth_settings(app: App):
@@ -43,13 +38,13 @@ async def test_auth_settings_are_put_whole_and_hold_at_once(app: App):
         assert (await client.get("/v1/public/auth-settings")).json() == changed
         assert_error(await client.post("/v1/public/app-members"), 403, "LOGIN_DISABLED")
         assert_error(await client.post("/v1/public/app-members/signup", json=CREDENTIALS), 403, "LOGIN_DISABLED")
-        await put_auth(app)
+        await set_auth(app)
         assert (await client.post("/v1/public/app-members")).status_code == 201
         assert (await client.post("/v1/public/app-members/signup", json=CREDENTIALS)).status_code == 201
 
 
 async def test_a_provider_named_twice_is_kept_once(app: App):
-    await put_auth(app, enabled_oauth_providers=["GOOGLE", "NAVER", "GOOGLE"])
+    await set_auth(app, enabled_oauth_providers=["GOOGLE", "NAVER", "GOOGLE"])
     async with app.client() as client:
         settings = (await client.get("/v1/public/auth-settings")).json()
     assert settings["enabled_oauth_providers"] == ["GOOGLE", "NAVER"]
@@ -84,13 +79,12 @@ async def test_another_node_hears_of_new_auth_settings(app: App):
         client_of(node, **{"X-Public-Key": app.public_key}) as client,
     ):
         assert (await client.get("/v1/public/auth-settings")).json() == DEFAULT
-        await put_auth(app, allow_guest_login=False)
-        for _ in range(100):
-            if (await client.get("/v1/public/auth-settings")).json()["allow_guest_login"] is False:
-                break
-            await asyncio.sleep(0.01)
-        else:
-            pytest.fail("The node did not hear of the change within a second.")
+        await set_auth(app, allow_guest_login=False)
+
+        async def heard() -> bool:
+            return (await client.get("/v1/public/auth-settings")).json()["allow_guest_login"] is False
+
+        await until(heard)
 
 
 async def test_every_limit_is_shown_with_the_servers(app: App):

@@ -6,7 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.backstage import change_app
+from tests.console import set_limits
 from tests.support import App, assert_error
 
 BATCH = "/v1/public/batch"
@@ -257,7 +257,7 @@ async def test_an_answer_has_a_size(app: App):
 @pytest.mark.parametrize("path", [BATCH, TRANSACTIONS])
 async def test_each_operation_counts_for_the_apps_limit(app: App, path: str):
     table = await app.table(SCHEMA)
-    await change_app(app.server, app.app_id, limits='{"data_per_minute": 10}')
+    await set_limits(app, data_per_minute=10)
     three = [create(table, {"name": "x"})] * 3
     answer = await send(app, *three, path=path)
     assert answer.headers.get_list("RateLimit-Remaining") == ["7"]
@@ -266,14 +266,14 @@ async def test_each_operation_counts_for_the_apps_limit(app: App, path: str):
     assert_error(refused, 429, "RATE_LIMITED")
     assert refused.headers.get_list("RateLimit-Remaining") == ["0"]
     assert int(refused.headers["Retry-After"]) in range(1, 61)
-    await change_app(app.server, app.app_id, limits="{}")
+    await set_limits(app, data_per_minute=None)
     assert len(await rows(app, table)) == 9
 
 
 @pytest.mark.parametrize("rest", ["", "/bulk"])
 async def test_each_row_of_a_bulk_create_counts(app: App, rest: str):
     path = f"/v1/public/tables/{await app.table(SCHEMA)}/data{rest}"
-    await change_app(app.server, app.app_id, limits='{"data_per_minute": 5}')
+    await set_limits(app, data_per_minute=5)
     async with app.client() as client:
         first = await client.post(path, json={"data": [{"name": "x"}, {}, {"name": "y"}]})
         assert (first.status_code, first.headers["RateLimit-Remaining"]) == (201, "2")
@@ -282,7 +282,7 @@ async def test_each_row_of_a_bulk_create_counts(app: App, rest: str):
 
 async def test_one_row_counts_once(app: App):
     path = f"/v1/public/tables/{await app.table(SCHEMA)}/data"
-    await change_app(app.server, app.app_id, limits='{"data_per_minute": 5}')
+    await set_limits(app, data_per_minute=5)
     async with app.client() as client:
         for left in ("4", "3"):
             answer = await client.post(path, json={"data": {"name": "x"}})

@@ -10,6 +10,7 @@ import pytest
 from pilotis.kit.crypto import secret_hash
 from tests.console import client_of, database_of, owner_of, second_node, the_log, user_with
 from tests.support import App, assert_error
+from tests.waiting import until
 
 PUBLIC_KEY = {"key_id", "key", "name", "allowed_origins", "created_at", "last_used_at"}
 SECRET_KEY = {"key_id", "prefix", "name", "user_id", "email", "created_at", "last_used_at"}
@@ -81,12 +82,12 @@ async def test_another_node_refuses_a_revoked_key_at_once(app: App):
         assert (await client.get(TABLES)).status_code == 200
         async with owner_of(app).client(app) as console:
             await console.delete(f"/keys/public/{made['key_id']}")
-        for _ in range(100):
-            answer = await client.get(TABLES)
-            if answer.status_code == 401:
-                break
-            await asyncio.sleep(0.01)
-        assert_error(answer, 401, "INVALID_PUBLIC_KEY")
+
+        async def refused() -> bool:
+            return (await client.get(TABLES)).status_code == 401
+
+        await until(refused)
+        assert_error(await client.get(TABLES), 401, "INVALID_PUBLIC_KEY")
 
 
 async def test_allowed_origins_bound_where_browsers_may_use_a_key(app: App):
@@ -179,11 +180,7 @@ async def test_last_use_of_a_public_key_is_noted(app: App):
             keys = (await console.get("/keys/public")).json()["data"]
             return next(key["last_used_at"] for key in keys if key["key_id"] == made["key_id"])
 
-        for _ in range(50):
-            if noted := await last_used_at():
-                break
-            await asyncio.sleep(0.1)
-        assert noted is not None
+        noted = await until(last_used_at)
         assert noted >= made["created_at"]
         # Within the minute it stays, however often the key is used.
         await status_with(app, made["key"])

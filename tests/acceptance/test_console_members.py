@@ -26,7 +26,6 @@ def console_client(app: App) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         base_url=f"{app.server.url}/v1/apps/{app.app_id}",
         headers={"Authorization": f"Bearer {app.console['access_token']}"},
-        timeout=30,
     )
 
 

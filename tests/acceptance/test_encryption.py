@@ -10,6 +10,7 @@ from pilotis.db.embedded import find_binaries, running_address
 from tests.backstage import run_sql
 from tests.conftest import first_console_user, new_app
 from tests.support import App, Server, assert_error
+from tests.waiting import PATIENCE
 
 SECRET = "the-needle-in-the-haystack"
 SCHEMA = {
@@ -209,5 +210,7 @@ def _dump(server: Server) -> str:
     assert address is not None
     program = find_binaries(None) / "pg_dump"
     host = ["--host", address.host, "--port", str(address.port), "--username", address.user]
-    dump = subprocess.run([program, *host, address.database], capture_output=True, text=True, check=True, timeout=60)
+    dump = subprocess.run(
+        [program, *host, address.database], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
     return dump.stdout

@@ -17,6 +17,7 @@ from pilotis.kit.crypto import MasterKeyring, MasterKeys
 from tests.backstage import master_key, run_sql
 from tests.console import owner_of
 from tests.support import App, assert_error, plain_client
+from tests.waiting import PATIENCE, until
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 
@@ -37,7 +38,7 @@ async def permit(client: httpx.AsyncClient, base: str, data: bytes = PNG, **give
 
 
 async def send(permitted: dict[str, Any], data: bytes = PNG, **headers: str) -> httpx.Response:
-    async with httpx.AsyncClient(verify=False, timeout=30) as client:
+    async with httpx.AsyncClient(verify=False, timeout=PATIENCE) as client:
         return await client.put(permitted["upload_url"], content=data, headers=permitted["headers"] | headers)
 
 
@@ -195,12 +196,14 @@ async def test_an_upload_cut_in_the_middle_can_be_repeated(app: App):
         writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data[:100_000])
         await writer.drain()
         writer.close()
-        for _ in range(100):
-            answer = await send(permitted, data)
-            if answer.status_code != 409:
-                break
-            await asyncio.sleep(0.02)
-        assert answer.status_code == 200, answer.text
+        answers = []
+
+        async def let_go() -> bool:
+            answers.append(await send(permitted, data))
+            return answers[-1].status_code != 409
+
+        await until(let_go)
+        assert answers[-1].status_code == 200, answers[-1].text
         item = (await complete(client, base, permitted)).json()
         assert (await client.get(item["url"])).content == data
 

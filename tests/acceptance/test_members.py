@@ -1,6 +1,7 @@
 """Interface: App member authentication."""
 
 import asyncio
+import os
 import time
 import unicodedata
 from statistics import median
@@ -10,7 +11,8 @@ import httpx
 import pytest
 
 from pilotis.kit.passwords import Passwords
-from tests.backstage import bearer, change_app, claims_of, me, run_sql
+from tests.backstage import bearer, claims_of, me, run_sql
+from tests.console import set_auth
 from tests.support import App, assert_error, plain_client
 
 SIGN_UP = "/v1/public/app-members/signup"
@@ -192,16 +194,24 @@ class TestSignIn:
         assert wrong["message"] == unknown["message"]
 
     async def test_an_unknown_login_id_takes_about_the_time_of_a_wrong_password(self, app: App):
-        await app.member()
-        seconds: dict[str, list[float]] = {"ada": [], "eve": []}
+        ratios = []
+        # On a busy machine one comparison may come out by chance; an answer without argon2 takes a tenth each time.
+        while len(ratios) < 5 and not any(ratio > 0.4 for ratio in ratios):
+            known, unknown = f"ada {len(ratios)}", f"eve {len(ratios)}"
+            await app.member(known)
+            ratios.append(await self.time_of(app, unknown, known))
+        assert any(ratio > 0.4 for ratio in ratios), ratios
+
+    async def time_of(self, app: App, one: str, other: str) -> float:
+        """The median time that a wrong password for one login_id takes, in that of another, tried by turns."""
+        seconds: dict[str, list[float]] = {one: [], other: []}
         async with app.client() as client:
             for _ in range(9):
                 for login_id, taken in seconds.items():
                     started = time.perf_counter()
                     await client.post(SIGN_IN, json={"login_id": login_id, "password": "wrong horse"})
                     taken.append(time.perf_counter() - started)
-        # An answer without argon2 would take a tenth.
-        assert median(seconds["eve"]) > 0.4 * median(seconds["ada"])
+        return median(seconds[one]) / median(seconds[other])
 
     async def test_the_log_names_no_secret(self, app: App):
         member = await app.member("ada-in-the-log", "password-in-the-log")
@@ -468,7 +478,7 @@ class TestSwitchedOffWays:
     async def test_without_id_and_password_neither_sign_up_nor_sign_in_nor_promotion_works(self, app: App):
         member = await app.member()
         made = await guest(app)
-        await change_app(app.server, app.app_id, allow_id_password_login=False)
+        await set_auth(app, allow_id_password_login=False)
         assert_error(await post(app, SIGN_UP, {**ADA, "login_id": "eve"}), 403, "LOGIN_DISABLED")
         assert_error(await post(app, SIGN_IN, ADA), 403, "LOGIN_DISABLED")
         assert_error(await post(app, SIGN_UP, ADA, made["access_token"]), 403, "LOGIN_DISABLED")
@@ -477,7 +487,7 @@ class TestSwitchedOffWays:
 
     async def test_without_guests_members_sign_in_as_before(self, app: App):
         await app.member()
-        await change_app(app.server, app.app_id, allow_guest_login=False)
+        await set_auth(app, allow_guest_login=False)
         assert_error(await post(app, GUEST), 403, "LOGIN_DISABLED")
         assert (await post(app, SIGN_IN, ADA)).status_code == 200
 
@@ -506,9 +516,10 @@ class TestManyAtOnce:
             passwords.close()
 
     async def test_the_event_loop_runs_on_while_passwords_are_hashed(self):
-        passwords = Passwords()
-        turns = 0
-        hashing = asyncio.gather(*(passwords.hash("correct horse") for _ in range(6)))
+        # So many for each core that even the fastest machine takes a while.
+        count, turns = 20 * (os.cpu_count() or 1), 0
+        passwords = Passwords(most_waiting=count)
+        hashing = asyncio.gather(*(passwords.hash("correct horse") for _ in range(count)))
         while not hashing.done():
             turns += 1
             await asyncio.sleep(0.001)

@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from pilotis.limits import Limits
-from tests.backstage import change_app, run_sql
+from tests.backstage import run_sql
 from tests.conftest import PASSWORD, new_app
+from tests.console import set_limits
 from tests.support import App, Server, assert_error, plain_client
 
 SIGN_UP = "/v1/public/app-members/signup"
@@ -163,7 +164,7 @@ class TestSignIn:
             assert (await sign_in(other, "ada")).status_code == 401
 
     async def test_an_app_sets_its_own(self, app: App):
-        await change_app(app.server, app.app_id, limits='{"signin_per_minute": 2}')
+        await set_limits(app, signin_per_minute=2)
         async with app.client() as client:
             answers = [await sign_in(client, "ada") for _ in range(3)]
         assert [answer.status_code for answer in answers] == [401, 401, 429]
@@ -277,7 +278,7 @@ class TestData:
         async with app.client() as client:
             answer = await client.get(path)
             assert "ratelimit-limit" not in answer.headers
-            await change_app(app.server, app.app_id, limits='{"data_per_minute": 3}')
+            await set_limits(app, data_per_minute=3)
             answers: list[Any] = [await client.get(path) for _ in range(4)]
         assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
         assert [standing(answer)[:2] for answer in answers] == [(3, 2), (3, 1), (3, 0), (3, 0)]

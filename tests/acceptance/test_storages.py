@@ -17,6 +17,7 @@ from tests.acceptance.test_files import PNG, complete, fixed, permit, put_at, se
 from tests.backstage import master_key, run_sql
 from tests.console import owner_of, second_node, the_log, user_with
 from tests.support import App, assert_error, plain_client
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -28,11 +29,7 @@ async def node(app: App) -> AsyncIterator[Node]:
 
 async def clean(node: Node, name: str) -> None:
     """Run a maintenance task, once no other node is at it."""
-    for _ in range(500):
-        if await node.maintenance.run(name):
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"Somebody else runs {name} all the time.")
+    await until(lambda: node.maintenance.run(name))
 
 
 async def test_a_storage_is_made_read_changed_and_deleted(app: App):

@@ -1,6 +1,5 @@
 """Interface: Tables and columns, the routes of tables."""
 
-import asyncio
 import re
 from typing import Any
 from uuid import UUID
@@ -9,6 +8,7 @@ import pytest
 
 from tests.services import stale_node
 from tests.support import App, assert_error
+from tests.waiting import until
 
 TABLES = "/v1/public/tables"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -293,10 +293,11 @@ async def test_a_locked_schema_is_changed_with_a_secret_key_or_by_a_console_user
         ("DELETE", f"/{table}", None, 200),
     ]
     async with app.client() as client:
-        for _ in range(500):
-            if (await client.post(TABLES, json=definition({}, "old"))).status_code == 403:
-                break
-            await asyncio.sleep(0.01)
+
+        async def heard() -> bool:
+            return (await client.post(TABLES, json=definition({}, "old"))).status_code == 403
+
+        await until(heard)
     for token in (None, member):
         async with app.client(token) as client:
             for method, path, body, _ in changes:

@@ -38,7 +38,6 @@ async def trash(app: App) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(
         base_url=f"{app.server.url}/v1/apps/{app.app_id}",
         headers={"Authorization": f"Bearer {app.console['access_token']}"},
-        timeout=30,
     ) as client:
         yield client
 

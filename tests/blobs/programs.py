@@ -24,7 +24,7 @@ async def stall(url: str, key: str) -> None:
             yield chunk
         await asyncio.sleep(1)
         print("stalled", flush=True)
-        await asyncio.sleep(60)
+        await asyncio.sleep(3600)
 
     await opened(url, Path()).put(key, body(), size=20 * MIB, content_type="image/png")
 
@@ -94,5 +94,5 @@ def _peak() -> int:
 
 
 if __name__ == "__main__":
-    signal.alarm(120)
+    signal.alarm(600)
     asyncio.run(globals()[sys.argv[1]](*sys.argv[2:]))

@@ -17,14 +17,17 @@ import time
 import venv
 from pathlib import Path
 
+from tests.waiting import PATIENCE, reserved_port
+
 REQUIREMENTS = ("swift==2.38.3", "setuptools<81")
 ACCESS_KEY = "test:tester"
 SECRET_KEY = "testing"
 REGION = "us-east-1"
+STORAGE = ("account", "container", "object")
 STORAGE_DOMAIN = "s3.test"
 ALLOWED_ORIGIN = "https://app.test"
-_SECONDS_TO_INSTALL = 300
-_SECONDS_TO_START = 60
+_SECONDS_TO_INSTALL = 900
+_SECONDS_TO_START = 120
 
 _SERVER = """[DEFAULT]
 bind_ip = 127.0.0.1
@@ -37,13 +40,25 @@ user = {user}
 log_level = WARNING
 log_address = {root}/no-syslog
 """
-_STORAGE = """
+# Swift gives its own servers from half a second to ten to answer each other, and goes on without: on a busy machine
+# a bucket would not list what is in it.
+_PATIENT = """
+conn_timeout = 60
+node_timeout = 120
+recoverable_node_timeout = 120
+client_timeout = 120
+container_update_timeout = 60
+error_suppression_limit = 1000000
+"""
+_STORAGE = (
+    """
 [pipeline:main]
 pipeline = {name}-server
 
 [app:{name}-server]
-use = egg:swift#{name}
-"""
+use = egg:swift#{name}"""
+    + _PATIENT
+)
 _FILTERS = ("catch_errors", "gatekeeper", "cache", "listing_formats", "s3api", "tempauth", "copy", "slo", "symlink")
 _FILTER_OPTIONS = {
     "cache": {"memcache_servers": "127.0.0.1:9"},
@@ -70,14 +85,15 @@ class Swift:
         (root / "node" / "d1").mkdir(parents=True)
         self._etc.mkdir()
         (self._etc / "swift.conf").write_text("[swift-hash]\nswift_hash_path_suffix = a\nswift_hash_path_prefix = b\n")
-        ports = {name: _free_port() for name in ("account", "container", "object")}
-        for name, port in ports.items():
-            self._make_ring(name, port)
-            self._start(name, port, _STORAGE.format(name=name))
-        self.port = _free_port()
-        self._start("proxy", self.port, _proxy())
-        for port in (*ports.values(), self.port):
-            self._wait_for(port)
+        with contextlib.ExitStack() as reserved:
+            ports = {name: reserved.enter_context(reserved_port()) for name in (*STORAGE, "proxy")}
+            for name in STORAGE:
+                self._make_ring(name, ports[name])
+                self._start(name, ports[name], _STORAGE.format(name=name))
+            self.port = ports["proxy"]
+            self._start("proxy", self.port, _proxy())
+            for port in ports.values():
+                self._wait_for(port)
 
     @property
     def endpoint(self) -> str:
@@ -92,7 +108,7 @@ class Swift:
             process.terminate()
         for process in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+                process.wait(30)
             process.kill()
             process.wait()
 
@@ -100,7 +116,7 @@ class Swift:
         builder = self._etc / f"{name}.builder"
         for step in (["create", "2", "1", "0"], ["add", f"r1z1-127.0.0.1:{port}/d1", "1"], ["rebalance"]):
             # Ends with 1 where it merely warns, as of a single device.
-            subprocess.run([self._bin / "swift-ring-builder", builder, *step], capture_output=True, timeout=60)
+            subprocess.run([self._bin / "swift-ring-builder", builder, *step], capture_output=True, timeout=PATIENCE)
         if not (self._etc / f"{name}.ring.gz").exists():
             raise UnavailableError(f"Swift made no ring for {name}.")
 
@@ -119,7 +135,7 @@ class Swift:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 return
             time.sleep(0.1)
-        logs = "\n".join(self._log(name).read_text() for name in ("account", "container", "object", "proxy"))
+        logs = "\n".join(self._log(name).read_text() for name in (*STORAGE, "proxy"))
         self.stop()
         raise RuntimeError(f"Swift did not start:\n{logs[-4000:]}")
 
@@ -143,7 +159,16 @@ def _installed() -> Path:
 
 def _install(folder: Path) -> None:
     venv.create(folder, with_pip=True)
-    command = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command = [
+        folder / "bin" / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--retries",
+        "10",
+    ]
     try:
         done = subprocess.run([*command, *REQUIREMENTS], capture_output=True, text=True, timeout=_SECONDS_TO_INSTALL)
     except subprocess.TimeoutExpired:
@@ -163,15 +188,8 @@ def _need_attributes(folder: Path) -> None:
 
 def _proxy() -> str:
     lines = ["", "[pipeline:main]", f"pipeline = {' '.join(_FILTERS)} proxy-server", ""]
-    lines += ["[app:proxy-server]", "use = egg:swift#proxy", "account_autocreate = true", ""]
+    lines += ["[app:proxy-server]", "use = egg:swift#proxy", "account_autocreate = true", _PATIENT]
     for name in _FILTERS:
         lines += [f"[filter:{name}]", f"use = egg:swift#{_PLUGINS.get(name, name)}"]
         lines += [f"{option} = {value}" for option, value in _FILTER_OPTIONS.get(name, {}).items()]
     return "\n".join(lines) + "\n"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

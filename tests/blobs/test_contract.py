@@ -11,6 +11,7 @@ from pilotis.blobs.errors import BlobNotFoundError, DigestMismatchError, Invalid
 from pilotis.blobs.objects import PART_BYTES
 from pilotis.blobs.protocol import BlobStore
 from tests.blobs.support import MIB, chunked, content, hex_sha256, keys, put, read
+from tests.waiting import PATIENCE
 
 KEY = "blobs/0198c0de-0000-7000-8000-000000000000/0198c0de-0000-7000-8000-000000000001"
 BOTH_WAYS = [100_000, PART_BYTES + 100_000]
@@ -247,7 +248,7 @@ async def test_a_copy_replaces_at_once(store: BlobStore):
 async def test_copies_of_what_is_just_being_put(store: BlobStore):
     await put(store, "staging/a/1", b"first")
     uploads = asyncio.ensure_future(repeat_put(store, "staging/a/1", 10))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not uploads.done():
             await asyncio.gather(*(store.copy("staging/a/1", f"blobs/a/{number}") for number in range(12)))
     await uploads

@@ -27,6 +27,7 @@ from pilotis.kit import clock
 from tests.blobs import swift
 from tests.blobs.conftest import BUCKET, opened
 from tests.blobs.support import MIB, content, hex_sha256, keys, put, read
+from tests.waiting import PATIENCE
 
 KEY = "staging/a/1"
 DATA = content(1000)
@@ -312,7 +313,7 @@ async def test_a_server_that_is_down(tmp_path: Path):
     started = time.monotonic()
     with pytest.raises(BlobStoreUnavailableError):
         await put(opened(url, tmp_path), KEY, DATA)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < PATIENCE
 
 
 async def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -321,7 +322,7 @@ async def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.M
     async with answering(None) as (url, _):
         started = time.monotonic()
         await fails(opened(url, tmp_path), BlobStoreUnavailableError)
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < PATIENCE
 
 
 async def test_check_finds_a_server_that_ignores_the_signature(tmp_path: Path):

@@ -14,6 +14,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
 from tests.support import App
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 ARTIFACTS = ROOT / "tests" / "artifacts"
@@ -37,7 +38,9 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        running = await playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=ARGUMENTS)
+        running = await playwright.chromium.launch(
+            executable_path=CHROMIUM, headless=True, args=ARGUMENTS, timeout=PATIENCE * 1000
+        )
         yield running
         await running.close()
 
@@ -50,7 +53,7 @@ def link(app: App) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as serving:
         yield re.search(r"http://\S+", serving.stdout.readline())[0]
         serving.send_signal(signal.SIGINT)
-        assert serving.wait(10) == 0
+        assert serving.wait(PATIENCE) == 0
 
 
 class Visitor:
@@ -88,6 +91,7 @@ class Visitor:
 @contextlib.asynccontextmanager
 async def visit(browser: Browser, link: str, *, expected: tuple[str, ...] = (), **options) -> AsyncIterator[Visitor]:
     context = await browser.new_context(**options)
+    context.set_default_timeout(PATIENCE * 1000)
     visitor = Visitor(context, await context.new_page())
     await visitor.page.goto(link)
     yield visitor

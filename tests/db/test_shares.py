@@ -6,6 +6,7 @@ import pytest
 
 from pilotis.db.shares import Share
 from pilotis.kit.errors import UnavailableError
+from tests.waiting import PATIENCE
 
 
 async def test_no_more_than_its_turns_at_once_and_first_come_first_served():
@@ -49,5 +50,5 @@ async def test_a_cancelled_waiter_loses_no_turn():
             waiting[rounds % 3].cancel()
         waiting[(rounds + 1) % 3].cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-    async with asyncio.timeout(1), share:
+    async with asyncio.timeout(PATIENCE), share:
         pass

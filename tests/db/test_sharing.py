@@ -27,12 +27,18 @@ class Source:
     async def go(self) -> None:
         """Let the answer in hand be given, and everybody take it."""
         self._gates[-1].set()
-        await asyncio.sleep(0.01)
+        await settled()
+
+
+async def settled() -> None:
+    """Let all that can go on do so; it takes turns of the loop, not time."""
+    for _ in range(100):
+        await asyncio.sleep(0)
 
 
 async def asking(sharing: Sharing[int], source: Source, count: int) -> list[asyncio.Task[int]]:
     tasks = [asyncio.create_task(sharing.run("q", source)) for _ in range(count)]
-    await asyncio.sleep(0.01)
+    await settled()
     return tasks
 
 
@@ -55,7 +61,7 @@ async def test_one_that_is_cancelled_takes_nobody_along() -> None:
     first = await asking(sharing, source, 1)
     second = await asking(sharing, source, 2)
     first[0].cancel()
-    await asyncio.sleep(0.01)
+    await settled()
     second[0].cancel()
     await source.go()
     assert await second[1] == 2
@@ -67,7 +73,7 @@ async def test_one_that_is_cancelled_takes_nobody_along() -> None:
 async def test_different_questions_are_asked_apart() -> None:
     sharing, source = Sharing[int](), Source()
     tasks = [asyncio.create_task(sharing.run(number, source)) for number in range(2)]
-    await asyncio.sleep(0.01)
+    await settled()
     assert source.asked == 2
     for gate in source._gates:
         gate.set()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support import App
+from tests.waiting import PATIENCE
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "packages" / "load.py"
 sys.path.insert(0, str(PROGRAM.parent))
@@ -163,7 +164,7 @@ def check_advanced(output: str, packages: list[Package]) -> None:
 
 def run(app: App, *arguments: str) -> str:
     command = [sys.executable, str(PROGRAM), "--url", app.server.url, "--public-key", app.public_key, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10 * PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

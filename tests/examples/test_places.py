@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import App
+from tests.waiting import PATIENCE
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "places" / "load.py"
 _spec = spec_from_file_location("places_load", PROGRAM)
@@ -38,7 +39,7 @@ def kilometres(a: dict[str, float], b: dict[str, float]) -> float:
 def run(app: App, *arguments: str) -> list[list[tuple[str, float]]]:
     """Return each answer as pairs of zone and kilometres."""
     command = [sys.executable, str(PROGRAM), "--url", app.server.url, "--public-key", app.public_key, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     _, *answers = re.split(r"^ +\d+ found in [\d.]+ ms$", done.stdout, flags=re.MULTILINE)
     shown = re.compile(r"^ +(\S+) .* ([\d,.]+) km$", re.MULTILINE)

@@ -26,6 +26,7 @@ from tests.support import App, Server, plain_client
 AT_ONCE = 6
 FIXED_PATHS = 4
 LARGEST = 300_000
+MOST_ANSWERS = 20
 
 
 @dataclass
@@ -48,7 +49,8 @@ class Crash:
         self.uploads = uploads
         self.begun = 0
         self.outcome = Outcome()
-        self.up, self.answered = asyncio.Event(), asyncio.Event()
+        self.up, self.enough = asyncio.Event(), asyncio.Event()
+        self.answers_to_kill = 0
         self.locks = [asyncio.Lock() for _ in range(FIXED_PATHS)]
 
     async def run(self) -> Outcome:
@@ -71,12 +73,14 @@ class Crash:
         return self.outcome
 
     async def _kill_often(self, uploading: asyncio.Future[Any]) -> None:
+        uploading.add_done_callback(lambda _: self.enough.set())
         while not uploading.done():
-            # On a busy machine a start may take longer than any pause: there has to be something to interrupt.
-            await self.answered.wait()
-            await asyncio.sleep(self.random.uniform(0, 0.4))
+            # So many answers, not so much time: at any pace something is done and something is cut off.
+            self.answers_to_kill = self.random.randrange(1, MOST_ANSWERS)
+            self.enough.clear()
+            await self.enough.wait()
+            await asyncio.sleep(self.random.uniform(0, 0.02))
             await self._kill()
-            self.answered.clear()
 
     async def _kill(self) -> None:
         self.up.clear()
@@ -123,8 +127,10 @@ class Crash:
             try:
                 async with plain_client(self.server.url) as client:
                     answer = await client.request(method, address, headers=headers, **options)
-                self.answered.set()
                 if answer.status_code != 503:
+                    self.answers_to_kill -= 1
+                    if self.answers_to_kill <= 0:
+                        self.enough.set()
                     return answer
             except httpx.TransportError:
                 pass

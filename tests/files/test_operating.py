@@ -14,12 +14,13 @@ from pilotis.settings import Settings
 from tests.acceptance.test_files import PNG, storage, upload
 from tests.console import client_of
 from tests.support import App, Server
+from tests.waiting import PATIENCE
 
 
 def pilotis(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `pilotis storage …` beside the running server."""
     command = [sys.executable, "-m", "pilotis", "storage", *arguments, "--data-dir", str(server.data_dir)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ.copy())
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=os.environ.copy())
 
 
 async def test_a_storage_made_on_the_command_line(app: App):

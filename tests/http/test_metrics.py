@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pilotis.http.call import Call
 from pilotis.http.metrics import Gauges, Metrics
 from pilotis.server import endpoint_table
+from tests.waiting import PATIENCE, until
 
 TABLE = endpoint_table()
 READ = next(endpoint for endpoint in TABLE if endpoint.path == "/v1/public/tables/:table_id")
@@ -97,11 +98,11 @@ async def main():
     for _ in range(5):
         metrics.finished(call("/x", found=True), 200, 0.001)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        try:
-            async with asyncio.timeout(0.5):
-                await metrics.serve(listening, Path(sys.argv[1]))
-        except TimeoutError:
-            pass
+        serving = asyncio.create_task(metrics.serve(listening, Path(sys.argv[1])))
+        while not list(Path(sys.argv[1]).glob("*.metrics")):
+            await asyncio.sleep(0.01)
+        serving.cancel()
+        await asyncio.wait([serving])
 
 asyncio.run(main())
 """
@@ -109,7 +110,7 @@ asyncio.run(main())
 
 async def test_workers_add_up_and_one_that_has_ended_keeps_its_counters(tmp_path: Path):
     subprocess.run(  # noqa: ASYNC221 - nothing else runs here
-        [sys.executable, "-c", ENDED, str(tmp_path)], check=True, timeout=30, cwd=Path(__file__).parents[2]
+        [sys.executable, "-c", ENDED, str(tmp_path)], check=True, timeout=PATIENCE, cwd=Path(__file__).parents[2]
     )
     metrics = Metrics(lambda: Gauges(in_flight=1))
     metrics.finished(call("/x", found=True), 200, 0.001)
@@ -119,5 +120,8 @@ async def test_workers_add_up_and_one_that_has_ended_keeps_its_counters(tmp_path
         assert samples[("pilotis_requests_in_flight", ())] == 1
         assert [labels for name, labels in samples if name == "process_open_fds"] == [(("pid", str(os.getpid())),)]
         metrics.finished(call("/x", found=True), 200, 0.001)
-        await asyncio.sleep(1.2)
-        assert total(await read(address), "2xx") == 7
+
+        async def published() -> bool:
+            return total(await read(address), "2xx") == 7
+
+        await until(published)

@@ -17,6 +17,7 @@ from pilotis.http.openapi import document
 from pilotis.server import endpoint_table
 from tests.conftest import new_app
 from tests.support import Server
+from tests.waiting import PATIENCE
 
 CHECKS = [
     schemathesis.checks.not_a_server_error,
@@ -72,7 +73,7 @@ def exercise(case: Any, things: dict[str, str], bearer: str | None) -> None:
     headers = {"X-Public-Key": things["public_key"]}
     if bearer:
         headers["Authorization"] = f"Bearer {bearer}"
-    case.call_and_validate(base_url=things["url"], headers=headers, checks=CHECKS, timeout=20)
+    case.call_and_validate(base_url=things["url"], headers=headers, checks=CHECKS, timeout=PATIENCE)
 
 
 @schema.exclude(path_regex="^/v1/a").parametrize()

@@ -9,10 +9,11 @@ import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Error as BrowserError
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page, async_playwright, expect
 
 from pilotis.server import endpoint_table
 from tests.support import Server
+from tests.waiting import PATIENCE, until
 
 PASSWORD = "correct horse battery"
 PAGES = ["/", "/docs", "/setup"]
@@ -33,8 +34,11 @@ async def page(fresh: Server) -> AsyncIterator[Page]:
     """A page on a phone; anything it says on the console or asks of others is an error."""
     complaints: list[str] = []
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE * 1000
+        )
         opened = await browser.new_page(viewport={"width": 390, "height": 844})
+        opened.set_default_timeout(PATIENCE * 1000)
         opened.on("console", lambda message: complaints.append(message.text))
         opened.on("pageerror", lambda error: complaints.append(str(error)))
         opened.on("request", lambda sent: sent.url.startswith((fresh.url, "data:")) or complaints.append(sent.url))
@@ -79,11 +83,11 @@ async def test_the_reference_is_searched(fresh: Server, page: Page):
     every = await page.locator("article:visible").count()
     await page.keyboard.press("/")
     await page.keyboard.type("signup")
-    assert await page.locator("article:visible").count() == 2
+    await expect(page.locator("article:visible")).to_have_count(2)
     await page.fill("#search", "no route has this")
-    assert await page.locator("#none").is_visible()
+    await expect(page.locator("#none")).to_be_visible()
     await page.fill("#search", "")
-    assert await page.locator("article:visible").count() == every
+    await expect(page.locator("article:visible")).to_have_count(every)
 
 
 @in_browser
@@ -98,6 +102,8 @@ async def test_the_first_console_user_is_made_behind_the_link(fresh: Server, pag
     """With a wrong token first, then a short password, then right; by the keyboard alone."""
     status = page.locator("#status")
     await page.goto(f"{fresh.url}/setup#wrong")
+    # By itself, but only with the page's first frame.
+    await expect(page.locator("#email")).to_be_focused()
     await page.keyboard.type("ada@example.com")
     await page.keyboard.press("Tab")
     await page.keyboard.type(PASSWORD)
@@ -108,20 +114,24 @@ async def test_the_first_console_user_is_made_behind_the_link(fresh: Server, pag
     await page.goto("about:blank")
     await page.goto(f"{fresh.url}/setup#{fresh.setup_token}")
     assert fresh.setup_token not in page.url
+    await expect(page.locator("#email")).to_be_focused()
     await page.keyboard.type("ada@example.com")
     await page.keyboard.press("Tab")
     await page.keyboard.type("short")
     await page.keyboard.press("Enter")
-    assert await page.locator("#password:invalid").count() == 1
+    await expect(page.locator("#password:invalid")).to_have_count(1)
     await page.fill("#password", PASSWORD)
     done = status.get_by_text("You can now sign in as ada@example.com")
-    # The browser's own hint about the short password may swallow the first key.
-    for _ in range(3):
+
+    async def sent() -> bool:
+        """Whether the form is under way: the browser's own hint about the short password may swallow the first key."""
         await page.press("#password", "Enter")
         with contextlib.suppress(BrowserError):
-            await done.wait_for(timeout=8000)
-            break
-    assert await done.is_visible(), await status.inner_text()
+            await status.locator("p").first.wait_for(timeout=2000)
+        return bool(await status.inner_text())
+
+    await until(sent)
+    await done.wait_for()
     assert not await page.locator("form").is_visible()
     assert fresh.setup_token not in fresh.logs()
 

@@ -13,12 +13,13 @@ from pilotis.settings import Settings
 from pilotis.tables.schema import AccessLevel
 from pilotis.tables.types import TableDefinition
 from tests.rows.index_world import ROWS, SCHEMA, World, make_services, row
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
 async def world(server, monkeypatch):
     monkeypatch.setattr(selection, "LEAST_MILLISECONDS", 0.0)
-    database = Database(running_address(server.data_dir / "postgres")._asdict(), size=8)
+    database = Database(running_address(server.data_dir / "postgres")._asdict(), size=8, statement_seconds=PATIENCE)
     services = make_services(Settings(data_dir=str(server.data_dir)), database)
     made = await services.apps.create("indexed", None)
     principal = Principal(await services.apps.by_id(made.app_id), role=Role.OWNER)

@@ -1,7 +1,5 @@
 """A node of its own on the test server's database, whose every statement counts as slow: for tests of indexes."""
 
-import asyncio
-
 import msgspec
 
 from pilotis.limits import Limits
@@ -9,6 +7,7 @@ from pilotis.maintenance import Maintenance, Task
 from pilotis.rows.query import compile_query
 from pilotis.rows.types import Query
 from pilotis.server import Services
+from tests.waiting import until
 
 SCHEMA = {
     "city": "string",
@@ -46,8 +45,7 @@ class World:
     async def turn(self, services=None):
         """Let a node do its turn; the server's own may have to finish first."""
         await self.services.index_uses.flush()
-        while not await maintenance(services or self.services).run("indexes"):  # noqa: ASYNC110 - the lock is in the database
-            await asyncio.sleep(0.02)
+        await until(lambda: maintenance(services or self.services).run("indexes"))
 
     async def indexes(self):
         return (await self.services.indexes.of_table(self.app, self.table_id)).indexes

@@ -14,6 +14,7 @@ from pilotis.tables.schema import AccessLevel
 from pilotis.tables.types import ColumnChange, NewColumn, TableDefinition
 from tests.rows.index_world import ROWS, World, make_services
 from tests.services import address
+from tests.waiting import PATIENCE
 
 SCHEMA = {"name": "string", "note": "string", "spot": "object", "about": "object"}
 FAR = Coordinates(-33.9, 151.2)
@@ -201,15 +202,22 @@ async def test_a_field_that_no_index_can_have_asks_for_none(places, free):
 async def test_a_search_that_was_cut_off_counts(server, world):
     long = {"name": "some words to look at " * 4000}
     definition = TableDefinition("long", SCHEMA, AccessLevel.PUBLIC)
-    hasty = Database(address(server), size=2, statement_seconds=0.5)
+    hasty = Database(address(server), size=1, statement_seconds=PATIENCE)
     places = Places(World(make_services(world.services.settings, hasty), world.principal, None), None)
     places.table_id = await world.services.tables.create(world.app, OPERATOR, definition)
     rows = msgspec.Raw(msgspec.json.encode([long] * 200))
+    # From then on the node knows the table, and has the search alone to ask for.
+    places.services.index_uses.slow_seconds = PATIENCE
+    assert await places.search("words look", ["name"], times=1) == []
+    places.services.index_uses.slow_seconds = 0
     await world.services.rows.create_many(world.principal, places.table_id, rows)
+    await hasty.execute("set statement_timeout = '100ms'")  # in which no machine reads so many words
     with pytest.raises(QueryTimeoutError):
         await places.search("words look", ["name"], times=1)
-    assert await places.noted() == {"text:1"}
+    await hasty.execute("set statement_timeout = 0")
+    noted = await places.noted()
     await hasty.close()
+    assert noted == {"text:1"}
 
 
 async def test_changed_and_dropped_columns_take_these_indexes_along(places):

@@ -146,9 +146,7 @@ class TableLife(RuleBasedStateMachine):
 @pytest.fixture
 def client(server: Server, console: dict[str, str]) -> Iterator[httpx.Client]:
     app = new_app(server, console)
-    with httpx.Client(
-        base_url=server.url, headers={"X-Public-Key": app.public_key}, timeout=30, verify=False
-    ) as client:
+    with httpx.Client(base_url=server.url, headers={"X-Public-Key": app.public_key}, verify=False) as client:
         yield client
 
 

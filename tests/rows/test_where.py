@@ -50,7 +50,7 @@ class Table:
 @pytest.fixture(scope="module")
 def client(server: Server, console: dict[str, str]) -> Iterator[httpx.Client]:
     app = new_app(server, console)
-    with httpx.Client(base_url=server.url, headers={"X-Public-Key": app.public_key}, timeout=30) as client:
+    with httpx.Client(base_url=server.url, headers={"X-Public-Key": app.public_key}) as client:
         yield client
 
 

@@ -49,7 +49,7 @@ async def w(server: Server, console: dict[str, str]) -> AsyncIterator[World]:
     revoked_public_key, revoked_secret_key = await operator.revoked_keys(a)
     tokens = await bearers(operator, a, b) | {"revoked secret key": revoked_secret_key}
     restricted = await operator.public_key_of_origin(a, ORIGIN)
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=server.url) as client:
         yield World(operator, a, b, tokens, revoked_public_key, restricted, client)
     await operator.close()
 

@@ -28,6 +28,7 @@ from pilotis.sessions.service import CONSOLE
 from pilotis.settings import Settings
 from pilotis.users.service import grant_role
 from tests.support import App, Server
+from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse battery"
 
@@ -37,7 +38,8 @@ class Operator:
 
     def __init__(self, server: Server) -> None:
         settings = Settings(data_dir=str(server.data_dir), pool_size=2)
-        self.database = Database(running_address(server.data_dir / "postgres")._asdict(), size=2)
+        address = running_address(server.data_dir / "postgres")._asdict()
+        self.database = Database(address, size=2, statement_seconds=PATIENCE)
         self.services = Services(settings, self.database)
         self.signer = TokenSigner(master_key.keyring(settings))
 

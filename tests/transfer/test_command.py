@@ -17,6 +17,7 @@ import pytest
 
 from tests.backstage import run_sql
 from tests.support import App, Server
+from tests.waiting import PATIENCE, until
 
 SCHEMA = {
     "text": "string",
@@ -41,7 +42,7 @@ def run(app: App, *arguments: object, typed: bytes | None = None, status: int = 
         [*command(app.server, *map(str, arguments)), "--app", app.app_id],
         input=typed,
         capture_output=True,
-        timeout=120,
+        timeout=5 * PATIENCE,
         env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
     )
     assert done.returncode == status, done
@@ -296,7 +297,7 @@ def at_a_terminal(arguments: list[str]) -> str:
         pass  # how Linux tells the end of a terminal
     finally:
         os.close(ours)
-    assert process.wait(60) == 0, shown
+    assert process.wait(PATIENCE) == 0, shown
     return shown.decode()
 
 
@@ -326,7 +327,7 @@ def killed_when_under_way(app: App, file: Path, table: str) -> int | None:
     before = position(app, table)
     process = started(app, file, table)
     under_way(app, process, table, before)
-    time.sleep(random.random() / 5)
+    time.sleep(random.random() / 10)
     process.kill()
     process.communicate()
     return process.returncode if process.returncode >= 0 else None
@@ -374,16 +375,21 @@ async def test_two_at_once_do_not_double_a_row(app: App, tmp_path: Path):
 
 async def test_a_changed_schema_in_the_middle_is_heeded(app: App, tmp_path: Path):
     table = await app.table({"number": "int", "text": "string", "tags": "array"})
+    name = f"app_{UUID(app.app_id).hex}.t_{UUID(table).hex}"
     file = tmp_path / "big.csv"
     await beside(big_file, file, 20_000)
-    process = started(app, file, table)
-    await beside(under_way, app, process, table)
+    arguments = [*command(app.server, "import", "-", "--format", "csv", "--table", table), "--app", app.app_id]
+    process = await asyncio.create_subprocess_exec(
+        *arguments, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    text = file.read_bytes()
+    process.stdin.write(text[: len(text) // 2])
+    await until(lambda: run_sql(app.server, f"select count(*) > 0 from {name}"))
     async with app.client() as client:
         column = {"name": "added", "data_type": "string", "default_value": "new"}
         assert (await client.post(f"/v1/public/tables/{table}/columns", json=column)).status_code == 201
-    await beside(process.communicate)
+    await process.communicate(text[len(text) // 2 :])
     assert process.returncode == 1
-    name = f"app_{UUID(app.app_id).hex}.t_{UUID(table).hex}"
     total, added = await run_sql(app.server, f"select array[count(*), count(added)] from {name}")
     assert total == 19_800
     assert 0 < added < total

@@ -12,6 +12,7 @@ import pytest
 from tests.backstage import run_sql
 from tests.console import invite, owner_of, sign_up
 from tests.support import App, assert_error
+from tests.waiting import until
 
 SCHEMA = {"number": "int", "text": "string", "secret": {"type": "string", "encrypted": True}}
 
@@ -97,17 +98,18 @@ async def test_a_broken_off_import_goes_on_under_its_key(app: App):
     async def breaking_off():
         for line in lines[:3500]:
             yield line
-        await asyncio.sleep(1)
+        await until(has_three_batches)
         raise ConnectionError
+
+    async def has_three_batches() -> bool:
+        return len(await everything_counted(app, table)) == 3000
 
     async with owner_of(app).client(app) as console:
         with pytest.raises(ConnectionError):
             await console.post(f"/tables/{table}/import?key=mine", content=breaking_off())
-        kept = len(await everything_counted(app, table))
-        assert 1000 <= kept < 5000
         answer = await console.post(f"/tables/{table}/import?key=mine", content=b"".join(lines))
         assert answer.status_code == 200, answer.text
-        assert (answer.json()["created"], answer.json()["resumed_at_line"]) == (5000, kept)
+        assert (answer.json()["created"], answer.json()["resumed_at_line"]) == (5000, 3000)
         assert sorted(await everything_counted(app, table)) == list(range(5000))
         again = await console.post(f"/tables/{table}/import?key=mine", content=b"".join(lines))
         assert (again.json()["created"], again.json()["was_finished"]) == (5000, True)
@@ -153,11 +155,11 @@ async def test_an_export_that_nobody_takes_ends(app: App):
             assert await run_sql(app.server, locks, name) == 1
         head = await console.head(f"/tables/{table}/export")
         assert (head.status_code, head.content) == (200, b"")
-    for _ in range(100):
-        if not await run_sql(app.server, locks, name):
-            break
-        await asyncio.sleep(0.05)
-    assert await run_sql(app.server, locks, name) == 0
+
+    async def let_go() -> bool:
+        return await run_sql(app.server, locks, name) == 0
+
+    await until(let_go)
 
 
 def resident_megabytes(pid: int) -> float:

@@ -30,8 +30,10 @@ def run(settings: Settings) -> None:
     except Stopped:
         pass
     finally:
-        # The interpreter's end would give them their deadly meaning back.
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        # The interpreter's end would give a handler's signal its deadly meaning back, and blocking it in this thread
+        # would leave it to another that has not quite ended.
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
         reading.join()
 
 

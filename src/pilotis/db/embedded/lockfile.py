@@ -11,7 +11,7 @@ from pilotis.db.embedded.errors import EmbeddedPostgresError
 SUPERUSER = "pilotis"
 DATABASE = "pilotis"
 
-_ORPHAN_GRACE = 1.0
+_ORPHAN_GRACE = 5.0
 _SHUTDOWN_LIMIT = 60.0
 _POLL = 0.01
 
@@ -97,8 +97,9 @@ def _is_alive(directory: Path, postmaster: Postmaster) -> bool:
     if not _is_postgres(postmaster.pid):
         return False
     # Between taking the lock file and opening its socket, a few milliseconds, a server is alive and does not
-    # listen.
-    return not postmaster.socket_directory or _listens(directory, postmaster)
+    # listen. Nor does one between closing its socket and removing the lock file, the last thing it does: it would
+    # remove that of its successor.
+    return not postmaster.socket_directory or _listens(directory, postmaster) or _works_in(directory, postmaster.pid)
 
 
 def _is_postgres(pid: int) -> bool:
@@ -113,6 +114,14 @@ def _is_postgres(pid: int) -> bool:
         return Path(f"/proc/{pid}/comm").read_text().strip() in ("postgres", "postmaster")
     except OSError:
         return True
+
+
+def _works_in(directory: Path, pid: int) -> bool:
+    """Tell whether the process has the cluster for its working directory, as its server has; False if unknown."""
+    try:
+        return Path(f"/proc/{pid}/cwd").samefile(directory)
+    except OSError:
+        return False
 
 
 def _listens(directory: Path, postmaster: Postmaster) -> bool:
