@@ -17,13 +17,17 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from pilotis.files.recipes import MOST_RESULT_BYTES, MOST_SOURCE_PIXELS, Recipe
+from pilotis.files.recipes import LARGEST_SIDE, MOST_RESULT_BYTES, MOST_SOURCE_PIXELS, Recipe
 
 MEMORY_BYTES = 1 << 30
 PROCESSOR_SECONDS = 10
 _NICE = 10
 # Decoding this many times what is needed, and then filtering, looks like filtering the whole.
 _SPARE = 2
+# From 0 to 10: AVIF takes long, and above a megapixel too long for somebody who waits.
+_AVIF_SPEED = 8
+_AVIF_SPEED_LARGE = 10
+_AVIF_PIXELS = 1_000_000
 _ORIENTATION = 0x0112
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -49,10 +53,13 @@ class Placement(NamedTuple):
 
 
 def placement(source: tuple[int, int], width: int | None, height: int | None, fit: str) -> Placement:
-    """Return where a source of some size goes. Nothing is enlarged: a wish that is too large keeps its ratio."""
+    """Return where a source of some size goes, no side longer than `LARGEST_SIDE`.
+
+    Nothing is enlarged: a wish that is larger than the source keeps its ratio and becomes as large as that allows.
+    """
     have_x, have_y = source
     if fit == "contain" or not (width and height):
-        scale = min(1, (width or have_x) / have_x, (height or have_y) / have_y)
+        scale = min(1, (width or LARGEST_SIDE) / have_x, (height or LARGEST_SIDE) / have_y)
         return Placement((0, 0, have_x, have_y), (_whole(have_x * scale), _whole(have_y * scale)))
     shrink = min(1, have_x / width, have_y / height)
     size = (_whole(width * shrink), _whole(height * shrink))
@@ -153,7 +160,8 @@ def _encoded(image: Image.Image, recipe: Recipe) -> bytes:
         case "webp":
             image.save(out, "WEBP", quality=recipe.quality)
         case "avif":
-            image.save(out, "AVIF", quality=recipe.quality, speed=8, max_threads=1)
+            speed = _AVIF_SPEED if image.size[0] * image.size[1] <= _AVIF_PIXELS else _AVIF_SPEED_LARGE
+            image.save(out, "AVIF", quality=recipe.quality, speed=speed, max_threads=1)
     if out.tell() > MOST_RESULT_BYTES:
         raise TooLargeError
     return out.getvalue()
