@@ -29,12 +29,19 @@ class ImageWorkers:
     """As many processes as there are cores, and two at least; one app never has them all.
 
     Past `most_waiting` requests at once, or `most_waiting_of_app` of one app, further ones are refused with
-    `UnavailableError`, and so is one that is not done within 30 seconds.
+    `UnavailableError`, and so is one that is not done within so many `seconds`.
     """
 
-    def __init__(self, *, most_waiting: int = _MOST_WAITING, most_waiting_of_app: int = _MOST_WAITING_OF_APP) -> None:
+    def __init__(
+        self,
+        *,
+        most_waiting: int = _MOST_WAITING,
+        most_waiting_of_app: int = _MOST_WAITING_OF_APP,
+        seconds: float = _SECONDS,
+    ) -> None:
         self._most_waiting = most_waiting
         self._most_waiting_of_app = most_waiting_of_app
+        self._seconds = seconds
         self._at_once = max(2, os.cpu_count() or 1)
         self._slots = asyncio.Semaphore(self._at_once)
         self._slots_of_app: WeakValueDictionary[UUID, asyncio.Semaphore] = WeakValueDictionary()
@@ -46,7 +53,7 @@ class ImageWorkers:
             raise UnavailableError("Too many images are being made at once. Try again shortly.")
         self._waiting[app_id] += 1
         try:
-            async with asyncio.timeout(_SECONDS), self._slots_for(app_id), self._slots:
+            async with asyncio.timeout(self._seconds), self._slots_for(app_id), self._slots:
                 return await _run(source, recipe)
         except TimeoutError:
             raise UnavailableError("The image was not made in time. Try again shortly.") from None
