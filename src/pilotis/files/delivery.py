@@ -29,7 +29,7 @@ from pilotis.files.errors import (
     StorageMemberRequiredError,
 )
 from pilotis.files.signatures import UrlSigner
-from pilotis.files.types import ImageFormat, LinkQuery, StorageAccess
+from pilotis.files.types import LinkQuery, StorageAccess
 from pilotis.files.variants import Content, Variants
 from pilotis.http.call import Call
 from pilotis.http.endpoint import Reply, Stream
@@ -138,7 +138,7 @@ class Delivery:
             (b"content-disposition", shown.encode()),
             *_GUARDS,
         ]
-        if query.format is ImageFormat.AUTO:
+        if query.format == "auto":
             headers.append((b"vary", b"accept"))
         if answer.status == 304:
             return Reply(b"", 304, headers)

@@ -20,8 +20,8 @@ from PIL import Image
 from pilotis.files.recipes import LARGEST_SIDE, MOST_RESULT_BYTES, MOST_SOURCE_PIXELS, Recipe
 
 MEMORY_BYTES = 1 << 30
-PROCESSOR_SECONDS = 10
-_NICE = 10
+PROCESSOR_SECONDS = 20
+_NICE = 5
 # Decoding this many times what is needed, and then filtering, looks like filtering the whole.
 _SPARE = 2
 # From 0 to 10: AVIF takes long, and above a megapixel too long for somebody who waits.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 import msgspec
@@ -219,28 +219,11 @@ class UploadQuery(msgspec.Struct):
     signature: str = ""
 
 
-class ImageFit(enum.Enum):
-    """What happens where an image has another ratio than `width` and `height` together.
-
-    `cover` cuts off what is too much, on both sides alike; `contain` keeps all of it and is smaller in one direction;
-    `fill` stretches it.
-    """
-
-    COVER = "cover"
-    CONTAIN = "contain"
-    FILL = "fill"
-
-
-class ImageFormat(enum.Enum):
-    """What a variant is written as; `auto` is WebP where the header `Accept` names it, else what is kept."""
-
-    AUTO = "auto"
-    JPEG = "jpeg"
-    PNG = "png"
-    WEBP = "webp"
-    AVIF = "avif"
-
-
+# Where an image has another ratio than width and height together, `cover` cuts off what is too much, `contain` keeps
+# all of it, and `fill` stretches it.
+ImageFit = Literal["cover", "contain", "fill"]
+# `auto` is WebP where the header `Accept` names it, else what is kept without a format.
+ImageFormat = Literal["auto", "jpeg", "png", "webp", "avif"]
 ImageSide = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_SIDE)]
 
 

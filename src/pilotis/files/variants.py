@@ -18,7 +18,7 @@ from pilotis.files import media, upload_store, variant_store
 from pilotis.files.errors import ImageTooLargeError, NotAnImageError
 from pilotis.files.image_workers import ImageWorkers
 from pilotis.files.recipes import MOST_SOURCE_BYTES, Recipe, recipe
-from pilotis.files.types import ImageFormat, LinkQuery
+from pilotis.files.types import LinkQuery
 from pilotis.kit.errors import UnavailableError
 from pilotis.kit.ids import uuid7
 
@@ -105,11 +105,10 @@ class Variants:
 
 
 def _recipe(mime_type: str, query: LinkQuery, accept: str) -> Recipe:
-    written = query.format.value if query.format else None
-    if query.format is ImageFormat.AUTO:
+    written: str | None = query.format
+    if query.format == "auto":
         written = "webp" if "image/webp" in accept.lower() else None
-    fit = query.fit.value if query.fit else None
-    wanted = recipe(media.essence(mime_type), query.width, query.height, fit, written, query.quality)
+    wanted = recipe(media.essence(mime_type), query.width, query.height, query.fit, written, query.quality)
     if wanted is None:
         raise NotAnImageError
     return wanted
