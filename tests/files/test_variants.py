@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from uuid import UUID
 
 import httpx
+import psutil
 import pytest
 from PIL import Image
 
@@ -68,16 +69,37 @@ async def test_twenty_requests_make_one(app: App):
     assert (await kept(app), await buried(app)) == (1, 0)
 
 
-async def test_whoever_leaves_does_not_take_it_from_the_others(app: App):
+async def test_whoever_leaves_does_not_take_it_from_the_others(app: App, node: Node):
     base = await storage(app)
-    async with app.client() as client:
-        url = await picture(client, base, noise(1500, 1500))
-        tasks = [asyncio.create_task(client.get(url, params=WIDTH)) for _ in range(4)]
-        await asyncio.sleep(0.05)
-        tasks[0].cancel()
-        answers = await asyncio.gather(*tasks[1:])
-        assert [opened(answer).size for answer in answers] == [(32, 32)] * 3
+    under_way = node.services.files.variants._under_way
+    async with app.client() as here, client_of(node) as there:
+        path = httpx.URL(await picture(here, base, noise(500, 500))).raw_path.decode()
+        leaving = asyncio.create_task(there.get(path, params=WIDTH))
+        async with asyncio.timeout(20):
+            while not under_way:  # noqa: ASYNC110 - whoever makes it tells nobody
+                await asyncio.sleep(0)
+        (making,) = under_way.values()
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert "blob_id" in await making
+        assert not under_way
     assert await kept(app) == 1
+
+
+async def test_a_node_that_stops_leaves_nothing_behind(app: App, node: Node):
+    base = await storage(app)
+    variants = node.services.files.variants
+    async with app.client() as here, client_of(node) as there:
+        path = httpx.URL(await picture(here, base, noise(1500, 1500))).raw_path.decode()
+        waiting = [asyncio.create_task(there.get(path, params={"width": str(9 + n)})) for n in range(3)]
+        async with asyncio.timeout(20):
+            while len(variants._under_way) < 3:  # noqa: ASYNC110 - whoever makes it tells nobody
+                await asyncio.sleep(0)
+        await variants.stop()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert not variants._under_way
+        assert not [child for child in psutil.Process().children() if "pilotis.files.imaging" in child.cmdline()]
 
 
 async def test_two_nodes_that_make_the_same(app: App, node: Node):
