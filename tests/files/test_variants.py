@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from uuid import UUID
 
+import asyncpg
 import httpx
 import psutil
 import pytest
@@ -180,6 +181,26 @@ async def test_a_variant_of_a_content_that_was_replaced_meanwhile_is_not_kept(ap
     assert await kept(app) == 0
 
 
+async def test_keeping_and_replacing_wait_for_each_other(app: App):
+    base = await storage(app)
+    connection = await asyncpg.connect(**running_address(app.server.data_dir / "postgres")._asdict())
+    try:
+        async with app.client() as client:
+            url = await picture(client, base, noise(100, 100))
+            async with connection.transaction():
+                replace = "update pilotis.files set blob_id = gen_random_uuid() where app_id = $1"
+                await connection.execute(replace, UUID(app.app_id))
+                reading = asyncio.create_task(client.get(url, params=WIDTH))
+                blocked = "select true from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))"
+                async with asyncio.timeout(20):
+                    while not (reading.done() or await connection.fetchval(blocked)):  # noqa: ASYNC110 - it is the server that waits
+                        await asyncio.sleep(0.01)
+            assert opened(await reading).size == (32, 32)
+    finally:
+        await connection.close()
+    assert await kept(app) == 0
+
+
 async def fill(app: App, count: int, size: int) -> None:
     """Give the app's one file variants that nobody made."""
     await run_sql(
@@ -260,7 +281,8 @@ async def test_a_store_that_takes_nothing_stops_nobody(app: App):
         finally:
             away.rename(incoming)
         assert opened(answer).size == (32, 32)
-        assert await kept(app) == 0
+        # Whatever may have got there before it failed will be deleted.
+        assert (await kept(app), await buried(app)) == (0, 1)
         assert (await client.get(url, params=WIDTH)).content == answer.content
         assert await kept(app) == 1
 
