@@ -72,6 +72,17 @@ async def test_cover_cuts_off_both_sides_alike_and_fill_stretches(app: App):
         assert all(is_near(cut.getpixel((25, y)), GREEN) for y in (2, 25, 47))
 
 
+@pytest.mark.parametrize("format_", ["PNG", "JPEG"])
+async def test_sizes_that_do_not_divide(app: App, format_: str):
+    """Rounding put the box of this one a hair's breadth outside of the image."""
+    base = await storage(app)
+    async with app.client() as client:
+        url = await picture(client, base, bands(1717, 497, RED, BLUE), format_)
+        for width, height in ((1484, 313), (211, 61), (73, 21)):
+            image = opened(await client.get(url, params={"width": width, "height": height}))
+            assert image.size == (width, height)
+
+
 @pytest.mark.parametrize("source", ["PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP"])
 @pytest.mark.parametrize("target", [None, "jpeg", "png", "webp", "avif"])
 async def test_formats(app: App, source: str, target: str | None):

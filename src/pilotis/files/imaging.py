@@ -13,7 +13,7 @@ import sys
 import warnings
 from contextlib import suppress
 from io import BytesIO
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from PIL import Image
 
@@ -45,10 +45,13 @@ class TooLargeError(Exception):
     """The picture has too many pixels, or the result too many bytes."""
 
 
+Box: TypeAlias = tuple[float, float, float, float]
+
+
 class Placement(NamedTuple):
     """The part of the source that is used, as (left, top, right, bottom), and the size that it becomes."""
 
-    box: tuple[float, float, float, float]
+    box: Box
     size: tuple[int, int]
 
 
@@ -68,7 +71,18 @@ def placement(source: tuple[int, int], width: int | None, height: int | None, fi
     scale = min(have_x / size[0], have_y / size[1])
     used_x, used_y = size[0] * scale, size[1] * scale
     left, top = (have_x - used_x) / 2, (have_y - used_y) / 2
-    return Placement((left, top, left + used_x, top + used_y), size)
+    return Placement(_within((left, top, left + used_x, top + used_y), source), size)
+
+
+def scaled(box: Box, size: tuple[int, int], reduced: tuple[int, int]) -> Box:
+    """Return where a box of a picture is after the picture has been reduced."""
+    x, y = reduced[0] / size[0], reduced[1] / size[1]
+    return _within((box[0] * x, box[1] * y, box[2] * x, box[3] * y), reduced)
+
+
+def _within(box: Box, size: tuple[int, int]) -> Box:
+    # Rounding leaves a box a hair's breadth outside, and Pillow refuses that.
+    return (max(0.0, box[0]), max(0.0, box[1]), min(size[0], box[2]), min(size[1], box[3]))
 
 
 def make(source: bytes, recipe: Recipe) -> bytes:
@@ -80,7 +94,7 @@ def make(source: bytes, recipe: Recipe) -> bytes:
     profile = image.info.get("icc_profile")
     original = image.size
     _decode_reduced(image, box, size)
-    box = _scaled(box, image.size[0] / original[0], image.size[1] / original[1])
+    box = scaled(box, original, image.size)
     image = _plain(image, keep_cmyk=bool(profile))
     if size != image.size:
         image = image.resize(size, Image.Resampling.LANCZOS, box=box, reducing_gap=3.0)
@@ -114,7 +128,7 @@ def _orientation(image: Image.Image) -> int:
         return 1
 
 
-def _decode_reduced(image: Image.Image, box: tuple[float, float, float, float], size: tuple[int, int]) -> None:
+def _decode_reduced(image: Image.Image, box: Box, size: tuple[int, int]) -> None:
     """Decode; of a JPEG, where that is enough, a half, a quarter or an eighth of its size, which is much faster."""
     needed = (
         _SPARE * image.size[0] * size[0] / (box[2] - box[0]),
@@ -173,10 +187,6 @@ def _on_white(image: Image.Image) -> Image.Image:
     ground = Image.new("RGB", image.size, "white")
     ground.paste(image, mask=image.getchannel("A"))
     return ground
-
-
-def _scaled(box: tuple[float, float, float, float], x: float, y: float) -> tuple[float, float, float, float]:
-    return (box[0] * x, box[1] * y, box[2] * x, box[3] * y)
 
 
 def _whole(length: float) -> int:
