@@ -174,6 +174,7 @@ class Services:
             Task("row counts", 300, counts.fold_all),
             Task("indexes", TURN_SECONDS, self.indexes.turn),
             Task("uploads", 300, self.files.cleaning.reap_uploads),
+            Task("variants", 3600, self.files.cleaning.delete_unused_variants),
             Task("dead blobs", 60, self.files.cleaning.delete_dead_blobs),
             Task("rewriting", rewriting.TURN_SECONDS, self.rewriting.turn),
         ]
@@ -240,6 +241,7 @@ class Node:
         await self.services.index_uses.stop()
         await self.services.notifications.stop()
         await self.services.apps.stop()
+        await self.services.files.variants.stop()
         self.services.passwords.close()
         await self.services.blobs.close()
         await self.database.close()

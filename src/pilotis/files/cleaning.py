@@ -11,7 +11,7 @@ from asyncpg import Connection
 
 from pilotis.blobs.protocol import BlobInfo, BlobStore
 from pilotis.db.pool import Database
-from pilotis.files import upload_store
+from pilotis.files import upload_store, variant_store
 
 _AT_ONCE = 500
 
@@ -49,11 +49,18 @@ class Cleaning:
             total += len(keys)
         return total
 
+    async def delete_unused_variants(self, connection: Connection) -> int:
+        """Delete variants of images that nobody has asked for in a long time, and return how many."""
+        total = 0
+        while count := await variant_store.delete_unused(connection, _AT_ONCE):
+            total += count
+        return total
+
     async def reconcile(self, before: timedelta, *, apply: bool) -> Reconciliation:
         """Compare database and object store both ways, leaving out what is younger than `before`.
 
-        `apply` deletes blobs that nothing refers to. Files whose bytes are missing are only told of: what to do
-        about them is for people.
+        `apply` deletes blobs that nothing refers to, and forgets variants whose bytes are missing, so that they are
+        made anew. Files whose bytes are missing are only told of: what to do about them is for people.
         """
         cut_off = datetime.now(UTC) - before
         orphans: list[BlobInfo] = []
@@ -65,6 +72,8 @@ class Cleaning:
                     known = await upload_store.known_keys(connection, [info.key for info in batch])
                     orphans += [info for info in batch if info.key not in known and info.modified_at < cut_off]
             missing = await upload_store.unseen_files(connection, cut_off)
+            if apply:
+                await variant_store.forget_unseen(connection, cut_off)
         if apply:
             await self._delete(orphans)
         return Reconciliation(

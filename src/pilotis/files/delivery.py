@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import structlog
-from asyncpg import Record
 
 from pilotis.blobs.errors import BlobNotFoundError
 from pilotis.blobs.protocol import BlobStore
@@ -31,6 +30,7 @@ from pilotis.files.errors import (
 )
 from pilotis.files.signatures import UrlSigner
 from pilotis.files.types import LinkQuery, StorageAccess
+from pilotis.files.variants import Content, Variants
 from pilotis.http.call import Call
 from pilotis.http.endpoint import Reply, Stream
 from pilotis.http.principals import AppInfo, Authenticator, Role
@@ -73,12 +73,14 @@ class Delivery:
         signer: UrlSigner,
         authenticator: Authenticator,
         apps: AppFinder,
+        variants: Variants,
         *,
         files_base_url: str | None,
         redirects: bool,
     ) -> None:
         self._database = database
         self._blobs = blobs
+        self._variants = variants
         self._signer = signer
         self._authenticator = authenticator
         self._apps = apps
@@ -111,13 +113,17 @@ class Delivery:
         assert self._base_url is not None
         return Reply(b"", 308, [(b"location", self._base_url.encode() + raw)])
 
-    async def _send(self, call: Call, row: Record, query: LinkQuery, *, is_immutable: bool) -> Reply:
+    async def _send(self, call: Call, row: Content, query: LinkQuery, *, is_immutable: bool) -> Reply:
         is_public = StorageAccess(row["read_access"]) is StorageAccess.PUBLIC
         if not is_public:
             await self._require_reader(call, row, query)
+        if query.is_variant:
+            row = await self._variants.of(row, query, call.header(b"accept") or "")
+        data = row.get("data")
         key = f"blobs/{row['app_id']}/{row['blob_id']}"
         shown = media.disposition(row["mime_type"], row["name"])
-        if self._redirects and call.scope["method"] == "GET" and (url := self._presigned(key, row, shown)):
+        redirects = self._redirects and data is None and call.scope["method"] == "GET"
+        if redirects and (url := self._presigned(key, row, shown)):
             return Reply(b"", 302, [(b"location", url.encode()), (b"cache-control", b"no-store")])
         etag = f'"{row["sha256"].hex() if row["sha256"] else row["blob_id"].hex}"'
         answer = conditions.evaluate(
@@ -132,14 +138,20 @@ class Delivery:
             (b"content-disposition", shown.encode()),
             *_GUARDS,
         ]
+        if query.format == "auto":
+            headers.append((b"vary", b"accept"))
         if answer.status == 304:
             return Reply(b"", 304, headers)
         if answer.status == 206:
             headers.append((b"content-range", b"bytes %d-%d/%d" % (answer.start, answer.end - 1, row["size"])))
-        body = await self._body(key, answer.start, answer.end, is_head=call.scope["method"] == "HEAD")
+        is_head = call.scope["method"] == "HEAD"
+        if data is not None and not is_head:
+            body: bytes | Stream = data[answer.start : answer.end]
+        else:
+            body = await self._body(key, answer.start, answer.end, is_head=is_head)
         return Reply(body, answer.status, headers, row["mime_type"].encode("latin-1"))
 
-    async def _require_reader(self, call: Call, row: Record, query: LinkQuery) -> None:
+    async def _require_reader(self, call: Call, row: Content, query: LinkQuery) -> None:
         if query.signature:
             self._check_signature(row, query)
             return
@@ -151,7 +163,7 @@ class Delivery:
         if limit is not None and row["creator"] != limit:
             raise FileNotFoundInStorageError
 
-    def _check_signature(self, row: Record, query: LinkQuery) -> None:
+    def _check_signature(self, row: Content, query: LinkQuery) -> None:
         if not (query.expires.isascii() and query.expires.isdigit() and len(query.expires) <= 12):
             raise FileSignatureInvalidError
         expires = int(query.expires)
@@ -159,7 +171,7 @@ class Delivery:
         if expires <= time.time() or not accepted:
             raise FileSignatureInvalidError
 
-    def _presigned(self, key: str, row: Record, disposition: str) -> str | None:
+    def _presigned(self, key: str, row: Content, disposition: str) -> str | None:
         return self._blobs.presign_get(
             key, expires_seconds=_REDIRECT_SECONDS, disposition=disposition, content_type=row["mime_type"]
         )

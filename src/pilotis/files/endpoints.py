@@ -20,9 +20,12 @@ from pilotis.files.errors import (
     FileTooLargeError,
     FolderNotEmptyError,
     FolderNotFoundError,
+    ImageTooLargeError,
+    InvalidImageError,
     InvalidPathError,
     LengthRequiredError,
     MimeTypeNotAllowedError,
+    NotAnImageError,
     NotYoursError,
     PathTakenError,
     PreconditionNotMetError,
@@ -72,7 +75,7 @@ from pilotis.http.endpoint import Endpoints, Reply, delete, get, patch, post, pu
 from pilotis.http.principals import Access, RoleRequiredError, SecretKeyRequiredError
 from pilotis.http.shapes import Deleted
 from pilotis.kit import json
-from pilotis.kit.errors import ForbiddenError, InvalidIdError, UnauthorizedError, ValidationError
+from pilotis.kit.errors import ForbiddenError, InvalidIdError, UnauthorizedError, UnavailableError, ValidationError
 
 _STORAGES = "/v1/apps/:app_id/storages/files"
 _PUBLIC = "/v1/public/storages/files/:storage_id"
@@ -99,6 +102,11 @@ _LINK = [
     PreconditionNotMetError,
     RangeNotSatisfiableError,
     BlobStoreUnavailableError,
+    ValidationError,
+    NotAnImageError,
+    InvalidImageError,
+    ImageTooLargeError,
+    UnavailableError,
 ]
 
 
@@ -277,10 +285,16 @@ class FileTransferEndpoints(Endpoints, tag="File transfer"):
         errors=[InvalidIdError, *_LINK],
     )
     async def by_id(self, call: Call, storage_id: UUID, file_id: UUID, name: str, query: LinkQuery) -> Reply:
-        """Fetch a file by its link. Ranges and conditions of RFC 9110 are understood."""
+        """Fetch a file by its link. Ranges and conditions of RFC 9110 are understood.
+
+        With `width`, `height`, `fit`, `format` or `quality` a variant of an image.
+        """
         return await self._delivery.by_id(call, storage_id, file_id, name, query)
 
     @get("/files/:storage_id/p/*path", access=Access.OPEN, returns=bytes, media_type="*/*", errors=_LINK)
     async def by_path(self, call: Call, storage_id: UUID, path: str, query: LinkQuery) -> Reply:
-        """Fetch the file that is at a path. With `v` set to its present version caches may keep it for good."""
+        """Fetch the file that is at a path. With `v` set to its present version caches may keep it for good.
+
+        With `width`, `height`, `fit`, `format` or `quality` a variant of an image.
+        """
         return await self._delivery.by_path(call, storage_id, path, query)

@@ -198,3 +198,27 @@ class RangeNotSatisfiableError(PilotisError):
     status = 416
     code = "RANGE_NOT_SATISFIABLE"
     message = "The file does not have that range of bytes."
+
+
+class NotAnImageError(BadRequestError):
+    """400: a variant was asked for of a file whose type is not one that they are made of."""
+
+    code = "NOT_AN_IMAGE"
+    message = "Variants are made of image/jpeg, image/png, image/gif, image/webp, image/avif and image/bmp alone."
+
+
+class InvalidImageError(BadRequestError):
+    """400: a variant was asked for, and the file's bytes are no whole image of the file's type."""
+
+    code = "INVALID_IMAGE"
+    message = "The file's bytes are not a whole image of the type that was declared for it."
+
+
+class ImageTooLargeError(BadRequestError):
+    """400: the image is too large for variants, or the variant for an answer."""
+
+    code = "IMAGE_TOO_LARGE"
+    message = (
+        "The image has more than 50 megapixels or 50 MB, takes too much memory or time to decode, or its variant "
+        "would have more than 16 MB."
+    )

@@ -11,12 +11,13 @@ from pilotis.files.listing import Listing
 from pilotis.files.signatures import UrlSigner
 from pilotis.files.storages import Storages
 from pilotis.files.uploads import Uploads
+from pilotis.files.variants import Variants
 from pilotis.http.principals import Authenticator
 from pilotis.kit.crypto import MasterKeyring
 
 
 class Files:
-    """Storages, uploads, what is in them, its delivery, and the cleaning up.
+    """Storages, uploads, what is in them, its delivery, variants of images, and the cleaning up.
 
     `base_url` is where clients reach this service, `files_base_url` the address of files' own host, if they have one.
     """
@@ -37,7 +38,15 @@ class Files:
         self.storages = Storages(database)
         self.uploads = Uploads(database, blobs, signer, links, base_url)
         self.listing = Listing(database, signer, links)
+        self.variants = Variants(database, blobs)
         self.delivery = Delivery(
-            database, blobs, signer, authenticator, apps, files_base_url=files_base_url, redirects=redirects
+            database,
+            blobs,
+            signer,
+            authenticator,
+            apps,
+            self.variants,
+            files_base_url=files_base_url,
+            redirects=redirects,
         )
         self.cleaning = Cleaning(database, blobs)

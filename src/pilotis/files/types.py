@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 import msgspec
 
+from pilotis.files.recipes import LARGEST_SIDE
 from pilotis.http.shapes import Paging
 
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -218,9 +219,30 @@ class UploadQuery(msgspec.Struct):
     signature: str = ""
 
 
+# Where an image has another ratio than width and height together, `cover` cuts off what is too much, `contain` keeps
+# all of it, and `fill` stretches it.
+ImageFit = Literal["cover", "contain", "fill"]
+# `auto` is WebP where the header `Accept` names it, else what is kept without a format.
+ImageFormat = Literal["auto", "jpeg", "png", "webp", "avif"]
+ImageSide = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_SIDE)]
+
+
 class LinkQuery(msgspec.Struct):
-    """`v` is the version a link is about; `expires` and `signature` make it a temporary one."""
+    """`v` is the version a link is about; `expires` and `signature` make it a temporary one.
+
+    With one of the others a variant of an image is asked for: at most so many pixels, in this format and `quality`.
+    """
 
     v: str = ""
     expires: str = ""
     signature: str = ""
+    width: ImageSide | None = None
+    height: ImageSide | None = None
+    fit: ImageFit | None = None
+    format: ImageFormat | None = None
+    quality: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
+
+    @property
+    def is_variant(self) -> bool:
+        """Whether a variant is asked for, and not the file as it is."""
+        return (self.width or self.height or self.fit or self.format or self.quality) is not None

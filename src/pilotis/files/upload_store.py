@@ -238,7 +238,7 @@ async def note_seen(connection: Connection, keys: list[str]) -> None:
 
 
 async def known_keys(connection: Connection, keys: list[str]) -> set[str]:
-    """Return those of the keys that a file, an upload or a burial refers to."""
+    """Return those of the keys that a file, a variant, an upload or a burial refers to."""
     rows = await connection.fetch(
         """
         with given as (
@@ -252,6 +252,7 @@ async def known_keys(connection: Connection, keys: list[str]) -> set[str]:
         where kind = 'blobs' and (
             exists (select from pilotis.files f where f.app_id = o.app_id and f.blob_id = o.id)
             or exists (select from pilotis.uploads u where u.app_id = o.app_id and u.blob_id = o.id)
+            or exists (select from pilotis.variants v where v.app_id = o.app_id and v.blob_id = o.id)
         ) or kind = 'staging' and (
             exists (select from pilotis.uploads u where u.app_id = o.app_id and u.upload_id = o.id)
         )

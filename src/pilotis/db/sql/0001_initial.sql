@@ -567,3 +567,30 @@ create trigger bury_replaced after update on pilotis.uploads
     execute function pilotis.bury_replaced_blob();
 create index files_by_blob on pilotis.files (app_id, blob_id) where blob_id is not null;
 create index uploads_by_blob on pilotis.uploads (app_id, blob_id) where blob_id is not null;
+
+-- Smaller pictures made of a file, named by their recipe, of the content source_id. They end with it.
+create table pilotis.variants (
+    app_id uuid not null,
+    file_id uuid not null,
+    recipe text collate "C" not null,
+    source_id uuid not null,
+    blob_id uuid not null,
+    size bigint not null,
+    sha256 bytea not null,
+    created_at timestamptz(3) not null default now(),
+    used_at timestamptz(3) not null default now(),
+    primary key (app_id, file_id, recipe),
+    foreign key (app_id, file_id) references pilotis.files on delete cascade
+);
+create index variants_by_blob on pilotis.variants (app_id, blob_id);
+create index variants_by_use on pilotis.variants (used_at);
+create trigger bury_deleted after delete on pilotis.variants
+    referencing old table as gone for each statement execute function pilotis.bury_blobs_of_files();
+
+create function pilotis.end_variants() returns trigger language plpgsql as $$
+begin
+    delete from pilotis.variants where app_id = old.app_id and file_id = old.file_id;
+    return null;
+end $$;
+create trigger end_variants after update on pilotis.files
+    for each row when (old.blob_id is distinct from new.blob_id) execute function pilotis.end_variants();
