@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -69,6 +70,7 @@ def is_allowed(mime_type: str, patterns: Sequence[str]) -> bool:
     return not patterns or plain in patterns or f"{plain.partition('/')[0]}/*" in patterns
 
 
+@functools.lru_cache(maxsize=4096)
 def disposition(mime_type: str, name: str) -> str:
     """Return the `Content-Disposition` of a file (RFC 6266), ASCII alone.
 

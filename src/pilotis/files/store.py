@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -334,16 +335,34 @@ async def delete_items(connection: Connection, app_id: UUID, file_ids: list[UUID
     return size
 
 
-async def linked_file(database: Database, storage_id: UUID, column: str, value: UUID | str) -> Record | None:
-    """Return a live app's file by its id or its path, with its storage's `read_access`: links name no app."""
-    return await database.fetchrow(
+async def linked_files(
+    database: Database, column: str, links: Sequence[tuple[UUID, UUID | str]]
+) -> list[Record | None]:
+    """Return live apps' files by their storage and their id or path, each with its storage's `read_access`.
+
+    Links name no app. `column` is `file_id` or `path`.
+    """
+    array = "uuid[]" if column == "file_id" else "text[]"
+    # The arrays come out of subqueries, or PostgreSQL would plan anew for each number of links; and the limit keeps
+    # it at looking each link up, however few files there are when it plans.
+    rows = await database.fetch(
         f"""
-        select f.*, s.read_access
-        from pilotis.file_storages s
-        join pilotis.files f on f.app_id = s.app_id and f.storage_id = s.storage_id and not f.is_folder
-        join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
-        where s.storage_id = $1 and f.{column} = $2
+        select at::int as at, found.* from
+            unnest((select $1::uuid[]), (select $2::{array})) with ordinality link (storage_id, value, at),
+            lateral (
+                select f.app_id, f.storage_id, f.file_id, f.name, f.is_fixed, f.blob_id, f.mime_type, f.size, f.sha256,
+                    f.version, f.creator, f.updated_at, s.read_access
+                from pilotis.file_storages s
+                join pilotis.files f on f.app_id = s.app_id and f.storage_id = s.storage_id and not f.is_folder
+                join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
+                where s.storage_id = link.storage_id and f.{column} = link.value
+                limit 1
+            ) found
         """,
-        storage_id,
-        value,
+        [storage_id for storage_id, _ in links],
+        [value for _, value in links],
     )
+    found: list[Record | None] = [None] * len(links)
+    for row in rows:
+        found[row["at"] - 1] = row
+    return found

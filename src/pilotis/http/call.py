@@ -27,6 +27,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 NOBODY = Principal()
+ZERO_COPY = "http.response.zerocopysend"
+"""The ASGI extension by which the server sends from a file descriptor."""
 _STALL_SECONDS = 60.0
 
 
@@ -115,6 +117,11 @@ class Call:
         if token is None:
             raise TokenRequiredError
         return token
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether the server can send a part of an open file."""
+        return ZERO_COPY in self.scope.get("extensions", ())
 
     @property
     def has_unread_body(self) -> bool:
