@@ -342,9 +342,13 @@ async def linked_files(
 
     Links name no app. `column` is `file_id` or `path`.
     """
-    array = "uuid[]" if column == "file_id" else "text[]"
-    # The arrays come out of subqueries, or PostgreSQL would plan anew for each number of links; and the limit keeps
-    # it at looking each link up, however few files there are when it plans.
+    array, names = (
+        ("uuid[]", ["app_id", "file_id"]) if column == "file_id" else ("text[]", ["app_id", "storage_id", "path"])
+    )
+    order = ", ".join(f"f.{name}" for name in names)
+    key, wanted = f"({order})", f"({', '.join(f's.{name}' for name in names[:-1])}, link.value)"
+    # The arrays come out of subqueries, or PostgreSQL would plan anew for each number of links. That the first file
+    # from a link on is asked for keeps it at the right index, however few files there are when it plans.
     rows = await database.fetch(
         f"""
         select at::int as at, found.* from
@@ -353,10 +357,13 @@ async def linked_files(
                 select f.app_id, f.storage_id, f.file_id, f.name, f.is_fixed, f.blob_id, f.mime_type, f.size, f.sha256,
                     f.version, f.creator, f.updated_at, s.read_access
                 from pilotis.file_storages s
-                join pilotis.files f on f.app_id = s.app_id and f.storage_id = s.storage_id and not f.is_folder
                 join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
-                where s.storage_id = link.storage_id and f.{column} = link.value
-                limit 1
+                cross join lateral (
+                    select * from pilotis.files f
+                    where {key} >= {wanted} order by {order} limit 1
+                ) f
+                where s.storage_id = link.storage_id and {key} = {wanted} and f.storage_id = s.storage_id
+                    and not f.is_folder
             ) found
         """,
         [storage_id for storage_id, _ in links],
