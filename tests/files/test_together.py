@@ -1,12 +1,16 @@
 """Uploads that are presigned and completed at the same time, and so share statements."""
 
 import asyncio
+import contextlib
 from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
 
+import asyncpg
 import httpx
 
+from pilotis.db.embedded.lockfile import running_address
 from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
 from tests.backstage import run_sql
 from tests.console import owner_of
@@ -72,13 +76,34 @@ async def test_completions_of_one_upload_at_once_list_it_once(app: App):
     assert state == "completed"
 
 
+@contextlib.asynccontextmanager
+async def path_held(app: App, base: str, path: str) -> AsyncIterator[Callable[[], Awaitable[int]]]:
+    """Keep a path taken by a transaction that comes to nothing; yields what tells how many statements wait for it."""
+    database = running_address(app.server.data_dir / "postgres")._asdict()
+    holder, watcher = await asyncpg.connect(**database), await asyncpg.connect(**database)
+    transaction = holder.transaction()
+    await transaction.start()
+    columns = "app_id, storage_id, file_id, path, name, is_folder"
+    insert = f"insert into pilotis.files ({columns}) values ($1, $2, $3, $4, $4, true)"
+    await holder.execute(insert, UUID(app.app_id), UUID(base.rpartition("/")[2]), uuid4(), path)
+    yield lambda: watcher.fetchval("select count(*) from pg_locks where locktype = 'transactionid' and not granted")
+    await transaction.rollback()
+    await holder.close()
+    await watcher.close()
+
+
 async def test_of_uploads_to_one_new_path_one_is_listed(app: App):
     base = await storage(app)
     async with app.client() as client:
         permits = [await permit(client, base) for _ in range(MANY)]
         for one in permits:
             assert (await send(one)).status_code == 200
-        answers = await asyncio.gather(*(complete(client, base, one) for one in permits))
+        async with path_held(app, base, "a.png") as waiting:
+            completions = asyncio.gather(*(complete(client, base, one) for one in permits))
+            while await waiting() < 2:
+                assert not completions.done()
+                await asyncio.sleep(0.02)
+        answers = await completions
         assert Counter(answer.status_code for answer in answers) == {200: 1, 409: MANY - 1}
         (item,) = (await client.get(f"{base}/items")).json()["files"]
         assert item == next(answer.json() for answer in answers if answer.status_code == 200)
