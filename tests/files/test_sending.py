@@ -99,6 +99,19 @@ async def test_requests_that_do_not_wait_for_answers_get_them_in_order(url: str)
         assert read_answer(connection)[1] == DATA[10_000_000:12_000_001]
 
 
+async def test_a_file_waits_for_the_answers_before_it(url: str):
+    """Small parts are buffered by the server itself, where nothing of a large one may overtake them."""
+    address = urlsplit(url)
+    head = f"\r\nGET {address.path} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+    starts = range(0, 60 * 60_000, 60_000)
+    more = "".join(f"{head}Range: bytes={start}-{start + 59_999}\r\n" for start in starts) + head
+    with reader(url, f"Range: bytes=0-9\r\n{more}") as connection:
+        assert read_answer(connection)[1] == DATA[:10]
+        for start in starts:
+            assert read_answer(connection)[1] == DATA[start : start + 60_000]
+        assert read_answer(connection)[1] == DATA
+
+
 async def test_readers_who_read_nothing_hold_up_nobody_and_are_let_go(app: App, url: str):
     readers = [reader(url) for _ in range(40)]
     connections = [one.__enter__() for one in readers]
@@ -109,6 +122,7 @@ async def test_readers_who_read_nothing_hold_up_nobody_and_are_let_go(app: App, 
     for connection in connections[1:]:
         connection.close()
     wait_until(lambda: blobs_open(app) == 1)
+    wait_until(lambda: app.server.logs().count('"status":499') >= 39)
     # The one that comes back to its senses gets what it asked for.
     assert (await asyncio.to_thread(read_answer, connections[0]))[1] == DATA
     wait_until(lambda: blobs_open(app) == 0)
