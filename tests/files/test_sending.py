@@ -41,12 +41,14 @@ def reader(url: str, more: str = "") -> Iterator[socket.socket]:
 
 def read_answer(connection: socket.socket) -> tuple[bytes, bytes]:
     """Return the head and the body of one answer."""
-    received = b""
-    while b"\r\n\r\n" not in received:
-        received += connection.recv(4096)
-    head, _, first = received.partition(b"\r\n\r\n")
+    head = b""
+    # Byte by byte: what follows may belong to the next answer.
+    while not head.endswith(b"\r\n\r\n"):
+        byte = connection.recv(1)
+        assert byte, "The connection ended early."
+        head += byte
     length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.startswith(b"content-length:"))
-    body = bytearray(first)
+    body = bytearray()
     while len(body) < length:
         piece = connection.recv(min(1 << 20, length - len(body)))
         assert piece, "The connection ended early."

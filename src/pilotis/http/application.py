@@ -14,11 +14,12 @@ import structlog
 
 from pilotis.http import binding, failures
 from pilotis.http.addresses import client_address
-from pilotis.http.call import ZERO_COPY, Call, ClientDisconnectedError, Receive, Scope, Send
+from pilotis.http.call import ANSWERING, Call, ClientDisconnectedError, Receive, Scope, Send
 from pilotis.http.cors import Cors, Headers
 from pilotis.http.endpoint import Endpoint, FilePart, NoAnswer, Reply, Stream
 from pilotis.http.gate import Gate
 from pilotis.http.router import Match, Router
+from pilotis.http.zero_copy import send_file
 from pilotis.kit import json
 from pilotis.kit.errors import MethodNotAllowedError, NotFoundError, PilotisError
 from pilotis.kit.ids import uuid7_text
@@ -213,8 +214,8 @@ async def _send_file(call: Call, status: int, headers: Headers, body: FilePart, 
     """Send a part of a file, as long as there is somebody to take it."""
     try:
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        part = {"type": ZERO_COPY, "file": body.file, "offset": body.start, "count": body.size}
-        sending = asyncio.ensure_future(send(part))
+        cycle = call.scope["extensions"][ANSWERING]["cycle"]
+        sending = asyncio.ensure_future(send_file(cycle, body.file, body.start, body.size))
         gone = asyncio.ensure_future(call.disconnected())
         try:
             await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -226,6 +227,7 @@ async def _send_file(call: Call, status: int, headers: Headers, body: FilePart, 
         if sending.cancelled():
             raise ClientDisconnectedError
         sending.result()
+        await send({"type": "http.response.body", "body": b""})
     finally:
         os.close(body.file)
 

@@ -27,8 +27,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 NOBODY = Principal()
-ZERO_COPY = "http.response.zerocopysend"
-"""The ASGI extension by which the server sends from a file descriptor."""
+ANSWERING = "pilotis.answering"
+"""An extension of ASGI's scope, with uvicorn's `cycle` of the request, by which files are sent."""
 _STALL_SECONDS = 60.0
 
 
@@ -121,7 +121,7 @@ class Call:
     @property
     def takes_files(self) -> bool:
         """Whether the server can send a part of an open file."""
-        return ZERO_COPY in self.scope.get("extensions", ())
+        return ANSWERING in self.scope.get("extensions", ())
 
     @property
     def has_unread_body(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from pilotis.http.zero_copy import Application, FileSending
+from pilotis.http.call import ANSWERING
 
 _MOST_BYTES = 64 * 1024
 
@@ -25,7 +25,8 @@ class CorkedHttpProtocol(HttpToolsProtocol):
         super().connection_made(cast("asyncio.Transport", _Cork(transport, self.loop)))
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        super()._start_asgi_task(cycle, cast("ASGI3Application", FileSending(cast("Application", app), cycle)))
+        cycle.scope["extensions"] = {ANSWERING: {"cycle": cycle}}
+        super()._start_asgi_task(cycle, app)
 
 
 class _Cork:

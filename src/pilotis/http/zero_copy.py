@@ -1,75 +1,54 @@
 """Files go out without passing through this process: the kernel takes them from its page cache to the socket.
 
-This is ASGI's extension `http.response.zerocopysend`, which uvicorn does not have. uvloop has no `sendfile` either, and
-its transport keeps the socket to itself; so what is written here goes to a duplicate of the socket, once nothing that
-the transport was given before is left.
+Neither uvicorn nor uvloop can do that, and the transport keeps the socket to itself; so what is sent here goes to a
+duplicate of the socket, once nothing that the transport was given before is left.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from pilotis.http.call import ZERO_COPY, ClientDisconnectedError, Message, Receive, Scope, Send
+from pilotis.http.call import ClientDisconnectedError
 
 _THREADS = 8
 _MOST_BYTES = 4 << 20
 _PAUSE_SECONDS = 0.005
 
-Application = Callable[[Scope, Receive, Send], Any]
 # What is not in the page cache is read from the disk while `sendfile` runs, so it does not run in the event loop.
 _threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sendfile")
 
 
-class FileSending:
-    """An application that is offered the extension, for one request of uvicorn's."""
+async def send_file(cycle: RequestResponseCycle, file: int, offset: int, count: int) -> None:
+    """Send a part of an open file as the body, or a part of it, of uvicorn's present answer, whose length is declared.
 
-    __slots__ = ("_application", "_cycle", "_send")
+    Raises `ClientDisconnectedError`, and `EOFError` where the file is shorter. When it ends, even by being cancelled,
+    the descriptor is no longer used.
+    """
+    transport = cycle.transport
+    if cycle.disconnected or transport.is_closing():
+        raise ClientDisconnectedError
+    # The transport may close its socket meanwhile, and the number come to stand for somebody else's.
+    out = os.dup(transport.get_extra_info("socket").fileno())
+    try:
+        await _nothing_left(transport)
+        await _send_all(out, file, offset, count)
+    except (BrokenPipeError, ConnectionResetError):
+        cycle.disconnected = True
+        transport.abort()
+        raise ClientDisconnectedError from None
+    finally:
+        os.close(out)
+    cycle.expected_content_length -= count
 
-    def __init__(self, application: Application, cycle: RequestResponseCycle) -> None:
-        self._application = application
-        self._cycle = cycle
-        self._send = cast("Send", cycle.send)
 
-    async def __call__(self, scope: Scope, receive: Receive, _send: Send) -> None:
-        """Run the application."""
-        scope["extensions"] = {ZERO_COPY: {}}
-        await self._application(scope, receive, self._send_any)
-
-    async def _send_any(self, message: Message) -> None:
-        if message["type"] != ZERO_COPY:
-            await self._send(message)
-            return
-        await self._send_file(message["file"], message["offset"], message["count"])
-        await self._send({"type": "http.response.body", "body": b"", "more_body": message.get("more_body", False)})
-
-    async def _send_file(self, file: int, offset: int, count: int) -> None:
-        transport = self._cycle.transport
-        if self._cycle.disconnected or transport.is_closing():
-            raise ClientDisconnectedError
-        # The transport may close its socket meanwhile, and the number come to stand for somebody else's.
-        out = os.dup(transport.get_extra_info("socket").fileno())
-        try:
-            await self._transport_is_done()
-            await _send_all(out, file, offset, count)
-        except (BrokenPipeError, ConnectionResetError):
-            self._cycle.disconnected = True
-            transport.abort()
-            raise ClientDisconnectedError from None
-        finally:
-            os.close(out)
-        self._cycle.expected_content_length -= count
-
-    async def _transport_is_done(self) -> None:
-        transport = self._cycle.transport
-        await asyncio.sleep(0)
-        while transport.get_write_buffer_size() and not transport.is_closing():  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(_PAUSE_SECONDS)
+async def _nothing_left(transport: asyncio.Transport) -> None:
+    await asyncio.sleep(0)
+    while transport.get_write_buffer_size() and not transport.is_closing():  # noqa: ASYNC110 - there is no event
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def _send_all(out: int, file: int, offset: int, count: int) -> None:
