@@ -82,8 +82,8 @@ class Mergers(Generic[Key, Item, Result]):
         try:
             return await merger.submit(item)
         finally:
-            if merger.idle:
-                self._mergers.pop(key, None)
+            if merger.idle and self._mergers.get(key) is merger:
+                del self._mergers[key]
 
 
 class Sharing(Generic[Result]):
