@@ -380,15 +380,7 @@ def measure_neighbours(stage: Stage, directory: Path, seconds: float) -> None:
 
 
 def _other_app(pilotis: Pilotis) -> tuple[dict[str, str], Requests]:
-    token = pilotis._find(r"setup#\S+").partition("#")[2]
-    user = {"email": "bench@example.com", "password": "correct horse battery", "token": token}
-    signed_in = pilotis.post("/v1/auth/signup", user)
-    made = httpx.post(
-        f"{pilotis.url}/v1/apps",
-        json={"name": "neighbour"},
-        headers={"Authorization": f"Bearer {signed_in['access_token']}"},
-    ).json()
-    headers = {"X-Public-Key": made["public_key"]}
+    headers = {"X-Public-Key": pilotis.owned_app()[1]["X-Public-Key"]}
     client = httpx.Client(base_url=pilotis.url, headers=headers)
     body = {"title": "small", "schema": SCHEMA, "access_level": "Public"}
     path = f"/v1/public/tables/{client.post('/v1/public/tables', json=body).json()['id']}/data"

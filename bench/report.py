@@ -87,10 +87,10 @@ def _side(side: Side) -> str:
     return f"{side.rate:>9,.0f} {side.p50_ms:>8.1f} {side.p99_ms:>7.1f} {side.processor_us:>7.0f}"
 
 
-def heading() -> str:
-    """Return the rows above the cases."""
+def heading(beside: str = "baseline") -> str:
+    """Return the rows above the cases; `beside` names what Pilotis is compared with."""
     columns = f"{'a second':>9} {'p50 ms':>8} {'p99 ms':>7} {'CPU µs':>7}"
-    return f"{'':<13} {'Pilotis':<34} baseline\n{'':<13} {columns} {columns} {'ratio':>6}  goal"
+    return f"{'':<13} {'Pilotis':<34} {beside}\n{'':<13} {columns} {columns} {'ratio':>6}  goal"
 
 
 def table(report: Report) -> str:
@@ -104,8 +104,8 @@ def table(report: Report) -> str:
     return "\n".join(["", *facts, "", heading(), *map(line, report.measures), "", *memory])
 
 
-def write(report: Report) -> Path:
-    """Write the run as JSON and return the file."""
+def write(report: msgspec.Struct) -> Path:
+    """Write the run, a `Report` or a benchmark's own, as JSON and return the file."""
     _RESULTS.mkdir(exist_ok=True)
     file = _RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))

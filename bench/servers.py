@@ -59,6 +59,16 @@ class Process:
         kilobytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
         return {name: kilobytes[name] * 1024 / 1e6 for name in ("Rss", "Pss")}
 
+    def reset_peak(self) -> None:
+        """Begin anew to note the peak of the resident set (proc_pid_clear_refs(5))."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def peak(self) -> float:
+        """Return the peak of the resident set in megabytes (10^6 bytes)."""
+        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
+        assert found is not None
+        return int(found[1]) * 1024 / 1e6
+
     def processor_seconds(self) -> float:
         """Return the processor time that the process has taken so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
@@ -100,6 +110,17 @@ class Pilotis(Process):
         if answer.is_error:
             raise RuntimeError(f"{path}: {answer.status_code} {answer.text}")
         return answer.json()
+
+    def owned_app(self) -> tuple[str, dict[str, str]]:
+        """Make a console user and an app of its own; return its id and headers with its key and the user's token.
+
+        The user is the first one, so this can be done once.
+        """
+        token = self._find(r"setup#\S+").partition("#")[2]
+        user = {"email": "bench@example.com", "password": "correct horse battery", "token": token}
+        bearer = {"Authorization": f"Bearer {self.post('/v1/auth/signup', user)['access_token']}"}
+        made = httpx.post(f"{self.url}/v1/apps", json={"name": "neighbour"}, headers=bearer).json()
+        return made["app_id"], {"X-Public-Key": made["public_key"], **bearer}
 
 
 def baseline(plan: Plan, directory: Path) -> Process:

@@ -161,7 +161,7 @@ async def test_reading_what_is_not_there(store: BlobStore, start: int, end: int 
     with pytest.raises(BlobNotFoundError):
         await read(store, KEY, start, end)
     assert await store.stat(KEY) is None
-    assert store.local_path(KEY) is None
+    assert store.open_file(KEY) is None
 
 
 async def test_a_large_blob_comes_in_small_chunks_and_reading_can_end_early(store: BlobStore):
@@ -341,7 +341,7 @@ async def test_what_is_no_key(store: BlobStore, key: str):
     with pytest.raises(InvalidKeyError):
         store.presign_get(key, expires_seconds=1)
     with pytest.raises(InvalidKeyError):
-        store.local_path(key)
+        store.open_file(key)
     assert await keys(store) == ["a"]
 
 

@@ -19,12 +19,23 @@ def store(tmp_path: Path) -> LocalStore:
     return LocalStore(tmp_path / "blobs")
 
 
-async def test_the_file_itself(store: LocalStore, tmp_path: Path):
+@pytest.fixture
+def objects(tmp_path: Path) -> Path:
+    return tmp_path / "blobs" / "objects"
+
+
+async def test_the_file_itself(store: LocalStore, objects: Path):
     await put(store, "blobs/a/1", b"bytes")
-    path = store.local_path("blobs/a/1")
-    assert path == tmp_path / "blobs" / "objects" / "blobs" / "a" / "1"
-    assert path.read_bytes() == b"bytes"
-    assert store.local_path("blobs/a") is None
+    assert (objects / "blobs" / "a" / "1").read_bytes() == b"bytes"
+    file = store.open_file("blobs/a/1")
+    assert file is not None
+    await store.delete(["blobs/a/1"])
+    assert os.pread(file, 100, 1) == b"ytes", "An open file is read to its end as it was."
+    assert not os.get_inheritable(file)
+    os.close(file)
+    assert store.open_file("blobs/a/1") is None
+    assert store.open_file("blobs/a") is None
+    assert store.open_file("blobs/a/1/2") is None
 
 
 async def test_nobody_else_on_the_machine_may_read(store: LocalStore, tmp_path: Path):
@@ -68,19 +79,15 @@ async def test_no_key_is_the_folder_of_another(store: LocalStore):
     assert await read(store, "a/b") == b"x"
 
 
-async def test_a_copy_takes_no_room(store: LocalStore):
+async def test_a_copy_takes_no_room(store: LocalStore, objects: Path):
     await put(store, "staging/a/1", content(1000))
     await store.copy("staging/a/1", "blobs/a/1")
-    first, second = store.local_path("staging/a/1"), store.local_path("blobs/a/1")
-    assert first is not None
-    assert second is not None
-    assert first.samefile(second)
+    assert (objects / "staging/a/1").samefile(objects / "blobs/a/1")
 
 
-async def test_a_copy_where_links_are_used_up(store: LocalStore, tmp_path: Path):
+async def test_a_copy_where_links_are_used_up(store: LocalStore, objects: Path, tmp_path: Path):
     await put(store, "staging/a/1", content(1000))
-    source = store.local_path("staging/a/1")
-    assert source is not None
+    source = objects / "staging/a/1"
     most = os.pathconf(source, "PC_LINK_MAX")
     if most > 70_000:
         pytest.skip("needs a file system with few links to a file, as ext4")
@@ -89,15 +96,12 @@ async def test_a_copy_where_links_are_used_up(store: LocalStore, tmp_path: Path)
         os.link(source, tmp_path / "links" / str(number))
     copied = await store.copy("staging/a/1", "blobs/a/1")
     assert (copied.sha256, copied.content_type) == (hex_sha256(content(1000)), "image/png")
-    path = store.local_path("blobs/a/1")
-    assert path is not None
-    assert not path.samefile(source)
+    assert not (objects / "blobs/a/1").samefile(source)
 
 
-async def test_without_extended_attributes_the_rest_is_known(store: LocalStore):
+async def test_without_extended_attributes_the_rest_is_known(store: LocalStore, objects: Path):
     info = await put(store, "a", b"bytes")
-    path = store.local_path("a")
-    assert path is not None
+    path = objects / "a"
     if not os.listxattr(path):
         pytest.skip("this file system has no extended attributes")
     os.removexattr(path, writing._ATTRIBUTE)

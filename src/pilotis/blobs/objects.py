@@ -7,7 +7,6 @@ import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import obstore
@@ -139,7 +138,7 @@ class ObjectStore:
         query = {name: value for name, value in asked.items() if value is not None}
         return self._presigner.sign("GET", key, expires_seconds=expires_seconds, query=query)
 
-    def local_path(self, key: str) -> Path | None:
+    def open_file(self, key: str) -> int | None:
         """Return None: the bytes are elsewhere."""
         check_key(key)
         return None

@@ -12,7 +12,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -104,8 +103,11 @@ class BlobStore(Protocol):
         """Return a URL that reads the blob from the store, with these headers on its answer; None: use `open`."""
         ...
 
-    def local_path(self, key: str) -> Path | None:
-        """Return the file that holds the blob if there is one, so that the server can send it without copying."""
+    def open_file(self, key: str) -> int | None:
+        """Return a descriptor of the file that holds the blob, for the caller to read and to close.
+
+        None: there is no such file here; use `open`. Blocks for one look at the file system.
+        """
         ...
 
     async def check(self, origin: str = "https://example.com") -> builtins.list[str]:

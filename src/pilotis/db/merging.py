@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
+Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -64,6 +65,25 @@ class Merger(Generic[Item, Result]):
         for (_, future), result in zip(batch, results, strict=True):
             if not future.done():
                 future.set_result(result)
+
+
+class Mergers(Generic[Key, Item, Result]):
+    """A `Merger` for each key, kept while it is in use; so items of different keys never wait for each other."""
+
+    def __init__(self, run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]]) -> None:
+        self._run = run
+        self._mergers: dict[Key, Merger[Item, Result]] = {}
+
+    async def submit(self, key: Key, item: Item) -> Result:
+        """Run an item, alone or with others of its key, and return its result."""
+        merger = self._mergers.get(key)
+        if merger is None:
+            merger = self._mergers[key] = Merger(self._run)
+        try:
+            return await merger.submit(item)
+        finally:
+            if merger.idle and self._mergers.get(key) is merger:
+                del self._mergers[key]
 
 
 class Sharing(Generic[Result]):

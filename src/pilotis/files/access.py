@@ -6,9 +6,12 @@ write. In a storage with the access `Creator`, members see all folders, but only
 
 from __future__ import annotations
 
+import contextlib
+
 from pilotis.files.errors import NotYoursError, StorageMemberRequiredError
 from pilotis.files.types import StorageAccess
 from pilotis.http.principals import Principal, Role, RoleRequiredError, SecretKeyRequiredError
+from pilotis.kit.errors import PilotisError
 
 
 def creator_limit(principal: Principal, access: StorageAccess, role: Role) -> str | None:
@@ -20,6 +23,16 @@ def creator_limit(principal: Principal, access: StorageAccess, role: Role) -> st
     if principal.member is None:
         raise RoleRequiredError if principal.role is not None else StorageMemberRequiredError
     return principal.member.member_id if access is StorageAccess.CREATOR else None
+
+
+def passable(principal: Principal, role: Role) -> list[str]:
+    """Return every access of a storage with which the caller may use at least some of its files."""
+    passed = []
+    for access in StorageAccess:
+        with contextlib.suppress(PilotisError):
+            creator_limit(principal, access, role)
+            passed.append(access.value)
+    return passed
 
 
 def require_own(limit: str | None, creator: str | None) -> None:

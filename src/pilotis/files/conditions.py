@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -41,7 +42,12 @@ def evaluate(method: str, headers: Mapping[bytes, bytes], *, etag: str, modified
 
 def http_date(moment: datetime) -> str:
     """Return an IMF-fixdate (section 5.6.7)."""
-    return format_datetime(moment.astimezone(UTC).replace(microsecond=0), usegmt=True)
+    return _imf_fixdate(moment.astimezone(UTC).replace(microsecond=0))
+
+
+@functools.lru_cache(maxsize=4096)
+def _imf_fixdate(moment: datetime) -> str:
+    return format_datetime(moment, usegmt=True)
 
 
 def _check_preconditions(headers: Mapping[bytes, bytes], tag: bytes, modified: datetime) -> None:

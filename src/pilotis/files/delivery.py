@@ -7,10 +7,10 @@ them, and shows only what it can show safely; the rest it saves.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import AsyncGenerator, Callable
-from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -19,6 +19,7 @@ import structlog
 
 from pilotis.blobs.errors import BlobNotFoundError
 from pilotis.blobs.protocol import BlobStore
+from pilotis.db.merging import Merger
 from pilotis.db.pool import Database
 from pilotis.files import conditions, media, paths, store
 from pilotis.files.access import creator_limit
@@ -32,7 +33,7 @@ from pilotis.files.signatures import UrlSigner
 from pilotis.files.types import LinkQuery, StorageAccess
 from pilotis.files.variants import Content, Variants
 from pilotis.http.call import Call
-from pilotis.http.endpoint import Reply, Stream
+from pilotis.http.endpoint import FilePart, Reply, Stream
 from pilotis.http.principals import AppInfo, Authenticator, Role
 
 _SMALL = 64 * 1024
@@ -78,7 +79,12 @@ class Delivery:
         files_base_url: str | None,
         redirects: bool,
     ) -> None:
-        self._database = database
+        self._by_id: Merger[tuple[UUID, UUID | str], Record | None] = Merger(
+            functools.partial(store.linked_files, database, "file_id")
+        )
+        self._by_path: Merger[tuple[UUID, UUID | str], Record | None] = Merger(
+            functools.partial(store.linked_files, database, "path")
+        )
         self._blobs = blobs
         self._variants = variants
         self._signer = signer
@@ -92,8 +98,9 @@ class Delivery:
         """Send a file that is named by its id; the content never changes unless it was uploaded to a path."""
         if elsewhere := self._elsewhere(call):
             return elsewhere
-        row = await store.linked_file(self._database, storage_id, "file_id", file_id)
-        if row is None or row["name"] != _normal(paths.checked_name, name):
+        row = await self._by_id.submit((storage_id, file_id))
+        # Nearly every link names the file in its stored form, which takes longer to find out than to compare.
+        if row is None or (name != row["name"] and row["name"] != _normal(paths.checked_name, name)):
             raise FileNotFoundInStorageError
         return await self._send(call, row, query, is_immutable=not row["is_fixed"])
 
@@ -101,7 +108,7 @@ class Delivery:
         """Send the file that is at a path now."""
         if elsewhere := self._elsewhere(call):
             return elsewhere
-        row = await store.linked_file(self._database, storage_id, "path", _normal(paths.checked_path, path))
+        row = await self._by_path.submit((storage_id, _normal(paths.checked_path, path)))
         if row is None:
             raise FileNotFoundInStorageError
         return await self._send(call, row, query, is_immutable=query.v == str(row["version"]))
@@ -144,11 +151,10 @@ class Delivery:
             return Reply(b"", 304, headers)
         if answer.status == 206:
             headers.append((b"content-range", b"bytes %d-%d/%d" % (answer.start, answer.end - 1, row["size"])))
-        is_head = call.scope["method"] == "HEAD"
-        if data is not None and not is_head:
-            body: bytes | Stream = data[answer.start : answer.end]
+        if data is not None and call.scope["method"] != "HEAD":
+            body: bytes | Stream | FilePart = data[answer.start : answer.end]
         else:
-            body = await self._body(key, answer.start, answer.end, is_head=is_head)
+            body = await self._body(call, key, answer.start, answer.end)
         return Reply(body, answer.status, headers, row["mime_type"].encode("latin-1"))
 
     async def _require_reader(self, call: Call, row: Content, query: LinkQuery) -> None:
@@ -176,12 +182,12 @@ class Delivery:
             key, expires_seconds=_REDIRECT_SECONDS, disposition=disposition, content_type=row["mime_type"]
         )
 
-    async def _body(self, key: str, start: int, end: int, *, is_head: bool) -> bytes | Stream:
+    async def _body(self, call: Call, key: str, start: int, end: int) -> bytes | Stream | FilePart:
         size = end - start
-        if is_head or not size:
+        if call.scope["method"] == "HEAD" or not size:
             return Stream(size, _nothing())
-        if size <= _SMALL and (path := self._blobs.local_path(key)):
-            return _read(path, start, size)
+        if (size <= _SMALL or call.takes_files) and (file := self._blobs.open_file(key)) is not None:
+            return _read(file, start, size) if size <= _SMALL else FilePart(file, start, size)
         chunks = self._blobs.open(key, start, end)
         try:
             first = await anext(chunks)
@@ -199,9 +205,8 @@ def _normal(check: Callable[[str], str], text: str) -> str:
         raise FileNotFoundInStorageError from None
 
 
-def _read(path: Path, start: int, size: int) -> bytes:
+def _read(file: int, start: int, size: int) -> bytes:
     # A few pages that are mostly in memory: handing them to a thread takes longer than reading them.
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.pread(file, size, start)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -63,12 +64,18 @@ def essence(mime_type: str) -> str:
     return mime_type.partition(";")[0].strip().lower()
 
 
+def patterns_of(mime_type: str) -> list[str]:
+    """Return the patterns that allow a type: the type itself and `image/*` of `image/png`."""
+    plain = essence(mime_type)
+    return [plain, f"{plain.partition('/')[0]}/*"]
+
+
 def is_allowed(mime_type: str, patterns: Sequence[str]) -> bool:
     """Tell whether a type is one of the patterns; no patterns allow any type."""
-    plain = essence(mime_type)
-    return not patterns or plain in patterns or f"{plain.partition('/')[0]}/*" in patterns
+    return not patterns or not set(patterns).isdisjoint(patterns_of(mime_type))
 
 
+@functools.lru_cache(maxsize=4096)
 def disposition(mime_type: str, name: str) -> str:
     """Return the `Content-Disposition` of a file (RFC 6266), ASCII alone.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import hmac
 from uuid import UUID
 
@@ -54,4 +54,9 @@ def _read_text(storage_id: UUID, file_id: UUID, expires: int) -> str:
 
 
 def _signature(master_key: bytes, purpose: str, text: str) -> str:
-    return base64url(hmac.digest(derive_key(master_key, purpose), text.encode(), hashlib.sha256))
+    return base64url(hmac.digest(_key(master_key, purpose), text.encode(), "sha256"))
+
+
+@functools.lru_cache(maxsize=8)
+def _key(master_key: bytes, purpose: str) -> bytes:
+    return derive_key(master_key, purpose)

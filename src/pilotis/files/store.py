@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -334,16 +335,41 @@ async def delete_items(connection: Connection, app_id: UUID, file_ids: list[UUID
     return size
 
 
-async def linked_file(database: Database, storage_id: UUID, column: str, value: UUID | str) -> Record | None:
-    """Return a live app's file by its id or its path, with its storage's `read_access`: links name no app."""
-    return await database.fetchrow(
-        f"""
-        select f.*, s.read_access
-        from pilotis.file_storages s
-        join pilotis.files f on f.app_id = s.app_id and f.storage_id = s.storage_id and not f.is_folder
-        join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
-        where s.storage_id = $1 and f.{column} = $2
-        """,
-        storage_id,
-        value,
+async def linked_files(
+    database: Database, column: str, links: Sequence[tuple[UUID, UUID | str]]
+) -> list[Record | None]:
+    """Return live apps' files by their storage and their id or path, each with its storage's `read_access`.
+
+    Links name no app. `column` is `file_id` or `path`.
+    """
+    array, names = (
+        ("uuid[]", ["app_id", "file_id"]) if column == "file_id" else ("text[]", ["app_id", "storage_id", "path"])
     )
+    order = ", ".join(f"f.{name}" for name in names)
+    key, wanted = f"({order})", f"({', '.join(f's.{name}' for name in names[:-1])}, link.value)"
+    # The arrays come out of subqueries, or PostgreSQL would plan anew for each number of links. That the first file
+    # from a link on is asked for keeps it at the right index, however few files there are when it plans.
+    rows = await database.fetch(
+        f"""
+        select at::int as at, found.* from
+            unnest((select $1::uuid[]), (select $2::{array})) with ordinality link (storage_id, value, at),
+            lateral (
+                select f.app_id, f.storage_id, f.file_id, f.name, f.is_fixed, f.blob_id, f.mime_type, f.size, f.sha256,
+                    f.version, f.creator, f.updated_at, s.read_access
+                from pilotis.file_storages s
+                join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
+                cross join lateral (
+                    select * from pilotis.files f
+                    where {key} >= {wanted} order by {order} limit 1
+                ) f
+                where s.storage_id = link.storage_id and {key} = {wanted} and f.storage_id = s.storage_id
+                    and not f.is_folder
+            ) found
+        """,
+        [storage_id for storage_id, _ in links],
+        [value for _, value in links],
+    )
+    found: list[Record | None] = [None] * len(links)
+    for row in rows:
+        found[row["at"] - 1] = row
+    return found

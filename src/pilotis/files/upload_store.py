@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
+from pilotis.files import paths
+from pilotis.kit import json
 
 LEASE_SECONDS = 60
 COMPLETION_SECONDS = 3600
@@ -277,3 +281,138 @@ async def unseen_files(connection: Connection, before: datetime) -> list[str]:
         before,
     )
     return [row["key"] for row in rows]
+
+
+# What follows does for many uploads to one storage at once what is needed in nearly every case, and leaves out the
+# others: storages with a quota, paths that are taken, what somebody else is at, whatever is refused.
+#
+# A plan that PostgreSQL makes while tables are nearly empty is kept for a while, and any index that begins with the app
+# is as good as another then. So what is looked up is the first entry from there on, in the order of the right index,
+# and `is true` hides a condition from the indexes. A new file has the id of its upload.
+
+_FOLDER = """
+    left join lateral (
+        select p.* from pilotis.files p
+        where (p.app_id, p.file_id) >= ({row}.app_id, {row}.parent_id) order by p.app_id, p.file_id limit 1
+    ) folder on (folder.app_id, folder.storage_id, folder.file_id) = ({row}.app_id, {row}.storage_id, {row}.parent_id)
+        and folder.is_folder
+"""
+_TAKEN = """
+    left join lateral (
+        select f.app_id, f.storage_id, f.path from pilotis.files f
+        where (f.app_id, f.storage_id, f.path) >= ({row}.app_id, {row}.storage_id, {path})
+        order by f.app_id, f.storage_id, f.path limit 1
+    ) item on (item.app_id, item.storage_id, item.path) = ({row}.app_id, {row}.storage_id, {path})
+"""
+_INSERT_MANY = f"""
+    insert into pilotis.uploads (
+        app_id, upload_id, storage_id, file_id, parent_id, path, name, is_fixed, may_replace, mime_type, size, sha256,
+        creator, is_direct, is_reserved, expires_at
+    )
+    select n.app_id, n.upload_id, n.storage_id, n.upload_id, n.parent_id, made.path, n.name, false, false, n.mime_type,
+        n.size, decode(n.sha256, 'hex'), n.creator, n.is_direct, false, now() + make_interval(secs => n.seconds)
+    from json_to_recordset($1) n(
+        app_id uuid, upload_id uuid, storage_id uuid, parent_id uuid, name text, mime_type text, size bigint,
+        sha256 text, creator text, is_direct boolean, seconds float8, accesses text[], patterns text[]
+    )
+    cross join lateral (
+        select from pilotis.file_storages s
+        where s.app_id = n.app_id and s.storage_id = n.storage_id and s.quota_bytes is null
+            and s.upload_access = any(n.accesses)
+            and (s.max_file_size is null or n.size <= s.max_file_size)
+            and (s.allowed_mime_types = '{{}}' or s.allowed_mime_types && n.patterns)
+        for key share skip locked
+    ) storage
+    {_FOLDER.format(row="n")}
+    cross join lateral (
+        select case when n.parent_id is null then n.name else folder.path || '/' || n.name end as path
+    ) made
+    {_TAKEN.format(row="n", path="made.path")}
+    where item.path is null and octet_length(made.path) <= {paths.PATH_BYTES}
+        and cardinality(string_to_array(made.path, '/')) <= {paths.DEPTH}
+    returning upload_id
+"""
+# The path may be taken at this very moment: then the insert fails, and nothing of the whole has happened.
+_COMPLETE_MANY = f"""
+    with ready as materialized (
+        select u.place
+        from json_to_recordset($1) w(
+            app_id uuid, storage_id uuid, file_id uuid, creator text, anyone boolean, accesses text[]
+        )
+        cross join lateral (
+            select from pilotis.file_storages s
+            where s.app_id = w.app_id and s.storage_id = w.storage_id and s.quota_bytes is null
+                and s.upload_access = any(w.accesses)
+            for key share skip locked
+        ) storage
+        cross join lateral (
+            select u.ctid as place, u.app_id, u.storage_id, u.parent_id, u.path from pilotis.uploads u
+            where u.app_id = w.app_id and u.upload_id = w.file_id and (u.storage_id = w.storage_id) is true
+                and u.state = 'uploaded' and not u.is_fixed and u.expires_at > now()
+                and (w.anyone or u.creator is null or u.creator = w.creator)
+            for update skip locked
+        ) u
+        {_FOLDER.format(row="u")}
+        {_TAKEN.format(row="u", path="u.path")}
+        where item.path is null and (u.parent_id is null or folder.path is not null)
+    ), completed as (
+        update pilotis.uploads u set state = 'completed', item_id = u.file_id
+        where u.ctid = any(array(select place from ready)) returning u.*
+    )
+    insert into pilotis.files (
+        app_id, storage_id, file_id, parent_id, path, name, is_folder, blob_id, mime_type, size, sha256, creator
+    )
+    select app_id, storage_id, file_id, parent_id, path, name, false, blob_id, mime_type, size, sha256, creator
+    from completed order by path
+    returning *
+"""
+
+
+class NewUploadRow(msgspec.Struct, frozen=True):
+    """An upload of a new file; `seconds` until it expires.
+
+    It takes a storage whose `upload_access` is one of `accesses`, and whose allowed types, if it has any, are some of
+    `patterns`.
+    """
+
+    app_id: UUID
+    upload_id: UUID
+    storage_id: UUID
+    parent_id: UUID | None
+    name: str
+    mime_type: str
+    size: int
+    sha256: str | None
+    creator: str | None
+    is_direct: bool
+    seconds: int
+    accesses: list[str]
+    patterns: list[str]
+
+
+class CompletionRow(msgspec.Struct, frozen=True):
+    """A file to complete for `creator`, or as somebody who may complete `anyone`'s; `accesses` as above."""
+
+    app_id: UUID
+    storage_id: UUID
+    file_id: UUID
+    creator: str | None
+    anyone: bool
+    accesses: list[str]
+
+
+async def insert_many(database: Database, uploads: Sequence[NewUploadRow]) -> list[bool]:
+    """Insert uploads to one storage without a quota; tells of each whether it was, which asks for a closer look."""
+    rows = await database.fetch(_INSERT_MANY, json.encode(uploads).decode())
+    inserted = {row["upload_id"] for row in rows}
+    return [upload.upload_id in inserted for upload in uploads]
+
+
+async def complete_many(database: Database, wanted: Sequence[CompletionRow]) -> list[Record | None]:
+    """List the files of received uploads to one storage without a quota; None for what asks for a closer look.
+
+    Raises an `IntegrityConstraintViolationError` or `DeadlockDetectedError` where somebody came in between.
+    """
+    rows = await database.fetch(_COMPLETE_MANY, json.encode(wanted).decode())
+    listed = {row["file_id"]: row for row in rows}
+    return [listed.get(one.file_id) for one in wanted]

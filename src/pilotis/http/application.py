@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -13,11 +14,12 @@ import structlog
 
 from pilotis.http import binding, failures
 from pilotis.http.addresses import client_address
-from pilotis.http.call import Call, ClientDisconnectedError, Receive, Scope, Send
+from pilotis.http.call import ANSWERING, Call, ClientDisconnectedError, Receive, Scope, Send
 from pilotis.http.cors import Cors, Headers
-from pilotis.http.endpoint import Endpoint, NoAnswer, Reply, Stream
+from pilotis.http.endpoint import Endpoint, FilePart, NoAnswer, Reply, Stream
 from pilotis.http.gate import Gate
 from pilotis.http.router import Match, Router
+from pilotis.http.zero_copy import send_file
 from pilotis.kit import json
 from pilotis.kit.errors import MethodNotAllowedError, NotFoundError, PilotisError
 from pilotis.kit.ids import uuid7_text
@@ -93,7 +95,7 @@ class Application:
         status = reply.status or 200
         headers = self._headers(call, reply, status)
         body = reply.body
-        if isinstance(body, Stream):
+        if not isinstance(body, bytes):
             await self._send_stream(call, status, headers, body, send)
             return status
         body = b"" if call.scope["method"] == "HEAD" else body
@@ -104,9 +106,14 @@ class Application:
             await send({"type": "http.response.body", "body": body})
         return status
 
-    async def _send_stream(self, call: Call, status: int, headers: Headers, body: Stream, send: Send) -> None:
+    async def _send_stream(
+        self, call: Call, status: int, headers: Headers, body: Stream | FilePart, send: Send
+    ) -> None:
         try:
-            await _send_stream(call, status, headers, body, send)
+            if isinstance(body, Stream):
+                await _send_stream(call, status, headers, body, send)
+            else:
+                await _send_file(call, status, headers, body, send)
         except ClientDisconnectedError:
             raise
         except Exception as error:
@@ -203,8 +210,30 @@ async def _send_stream(call: Call, status: int, headers: Headers, body: Stream, 
         await send({"type": "http.response.body", "body": b""})
 
 
-def _length(body: bytes | Stream) -> Headers:
-    size = body.size if isinstance(body, Stream) else len(body)
+async def _send_file(call: Call, status: int, headers: Headers, body: FilePart, send: Send) -> None:
+    """Send a part of a file, as long as there is somebody to take it."""
+    try:
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        cycle = call.scope["extensions"][ANSWERING]["cycle"]
+        sending = asyncio.ensure_future(send_file(cycle, body.file, body.start, body.size))
+        gone = asyncio.ensure_future(call.disconnected())
+        try:
+            await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            sending.cancel()
+            # Until it has ended it uses the file.
+            await asyncio.wait([sending])
+        if sending.cancelled():
+            raise ClientDisconnectedError
+        sending.result()
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        os.close(body.file)
+
+
+def _length(body: bytes | Stream | FilePart) -> Headers:
+    size = len(body) if isinstance(body, bytes) else body.size
     return _NOTHING if size is None else [(b"content-length", b"%d" % size)]
 
 

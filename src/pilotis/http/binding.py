@@ -31,7 +31,8 @@ def _path_value(name: str, kind: type, value: str) -> UUID | str:
         return value
     if not ids.is_uuid(value):
         raise InvalidIdError(f"{name} in the path is not a UUID.")
-    return UUID(value)
+    # A good deal quicker than `UUID(value)`.
+    return msgspec.convert(value, UUID)
 
 
 def query(type_: type, query_string: bytes) -> Any:

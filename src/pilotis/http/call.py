@@ -27,6 +27,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 NOBODY = Principal()
+ANSWERING = "pilotis.answering"
+"""An extension of ASGI's scope, with uvicorn's `cycle` of the request, by which files are sent."""
 _STALL_SECONDS = 60.0
 
 
@@ -115,6 +117,11 @@ class Call:
         if token is None:
             raise TokenRequiredError
         return token
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether the server can send a part of an open file."""
+        return ANSWERING in self.scope.get("extensions", ())
 
     @property
     def has_unread_body(self) -> bool:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from pilotis.http.call import ANSWERING
 
 _MOST_BYTES = 64 * 1024
 
@@ -20,6 +23,10 @@ class CorkedHttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the cork between the protocol and its transport."""
         super().connection_made(cast("asyncio.Transport", _Cork(transport, self.loop)))
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        cycle.scope["extensions"] = {ANSWERING: {"cycle": cycle}}
+        super()._start_asgi_task(cycle, app)
 
 
 class _Cork:
@@ -41,6 +48,11 @@ class _Cork:
         self._size += len(data)
         if self._size > _MOST_BYTES:
             self._flush()
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes are still to be sent."""
+        self._flush()
+        return self._transport.get_write_buffer_size()
 
     def close(self) -> None:
         """Send what is held, then close."""

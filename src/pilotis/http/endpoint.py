@@ -49,10 +49,21 @@ class Stream(msgspec.Struct, frozen=True):
     chunks: AsyncGenerator[bytes]
 
 
+class FilePart(msgspec.Struct, frozen=True):
+    """A body of `size` bytes of an open file, from `start` on, for a call that `takes_files`.
+
+    The descriptor `file` is closed in any case.
+    """
+
+    file: int
+    start: int
+    size: int
+
+
 class Reply(msgspec.Struct, frozen=True):
     """An answer made by hand: bytes as they go out, with a status and headers where they differ from the endpoint's."""
 
-    body: bytes | Stream
+    body: bytes | Stream | FilePart
     status: int | None = None
     headers: Sequence[tuple[bytes, bytes]] = ()
     content_type: bytes = b"application/json"

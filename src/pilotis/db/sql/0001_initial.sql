@@ -511,8 +511,9 @@ create table pilotis.uploads (
     foreign key (app_id, storage_id) references pilotis.file_storages on delete cascade
 );
 create index uploads_by_id on pilotis.uploads (upload_id);
-create index uploads_by_file on pilotis.uploads (app_id, file_id);
-create index uploads_by_storage on pilotis.uploads (app_id, storage_id);
+create index uploads_by_file on pilotis.uploads (file_id);
+-- It does not begin with the app, so that it is never taken for the primary key's work.
+create index uploads_by_storage on pilotis.uploads (storage_id);
 create index uploads_by_expiry on pilotis.uploads (expires_at);
 
 -- What is to be deleted from the object store, and when: readers may still be at it. It outlives its app.
