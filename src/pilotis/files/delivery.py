@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import structlog
+from asyncpg import Record
 
 from pilotis.blobs.errors import BlobNotFoundError
 from pilotis.blobs.protocol import BlobStore
