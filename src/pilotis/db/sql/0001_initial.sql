@@ -294,6 +294,36 @@ begin
     );
 end $$;
 
+-- The target with a value at a path of object keys. What is not there on the way, or is no object, becomes one;
+-- a path does not reach into arrays, which stay what they are.
+create function pilotis.set_at(target jsonb, path text[], value jsonb) returns jsonb
+language plpgsql immutable parallel safe as $$
+begin
+    if cardinality(path) = 0 then
+        return value;
+    end if;
+    if jsonb_typeof(target) = 'array' then
+        return target;
+    end if;
+    if target is null or jsonb_typeof(target) <> 'object' then
+        target := '{}';
+    end if;
+    return target || jsonb_build_object(path[1], pilotis.set_at(target -> path[1], path[2:], value));
+end $$;
+
+-- The target without what is at a path of object keys, if anything is.
+create function pilotis.without(target jsonb, path text[]) returns jsonb
+language plpgsql immutable strict parallel safe as $$
+begin
+    if jsonb_typeof(target) <> 'object' or not target ? path[1] then
+        return target;
+    end if;
+    if cardinality(path) = 1 then
+        return target - path[1];
+    end if;
+    return target || jsonb_build_object(path[1], pilotis.without(target -> path[1], path[2:]));
+end $$;
+
 -- A string inside a JSON value; null where there is none, or something else.
 create function pilotis.text_at(value jsonb, path text[]) returns text
 language sql immutable strict parallel safe as $$

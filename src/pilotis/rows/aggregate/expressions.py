@@ -7,9 +7,12 @@ null and missing counts as true.
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
+from zoneinfo import available_timezones
 
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, Detail
@@ -21,6 +24,10 @@ Json = Any
 Resolve = Callable[[str], Value]
 
 _DEEPEST = 20
+_MOST_EXPRESSIONS = 1000
+_LONGEST_SQL = 1_000_000
+# A function takes at most 100 arguments.
+_MOST_ARGUMENTS = 90
 
 
 class InvalidPipelineError(BadRequestError):
@@ -34,25 +41,54 @@ def wrong(place: str, message: str) -> InvalidPipelineError:
     return InvalidPipelineError(message, details=[Detail(place, "INVALID_PIPELINE", message)])
 
 
+class Budget:
+    """What the expressions of one pipeline may cost, all together: their number, and the length of their SQL.
+
+    Some operators mention an operand several times, so that SQL grows exponentially with nesting.
+    """
+
+    def __init__(self) -> None:
+        self._expressions = _MOST_EXPRESSIONS
+        self._characters = _LONGEST_SQL
+
+    def count(self, place: str) -> None:
+        """Count an expression about to be compiled; raises `InvalidPipelineError` past the last one."""
+        self._expressions -= 1
+        if self._expressions < 0:
+            raise wrong(place, f"A pipeline has at most {_MOST_EXPRESSIONS} expressions.")
+
+    def spend(self, value: Value, place: str) -> None:
+        """Count the SQL of a compiled expression; raises `InvalidPipelineError` where it is too much."""
+        self._characters -= len(value.sql)
+        if self._characters < 0:
+            raise wrong(place, "The expressions of this pipeline are too large together; split or simplify them.")
+
+
 class Expressions:
     """Compiles expressions over the documents whose fields `resolve` finds."""
 
-    def __init__(self, resolve: Resolve, arguments: Arguments) -> None:
+    def __init__(self, resolve: Resolve, arguments: Arguments, budget: Budget) -> None:
         self._resolve = resolve
         self._arguments = arguments
+        self._budget = budget
 
     def compile(self, expression: Json, place: str, depth: int = 0) -> Value:
         """Return the value of an expression: `$field`, a constant, a document, or `{$operator: operands}`."""
         if depth > _DEEPEST:
             raise wrong(place, f"Expressions are nested at most {_DEEPEST} deep.")
+        self._budget.count(place)
+        value = self._compiled(expression, place, depth)
+        self._budget.spend(value, place)
+        return value
+
+    def _compiled(self, expression: Json, place: str, depth: int) -> Value:
         if isinstance(expression, str) and expression.startswith("$"):
             return self._resolve(expression.removeprefix("$$CURRENT.").removeprefix("$"))
         if isinstance(expression, Mapping):
             return self._mapping(expression, place, depth)
-        if isinstance(expression, list):
+        if isinstance(expression, list) and not _is_constant(expression):
             items = [self.compile(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(expression)]
-            parts = ", ".join(f"coalesce({values.as_json(item)}, 'null')" for item in items)
-            return Value(f"jsonb_build_array({parts})", Kind.JSON, computed=True)
+            return Value(_array([values.as_json(item) for item in items]), Kind.JSON, computed=True)
         return self.constant(expression)
 
     def constant(self, value: Json) -> Value:
@@ -87,7 +123,7 @@ class Expressions:
         if name in {"$dateToString", "$dateTrunc"}:
             return self._date(name, operand, place, depth)
         if name in _DATE_PARTS and isinstance(operand, Mapping) and "date" in operand:
-            operand = operand["date"]
+            return self._date_part(name, operand, place, depth)
         found = _OPERATORS.get(name)
         if found is None:
             raise wrong(place, f"{name[:64]} is not an expression operator here.")
@@ -129,17 +165,24 @@ class Expressions:
             return Value(f"coalesce({shown}, {instead})", kind, computed=True)
         return Value(text, Kind.TEXT, computed=True)
 
-    def _time_zone(self, name: Json, place: str) -> str:
-        from zoneinfo import available_timezones
+    def _date_part(self, name: str, operand: Mapping[str, Json], place: str, depth: int) -> Value:
+        if not set(operand) <= {"date", "timezone"}:
+            raise wrong(place, f"{name} takes a date, or an object with date and, where wanted, timezone.")
+        moment = values.as_time(self.compile(operand["date"], f"{place}.date", depth + 1))
+        zone = self._time_zone(operand.get("timezone", "UTC"), place)
+        return _number(f"extract({_DATE_PARTS[name]} from {moment} at time zone {zone})")
 
-        if not isinstance(name, str) or not (name in available_timezones() or _is_offset(name)):
-            raise wrong(place, "timezone takes an Olson name such as Asia/Seoul, or an offset such as +09:00.")
-        if _is_offset(name):
+    def _time_zone(self, name: Json, place: str) -> str:
+        offset = _OFFSET.fullmatch(name) if isinstance(name, str) else None
+        if offset is not None:
             # POSIX, and so PostgreSQL, counts text offsets westward; an interval is counted as ISO 8601 does.
-            return self._arguments.bind(name, "text") + "::interval"
+            return self._arguments.bind(f"{offset[1]}:{offset[2] or '00'}", "text") + "::interval"
+        if not isinstance(name, str) or name not in _time_zones():
+            raise wrong(place, "timezone takes an Olson name such as Asia/Seoul, or an offset such as +09:00.")
         return self._arguments.bind(name, "text")
 
 
+_NULL = "'null'"
 _ISO = "%Y-%m-%dT%H:%M:%S.%LZ"
 _FORMATS = {
     "Y": "YYYY", "m": "MM", "d": "DD", "H": "HH24", "M": "MI", "S": "SS", "L": "MS", "j": "DDD", "u": "ID",
@@ -148,11 +191,26 @@ _FORMATS = {
 _UNITS = {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"}
 _DATE_PARTS = {"$year": "year", "$month": "month", "$dayOfMonth": "day", "$hour": "hour"}
 
+_OFFSET = re.compile(r"([+-](?:[01]\d|2[0-3])):?([0-5]\d)?(?<!:)", re.ASCII)
 
-def _is_offset(name: str) -> bool:
-    import re
 
-    return re.fullmatch(r"[+-]\d\d:?(\d\d)?", name) is not None
+@functools.cache
+def _time_zones() -> frozenset[str]:
+    # Names that mean something of the machine's own, and nothing to PostgreSQL.
+    return frozenset(available_timezones() - {"localtime", "Factory"})
+
+
+def _is_constant(expression: Json) -> bool:
+    """Tell whether an expression, of documents none, stands for itself."""
+    if isinstance(expression, list):
+        return all(map(_is_constant, expression))
+    return not isinstance(expression, Mapping) and not (isinstance(expression, str) and expression.startswith("$"))
+
+
+def _array(items: list[str]) -> str:
+    groups = [items[start : start + _MOST_ARGUMENTS] for start in range(0, len(items), _MOST_ARGUMENTS)]
+    arrays = [f"jsonb_build_array({', '.join(f'coalesce({item}, {_NULL})' for item in group)})" for group in groups]
+    return f"({' || '.join(arrays)})"
 
 
 def _formatted(local: str, format_: Json, zone: str, place: str, arguments: Arguments) -> str:
@@ -193,7 +251,7 @@ def _offset(local: str, zone: str, *, minutes: bool) -> str:
 
 def _truncated(moment: str, operand: Mapping[str, Json], zone: str, place: str) -> Value:
     unit, size = operand.get("unit"), operand.get("binSize", 1)
-    if unit not in _UNITS:
+    if not isinstance(unit, str) or unit not in _UNITS:
         raise wrong(place, f"unit takes one of {', '.join(sorted(_UNITS))}.")
     if size != 1:
         raise wrong(place, "binSize other than 1 is not supported.")
@@ -230,10 +288,26 @@ def _arithmetic(sign: str) -> Callable[[list[Value]], Value]:
     return lambda items: _number("(" + f" {sign} ".join(values.as_number(item) for item in items) + ")")
 
 
+def _add(items: list[Value]) -> Value:
+    moments = [item for item in items if item.kind is Kind.TIME]
+    if len(moments) != 1:
+        return _arithmetic("+")(items)
+    return _moved(moments[0], "+", [item for item in items if item.kind is not Kind.TIME])
+
+
 def _subtract(items: list[Value]) -> Value:
-    if all(item.kind is Kind.TIME for item in items):
-        return _number(f"trunc(extract(epoch from {items[0].sql} - {items[1].sql}) * 1000)")
-    return _arithmetic("-")(items)
+    first, second = items
+    if first.kind is not Kind.TIME:
+        return _arithmetic("-")(items)
+    if second.kind is not Kind.TIME:
+        return _moved(first, "-", [second])
+    return _number(f"trunc(extract(epoch from {first.sql} - {second.sql}) * 1000)")
+
+
+def _moved(moment: Value, sign: str, milliseconds: list[Value]) -> Value:
+    """Return a moment so many milliseconds later, or earlier."""
+    number = " + ".join(["0", *map(values.as_number, milliseconds)])
+    return Value(f"({moment.sql} {sign} ({number})::float8 * interval '1 millisecond')", Kind.TIME, computed=True)
 
 
 def _function(name: str) -> Callable[[list[Value]], Value]:
@@ -333,7 +407,7 @@ def _logical(word: str) -> Callable[[list[Value]], Value]:
 _MANY = 1000
 
 _OPERATORS: dict[str, tuple[int, int, Callable[[list[Value]], Value]]] = {
-    "$add": (1, _MANY, _arithmetic("+")),
+    "$add": (1, _MANY, _add),
     "$subtract": (2, 2, _subtract),
     "$multiply": (1, _MANY, _arithmetic("*")),
     "$divide": (2, 2, _arithmetic("/")),

@@ -10,6 +10,7 @@ import asyncpg
 
 from pilotis.http.principals import Principal, Role
 from pilotis.kit.errors import BadRequestError
+from pilotis.rows.aggregate.expressions import InvalidPipelineError
 from pilotis.rows.aggregate.pipeline import MOST_DOCUMENTS, compile_pipeline
 from pilotis.rows.prepared import PreparedTables
 from pilotis.rows.query import CompiledQuery
@@ -41,6 +42,11 @@ class Aggregation:
             compiled = compile_pipeline(table.schema, pipeline, creator, app.limits)
             try:
                 row = await run_compiled(table, CompiledQuery(*compiled))
+            except asyncpg.ProgramLimitExceededError:
+                raise InvalidPipelineError("The pipeline, or a value that it makes, is too large.") from None
+            except asyncpg.InvalidParameterValueError:
+                # The database's list of time zones may lack what Python's has.
+                raise InvalidPipelineError("The database does not know a timezone of this pipeline.") from None
             except (
                 asyncpg.DivisionByZeroError,
                 asyncpg.NumericValueOutOfRangeError,
@@ -49,6 +55,8 @@ class Aggregation:
                 raise CalculationFailedError from None
             if row["total_count"] > MOST_DOCUMENTS:
                 raise ResultTooLargeError(f"More than {MOST_DOCUMENTS} documents come out of this. Add a $limit.")
+            if row["data"] is None:
+                raise ResultTooLargeError("The documents that come out are too large to send together.")
             return b'{"data":%b,"total_count":%d}' % (row["data"].encode(), row["total_count"])
 
         return await self._tables.use(app, table_id, run)
