@@ -163,6 +163,9 @@ def json_operand(name: str, sql: str) -> Operand:
 
 def _path(table: TableSchema, name: str, arguments: Arguments) -> Operand:
     first, *rest = name.split(".")
+    if len(rest) >= json.MAX_DEPTH:
+        # No row is nested that deep.
+        raise unknown(name)
     if table.is_free_form:
         return _inside(name, Inside("__extra", EXTRA, [first, *rest]), arguments)
     column = table.by_name.get(first)

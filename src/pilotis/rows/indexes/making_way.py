@@ -18,6 +18,8 @@ from pilotis.tables.schema import TableSchema
 
 _LOCK_MILLISECONDS = 300
 _GIVE_UP_SECONDS = 15
+# PostgreSQL's functions that make index entries; other limits have the same error class.
+_OF_INDEXES = frozenset({"_bt_check_third_page", "index_form_tuple", "index_form_tuple_context"})
 TOO_LONG = "Values of this table are too long for this index."
 
 
@@ -26,6 +28,8 @@ async def make_way(database: Database, table: TableSchema, error: asyncpg.Progra
 
     PostgreSQL does not always name it. Then all that may be meant are dropped; those that are not to blame come back.
     """
+    if error.server_source_function not in _OF_INDEXES:
+        return False
     deadline = time.monotonic() + _GIVE_UP_SECONDS
     while True:
         try:
