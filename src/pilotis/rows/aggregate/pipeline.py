@@ -55,9 +55,8 @@ def compile_pipeline(
         raise wrong("pipeline", f"A pipeline has at most {MOST_STAGES} stages.")
     compiler = _Pipeline(table, limits)
     relation = relations.of_table(table)
-    if creator is not None:
-        condition = and_creator(creator, compiler.arguments)
-        relation = relation._replace(source=f"(select * from {relation.source} where true{condition}) own")
+    condition = table.at_this_version + and_creator(creator, compiler.arguments)
+    relation = relation._replace(source=f"(select * from {relation.source} where {condition}) own")
     for index, stage in enumerate(pipeline):
         relation = compiler.stage(relation, stage, f"pipeline[{index}]")
     sql = f"""
