@@ -503,3 +503,18 @@ async def test_one_moment_is_one_group_however_it_is_written(app: App):
 async def test_any_number_but_zero_includes_a_field(app: App):
     table = await loaded(app, {"a": "int", "b": "int"}, [{"a": 7, "b": 8}])
     assert await aggregate(app, table, [{"$project": {"id": 0, "a": 2}}]) == [{"a": 7}]
+
+
+async def test_dates_are_compared_with_constants_as_moments(app: App):
+    table = await loaded(app, {"d": "date"}, [{"d": "2026-01-01T08:00:00+09:00"}, {"d": "2026-01-01"}, {}])
+    stage = {
+        "id": 0,
+        "from": {"$gte": ["$d", "2026-01-01"]},
+        "same": {"$eq": ["2026-01-01T09:00:00+09:00", "$d"]},
+        "text": {"$gt": ["$d", "abc"]},
+    }
+    assert await aggregate(app, table, [{"$project": stage}]) == [
+        {"from": False, "same": False, "text": False},
+        {"from": True, "same": True, "text": False},
+        {"from": False, "same": False, "text": False},
+    ]

@@ -339,6 +339,14 @@ async def test_no_index_refuses_a_value_that_is_too_long_for_it(world, size):
     assert await world.physical() == set()
 
 
+async def test_writers_that_meet_the_same_index_all_go_on(world):
+    await world.query(order_by="city")
+    await world.turn()
+    rows = [row_data(city=secrets.token_hex(2500)) for _ in range(12)]
+    await asyncio.gather(*(world.services.rows.create(world.principal, world.table_id, row) for row in rows))
+    assert (await world.query(1, limit=0))["total_count"] == ROWS + 12
+
+
 async def test_no_index_makes_way_for_a_limit_of_another_sort(world):
     await world.query(order_by="city")
     await world.turn()

@@ -15,10 +15,11 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from pilotis.kit import json
+from pilotis.kit.clock import parse_rfc3339
 from pilotis.kit.errors import BadRequestError, Detail
 from pilotis.rows.aggregate import values
 from pilotis.rows.aggregate.values import NUMBERS, Value
-from pilotis.rows.operands import Arguments, Kind
+from pilotis.rows.operands import Arguments, Kind, parameter
 
 Json = Any
 Resolve = Callable[[str], Value]
@@ -98,8 +99,12 @@ class Expressions:
         if isinstance(value, (int, Decimal)):
             return Value(self._arguments.bind(value, "numeric"), Kind.NUMERIC, computed=True)
         if isinstance(value, str):
-            return Value(self._arguments.bind(value, "text"), Kind.TEXT, computed=True)
+            return Value(self._arguments.bind(value, "text"), Kind.TEXT, computed=True, moment=self._moment(value))
         return Value(self._arguments.bind(json.encode(value).decode(), "jsonb"), Kind.JSON, computed=True)
+
+    def _moment(self, text: str) -> str | None:
+        moment = parse_rfc3339(text)
+        return None if moment is None else self._arguments.bind(moment.isoformat(), parameter(Kind.TIME))
 
     def _mapping(self, expression: Mapping[str, Json], place: str, depth: int) -> Value:
         operators = [name for name in expression if name.startswith("$")]
@@ -377,7 +382,7 @@ def _boolean(sql: str) -> Value:
 
 def _comparison(sign: str) -> Callable[[list[Value]], Value]:
     def compile_(items: list[Value]) -> Value:
-        left, right = items
+        left, right = _comparable_dates(*items)
         if (left.kind is right.kind and left.kind is not Kind.JSON) or {left.kind, right.kind} <= NUMBERS:
             collate = ' collate "C"' if left.kind is Kind.TEXT else ""
             return _boolean(_with_nulls(f"{left.sql}{collate}", sign, f"{right.sql}"))
@@ -385,6 +390,15 @@ def _comparison(sign: str) -> Callable[[list[Value]], Value]:
         return _boolean(f"pilotis.bson_compare({one}, {other}) {sign} 0")
 
     return compile_
+
+
+def _comparable_dates(left: Value, right: Value) -> tuple[Value, Value]:
+    """Return both as moments, where one is a date and the other a constant that names a moment."""
+    if left.kind is Kind.TIME and right.moment is not None:
+        return left, Value(right.moment, Kind.TIME)
+    if right.kind is Kind.TIME and left.moment is not None:
+        return Value(left.moment, Kind.TIME), right
+    return left, right
 
 
 def _with_nulls(left: str, sign: str, right: str) -> str:

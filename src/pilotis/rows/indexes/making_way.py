@@ -13,6 +13,7 @@ from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.rows.indexes import store
+from pilotis.rows.indexes.definitions import PREFIX
 from pilotis.tables.built import cancel_builds
 from pilotis.tables.schema import TableSchema
 
@@ -47,9 +48,10 @@ async def make_way(database: Database, table: TableSchema, error: asyncpg.Progra
 async def _drop(connection: Connection, table: TableSchema, blamed: str | None) -> bool:
     names = await store.of_text(connection, table, blamed)
     for name in names:
-        await connection.execute(f"drop index app_{table.app_id.hex}.{name}")
+        await connection.execute(f"drop index if exists app_{table.app_id.hex}.{name}")
         if blamed:
             await store.fail(connection, table, name, TOO_LONG)
         else:
             await store.interrupt(connection, table.app_id, table.table_id, name)
-    return bool(names)
+    # Another writer that met it may have been faster.
+    return blamed is None or blamed.startswith(PREFIX)

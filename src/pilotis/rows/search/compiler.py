@@ -127,5 +127,7 @@ def _compiled(scope: Scope, condition: str, score: str, search: SearchText) -> s
         from ({ranked}) ranked join {physical} using (__id)
     """
     page = found.page("select count(*) from matched", rows, ("score", "texts"), scope.page_bytes)
-    matched = f"select ctid from {physical} where true{scope.and_visible} and {condition} and {table.schema.at_this_version}"
+    matched = (
+        f"select ctid from {physical} where true{scope.and_visible} and {condition} and {table.schema.at_this_version}"
+    )
     return f"with matched as materialized ({matched}) {page}"
