@@ -20,6 +20,10 @@ from pilotis.server import Services
 from pilotis.tables.service import TableBusyError, TableNotFoundError, Tables
 from pilotis.tables.types import NewColumn
 from pilotis.tables.values import UnknownColumnError
+from pilotis.transfer.formats import Format
+from pilotis.transfer.service import FirstRejections, from_offset
+from pilotis.transfer.types import ImportOptions
+from tests.console import owner_of
 from tests.services import connected, stale_node
 from tests.support import App, assert_error
 
@@ -180,6 +184,23 @@ async def test_a_node_that_has_not_heard_reads_by_the_new_schema(app: App, servi
     await change(app, "PATCH", table, {"title": "t", "schema": schema | {"n": "string"}, "access_level": "Creator"})
     with pytest.raises(MemberTokenRequiredError):
         await read()
+
+
+async def test_an_import_into_a_table_that_has_just_been_ended_for_good(app: App, services: Services):
+    table = await app.table(SCHEMA, title="t")
+    await stale(services, app, table)
+    await change(app, "DELETE", table)
+    async with owner_of(app).client(app) as console:
+        assert (await console.delete(f"/trash/tables/{table}")).status_code == 200
+    info = await services.apps.by_public_key(app.public_key, None)
+    lines = from_offset(one_chunk(b'{"a": "1"}'))
+    options = ImportOptions(format=Format.JSONL)
+    with pytest.raises(TableNotFoundError):
+        await services.transfer.import_(info, OPERATOR, UUID(table), lines, options, FirstRejections())
+
+
+async def one_chunk(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 async def test_writers_and_schema_changes_at_once(app: App, services: Services):
