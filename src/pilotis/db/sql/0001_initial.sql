@@ -273,6 +273,13 @@ begin
     return item;
 end $$;
 
+-- The same error for what would grow too large. Volatile, or the planner would raise it beforehand.
+create function pilotis.refuse_size() returns text
+language plpgsql volatile parallel safe as $$
+begin
+    raise exception 'value too large' using errcode = 'PT413';
+end $$;
+
 -- JSON Merge Patch (RFC 7396): objects are merged at every depth, null deletes a key, anything else is replaced.
 create function pilotis.merge_patch(target jsonb, patch jsonb) returns jsonb
 language plpgsql immutable parallel safe as $$

@@ -27,6 +27,8 @@ Resolve = Callable[[str], Value]
 _DEEPEST = 20
 _MOST_EXPRESSIONS = 1000
 _LONGEST_SQL = 1_000_000
+# Bytes of what $concat makes; MongoDB's documents have no more.
+_LONGEST_TEXT = 16 * 1024 * 1024
 # A function takes at most 100 arguments.
 _MOST_ARGUMENTS = 90
 
@@ -337,7 +339,16 @@ def _if_null(items: list[Value]) -> Value:
 
 
 def _concat(items: list[Value]) -> Value:
-    return Value("(" + " || ".join(values.as_text(item) for item in items) + ")", Kind.TEXT, computed=True)
+    texts = [f"({values.as_text(item)})" for item in items]
+    size = " + ".join(f"octet_length({text})::bigint" for text in texts)
+    groups = [texts[start : start + _MOST_ARGUMENTS] for start in range(0, len(texts), _MOST_ARGUMENTS)]
+    whole = f"concat({', '.join(f'concat({group})' for group in map(', '.join, groups))})"
+    # Looked at before it is made: it could take any memory. Where a text is null, so is the size.
+    return Value(
+        f"(case when {size} <= {_LONGEST_TEXT} then {whole} when {size} is not null then pilotis.refuse_size() end)",
+        Kind.TEXT,
+        computed=True,
+    )
 
 
 def _substr(items: list[Value]) -> Value:

@@ -320,13 +320,18 @@ class _Pipeline:
             fields[first] = values.document(members, self.arguments)
 
     def _reshaped(self, relation: Relation, fields: Mapping[str, Value], rest: str | None) -> Relation:
-        """Give every field a column of its own, so that expressions do not grow from stage to stage."""
+        """Give every field a column of its own, so that expressions do not grow from stage to stage.
+
+        Without OFFSET 0, PostgreSQL would put the expressions in place of the columns that later stages name, each
+        time one is named: the plan would grow exponentially, beyond any memory, before the time limit is looked at.
+        """
         columns = {column: column for column, _ in relation.order}
         stored = {name: self._stored(value, columns) for name, value in fields.items()}
         if rest is not None:
             name = self._name("r")
             columns[name], rest = rest, name
-        source = self._from(f"select {_columns(columns)} from {relation.source}")
+        fence = " offset 0" if any(value.computed for value in fields.values()) or rest is not None else ""
+        source = self._from(f"select {_columns(columns)} from {relation.source}{fence}")
         return relation._replace(source=source, fields=stored, rest=rest)
 
     def _stored(self, value: Value, columns: dict[str, str], prefix: str = "f") -> Value:

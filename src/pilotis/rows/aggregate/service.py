@@ -12,6 +12,7 @@ from pilotis.http.principals import Principal, Role
 from pilotis.kit.errors import BadRequestError
 from pilotis.rows.aggregate.expressions import InvalidPipelineError
 from pilotis.rows.aggregate.pipeline import MOST_DOCUMENTS, compile_pipeline
+from pilotis.rows.operations import ROW_TOO_LARGE
 from pilotis.rows.prepared import PreparedTables
 from pilotis.rows.query import CompiledQuery
 from pilotis.rows.service import ResultTooLargeError, run_compiled
@@ -42,17 +43,21 @@ class Aggregation:
             compiled = compile_pipeline(table.schema, pipeline, creator, app.limits)
             try:
                 row = await run_compiled(table, CompiledQuery(*compiled))
-            except asyncpg.ProgramLimitExceededError:
-                raise InvalidPipelineError("The pipeline, or a value that it makes, is too large.") from None
-            except asyncpg.InvalidParameterValueError:
-                # The database's list of time zones may lack what Python's has.
-                raise InvalidPipelineError("The database does not know a timezone of this pipeline.") from None
             except (
                 asyncpg.DivisionByZeroError,
                 asyncpg.NumericValueOutOfRangeError,
                 asyncpg.DatetimeFieldOverflowError,
             ):
                 raise CalculationFailedError from None
+            except asyncpg.InvalidParameterValueError:
+                # The database's list of time zones may lack what Python's has.
+                raise InvalidPipelineError("The database does not know a timezone of this pipeline.") from None
+            except asyncpg.ProgramLimitExceededError:
+                raise InvalidPipelineError("The pipeline, or a value that it makes, is too large.") from None
+            except asyncpg.PostgresError as error:
+                if error.sqlstate == ROW_TOO_LARGE:
+                    raise ResultTooLargeError("A text that this pipeline makes is too large.") from None
+                raise
             if row["total_count"] > MOST_DOCUMENTS:
                 raise ResultTooLargeError(f"More than {MOST_DOCUMENTS} documents come out of this. Add a $limit.")
             if row["data"] is None:
