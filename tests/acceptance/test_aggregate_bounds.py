@@ -116,6 +116,7 @@ GROWING = {
     "texts": [{"$addFields": {"s": {"$concat": ["$s"] * 10}}}] * 10,
     "at once": [{"$addFields": {"s": {"$concat": ["$s"] * 900}}}] * 3,
     "numbers": [{"$addFields": {"a": {"$multiply": ["$a"] * 8}}}] * 10,
+    "documents": [{"$project": {f"f{index}": "$$ROOT" for index in range(11)}}] * 5,
     "lists": [{"$addFields": {"tags": ["$tags"] * 10}}] * 10,
 }
 

@@ -27,8 +27,9 @@ Resolve = Callable[[str], Value]
 _DEEPEST = 20
 _MOST_EXPRESSIONS = 1000
 _LONGEST_SQL = 1_000_000
-# Bytes of what $concat makes; MongoDB's documents have no more.
-_LONGEST_TEXT = 16 * 1024 * 1024
+# Bytes of a text or a list made of others; MongoDB's documents have no more.
+_LARGEST_VALUE = 16 * 1024 * 1024
+_MOST_ROOTS = 10
 # A function takes at most 100 arguments.
 _MOST_ARGUMENTS = 90
 
@@ -53,12 +54,19 @@ class Budget:
     def __init__(self) -> None:
         self._expressions = _MOST_EXPRESSIONS
         self._characters = _LONGEST_SQL
+        self._roots = _MOST_ROOTS
 
     def count(self, place: str) -> None:
         """Count an expression about to be compiled; raises `InvalidPipelineError` past the last one."""
         self._expressions -= 1
         if self._expressions < 0:
             raise wrong(place, f"A pipeline has at most {_MOST_EXPRESSIONS} expressions.")
+
+    def count_root(self, place: str) -> None:
+        """Count a mention of `$$ROOT`, each of which can double the documents."""
+        self._roots -= 1
+        if self._roots < 0:
+            raise wrong(place, f"A pipeline mentions $$ROOT at most {_MOST_ROOTS} times.")
 
     def spend(self, value: Value, place: str) -> None:
         """Count the SQL of a compiled expression; raises `InvalidPipelineError` where it is too much."""
@@ -86,6 +94,8 @@ class Expressions:
 
     def _compiled(self, expression: Json, place: str, depth: int) -> Value:
         if isinstance(expression, str) and expression.startswith("$"):
+            if expression == "$$ROOT":
+                self._budget.count_root(place)
             return self._resolve(expression.removeprefix("$$CURRENT.").removeprefix("$"))
         if isinstance(expression, Mapping):
             return self._mapping(expression, place, depth)
@@ -217,7 +227,8 @@ def _is_constant(expression: Json) -> bool:
 def _array(items: list[str]) -> str:
     groups = [items[start : start + _MOST_ARGUMENTS] for start in range(0, len(items), _MOST_ARGUMENTS)]
     arrays = [f"jsonb_build_array({', '.join(f'coalesce({item}, {_NULL})' for item in group)})" for group in groups]
-    return f"({' || '.join(arrays)})"
+    size = " + ".join(f"coalesce(pg_column_size({item}), 0)::bigint" for item in items)
+    return f"(case when {size} <= {_LARGEST_VALUE} then {' || '.join(arrays)} else pilotis.refuse_size()::jsonb end)"
 
 
 def _formatted(local: str, format_: Json, zone: str, place: str, arguments: Arguments) -> str:
@@ -345,7 +356,7 @@ def _concat(items: list[Value]) -> Value:
     whole = f"concat({', '.join(f'concat({group})' for group in map(', '.join, groups))})"
     # Looked at before it is made: it could take any memory. Where a text is null, so is the size.
     return Value(
-        f"(case when {size} <= {_LONGEST_TEXT} then {whole} when {size} is not null then pilotis.refuse_size() end)",
+        f"(case when {size} <= {_LARGEST_VALUE} then {whole} when {size} is not null then pilotis.refuse_size() end)",
         Kind.TEXT,
         computed=True,
     )
