@@ -429,3 +429,92 @@ async def test_another_apps_table_is_not_there(app: App, other_app: App):
     async with other_app.client() as client:
         body = {"table_id": table, "pipeline": []}
         assert_error(await client.post("/v1/public/aggregate", json=body), 404, "TABLE_NOT_FOUND")
+
+
+async def test_a_computed_field_takes_the_place_of_an_explicit_null(app: App):
+    table = await loaded(app, {"a": "int", "b": "int"}, [{"a": None, "b": None}])
+    async with app.client() as client:
+        pipeline = [{"$addFields": {"a": {"$ifNull": ["$a", 0]}}}, {"$project": {"b": 0}}]
+        answer = await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": pipeline})
+        pairs = json.loads(answer.text, object_pairs_hook=list)
+    document = dict(pairs)["data"][0]
+    assert [(name, value) for name, value in document if name in "ab"] == [("a", 0)]
+
+
+@pytest.mark.parametrize(
+    ("given", "added", "expected"),
+    [
+        ({"x": 1}, {"o.q.z": 7}, {"x": 1, "q": {"z": 7}}),
+        ({"x": 1}, {"o.x.z": 7}, {"x": {"z": 7}}),
+        ({"x": [1]}, {"o.x.z": 7}, {"x": [1]}),
+        ({}, {"o.x": None}, {"x": None}),
+    ],
+)
+async def test_add_fields_makes_the_objects_on_its_way(app: App, given: Any, added: Any, expected: Any):
+    table = await loaded(app, {"o": "object"}, [{"o": given}])
+    assert await aggregate(app, table, [{"$addFields": added}, {"$project": {"id": 0, "o": 1}}]) == [{"o": expected}]
+    free = await loaded(app, {}, [{"o": given}])
+    assert await aggregate(app, free, [{"$addFields": added}, {"$project": {"id": 0, "o": 1}}]) == [{"o": expected}]
+
+
+async def test_add_fields_inside_a_new_field(app: App):
+    table = await loaded(app, {"a": "int"}, [{"a": 1}])
+    pipeline = [{"$addFields": {"new.deep.er": "$a"}}, {"$project": {"id": 0, "new": 1}}]
+    assert await aggregate(app, table, pipeline) == [{"new": {"deep": {"er": 1}}}]
+
+
+async def test_leaving_out_what_is_inside_a_value_of_any_type(app: App):
+    table = await loaded(app, {}, [{"k": {"y": {"z": 1, "a": 2}}}, {"k": 5}, {"k": [1]}, {"k": {"y": [1]}}])
+    pipeline = [{"$group": {"_id": "$k"}}, {"$project": {"_id.y.z": 0}}, {"$sort": {"_id": 1}}]
+    ids = [document["_id"] for document in await aggregate(app, table, pipeline)]
+    assert sorted(map(str, ids)) == sorted(map(str, [5, {"y": [1]}, {"y": {"a": 2}}, [1]]))
+
+
+@pytest.mark.parametrize(
+    ("zone", "hour"),
+    [("+09", 9), ("+0530", 5), ("+05:30", 5), ("-03:30", 20), ("Asia/Seoul", 9), ("UTC", 0)],
+)
+async def test_offsets_and_zones(app: App, zone: str, hour: int):
+    table = await loaded(app, {"d": "date"}, [{"d": "2026-01-01T00:00:00Z"}])
+    date = {"date": "$d", "timezone": zone}
+    stage = {"$project": {"id": 0, "part": {"$hour": date}, "text": {"$dateToString": {**date, "format": "%H"}}}}
+    assert await aggregate(app, table, [stage]) == [{"part": hour, "text": f"{hour:02}"}]
+
+
+async def test_milliseconds_are_added_to_dates(app: App):
+    table = await loaded(app, {"d": "date", "n": "int"}, [{"d": "2026-01-01T09:00:00+09:00", "n": 1}, {"n": 2}])
+    hour = {"$multiply": ["$n", 3_600_000]}
+    stage = {"$project": {"id": 0, "later": {"$add": [hour, "$d", 1]}, "earlier": {"$subtract": ["$d", hour]}}}
+    assert await aggregate(app, table, [stage]) == [
+        {"later": "2026-01-01T01:00:00.001Z", "earlier": "2025-12-31T23:00:00.000Z"},
+        {"later": None, "earlier": None},
+    ]
+
+
+async def test_one_moment_is_one_group_however_it_is_written(app: App):
+    table = await loaded(app, {"d": "date"}, [{"d": "2026-01-01T00:00:00Z"}, {"d": "2026-01-01T09:00:00+09:00"}, {}])
+    pipeline = [{"$group": {"_id": {"day": "$d"}, "n": {"$sum": 1}}}, {"$sort": {"n": -1}}]
+    assert await aggregate(app, table, pipeline) == [
+        {"_id": {"day": "2026-01-01T00:00:00Z"}, "n": 2},
+        {"_id": {"day": None}, "n": 1},
+    ]
+
+
+async def test_any_number_but_zero_includes_a_field(app: App):
+    table = await loaded(app, {"a": "int", "b": "int"}, [{"a": 7, "b": 8}])
+    assert await aggregate(app, table, [{"$project": {"id": 0, "a": 2}}]) == [{"a": 7}]
+
+
+async def test_dates_are_compared_with_constants_as_moments(app: App):
+    table = await loaded(app, {"d": "date"}, [{"d": "2026-01-01T08:00:00+09:00"}, {"d": "2026-01-01"}, {}])
+    stage = {
+        "id": 0,
+        "from": {"$gte": ["$d", "2026-01-01"]},
+        "same": {"$eq": ["2026-01-01T09:00:00+09:00", "$d"]},
+        "text": {"$gt": ["$d", "abc"]},
+    }
+    assert await aggregate(app, table, [{"$project": stage}]) == [
+        {"from": False, "same": False, "text": False},
+        {"from": True, "same": True, "text": False},
+        {"from": False, "same": False, "text": False},
+    ]

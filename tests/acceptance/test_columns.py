@@ -83,6 +83,16 @@ async def test_a_column_added_to_free_form_rows_takes_what_they_hold(app: App):
         assert found.json()["total_count"] == 1
 
 
+async def test_a_required_column_is_added_over_values(app: App):
+    table = await app.table({})
+    row = await app.row(table, {"a": 5})
+    async with app.client() as client:
+        body = {"name": "a", "data_type": "int", "is_required": True}
+        answer = await client.post(f"{TABLES}/{table}/columns", json=body)
+        assert answer.status_code == 201, answer.text
+        assert (await client.get(f"{TABLES}/{table}/data/{row['id']}")).json()["data"] == {"a": 5}
+
+
 async def test_a_required_column_is_not_added_over_nulls(app: App):
     table = await app.table({})
     row = await app.row(table, {"a": None})

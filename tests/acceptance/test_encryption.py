@@ -20,7 +20,10 @@ SCHEMA = {
     "born": {"type": "date", "encrypted": True},
     "notes": {"type": "object", "encrypted": True},
     "done": {"type": "boolean", "encrypted": True, "default": False},
+    "visits": {"type": "int", "encrypted": True},
+    "key": {"type": "uuid", "encrypted": True},
 }
+KEY = "0190a6c2-1111-7000-8000-00000000000a"
 ROW = {
     "name": "Ada",
     "ssn": SECRET,
@@ -28,6 +31,8 @@ ROW = {
     "born": "1990-01-31T09:00:00+09:00",
     "notes": {"deep": [SECRET, 1.25]},
     "done": True,
+    "visits": 100,
+    "key": KEY,
 }
 
 
@@ -64,7 +69,7 @@ async def test_what_goes_in_comes_out_of_every_route(app: App):
 async def test_equal_values_are_found_by_a_keyed_hash(app: App):
     table = await app.table(SCHEMA)
     await app.row(table, ROW)
-    await app.row(table, {"name": "Bob", "ssn": "b", "amount": 7, "born": "2001-02-03", "notes": {"a": 1}})
+    await app.row(table, {"name": "Bob", "ssn": "b", "amount": 7, "born": "2001-02-03", "notes": {"a": 1}, "visits": 0})
     await app.row(table, {"name": "Cy"})
     cases = [
         ({"ssn": SECRET}, ["Ada"]),
@@ -81,6 +86,12 @@ async def test_equal_values_are_found_by_a_keyed_hash(app: App):
         ({"amount": "7"}, []),
         ({"born": "1990-01-31T00:00:00Z"}, ["Ada"]),
         ({"notes": {"a": 1}}, ["Bob"]),
+        ({"notes": {"a": 1.0}}, ["Bob"]),
+        ({"visits": 100.0}, ["Ada"]),
+        ({"visits": {"$in": [100]}}, ["Ada"]),
+        ({"visits": -0.0}, ["Bob"]),
+        ({"key": KEY}, ["Ada"]),
+        ({"key": KEY.upper()}, ["Ada"]),
         ({"done": True}, ["Ada"]),
         ({"$not": {"done": False}}, ["Ada"]),
     ]

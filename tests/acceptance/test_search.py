@@ -1,5 +1,6 @@
 """Interface: Advanced data routes, search."""
 
+import random
 from typing import Any
 
 import httpx
@@ -230,3 +231,17 @@ async def test_texts_too_long_for_a_tsvector(app: App):
     await app.row(table, {"body": "needle " + " ".join(f"w{number}" for number in range(120_000))})
     await app.row(table, {"body": "x" * 900_000 + " needle"})
     assert (await search(app, table, "needle")).json()["total_count"] == 1
+
+
+async def test_a_text_of_very_many_different_signs_does_not_end_search_for_all(app: App):
+    table = await app.table({"text": "string"})
+    signs = random.Random(1)
+    huge = "".join(chr(signs.randrange(0x20000, 0x2A6D0)) for _ in range(100_000))
+    await app.row(table, {"text": huge})
+    await app.row(table, {"text": "needle"})
+    async with app.client() as client:
+        for query, expected in (("needle", 1), (huge[5000:5006], 1)):
+            body = {"table_id": table, "query": query, "limit": 0}
+            answer = await client.post("/v1/public/search", json=body)
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["total_count"] == expected

@@ -504,3 +504,18 @@ async def test_a_row_is_found_in_its_own_table_only(app: App):
     async with app.client() as client:
         assert_error(await client.get(f"{TABLES}/{other}/data/{row['id']}"), 404, "ROW_NOT_FOUND")
         assert (await client.get(f"{TABLES}/{table}/data/{row['id'].upper()}")).json() == row
+
+
+@pytest.mark.parametrize("schema", [{}, {"a": "object"}])
+async def test_a_path_deeper_than_any_row_is_unknown(app: App, schema: dict[str, Any]):
+    table = await app.table(schema)
+    path = ".".join(["a"] * 5000)
+    async with app.client() as client:
+        for body in ({"where": {path: 1}}, {"where": {path: {"$ne": 1}}}, {"order_by": path}):
+            assert_error(await client.post(f"/v1/public/tables/{table}/data/query", json=body), 400, "UNKNOWN_COLUMN")
+        for route, body in (
+            ("search", {"query": "x", "fields": [path]}),
+            ("autocomplete", {"query": "x", "field": path}),
+        ):
+            answer = await client.post(f"/v1/public/{route}", json={"table_id": table, **body})
+            assert_error(answer, 400, "UNKNOWN_COLUMN")

@@ -8,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotis.kit.errors import BadRequestError
+from pilotis.rows.fields import Field
+from pilotis.rows.operands import Arguments
+from pilotis.rows.search.compiler import Scope, Window
 from pilotis.rows.search.completion import following
 from pilotis.rows.search.highlights import by_likeness, by_words
 from pilotis.rows.search.text import Term, all_of, folded, parse, tsquery
@@ -111,3 +114,12 @@ def test_highlights(text: str | None, query: str, shown: str | None):
 )
 def test_the_end_of_a_range_of_prefixes(prefix: str, end: str | None):
     assert following(prefix) == end
+
+
+@pytest.mark.parametrize(
+    ("limit", "fields", "expected"), [(20, 1, 20_000), (20, 5, 10_000), (1000, 1, 1000), (0, 1, 20_000)]
+)
+def test_highlights_take_bounded_time(limit: int, fields: int, expected: int):
+    names = {f"f{index}": Field("f", None) for index in range(fields)}
+    scope = Scope(None, names, "", Window(limit, 0), Arguments(), 0)  # type: ignore[arg-type]
+    assert scope.characters_shown == expected

@@ -12,13 +12,18 @@ import pytest
 from pilotis.http.principals import OPERATOR, Principal
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError, UnavailableError, ValidationError
-from pilotis.rows.types import DeleteWhere, Page
+from pilotis.rows.geo.types import Coordinates, GeoRequest, Near
+from pilotis.rows.search.types import AutocompleteRequest, SearchRequest, Suggestions
+from pilotis.rows.types import DeleteWhere, Page, Query
 from pilotis.rows.visibility import MemberTokenRequiredError
 from pilotis.server import Services
 from pilotis.tables.service import TableBusyError, TableNotFoundError, Tables
 from pilotis.tables.types import NewColumn
 from pilotis.tables.values import UnknownColumnError
-from tests.console import client_of, second_node
+from pilotis.transfer.formats import Format
+from pilotis.transfer.service import FirstRejections, from_offset
+from pilotis.transfer.types import ImportOptions
+from tests.console import client_of, owner_of, second_node
 from tests.services import connected, stale_node
 from tests.support import App, assert_error
 from tests.waiting import until
@@ -144,6 +149,59 @@ async def test_a_write_compiled_for_an_old_schema_is_judged_by_the_new_one(app: 
             assert await write(node, row["id"]) == outcome, number
         if name != "dropped":
             await change(app, "DELETE", table)
+
+
+READS: dict[str, Callable[[Services, Principal, UUID, UUID], Awaitable[bytes | Suggestions]]] = {
+    "read": lambda node, who, table, row: node.rows.read(who, table, row),
+    "page": lambda node, who, table, row: node.rows.page(who, table, Page()),
+    "total": lambda node, who, table, row: node.rows.page(who, table, Page(limit=0)),
+    "query": lambda node, who, table, row: node.rows.query(who, table, Query({"id": {"$isNull": False}})),
+    "aggregate": lambda node, who, table, row: node.aggregation.run(who, table, [{"$group": {"_id": "$place.x"}}]),
+    "count": lambda node, who, table, row: node.aggregation.run(who, table, [{"$count": "n"}]),
+    "search": lambda node, who, table, row: node.search.search(who, SearchRequest(table, "ada", ["name"])),
+    "autocomplete": lambda node, who, table, row: node.search.autocomplete(
+        who, AutocompleteRequest(table, "a", "name")
+    ),
+    "geo": lambda node, who, table, row: node.geo.search(who, GeoRequest(table, "place", Near(Coordinates(0, 0)))),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+async def test_a_node_that_has_not_heard_reads_by_the_new_schema(app: App, services: Services, name: str):
+    schema = {"n": "int", "name": "string", "place": "object"}
+    table = await app.table(schema, title="t")
+    row = await app.row(table, {"n": 5, "name": "Ada", "place": {"latitude": 1, "longitude": 1}})
+    await stale(services, app, table)
+    who = Principal(await services.apps.by_public_key(app.public_key, None))
+
+    async def read() -> Any:
+        answer = await READS[name](services, who, UUID(table), UUID(row["id"]))
+        return json.decode(answer) if isinstance(answer, bytes) else answer
+
+    await read()
+    # A node that took the text for a number would show it without quotes, which is no JSON.
+    await change(app, "PATCH", f"{table}/columns/n", {"data_type": "string"})
+    await read()
+    await change(app, "PATCH", table, {"title": "t", "schema": schema | {"n": "string"}, "access_level": "Creator"})
+    with pytest.raises(MemberTokenRequiredError):
+        await read()
+
+
+async def test_an_import_into_a_table_that_has_just_been_ended_for_good(app: App, services: Services):
+    table = await app.table(SCHEMA, title="t")
+    await stale(services, app, table)
+    await change(app, "DELETE", table)
+    async with owner_of(app).client(app) as console:
+        assert (await console.delete(f"/trash/tables/{table}")).status_code == 200
+    info = await services.apps.by_public_key(app.public_key, None)
+    lines = from_offset(one_chunk(b'{"a": "1"}'))
+    options = ImportOptions(format=Format.JSONL)
+    with pytest.raises(TableNotFoundError):
+        await services.transfer.import_(info, OPERATOR, UUID(table), lines, options, FirstRejections())
+
+
+async def one_chunk(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 async def test_writers_and_schema_changes_at_once(app: App, services: Services):

@@ -68,6 +68,7 @@ async def test_a_viewer_gets_no_encrypted_values_and_imports_nothing(app: App):
         ("?format=csv", b"other\n1\n", 400, "UNKNOWN_COLUMN"),
         ("?format=csv", b"number,number\n1,1\n", 400, "VALIDATION_FAILED"),
         ("?format=csv&delimiter=ab", b"", 400, "VALIDATION_FAILED"),
+        ("?key=%00", b"", 400, "VALIDATION_FAILED"),
         ("?format=csv&delimiter=%22", b"", 400, "VALIDATION_FAILED"),
         ("?format=xml", b"", 400, "VALIDATION_FAILED"),
         ("?key=", b"", 400, "VALIDATION_FAILED"),

@@ -76,6 +76,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
             UnknownColumnError,
             EncryptedColumnError,
             CalculationFailedError,
+            ResultTooLargeError,
             QueryTimeoutError,
         ],
     )

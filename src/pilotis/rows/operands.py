@@ -85,13 +85,13 @@ class Arguments:
         self.values: list[Any] = list(values)
         self.hash = hash_
         self.notes = Notes()
-        self._places: list[str] = []
+        self._places: dict[str, str] = {}
 
     def bind(self, value: Any, type_: str) -> str:
         """Add a value and return its place in the SQL, such as `$3::bigint`."""
         self.values.append(value)
-        place = f"${len(self.values)}::{type_}"
-        self._places.append(place)
+        name = f"${len(self.values)}"
+        place = self._places[name] = f"{name}::{type_}"
         return place
 
     def complete(self, select: str) -> str:
@@ -99,10 +99,12 @@ class Arguments:
 
         PostgreSQL cannot tell the type of a parameter that it does not find, and refuses the statement.
         """
-        unused = [place for place in self._places if place not in select]
+        used = set(_PARAMETER.findall(select))
+        unused = [place for name, place in self._places.items() if name not in used]
         return f"with unused as (select {', '.join(unused)}) {select}" if unused else select
 
 
+_PARAMETER = re.compile(r"\$\d+")
 _IS_INDEX = re.compile(r"\s*[+-]?\d")
 _INT64 = range(-(2**63), 2**63)
 
@@ -161,6 +163,9 @@ def json_operand(name: str, sql: str) -> Operand:
 
 def _path(table: TableSchema, name: str, arguments: Arguments) -> Operand:
     first, *rest = name.split(".")
+    if len(rest) >= json.MAX_DEPTH:
+        # No row is nested that deep.
+        raise unknown(name)
     if table.is_free_form:
         return _inside(name, Inside("__extra", EXTRA, [first, *rest]), arguments)
     column = table.by_name.get(first)

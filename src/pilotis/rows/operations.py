@@ -22,7 +22,7 @@ from pilotis.rows.table import PreparedTable
 from pilotis.rows.visibility import and_creator, creator_of_new_row, visible_creator
 from pilotis.tables.values import Row
 
-_ROW_TOO_LARGE = "PT413"
+ROW_TOO_LARGE = "PT413"
 
 FetchValue = Callable[..., Awaitable[Any]]
 FetchMany = Callable[..., Awaitable[list[asyncpg.Record]]]
@@ -74,7 +74,7 @@ async def perform(fetchval: FetchValue, plan: Plan) -> bytes:
     except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError):
         raise CannotIncrementError from None
     except asyncpg.PostgresError as error:
-        if error.sqlstate == _ROW_TOO_LARGE:
+        if error.sqlstate == ROW_TOO_LARGE:
             raise records.too_large(plan.most_bytes) from None
         raise
     if not value:
@@ -94,7 +94,7 @@ async def perform_alike(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[byt
     except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError) as error:
         raise UndecidedError from error
     except asyncpg.PostgresError as error:
-        if error.sqlstate == _ROW_TOO_LARGE:
+        if error.sqlstate == ROW_TOO_LARGE:
             raise UndecidedError from error
         raise
     if len(rows) != len(plans) or not all(row[0] for row in rows):

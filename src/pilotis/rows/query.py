@@ -40,7 +40,7 @@ def compile_query(prepared: PreparedTable, query: Query, creator: str | None, li
         query.where or {}, lambda name: operand(table, name, arguments), limits, arguments
     )
     if creator is not None:
-        condition = f"{condition}{and_creator(creator, arguments)}"
+        condition = f"true{and_creator(creator, arguments)} and {condition}"
     total = statements.tally() if condition == "true" else statements.count(condition)
     order = _order(table, query, arguments)
     limit = _count(min(query.limit, limits.page_rows), arguments)

@@ -169,7 +169,7 @@ class Rows:
             )
             if condition == "true" and not request.all:
                 raise WhereRequiredError
-            condition += and_creator(creator, arguments)
+            condition = f"true{and_creator(creator, arguments)} and {condition}"
             row = await run_compiled(
                 table, CompiledQuery(table.statements.delete(condition), arguments.values, patterns, arguments.notes)
             )

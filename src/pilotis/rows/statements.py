@@ -1,8 +1,8 @@
 """The SQL of one table at one schema version: rows in from JSON, rows out as JSON. Pure.
 
 PostgreSQL reads rows from one JSON array with `json_to_recordset`, however many there are, and builds each row's
-answer as text, which is passed on byte for byte. Every write names the column that carries the schema's version, so
-it fails by itself once another version is in force. Every write also adjusts the tally of row counts in the same
+answer as text, which is passed on byte for byte. Every statement names the column that carries the schema's version,
+so it fails by itself once another version is in force. Every write also adjusts the tally of row counts in the same
 statement; each connection has a slot of its own there, so that no writer waits for another.
 """
 
@@ -68,7 +68,10 @@ class Statements:
 
     def select(self, creator: str) -> str:
         """Select one row's JSON by its id `$1`; `creator` is a further condition."""
-        return f"select {self.row} from {self._table.physical} where __id = $1 and {creator}"
+        return (
+            f"select {self.row} from {self._table.physical} "
+            f"where __id = $1 and {creator} and {self._table.at_this_version}"
+        )
 
     @functools.cached_property
     def select_many(self) -> str:
@@ -76,7 +79,7 @@ class Statements:
         # The ids come out of a subquery, or PostgreSQL would plan anew for each number of ids.
         return (
             f"select __id::text as id, {self.row} as item from {self._table.physical} "
-            "where __id = any((select $1::uuid[])::uuid[])"
+            f"where __id = any((select $1::uuid[])::uuid[]) and {self._table.at_this_version}"
         )
 
     def page(self, condition: str, total: str, order: str, limit: str, offset: str, most: int | None = None) -> str:
@@ -86,7 +89,7 @@ class Statements:
         """
         rows = f"""
             select {self.row} as __item from {self._table.physical}
-            where {condition} order by {order} limit {limit} offset {offset}
+            where {condition} and {self._table.at_this_version} order by {order} limit {limit} offset {offset}
         """
         if most is None:
             data = f"coalesce('[' || (select string_agg(__item, ',') from ({rows}) page) || ']', '[]')"
@@ -108,7 +111,7 @@ class Statements:
 
     def count(self, condition: str) -> str:
         """Select the number of the rows that satisfy a condition."""
-        return f"select count(*) from {self._table.physical} where {condition}"
+        return f"select count(*) from {self._table.physical} where {condition} and {self._table.at_this_version}"
 
     def update(self, columns: Sequence[Column], condition: str, increments: Sequence[tuple[str, str, str]]) -> str:
         """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.

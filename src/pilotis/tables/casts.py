@@ -11,6 +11,8 @@ from pilotis.tables.schema import ColumnType
 
 # Not \d, which under many locales takes every script's digits.
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?([0-2]?[0-9]?[0-9]|30[0-8]))?$"
+# The largest IEEE 754 double, as far as rows take numbers.
+_LARGEST = "1.7976931348623157e308"
 _UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
@@ -30,7 +32,11 @@ def cast(value: str, source: ColumnType | None, target: ColumnType) -> Cast:
     if target is ColumnType.STRING:
         return Cast("true", text)
     if target is ColumnType.NUMBER:
-        return Cast(f"({text} ~ '{_NUMBER}' and length({text}) <= 1000)", f"{text}::numeric")
+        fits = f"abs({text}::numeric) <= {_LARGEST}"
+        return Cast(
+            f"(case when {text} ~ '{_NUMBER}' and length({text}) <= 1000 then {fits} else false end)",
+            f"{text}::numeric",
+        )
     if target is ColumnType.INT:
         bounds = f"{text}::numeric between {-(2**63)} and {2**63 - 1}"
         return Cast(f"(case when {text} ~ '^-?[0-9]{{1,19}}$' then {bounds} else false end)", f"{text}::bigint")

@@ -166,7 +166,7 @@ def change_type(table: TableSchema, old: Column, new: Column) -> list[str]:
 
 def nulls(table: TableSchema, column: Column) -> str:
     """Return the query for `total` and sample `ids` of rows in which the column is explicitly null."""
-    return _offenders(table, f"t.__extra ? {_literal(column.name)}")
+    return _offenders(table, f"jsonb_typeof(t.__extra -> {_literal(column.name)}) = 'null'")
 
 
 def _offenders(table: TableSchema, condition: str) -> str:

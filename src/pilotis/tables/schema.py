@@ -163,8 +163,16 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def version_column(self) -> str:
-        """The quoted name of the column that every write names, so that it fails under any other version."""
+        """The quoted name of the column that every statement names, so that it fails under any other version."""
         return f'"__v{self.version}"'
+
+    @property
+    def at_this_version(self) -> str:
+        """A condition for reads: always true, but an error under any other version of the schema.
+
+        PostgreSQL looks the column up and then leaves the condition out, so it costs nothing.
+        """
+        return f"(true or {self.version_column})"
 
 
 def physical_type(column: Column) -> str:

@@ -93,9 +93,24 @@ class Sealer:
 
 
 def canonical(type_: ColumnType, value: Any) -> bytes:
-    """Return bytes that are the same for values that compare equal: 1.10 and 1.1, one moment in two time zones."""
-    if type_ is ColumnType.NUMBER:
-        return str(_EXACT.normalize(Decimal(value))).encode()
+    """Return bytes that are the same for values that compare equal: 1.10 and 1.1, one moment in two time zones.
+
+    The value may be one of a row, or of a condition that has not been converted: 1.0 for an int, a UUID in capitals.
+    """
     if type_ is ColumnType.DATE and (moment := parse_rfc3339(value)):
         return moment.isoformat().encode()
-    return _sorted.encode(value)
+    if type_ is ColumnType.UUID:
+        value = str(value).lower()
+    return _sorted.encode(_normal(value))
+
+
+def _normal(value: Any) -> Any:
+    """Return a value with every number in it written in one way."""
+    if isinstance(value, dict):
+        return {name: _normal(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_normal(item) for item in value]
+    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+        # Zero has no sign.
+        return _EXACT.plus(_EXACT.normalize(Decimal(value)))
+    return value

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Protocol
 from uuid import UUID, uuid4
 
+import asyncpg
 import msgspec
 from asyncpg import Connection
 
@@ -20,6 +21,7 @@ from pilotis.http.principals import Actor, AppInfo
 from pilotis.kit.errors import BadRequestError, ConflictError
 from pilotis.rows.bulk.service import BulkRows
 from pilotis.rows.bulk.types import Batch, Failure
+from pilotis.tables.service import TableNotFoundError
 from pilotis.transfer import store
 from pilotis.transfer.conversion import CsvRows, Exported, JsonRows
 from pilotis.transfer.formats import (
@@ -126,7 +128,13 @@ class Transfer:
         """
         schema = await self._rows.schema(app, table_id)
         key = options.key or str(uuid4())
-        begun = await store.begin(self._database, app.app_id, table_id, key, options.format.value, again=options.again)
+        try:
+            begun = await store.begin(
+                self._database, app.app_id, table_id, key, options.format.value, again=options.again
+            )
+        except asyncpg.ForeignKeyViolationError:
+            # Ended for good since its schema was looked at.
+            raise TableNotFoundError from None
         if begun.is_finished:
             return ImportResult(table_id, key, begun.created, begun.rejected, was_finished=True)
         if begun.format != options.format.value:

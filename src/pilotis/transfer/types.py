@@ -15,7 +15,8 @@ Open = Callable[[int], AsyncIterator[bytes]]
 
 FormatName = Literal["csv", "jsonl"]
 
-Key = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+# PostgreSQL stores no U+0000.
+Key = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -214,8 +214,9 @@ create unlogged table pilotis.rate_limits (
 -- What a cast tries: the moment an RFC 3339 text names, or null; the JSON a text holds, or null.
 -- It takes and yields what pilotis.kit.clock.parse_rfc3339 does; PostgreSQL's own reading is wider in some ways and
 -- narrower in others (24:00, fractions it rounds, offsets past 16 hours).
+-- Neither it nor try_json may run in parallel plans: before version 17 an exception cannot be caught there.
 create function pilotis.try_time(value text) returns timestamptz
-language plpgsql immutable strict parallel safe set timezone = 'UTC' as $$
+language plpgsql immutable strict parallel unsafe set timezone = 'UTC' as $$
 declare
     parts text[] := regexp_match(value, '^([0-9]{4}-[0-9]{2}-[0-9]{2})'
         '(?:[Tt ]((?:[01][0-9]|2[0-3]):[0-9]{2}:)([0-9]{2})(?:(\.[0-9]{1,6})[0-9]{0,3})?'
@@ -233,7 +234,7 @@ exception when others then
 end $$;
 
 create function pilotis.try_json(value text) returns jsonb
-language plpgsql immutable strict parallel safe as $$
+language plpgsql immutable strict parallel unsafe as $$
 declare
     json jsonb;
 begin
@@ -272,6 +273,13 @@ begin
     return item;
 end $$;
 
+-- The same error for what would grow too large. Volatile, or the planner would raise it beforehand.
+create function pilotis.refuse_size() returns text
+language plpgsql volatile parallel safe as $$
+begin
+    raise exception 'value too large' using errcode = 'PT413';
+end $$;
+
 -- JSON Merge Patch (RFC 7396): objects are merged at every depth, null deletes a key, anything else is replaced.
 create function pilotis.merge_patch(target jsonb, patch jsonb) returns jsonb
 language plpgsql immutable parallel safe as $$
@@ -294,6 +302,36 @@ begin
     );
 end $$;
 
+-- The target with a value at a path of object keys. What is not there on the way, or is no object, becomes one;
+-- a path does not reach into arrays, which stay what they are.
+create function pilotis.set_at(target jsonb, path text[], value jsonb) returns jsonb
+language plpgsql immutable parallel safe as $$
+begin
+    if cardinality(path) = 0 then
+        return value;
+    end if;
+    if jsonb_typeof(target) = 'array' then
+        return target;
+    end if;
+    if target is null or jsonb_typeof(target) <> 'object' then
+        target := '{}';
+    end if;
+    return target || jsonb_build_object(path[1], pilotis.set_at(target -> path[1], path[2:], value));
+end $$;
+
+-- The target without what is at a path of object keys, if anything is.
+create function pilotis.without(target jsonb, path text[]) returns jsonb
+language plpgsql immutable strict parallel safe as $$
+begin
+    if jsonb_typeof(target) <> 'object' or not target ? path[1] then
+        return target;
+    end if;
+    if cardinality(path) = 1 then
+        return target - path[1];
+    end if;
+    return target || jsonb_build_object(path[1], pilotis.without(target -> path[1], path[2:]));
+end $$;
+
 -- A string inside a JSON value; null where there is none, or something else.
 create function pilotis.text_at(value jsonb, path text[]) returns text
 language sql immutable strict parallel safe as $$
@@ -313,8 +351,8 @@ begin
 end $$;
 
 -- What full-text search reads of a text: its words and, in scripts that set no spaces, pairs of neighbours: each
--- character c becomes "c c", so 東京都 turns into 東 東京 京都 都. Only the first 100,000 characters count, because
--- a tsvector holds at most 1 MB. Signs in which PostgreSQL's parser would see host names, tags, paths or numbers go.
+-- character c becomes "c c", so 東京都 turns into 東 東京 京都 都. Only the first 100,000 characters count, or 75,000
+-- where most take four bytes, because a tsvector holds at most 1 MB, and each pair takes its bytes and four more. Signs in which PostgreSQL's parser would see host names, tags, paths or numbers go.
 -- Its cost is told, because even hundreds of looks into an index are cheaper than reading every row's words.
 create function pilotis.search_words(value text) returns tsvector
 language plpgsql immutable strict parallel safe cost 2000 as $$
@@ -324,7 +362,10 @@ declare
 begin
     value := left(value, 100000);
     if octet_length(value) <> length(value) then
-        value := pilotis.folded(value);
+        value := left(pilotis.folded(value), 100000);
+        if octet_length(value) > 3 * length(value) then
+            value := left(value, 75000);
+        end if;
         value := regexp_replace(value, '(' || unspaced || '+)', ' \1 ', 'g');
         value := regexp_replace(value, '(' || unspaced || ')', '\1 \1', 'g');
     end if;

@@ -7,20 +7,31 @@ null and missing counts as true.
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
+from zoneinfo import available_timezones
 
 from pilotis.kit import json
+from pilotis.kit.clock import parse_rfc3339
 from pilotis.kit.errors import BadRequestError, Detail
 from pilotis.rows.aggregate import values
 from pilotis.rows.aggregate.values import NUMBERS, Value
-from pilotis.rows.operands import Arguments, Kind
+from pilotis.rows.operands import Arguments, Kind, parameter
 
 Json = Any
 Resolve = Callable[[str], Value]
 
 _DEEPEST = 20
+_MOST_EXPRESSIONS = 1000
+_LONGEST_SQL = 1_000_000
+# Bytes of a text or a list made of others; MongoDB's documents have no more.
+_LARGEST_VALUE = 16 * 1024 * 1024
+_MOST_ROOTS = 10
+# A function takes at most 100 arguments.
+_MOST_ARGUMENTS = 90
 
 
 class InvalidPipelineError(BadRequestError):
@@ -34,25 +45,63 @@ def wrong(place: str, message: str) -> InvalidPipelineError:
     return InvalidPipelineError(message, details=[Detail(place, "INVALID_PIPELINE", message)])
 
 
+class Budget:
+    """What the expressions of one pipeline may cost, all together: their number, and the length of their SQL.
+
+    Some operators mention an operand several times, so that SQL grows exponentially with nesting.
+    """
+
+    def __init__(self) -> None:
+        self._expressions = _MOST_EXPRESSIONS
+        self._characters = _LONGEST_SQL
+        self._roots = _MOST_ROOTS
+
+    def count(self, place: str) -> None:
+        """Count an expression about to be compiled; raises `InvalidPipelineError` past the last one."""
+        self._expressions -= 1
+        if self._expressions < 0:
+            raise wrong(place, f"A pipeline has at most {_MOST_EXPRESSIONS} expressions.")
+
+    def count_root(self, place: str) -> None:
+        """Count a mention of `$$ROOT`, each of which can double the documents."""
+        self._roots -= 1
+        if self._roots < 0:
+            raise wrong(place, f"A pipeline mentions $$ROOT at most {_MOST_ROOTS} times.")
+
+    def spend(self, value: Value, place: str) -> None:
+        """Count the SQL of a compiled expression; raises `InvalidPipelineError` where it is too much."""
+        self._characters -= len(value.sql)
+        if self._characters < 0:
+            raise wrong(place, "The expressions of this pipeline are too large together; split or simplify them.")
+
+
 class Expressions:
     """Compiles expressions over the documents whose fields `resolve` finds."""
 
-    def __init__(self, resolve: Resolve, arguments: Arguments) -> None:
+    def __init__(self, resolve: Resolve, arguments: Arguments, budget: Budget) -> None:
         self._resolve = resolve
         self._arguments = arguments
+        self._budget = budget
 
     def compile(self, expression: Json, place: str, depth: int = 0) -> Value:
         """Return the value of an expression: `$field`, a constant, a document, or `{$operator: operands}`."""
         if depth > _DEEPEST:
             raise wrong(place, f"Expressions are nested at most {_DEEPEST} deep.")
+        self._budget.count(place)
+        value = self._compiled(expression, place, depth)
+        self._budget.spend(value, place)
+        return value
+
+    def _compiled(self, expression: Json, place: str, depth: int) -> Value:
         if isinstance(expression, str) and expression.startswith("$"):
+            if expression == "$$ROOT":
+                self._budget.count_root(place)
             return self._resolve(expression.removeprefix("$$CURRENT.").removeprefix("$"))
         if isinstance(expression, Mapping):
             return self._mapping(expression, place, depth)
-        if isinstance(expression, list):
+        if isinstance(expression, list) and not _is_constant(expression):
             items = [self.compile(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(expression)]
-            parts = ", ".join(f"coalesce({values.as_json(item)}, 'null')" for item in items)
-            return Value(f"jsonb_build_array({parts})", Kind.JSON, computed=True)
+            return Value(_array([values.as_json(item) for item in items]), Kind.JSON, computed=True)
         return self.constant(expression)
 
     def constant(self, value: Json) -> Value:
@@ -62,8 +111,12 @@ class Expressions:
         if isinstance(value, (int, Decimal)):
             return Value(self._arguments.bind(value, "numeric"), Kind.NUMERIC, computed=True)
         if isinstance(value, str):
-            return Value(self._arguments.bind(value, "text"), Kind.TEXT, computed=True)
+            return Value(self._arguments.bind(value, "text"), Kind.TEXT, computed=True, moment=self._moment(value))
         return Value(self._arguments.bind(json.encode(value).decode(), "jsonb"), Kind.JSON, computed=True)
+
+    def _moment(self, text: str) -> str | None:
+        moment = parse_rfc3339(text)
+        return None if moment is None else self._arguments.bind(moment.isoformat(), parameter(Kind.TIME))
 
     def _mapping(self, expression: Mapping[str, Json], place: str, depth: int) -> Value:
         operators = [name for name in expression if name.startswith("$")]
@@ -87,7 +140,7 @@ class Expressions:
         if name in {"$dateToString", "$dateTrunc"}:
             return self._date(name, operand, place, depth)
         if name in _DATE_PARTS and isinstance(operand, Mapping) and "date" in operand:
-            operand = operand["date"]
+            return self._date_part(name, operand, place, depth)
         found = _OPERATORS.get(name)
         if found is None:
             raise wrong(place, f"{name[:64]} is not an expression operator here.")
@@ -129,17 +182,24 @@ class Expressions:
             return Value(f"coalesce({shown}, {instead})", kind, computed=True)
         return Value(text, Kind.TEXT, computed=True)
 
-    def _time_zone(self, name: Json, place: str) -> str:
-        from zoneinfo import available_timezones
+    def _date_part(self, name: str, operand: Mapping[str, Json], place: str, depth: int) -> Value:
+        if not set(operand) <= {"date", "timezone"}:
+            raise wrong(place, f"{name} takes a date, or an object with date and, where wanted, timezone.")
+        moment = values.as_time(self.compile(operand["date"], f"{place}.date", depth + 1))
+        zone = self._time_zone(operand.get("timezone", "UTC"), place)
+        return _number(f"extract({_DATE_PARTS[name]} from {moment} at time zone {zone})")
 
-        if not isinstance(name, str) or not (name in available_timezones() or _is_offset(name)):
-            raise wrong(place, "timezone takes an Olson name such as Asia/Seoul, or an offset such as +09:00.")
-        if _is_offset(name):
+    def _time_zone(self, name: Json, place: str) -> str:
+        offset = _OFFSET.fullmatch(name) if isinstance(name, str) else None
+        if offset is not None:
             # POSIX, and so PostgreSQL, counts text offsets westward; an interval is counted as ISO 8601 does.
-            return self._arguments.bind(name, "text") + "::interval"
+            return self._arguments.bind(f"{offset[1]}:{offset[2] or '00'}", "text") + "::interval"
+        if not isinstance(name, str) or name not in _time_zones():
+            raise wrong(place, "timezone takes an Olson name such as Asia/Seoul, or an offset such as +09:00.")
         return self._arguments.bind(name, "text")
 
 
+_NULL = "'null'"
 _ISO = "%Y-%m-%dT%H:%M:%S.%LZ"
 _FORMATS = {
     "Y": "YYYY", "m": "MM", "d": "DD", "H": "HH24", "M": "MI", "S": "SS", "L": "MS", "j": "DDD", "u": "ID",
@@ -148,11 +208,27 @@ _FORMATS = {
 _UNITS = {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"}
 _DATE_PARTS = {"$year": "year", "$month": "month", "$dayOfMonth": "day", "$hour": "hour"}
 
+_OFFSET = re.compile(r"([+-](?:[01]\d|2[0-3])):?([0-5]\d)?(?<!:)", re.ASCII)
 
-def _is_offset(name: str) -> bool:
-    import re
 
-    return re.fullmatch(r"[+-]\d\d:?(\d\d)?", name) is not None
+@functools.cache
+def _time_zones() -> frozenset[str]:
+    # Names that mean something of the machine's own, and nothing to PostgreSQL.
+    return frozenset(available_timezones() - {"localtime", "Factory"})
+
+
+def _is_constant(expression: Json) -> bool:
+    """Tell whether an expression, of documents none, stands for itself."""
+    if isinstance(expression, list):
+        return all(map(_is_constant, expression))
+    return not isinstance(expression, Mapping) and not (isinstance(expression, str) and expression.startswith("$"))
+
+
+def _array(items: list[str]) -> str:
+    groups = [items[start : start + _MOST_ARGUMENTS] for start in range(0, len(items), _MOST_ARGUMENTS)]
+    arrays = [f"jsonb_build_array({', '.join(f'coalesce({item}, {_NULL})' for item in group)})" for group in groups]
+    size = " + ".join(f"coalesce(pg_column_size({item}), 0)::bigint" for item in items)
+    return f"(case when {size} <= {_LARGEST_VALUE} then {' || '.join(arrays)} else pilotis.refuse_size()::jsonb end)"
 
 
 def _formatted(local: str, format_: Json, zone: str, place: str, arguments: Arguments) -> str:
@@ -193,7 +269,7 @@ def _offset(local: str, zone: str, *, minutes: bool) -> str:
 
 def _truncated(moment: str, operand: Mapping[str, Json], zone: str, place: str) -> Value:
     unit, size = operand.get("unit"), operand.get("binSize", 1)
-    if unit not in _UNITS:
+    if not isinstance(unit, str) or unit not in _UNITS:
         raise wrong(place, f"unit takes one of {', '.join(sorted(_UNITS))}.")
     if size != 1:
         raise wrong(place, "binSize other than 1 is not supported.")
@@ -230,10 +306,26 @@ def _arithmetic(sign: str) -> Callable[[list[Value]], Value]:
     return lambda items: _number("(" + f" {sign} ".join(values.as_number(item) for item in items) + ")")
 
 
+def _add(items: list[Value]) -> Value:
+    moments = [item for item in items if item.kind is Kind.TIME]
+    if len(moments) != 1:
+        return _arithmetic("+")(items)
+    return _moved(moments[0], "+", [item for item in items if item.kind is not Kind.TIME])
+
+
 def _subtract(items: list[Value]) -> Value:
-    if all(item.kind is Kind.TIME for item in items):
-        return _number(f"trunc(extract(epoch from {items[0].sql} - {items[1].sql}) * 1000)")
-    return _arithmetic("-")(items)
+    first, second = items
+    if first.kind is not Kind.TIME:
+        return _arithmetic("-")(items)
+    if second.kind is not Kind.TIME:
+        return _moved(first, "-", [second])
+    return _number(f"trunc(extract(epoch from {first.sql} - {second.sql}) * 1000)")
+
+
+def _moved(moment: Value, sign: str, milliseconds: list[Value]) -> Value:
+    """Return a moment so many milliseconds later, or earlier."""
+    number = " + ".join(["0", *map(values.as_number, milliseconds)])
+    return Value(f"({moment.sql} {sign} ({number})::float8 * interval '1 millisecond')", Kind.TIME, computed=True)
 
 
 def _function(name: str) -> Callable[[list[Value]], Value]:
@@ -258,7 +350,16 @@ def _if_null(items: list[Value]) -> Value:
 
 
 def _concat(items: list[Value]) -> Value:
-    return Value("(" + " || ".join(values.as_text(item) for item in items) + ")", Kind.TEXT, computed=True)
+    texts = [f"({values.as_text(item)})" for item in items]
+    size = " + ".join(f"octet_length({text})::bigint" for text in texts)
+    groups = [texts[start : start + _MOST_ARGUMENTS] for start in range(0, len(texts), _MOST_ARGUMENTS)]
+    whole = f"concat({', '.join(f'concat({group})' for group in map(', '.join, groups))})"
+    # Looked at before it is made: it could take any memory. Where a text is null, so is the size.
+    return Value(
+        f"(case when {size} <= {_LARGEST_VALUE} then {whole} when {size} is not null then pilotis.refuse_size() end)",
+        Kind.TEXT,
+        computed=True,
+    )
 
 
 def _substr(items: list[Value]) -> Value:
@@ -303,7 +404,7 @@ def _boolean(sql: str) -> Value:
 
 def _comparison(sign: str) -> Callable[[list[Value]], Value]:
     def compile_(items: list[Value]) -> Value:
-        left, right = items
+        left, right = _comparable_dates(*items)
         if (left.kind is right.kind and left.kind is not Kind.JSON) or {left.kind, right.kind} <= NUMBERS:
             collate = ' collate "C"' if left.kind is Kind.TEXT else ""
             return _boolean(_with_nulls(f"{left.sql}{collate}", sign, f"{right.sql}"))
@@ -311,6 +412,15 @@ def _comparison(sign: str) -> Callable[[list[Value]], Value]:
         return _boolean(f"pilotis.bson_compare({one}, {other}) {sign} 0")
 
     return compile_
+
+
+def _comparable_dates(left: Value, right: Value) -> tuple[Value, Value]:
+    """Return both as moments, where one is a date and the other a constant that names a moment."""
+    if left.kind is Kind.TIME and right.moment is not None:
+        return left, Value(right.moment, Kind.TIME)
+    if right.kind is Kind.TIME and left.moment is not None:
+        return Value(left.moment, Kind.TIME), right
+    return left, right
 
 
 def _with_nulls(left: str, sign: str, right: str) -> str:
@@ -333,7 +443,7 @@ def _logical(word: str) -> Callable[[list[Value]], Value]:
 _MANY = 1000
 
 _OPERATORS: dict[str, tuple[int, int, Callable[[list[Value]], Value]]] = {
-    "$add": (1, _MANY, _arithmetic("+")),
+    "$add": (1, _MANY, _add),
     "$subtract": (2, 2, _subtract),
     "$multiply": (1, _MANY, _arithmetic("*")),
     "$divide": (2, 2, _arithmetic("/")),

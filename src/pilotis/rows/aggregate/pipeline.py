@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from pilotis.limits import Limits
 from pilotis.rows.aggregate import relation as relations
 from pilotis.rows.aggregate import values
 from pilotis.rows.aggregate.accumulators import ACCUMULATORS, ordering
-from pilotis.rows.aggregate.expressions import Expressions, wrong
+from pilotis.rows.aggregate.expressions import Budget, Expressions, wrong
 from pilotis.rows.aggregate.relation import Relation
 from pilotis.rows.aggregate.values import Value
 from pilotis.rows.indexes.uses import Notes, UseKind
@@ -23,7 +24,11 @@ Json = Any
 MOST_STAGES = 20
 MOST_DOCUMENTS = 10_000
 _MOST_FIELDS = 200
+_MOST_SORTS = 32
+_DEEPEST_PATH = 50
 _MOST_SKIPPED = 2**53
+# More do not fit into PostgreSQL's protocol.
+_MOST_PARAMETERS = 32_767
 
 
 class CompiledPipeline(NamedTuple):
@@ -43,23 +48,29 @@ def compile_pipeline(
 ) -> CompiledPipeline:
     """Compile a pipeline; `creator` is the member whose rows alone it may see, if there is one.
 
-    The statement yields one document more than `MOST_DOCUMENTS` where there are too many.
+    The statement yields one document more than `MOST_DOCUMENTS` where there are too many, and no `data` where the
+    documents have more bytes than a page may have.
     """
     if len(pipeline) > MOST_STAGES:
         raise wrong("pipeline", f"A pipeline has at most {MOST_STAGES} stages.")
     compiler = _Pipeline(table, limits)
     relation = relations.of_table(table)
-    if creator is not None:
-        condition = and_creator(creator, compiler.arguments)
-        relation = relation._replace(source=f"(select * from {relation.source} where true{condition}) own")
+    condition = table.at_this_version + and_creator(creator, compiler.arguments)
+    relation = relation._replace(source=f"(select * from {relation.source} where {condition}) own")
     for index, stage in enumerate(pipeline):
         relation = compiler.stage(relation, stage, f"pipeline[{index}]")
     sql = f"""
-        select count(*) as total_count, coalesce('[' || string_agg(item, ',') || ']', '[]') as data from (
-            select {relation.document(compiler.arguments)} as item from {relation.source}{ordering(relation.order)}
-            limit {MOST_DOCUMENTS + 1}
-        ) documents
+        select count(*) as total_count, case when max(size) > {limits.page_bytes} then null else
+            coalesce('[' || string_agg(item, ',') filter (where size <= {limits.page_bytes}) || ']', '[]') end as data
+        from (
+            select item, sum(octet_length(item)) over (rows unbounded preceding) as size from (
+                select {relation.document(compiler.arguments)} as item from {relation.source}{ordering(relation.order)}
+                limit {MOST_DOCUMENTS + 1}
+            ) documents
+        ) sized
     """
+    if len(compiler.arguments.values) > _MOST_PARAMETERS:
+        raise wrong("pipeline", "The pipeline is too large; split or simplify it.")
     return CompiledPipeline(
         compiler.arguments.complete(sql), compiler.arguments.values, compiler.patterns, compiler.arguments.notes
     )
@@ -72,6 +83,7 @@ class _Pipeline:
         # Whether the documents are still the table's rows, which indexes can find and sort.
         self._indexable = True
         self._names = 0
+        self._budget = Budget()
         self.arguments = Arguments()
         self.patterns: list[str] = []
 
@@ -102,16 +114,19 @@ class _Pipeline:
     def _group(self, relation: Relation, operand: Json, place: str) -> Relation:
         if not isinstance(operand, Mapping) or "_id" not in operand:
             raise wrong(place, "$group takes an object with _id and accumulators.")
+        if len(operand) > _MOST_FIELDS:
+            raise wrong(place, f"A document has at most {_MOST_FIELDS} fields here.")
         expressions = self._expressions(relation)
         inner: dict[str, str] = {column: column for column, _ in relation.order}
         key = self._grouped(expressions.compile(operand["_id"], f"{place}._id"), inner)
-        keys = [column for column in inner if column.startswith("g")]
+        keys = [column for column in inner if column.startswith(_KEY)]
+        # Of the ways in which one moment is written, one shows.
+        outer = {column: column if column in keys else f"min({column})" for column in inner if _of_key(column)}
         results = {
-            name: self._accumulated(expressions, accumulator, f"{place}.{name}", relation, inner)
+            name: self._accumulated(expressions, name, accumulator, f"{place}.{name}", relation, inner)
             for name, accumulator in operand.items()
             if name != "_id"
         }
-        outer: dict[str, str] = {column: column for column in keys}
         fields = {"_id": key, **{name: self._stored(result, outer) for name, result in results.items()}}
         grouping = f"group by {', '.join(keys)}" if keys else "having count(*) > 0"
         source = f"select {_columns(inner)} from {relation.source}"
@@ -125,20 +140,27 @@ class _Pipeline:
         if key.kind is Kind.JSON and key.sql.startswith("$") and key.computed:
             # A constant: one group, whatever it is.
             return key
-        column = self._name("g")
+        column = self._name("key")
         inner[column] = f"nullif({key.sql}, 'null')" if key.kind is Kind.JSON else key.sql
         text = None
         if key.text is not None:
-            text = self._name("g")
+            text = self._name("written")
             inner[text] = key.text
         return Value(column, key.kind, text, computed=True)
 
     def _accumulated(
-        self, expressions: Expressions, accumulator: Json, place: str, relation: Relation, inner: dict[str, str]
+        self,
+        expressions: Expressions,
+        field: str,
+        accumulator: Json,
+        place: str,
+        relation: Relation,
+        inner: dict[str, str],
     ) -> Value:
+        if not field or field.startswith("$") or "." in field:
+            raise wrong(place, "A field's name in $group is not empty, has no dot and does not begin with $.")
         if not isinstance(accumulator, Mapping) or len(accumulator) != 1:
             raise wrong(place, "An accumulator is an object with exactly one operator, such as {$sum: …}.")
-        _check_name(place)
         name, operand = next(iter(accumulator.items()))
         if name == "$count":
             return Value("count(*)::numeric", Kind.NUMERIC, computed=True)
@@ -151,10 +173,12 @@ class _Pipeline:
     def _sort(self, relation: Relation, operand: Json, place: str) -> Relation:
         if not isinstance(operand, Mapping) or not operand:
             raise wrong(place, "$sort takes an object such as {price: -1}.")
+        if len(operand) > _MOST_SORTS:
+            raise wrong(place, f"$sort takes at most {_MOST_SORTS} fields.")
         columns: dict[str, str] = {}
         order: list[tuple[str, str]] = []
         for name, direction in operand.items():
-            if direction not in {1, -1} or isinstance(direction, bool):
+            if isinstance(direction, bool) or direction not in (1, -1):
                 raise wrong(f"{place}.{name}", "A field is sorted by 1 or -1.")
             for key in values.order_keys(relation.resolve(name, self.arguments), direction):
                 column = self._name("k")
@@ -211,13 +235,16 @@ class _Pipeline:
     def _without(self, relation: Relation, names: set[str], place: str) -> Relation:
         fields = {name: value for name, value in relation.fields.items() if name not in names}
         rest = relation.rest
-        for name in sorted(names - relation.fields.keys()):
+        for name in sorted(names):
             first, *inside = name.split(".")
             if not inside and rest is not None:
+                # There are a column's explicit nulls too.
                 rest = f"({rest} - {self.arguments.bind(name, 'text')})"
+            elif name in relation.fields:
+                continue
             elif inside and first in fields and fields[first].members is None and fields[first].kind is Kind.JSON:
                 path = self.arguments.bind(inside, "text[]")
-                fields[first] = fields[first]._replace(sql=f"({fields[first].sql} #- {path})")
+                fields[first] = fields[first]._replace(sql=f"pilotis.without({fields[first].sql}, {path})")
             else:
                 raise wrong(f"{place}.{name}", f"{name} is not a field of the documents.")
         return self._reshaped(relation, fields, rest)
@@ -230,9 +257,9 @@ class _Pipeline:
         for name, item in operand.items():
             value = expressions.compile(item, f"{place}.{name}")
             first = name.split(".")[0]
-            if rest is not None and first not in fields:
-                if "." in name:
-                    fields[first] = relation.resolve(first, self.arguments)
+            if "." in name and first not in fields and relation.open:
+                fields[first] = relation.resolve(first, self.arguments)
+            if rest is not None:
                 rest = f"({rest} - {self.arguments.bind(first, 'text')})"
             self._put(fields, name, value, f"{place}.{name}")
         return self._reshaped(relation, fields, rest)
@@ -261,8 +288,9 @@ class _Pipeline:
         fields = dict(relation.fields)
         rest = relation.rest
         first = path[1:].split(".")[0]
-        if first not in fields and rest is not None:
+        if first not in fields:
             fields[first] = relation.resolve(first, self.arguments)
+        if rest is not None:
             rest = f"({rest} - {self.arguments.bind(first, 'text')})"
         self._put(fields, path[1:], Value(item, Kind.JSON), place)
         if index:
@@ -274,15 +302,17 @@ class _Pipeline:
         first, *inside = name.split(".")
         if not first or first.startswith("$") or not all(inside):
             raise wrong(place, "A field's name is not empty and does not begin with $.")
+        if len(inside) > _DEEPEST_PATH:
+            raise wrong(place, f"A path has at most {_DEEPEST_PATH} names.")
         if len(fields) >= _MOST_FIELDS and first not in fields:
             raise wrong(place, f"A document has at most {_MOST_FIELDS} fields here.")
         parent = fields.get(first)
         if not inside:
             fields[first] = value
         elif parent is not None and parent.members is None:
-            base = f"coalesce(nullif({values.as_json(parent)}, 'null'), '{{}}')"
             path = self.arguments.bind(inside, "text[]")
-            changed = f"jsonb_set({base}, {path}, coalesce({values.as_json(value)}, 'null'))"
+            item = f"coalesce({values.as_json(value)}, 'null')"
+            changed = f"pilotis.set_at({values.as_json(parent)}, {path}, {item})"
             fields[first] = Value(changed, Kind.JSON, computed=True)
         else:
             members = dict(parent.members) if parent is not None and parent.members is not None else {}
@@ -290,13 +320,18 @@ class _Pipeline:
             fields[first] = values.document(members, self.arguments)
 
     def _reshaped(self, relation: Relation, fields: Mapping[str, Value], rest: str | None) -> Relation:
-        """Give every field a column of its own, so that expressions do not grow from stage to stage."""
+        """Give every field a column of its own, so that expressions do not grow from stage to stage.
+
+        Without OFFSET 0, PostgreSQL would put the expressions in place of the columns that later stages name, each
+        time one is named: the plan would grow exponentially, beyond any memory, before the time limit is looked at.
+        """
         columns = {column: column for column, _ in relation.order}
         stored = {name: self._stored(value, columns) for name, value in fields.items()}
         if rest is not None:
             name = self._name("r")
             columns[name], rest = rest, name
-        source = self._from(f"select {_columns(columns)} from {relation.source}")
+        fence = " offset 0" if any(value.computed for value in fields.values()) or rest is not None else ""
+        source = self._from(f"select {_columns(columns)} from {relation.source}{fence}")
         return relation._replace(source=source, fields=stored, rest=rest)
 
     def _stored(self, value: Value, columns: dict[str, str], prefix: str = "f") -> Value:
@@ -311,14 +346,22 @@ class _Pipeline:
         return value._replace(sql=column, text=text or None)
 
     def _expressions(self, relation: Relation) -> Expressions:
-        return Expressions(lambda path: relation.resolve(path, self.arguments), self.arguments)
+        return Expressions(lambda path: relation.resolve(path, self.arguments), self.arguments, self._budget)
 
     def _from(self, select: str) -> str:
         return f"({select}) {self._name('s')}"
 
     def _name(self, prefix: str) -> str:
         self._names += 1
-        return f"{prefix}{self._names}"
+        # No user's column begins with __, and none of Pilotis' own has a second _ after a word.
+        return f"__{prefix}_{self._names}"
+
+
+_KEY, _WRITTEN = "__key_", "__written_"
+
+
+def _of_key(column: str) -> bool:
+    return column.startswith((_KEY, _WRITTEN))
 
 
 Stage = Callable[[_Pipeline, Relation, Json, str], Relation]
@@ -347,10 +390,4 @@ def _whole(operand: Json, least: int, place: str) -> int:
 
 
 def _is_flag(item: Json) -> bool:
-    return isinstance(item, bool) or (isinstance(item, int) and item in {0, 1})
-
-
-def _check_name(place: str) -> None:
-    name = place.rpartition(".")[2]
-    if name.startswith("$") or not name:
-        raise wrong(place, "A field's name does not begin with $.")
+    return isinstance(item, (bool, int, Decimal))

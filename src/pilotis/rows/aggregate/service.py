@@ -10,7 +10,9 @@ import asyncpg
 
 from pilotis.http.principals import Principal, Role
 from pilotis.kit.errors import BadRequestError
+from pilotis.rows.aggregate.expressions import InvalidPipelineError
 from pilotis.rows.aggregate.pipeline import MOST_DOCUMENTS, compile_pipeline
+from pilotis.rows.operations import ROW_TOO_LARGE
 from pilotis.rows.prepared import PreparedTables
 from pilotis.rows.query import CompiledQuery
 from pilotis.rows.service import ResultTooLargeError, run_compiled
@@ -47,8 +49,19 @@ class Aggregation:
                 asyncpg.DatetimeFieldOverflowError,
             ):
                 raise CalculationFailedError from None
+            except asyncpg.InvalidParameterValueError:
+                # The database's list of time zones may lack what Python's has.
+                raise InvalidPipelineError("The database does not know a timezone of this pipeline.") from None
+            except asyncpg.ProgramLimitExceededError:
+                raise InvalidPipelineError("The pipeline, or a value that it makes, is too large.") from None
+            except asyncpg.PostgresError as error:
+                if error.sqlstate == ROW_TOO_LARGE:
+                    raise ResultTooLargeError("A text that this pipeline makes is too large.") from None
+                raise
             if row["total_count"] > MOST_DOCUMENTS:
                 raise ResultTooLargeError(f"More than {MOST_DOCUMENTS} documents come out of this. Add a $limit.")
+            if row["data"] is None:
+                raise ResultTooLargeError("The documents that come out are too large to send together.")
             return b'{"data":%b,"total_count":%d}' % (row["data"].encode(), row["total_count"])
 
         return await self._tables.use(app, table_id, run)

@@ -21,7 +21,7 @@ class Value(NamedTuple):
 
     `text` is a date's text as it was written, where it still is one. `computed` values show null in answers, others
     are left out like the missing fields they may be. `members` are the fields of a document built in the pipeline,
-    whose names are bound in `arguments`; its `sql` is empty.
+    whose names are bound in `arguments`; its `sql` is empty. `moment` is the moment that a constant text names.
     """
 
     sql: str
@@ -30,6 +30,7 @@ class Value(NamedTuple):
     computed: bool = False
     members: Mapping[str, Value] | None = None
     arguments: Arguments | None = None
+    moment: str | None = None
 
 
 def document(members: Mapping[str, Value], arguments: Arguments) -> Value:

@@ -48,7 +48,7 @@ def compile_geo(scope: Scope, shape: Shape) -> str:
     rows = f"""
         select row_number() over (order by chord, __id) as place, chord, whole from (
             select {chord} as chord, __id, {table.statements.row} as whole from {physical}
-            where {condition} order by {order}, __id limit {limit} offset {offset}
+            where {condition} and {table.schema.at_this_version} order by {order}, __id limit {limit} offset {offset}
         ) nearest
     """
     everywhere = shape.bounds is None and not scope.and_visible

@@ -16,7 +16,8 @@ from pilotis.rows.table import PreparedTable
 MOST_RANKED = 1000
 """Matches that are ranked and can be paged through: the latest written ones. The total counts all."""
 READ_FOR_HIGHLIGHTS = 20_000
-"""Characters of each field that highlights are looked for in."""
+"""Characters of each field that highlights are looked for in, at most."""
+_LEAST_READ, _MOST_READ = 500, 1_000_000
 
 _WEIGHTS = "ABCD"
 
@@ -37,6 +38,12 @@ class Scope(NamedTuple):
     window: Window
     arguments: Arguments
     page_bytes: int
+
+    @property
+    def characters_shown(self) -> int:
+        """How many characters of each field highlights are looked for in, so that all rows' take bounded time."""
+        texts = max(1, self.window.limit * len(self.fields))
+        return min(READ_FOR_HIGHLIGHTS, max(_LEAST_READ, _MOST_READ // texts))
 
 
 def compile_search(scope: Scope, search: SearchText, spelled: Spelled = tsquery) -> str:
@@ -104,7 +111,8 @@ def _compiled(scope: Scope, condition: str, score: str, search: SearchText) -> s
     condition += "".join(f" and {_anywhere(vectors, tsquery(term), arguments)} is not true" for term in search.excluded)
     limit = arguments.bind(scope.window.limit, "bigint")
     offset = arguments.bind(scope.window.offset, "bigint")
-    read = ", ".join(f"left({field.sql}, {READ_FOR_HIGHLIGHTS})" for field in scope.fields.values())
+    characters = arguments.bind(scope.characters_shown, "integer")
+    read = ", ".join(f"left({field.sql}, {characters})" for field in scope.fields.values())
     physical = table.schema.physical
     # By ctid, its place on disk, a row is found again within one statement at next to no cost.
     # Own names begin with __, or columns of the table could bear them too.
@@ -119,5 +127,7 @@ def _compiled(scope: Scope, condition: str, score: str, search: SearchText) -> s
         from ({ranked}) ranked join {physical} using (__id)
     """
     page = found.page("select count(*) from matched", rows, ("score", "texts"), scope.page_bytes)
-    matched = f"select ctid from {physical} where {condition}{scope.and_visible}"
+    matched = (
+        f"select ctid from {physical} where true{scope.and_visible} and {condition} and {table.schema.at_this_version}"
+    )
     return f"with matched as materialized ({matched}) {page}"

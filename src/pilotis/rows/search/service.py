@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,8 @@ from pilotis.rows.visibility import and_creator, visible_creator
 from pilotis.tables.schema import ColumnType, TableSchema
 
 _MOST_FIELDS = 50
+_IN_A_MOMENT = 20_000
+"""Characters that highlights are found in so quickly that a thread would take longer."""
 
 
 class Search:
@@ -50,11 +53,11 @@ class Search:
 
             records = await fetch(lambda scope: compile_search(scope, search))
             if records[0]["total_count"] or search.is_exact:
-                return _answer(table, names, records, by_words(search))
+                return await _answer(table, names, records, by_words(search))
             records = await fetch(lambda scope: compile_search(scope, search, forgiving_whole))
             if not records[0]["total_count"] and (trigram := await self._trigram()):
                 records = await fetch(lambda scope: compile_alike(scope, search, trigram))
-            return _answer(table, names, records, by_likeness(search))
+            return await _answer(table, names, records, by_likeness(search))
 
         return await self._tables.use(app, request.table_id, run)
 
@@ -110,7 +113,7 @@ class _Completer:
     async def _run(self, statement: Callable[[Completion], str]) -> list[Record]:
         arguments = Arguments()
         field = text_field(self._table.schema, self._field, arguments, "field")
-        visible = and_creator(self._creator, arguments)
+        visible = f"{and_creator(self._creator, arguments)} and {self._table.schema.at_this_version}"
         sql = statement(Completion(self._table.schema, field, visible, arguments))
         return await self._table.fetch(sql, arguments)
 
@@ -145,9 +148,12 @@ def _scope(table: PreparedTable, names: list[str], request: SearchRequest, app: 
     return Scope(table, fields, and_creator(creator, arguments), window, arguments, app.limits.page_bytes)
 
 
-def _answer(table: PreparedTable, names: list[str], records: list[Record], highlight: Highlight) -> bytes:
+async def _answer(table: PreparedTable, names: list[str], records: list[Record], highlight: Highlight) -> bytes:
     def beside(record: Record) -> dict[str, Any]:
         shown = zip(names, map(highlight, record["texts"]), strict=True)
         return {"score": record["score"], "highlights": {name: text for name, text in shown if text is not None}}
 
-    return found.answer(table, records, beside)
+    if sum(len(text) for record in records for text in record["texts"] or () if text) < _IN_A_MOMENT:
+        return found.answer(table, records, beside)
+    # In a thread, for the sake of the requests that this process answers meanwhile.
+    return await asyncio.to_thread(found.answer, table, records, beside)
