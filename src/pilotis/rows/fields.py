@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pilotis.kit.errors import invalid
-from pilotis.rows.operands import EXTRA, Arguments, EncryptedColumnError, unknown
+from pilotis.rows.operands import EXTRA, Arguments, EncryptedColumnError, split_path, unknown
 from pilotis.tables.schema import OWN_FIELDS, Column, ColumnType, InvalidColumnNameError, TableSchema, column_name
 
 
@@ -56,7 +56,7 @@ def json_field(table: TableSchema, name: str, arguments: Arguments, place: str) 
 
 def _find(table: TableSchema, name: str) -> tuple[Column | None, list[str]]:
     """Return the column and the path inside it; no column in a table that takes any field."""
-    parts = name.split(".")
+    parts = split_path(name)
     if table.is_free_form and name not in OWN_FIELDS:
         return None, parts
     first, path = (name, []) if name in table.by_name else (parts[0], parts[1:])

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from pilotis.kit import ids, json
 from pilotis.kit.clock import parse_rfc3339
-from pilotis.kit.errors import BadRequestError, Detail
+from pilotis.kit.errors import BadRequestError, Detail, invalid
 from pilotis.rows.indexes.uses import Notes
 from pilotis.tables.schema import Column, ColumnType, TableSchema
 from pilotis.tables.values import UnknownColumnError
@@ -160,7 +160,7 @@ def json_operand(name: str, sql: str) -> Operand:
 
 
 def _path(table: TableSchema, name: str, arguments: Arguments) -> Operand:
-    first, *rest = name.split(".")
+    first, *rest = split_path(name)
     if table.is_free_form:
         return _inside(name, Inside("__extra", EXTRA, [first, *rest]), arguments)
     column = table.by_name.get(first)
@@ -185,6 +185,13 @@ def _hashed(column: Column, arguments: Arguments) -> Callable[[Json], bytes | No
         return arguments.hash(column, value) if fits else None
 
     return convert
+
+
+def split_path(name: str) -> list[str]:
+    """Return the names of a dotted path; raises a `ValidationError` for one deeper than JSON may be nested."""
+    if name.count(".") >= json.MAX_DEPTH:
+        raise invalid(name[:100], f"A path has at most {json.MAX_DEPTH} names.")
+    return name.split(".")
 
 
 def unknown(name: str) -> UnknownColumnError:

@@ -21,6 +21,7 @@ Json = Any
 Resolve = Callable[[str], Value]
 
 _DEEPEST = 20
+_LONGEST_SQL = 64 * 1024
 
 
 class InvalidPipelineError(BadRequestError):
@@ -34,6 +35,13 @@ def wrong(place: str, message: str) -> InvalidPipelineError:
     return InvalidPipelineError(message, details=[Detail(place, "INVALID_PIPELINE", message)])
 
 
+def short(sql: str, place: str) -> str:
+    """Return an expression, but not one so long that PostgreSQL would be busy with reading it."""
+    if len(sql) > _LONGEST_SQL:
+        raise wrong(place, "This expression is too long; simplify it or spread it over several fields.")
+    return sql
+
+
 class Expressions:
     """Compiles expressions over the documents whose fields `resolve` finds."""
 
@@ -43,6 +51,11 @@ class Expressions:
 
     def compile(self, expression: Json, place: str, depth: int = 0) -> Value:
         """Return the value of an expression: `$field`, a constant, a document, or `{$operator: operands}`."""
+        value = self._compiled(expression, place, depth)
+        short(value.sql, place)
+        return value
+
+    def _compiled(self, expression: Json, place: str, depth: int) -> Value:
         if depth > _DEEPEST:
             raise wrong(place, f"Expressions are nested at most {_DEEPEST} deep.")
         if isinstance(expression, str) and expression.startswith("$"):
@@ -51,8 +64,7 @@ class Expressions:
             return self._mapping(expression, place, depth)
         if isinstance(expression, list):
             items = [self.compile(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(expression)]
-            parts = ", ".join(f"coalesce({values.as_json(item)}, 'null')" for item in items)
-            return Value(f"jsonb_build_array({parts})", Kind.JSON, computed=True)
+            return Value(values.bounded(values.json_array(items)), Kind.JSON, computed=True)
         return self.constant(expression)
 
     def constant(self, value: Json) -> Value:
@@ -258,7 +270,8 @@ def _if_null(items: list[Value]) -> Value:
 
 
 def _concat(items: list[Value]) -> Value:
-    return Value("(" + " || ".join(values.as_text(item) for item in items) + ")", Kind.TEXT, computed=True)
+    parts = ", ".join(values.as_text(item) for item in items)
+    return Value(values.bounded(f"pilotis.concatenated(array[{parts}])"), Kind.TEXT, computed=True)
 
 
 def _substr(items: list[Value]) -> Value:

@@ -9,11 +9,11 @@ from pilotis.limits import Limits
 from pilotis.rows.aggregate import relation as relations
 from pilotis.rows.aggregate import values
 from pilotis.rows.aggregate.accumulators import ACCUMULATORS, ordering
-from pilotis.rows.aggregate.expressions import Expressions, wrong
+from pilotis.rows.aggregate.expressions import Expressions, short, wrong
 from pilotis.rows.aggregate.relation import Relation
 from pilotis.rows.aggregate.values import Value
 from pilotis.rows.indexes.uses import Notes, UseKind
-from pilotis.rows.operands import Arguments, Kind, Operand, operand_column
+from pilotis.rows.operands import Arguments, Kind, Operand, operand_column, split_path
 from pilotis.rows.visibility import and_creator
 from pilotis.rows.where import compile_where
 from pilotis.tables.schema import TableSchema
@@ -24,6 +24,8 @@ MOST_STAGES = 20
 MOST_DOCUMENTS = 10_000
 _MOST_FIELDS = 200
 _MOST_SKIPPED = 2**53
+_LONGEST_SQL = 512 * 1024
+_MOST_VALUES = 20_000
 
 
 class CompiledPipeline(NamedTuple):
@@ -54,11 +56,21 @@ def compile_pipeline(
         relation = relation._replace(source=f"(select * from {relation.source} where true{condition}) own")
     for index, stage in enumerate(pipeline):
         relation = compiler.stage(relation, stage, f"pipeline[{index}]")
+        if len(relation.source) > _LONGEST_SQL:
+            raise wrong("pipeline", "The pipeline is too long; compute less in it.")
+    if len(compiler.arguments.values) > _MOST_VALUES:
+        raise wrong("pipeline", f"A pipeline has at most {_MOST_VALUES} names and constants.")
+    items = f"""
+        select {relation.document(compiler.arguments)} as item from {relation.source}{ordering(relation.order)}
+        limit {MOST_DOCUMENTS + 1}
+    """
+    most = limits.page_bytes
     sql = f"""
-        select count(*) as total_count, coalesce('[' || string_agg(item, ',') || ']', '[]') as data from (
-            select {relation.document(compiler.arguments)} as item from {relation.source}{ordering(relation.order)}
-            limit {MOST_DOCUMENTS + 1}
-        ) documents
+        select count(*) as total_count, case when max(size) > {most} then null
+            else coalesce('[' || string_agg(item, ',') filter (where size <= {most}) || ']', '[]') end as data
+        from (
+            select item, sum(octet_length(item)) over (rows unbounded preceding) as size from ({items}) documents
+        ) sized
     """
     return CompiledPipeline(
         compiler.arguments.complete(sql), compiler.arguments.values, compiler.patterns, compiler.arguments.notes
@@ -212,12 +224,12 @@ class _Pipeline:
         fields = {name: value for name, value in relation.fields.items() if name not in names}
         rest = relation.rest
         for name in sorted(names - relation.fields.keys()):
-            first, *inside = name.split(".")
+            first, *inside = split_path(name)
             if not inside and rest is not None:
-                rest = f"({rest} - {self.arguments.bind(name, 'text')})"
+                rest = short(f"({rest} - {self.arguments.bind(name, 'text')})", place)
             elif inside and first in fields and fields[first].members is None and fields[first].kind is Kind.JSON:
                 path = self.arguments.bind(inside, "text[]")
-                fields[first] = fields[first]._replace(sql=f"({fields[first].sql} #- {path})")
+                fields[first] = fields[first]._replace(sql=short(f"({fields[first].sql} #- {path})", place))
             else:
                 raise wrong(f"{place}.{name}", f"{name} is not a field of the documents.")
         return self._reshaped(relation, fields, rest)
@@ -271,7 +283,7 @@ class _Pipeline:
 
     def _put(self, fields: dict[str, Value], name: str, value: Value, place: str) -> None:
         """Put a value at a name or a dotted path."""
-        first, *inside = name.split(".")
+        first, *inside = split_path(name)
         if not first or first.startswith("$") or not all(inside):
             raise wrong(place, "A field's name is not empty and does not begin with $.")
         if len(fields) >= _MOST_FIELDS and first not in fields:
@@ -283,7 +295,7 @@ class _Pipeline:
             base = f"coalesce(nullif({values.as_json(parent)}, 'null'), '{{}}')"
             path = self.arguments.bind(inside, "text[]")
             changed = f"jsonb_set({base}, {path}, coalesce({values.as_json(value)}, 'null'))"
-            fields[first] = Value(changed, Kind.JSON, computed=True)
+            fields[first] = Value(short(values.bounded(changed), place), Kind.JSON, computed=True)
         else:
             members = dict(parent.members) if parent is not None and parent.members is not None else {}
             self._put(members, ".".join(inside), value, place)
@@ -296,7 +308,9 @@ class _Pipeline:
         if rest is not None:
             name = self._name("r")
             columns[name], rest = rest, name
-        source = self._from(f"select {_columns(columns)} from {relation.source}")
+        # Without the offset PostgreSQL would put the expressions of one stage into those of the next, and twenty stages
+        # with ten mentions each of the one before would make a plan that fills any memory.
+        source = self._from(f"select {_columns(columns)} from {relation.source} offset 0")
         return relation._replace(source=source, fields=stored, rest=rest)
 
     def _stored(self, value: Value, columns: dict[str, str], prefix: str = "f") -> Value:

@@ -15,6 +15,7 @@ from pilotis.rows.operands import (
     Kind,
     Operand,
     json_operand,
+    split_path,
     unknown,
 )
 from pilotis.tables.schema import Column, ColumnType, TableSchema
@@ -38,8 +39,8 @@ class Relation(NamedTuple):
     def resolve(self, path: str, arguments: Arguments) -> Value:
         """Return the value of a field, or of one inside it: `a`, `a.b`; `$ROOT` is the whole document."""
         if path == "$ROOT":
-            return Value(f"({self.document(arguments)})::jsonb", Kind.JSON, computed=True)
-        name, *inside = path.removeprefix("$ROOT.").split(".")
+            return Value(values.bounded(self.document(arguments)) + "::jsonb", Kind.JSON, computed=True)
+        name, *inside = split_path(path.removeprefix("$ROOT."))
         if name in self.hidden:
             raise EncryptedColumnError(name)
         value = self.fields.get(name)

@@ -13,9 +13,12 @@ from pilotis.kit.errors import BadRequestError
 from pilotis.rows.aggregate.pipeline import MOST_DOCUMENTS, compile_pipeline
 from pilotis.rows.prepared import PreparedTables
 from pilotis.rows.query import CompiledQuery
-from pilotis.rows.service import ResultTooLargeError, run_compiled
+from pilotis.rows.service import QueryTooLargeError, ResultTooLargeError, run_compiled
 from pilotis.rows.table import PreparedTable
 from pilotis.rows.visibility import visible_creator
+
+TOO_LARGE = "PT413"
+"""The SQLSTATE of a value past its size, as `pilotis.require_size` raises it."""
 
 
 class CalculationFailedError(BadRequestError):
@@ -47,8 +50,14 @@ class Aggregation:
                 asyncpg.DatetimeFieldOverflowError,
             ):
                 raise CalculationFailedError from None
+            except asyncpg.PostgresError as error:
+                if error.sqlstate != TOO_LARGE:
+                    raise
+                raise QueryTooLargeError("A value that is computed here takes more than 1 MB.") from None
             if row["total_count"] > MOST_DOCUMENTS:
                 raise ResultTooLargeError(f"More than {MOST_DOCUMENTS} documents come out of this. Add a $limit.")
+            if row["data"] is None:
+                raise ResultTooLargeError
             return b'{"data":%b,"total_count":%d}' % (row["data"].encode(), row["total_count"])
 
         return await self._tables.use(app, table_id, run)

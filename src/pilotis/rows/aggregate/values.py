@@ -6,7 +6,7 @@ typed all the way, so that PostgreSQL groups and sums them as it would in SQL wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pilotis.kit import json
@@ -32,6 +32,15 @@ class Value(NamedTuple):
     arguments: Arguments | None = None
 
 
+MOST_BYTES = 1024 * 1024
+"""What a value that is put together from others may take: else twenty stages that double it would fill any memory."""
+
+
+def bounded(sql: str) -> str:
+    """Return an expression for a text or jsonb that fails, with SQLSTATE PT413, past `MOST_BYTES`."""
+    return f"pilotis.require_size({sql}, {MOST_BYTES})"
+
+
 def document(members: Mapping[str, Value], arguments: Arguments) -> Value:
     """Return a document of named values."""
     return Value("", Kind.JSON, members=members, arguments=arguments)
@@ -40,7 +49,7 @@ def document(members: Mapping[str, Value], arguments: Arguments) -> Value:
 def as_json(value: Value) -> str:
     """Return the value as jsonb; a missing field is SQL's null."""
     if value.members is not None:
-        return f"{as_json_text(value)}::jsonb"
+        return f"{bounded(as_json_text(value))}::jsonb"
     if value.kind is Kind.JSON:
         return value.sql
     if value.kind is Kind.TIME:
@@ -66,6 +75,14 @@ def as_json_text(value: Value) -> str:
     if value.kind is Kind.NUMERIC and value.computed:
         return f"trim_scale({value.sql})::text"
     return f"({value.sql})::text"
+
+
+def json_array(items: Sequence[Value]) -> str:
+    """Return the values as one jsonb array, missing ones as null."""
+    parts = [f"coalesce({as_json(item)}, 'null')" for item in items]
+    # A function takes at most 100 arguments.
+    groups = [parts[start : start + 100] for start in range(0, len(parts), 100)] or [[]]
+    return "(" + " || ".join(f"jsonb_build_array({', '.join(group)})" for group in groups) + ")"
 
 
 def as_number(value: Value) -> str:
