@@ -286,6 +286,7 @@ def test_the_doctor_finds_a_server_well(server):
         assert part in text
 
 
+@pytest.mark.advisory("CVE-2025-48757")
 def test_the_doctor_lists_what_a_public_key_can_do(server):
     app = new_app(server)
     headers = {"X-Public-Key": app["public_key"]}

@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from tests.support import App, assert_error
 
 TABLES = "/v1/public/tables"
@@ -11,6 +13,7 @@ TEXT = "a" * 301 + "b"
 CATASTROPHE = {"where": {"a": {"$matches": r"^(a+)(a+)(a+)(a+)\1\2\3\4b$"}}}
 
 
+@pytest.mark.advisory("GHSA-mf3j-86qx-cq5j")
 async def test_a_catastrophic_pattern_is_stopped_and_nobody_else_waits(app: App, other_app: App):
     table, other = await app.table({"a": "string"}), await other_app.table({"a": "string"})
     await app.row(table, {"a": TEXT})

@@ -68,7 +68,7 @@ async def test_what_a_browser_might_run_is_saved_and_never_shown(app: App, mime_
         body = {"file_name": "evil.html", "file_size": len(SCRIPT), "mime_type": mime_type}
         if (await client.post(f"{base}/presigned-url", json=body)).status_code == 400:
             # No media type at all (RFC 9110, section 8.3.1).
-            assert mime_type == "text/html;image/png"
+            assert mime_type in {"text/html;image/png", "image/png;x=text/html"}
             return
         item = await upload(client, base, SCRIPT, file_name="evil.html", mime_type=mime_type)
         at_path = await put_at(client, base, "evil/page.html", SCRIPT)
@@ -86,7 +86,7 @@ async def test_a_picture_that_holds_a_script_is_shown_in_a_sandbox(app: App):
     base = await storage(app)
     async with app.client() as client:
         for mime_type in ("image/svg+xml", "application/pdf"):
-            item = await upload(client, base, SCRIPT, file_name="a.svg", mime_type=mime_type)
+            item = await upload(client, base, SCRIPT, file_name=mime_type[-3:], mime_type=mime_type)
             assert_harmless(await client.get(item["url"]))
             not_modified = await client.get(item["url"], headers={"If-None-Match": "*"})
             assert_harmless(not_modified)
@@ -157,8 +157,11 @@ async def test_no_name_leads_out_of_its_storage(app: App):
         await upload(client, other, b"secret", file_name="secret")
         for name in PLACES_ELSEWHERE:
             body = {"file_name": name, "file_size": 1, "mime_type": "a/b"}
-            assert_error(await client.post(f"{base}/presigned-url", json=body), 400, "INVALID_PATH")
-            assert_error(await client.post(f"{base}/folders", json={"name": name}), 400, "INVALID_PATH")
+            for answer in (
+                await client.post(f"{base}/presigned-url", json=body),
+                await client.post(f"{base}/folders", json={"name": name}),
+            ):
+                assert_error(answer, 400, "VALIDATION_FAILED" if "\0" in name else "INVALID_PATH")
         storage_id, other_id = (address.rpartition("/")[2] for address in (base, other))
         for path in (
             "%2e%2e/secret",
@@ -214,7 +217,7 @@ async def test_a_body_is_what_its_route_takes_whatever_its_type_says(app: App):
         assert (await client.get(item["url"])).content == form[0]
 
 
-@pytest.mark.advisory("GHSA-3529-5m8x-rpv3", "CVE-2026-22794", "GHSA-vm5r")
+@pytest.mark.advisory("GHSA-3529-5m8x-rpv3", "CVE-2026-22794", "GHSA-vm5r-c87r-pf6x")
 async def test_links_come_from_the_servers_own_address(app: App):
     """Not from what a request says of where it was sent: a stranger's link in an answer would be followed by others."""
     base = await storage(app)
@@ -259,15 +262,7 @@ async def test_links_come_from_the_servers_own_address(app: App):
 async def test_no_name_adds_a_header(app: App):
     """What cannot be refused in a name is encoded; line ends cannot be stored at all."""
     base = await storage(app)
-    names = [
-        'a";x="b',
-        "a;b=c.png",
-        "a%0d%0aX-Evil: 1",
-        "é\u00a0x.png",
-        "a'*'b",
-        "a\\b"[:1] + "b",
-        "\u0085"[:0] + "x y",
-    ]
+    names = ['a";x="b', "a;b=c.png", "a%0d%0aX-Evil: 1", "é\u00a0x.png", "a'*'b", "x y", "a=b, c=d"]
     async with app.client() as client:
         for line_end in ("\r", "\n", "\r\n", "\x0b", "\x0c", "\x85", "\u2028", "\x00", "\x1b"):
             body = {"file_name": f"a{line_end}X-Evil: 1", "file_size": 1, "mime_type": "a/b"}
@@ -283,12 +278,6 @@ async def test_no_name_adds_a_header(app: App):
             assert header.isascii()
             assert header.isprintable()
             assert header.count('"') == 2
-            assert (
-                await client.get(f"{base}/path/{httpx.URL('/' + item['path']).raw_path.decode()[1:]}")
-            ).status_code in {
-                200,
-                404,
-            }
 
 
 @pytest.mark.advisory("parse-server#10237")

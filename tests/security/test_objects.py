@@ -27,9 +27,7 @@ KEYS = [
 ]
 
 
-@pytest.mark.advisory(
-    "GHSA-p6h4-93qp-jhcm", "GHSA-462x-c3jw-7vr6", "GHSA-prm5-8g2m-24gg", "GHSA-93vw-8fm5-p2jf", "GHSA-9ccr"
-)
+@pytest.mark.advisory("GHSA-p6h4-93qp-jhcm", "GHSA-462x-c3jw-7vr6", "GHSA-prm5-8g2m-24gg", "GHSA-9ccr")
 async def test_hostile_keys_are_data_wherever_data_goes(app: App):
     member = await app.member()
     hostile = {key: {key: {"isAdmin": True, "_bsontype": "Code", "code": "1"}} for key in KEYS}
@@ -53,7 +51,7 @@ async def test_hostile_keys_are_data_wherever_data_goes(app: App):
         assert me.json() == {"member_id": made["member_id"], "nickname": None, "is_active": True, "custom_data": {}}
 
 
-@pytest.mark.advisory("GHSA-q342-9w2p-57fp", "GHSA-xprv-wvh7-qqqx", "GHSA-p6h4-93qp-jhcm")
+@pytest.mark.advisory("GHSA-q342-9w2p-57fp", "GHSA-p6h4-93qp-jhcm")
 @pytest.mark.parametrize("key", KEYS)
 async def test_hostile_keys_are_unknown_fields_at_any_depth_of_a_request(app: App, key: str):
     table = await app.table({"a": "string"})
@@ -110,7 +108,8 @@ async def test_of_a_key_that_comes_twice_one_is_checked_and_the_same_is_used(app
     async with app.client() as client:
         for bad in ('"x"', "1.5", "[]", "99999999999999999999"):
             assert_error(await post(client, path, f'{{"data":{{"n":1,"n":{bad}}}}}'), 400, "VALIDATION_FAILED")
-        for text in ('{"data":{"n":"x","n":1}}', '{"data":{"n":1,"\\u006e":1}}', '{"data":{},"data":{"n":1}}'):
+        assert_error(await post(client, path, '{"data":{"n":"x","n":1}}'), 400, "VALIDATION_FAILED")
+        for text in ('{"data":{"n":2,"n":1}}', '{"data":{"n":2,"\\u006e":1}}', '{"data":{},"data":{"n":1}}'):
             answer = await post(client, path, text)
             assert answer.status_code == 201, answer.text
             assert answer.json()["data"] == {"n": 1}
@@ -125,6 +124,6 @@ async def test_of_a_key_that_comes_twice_one_is_checked_and_the_same_is_used(app
         ):
             assert (await post(client, f"{path}/delete-where", text)).status_code == 400
         assert (await client.get(path)).json()["total_count"] == 4
-        operation = '{"type":"create","type":"delete","table_id":"%s","data":{}}' % table
-        answer = await post(client, "/v1/public/batch", '{"operations":[%s]}' % operation)
+        operation = '{"type":"create","type":"delete","table_id":"TABLE","data":{}}'.replace("TABLE", table)
+        answer = await post(client, "/v1/public/batch", '{"operations":[' + operation + "]}")
         assert answer.json()["success_count"] == 0
