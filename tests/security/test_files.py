@@ -1,6 +1,8 @@
 """Classes J and L: files that would run in a browser, names that would leave their place, links that would mislead."""
 
 import json
+import socket
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,7 +11,7 @@ import pytest
 from tests.acceptance.test_files import PNG, complete, fixed, permit, put_at, send, storage, upload
 from tests.backstage import run_sql
 from tests.console import owner_of
-from tests.support import App, assert_error, plain_client
+from tests.support import App, Server, assert_error, plain_client
 
 SCRIPT = (
     b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script><foreignObject><body/></foreignObject></svg>"
@@ -256,6 +258,31 @@ async def test_links_come_from_the_servers_own_address(app: App):
             for one in (listed, invited, await client.get("/openapi.json", headers=headers)):
                 assert one.status_code < 300, (name, one.text[:200])
                 assert "evil.example" not in one.text
+
+
+@pytest.mark.advisory("GHSA-3529-5m8x-rpv3", "CVE-2026-22794")
+async def test_a_configured_address_is_the_only_one_in_links(tmp_path: Path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = Server(tmp_path / "data", "--base-url", "https://api.example.com", "--port", str(port)).start()
+    try:
+        assert f"https://api.example.com/setup#{server.setup_token}" in server.output
+        async with plain_client(f"http://127.0.0.1:{port}") as client:
+            user = {"email": "first@example.com", "password": "correct horse battery", "token": server.setup_token}
+            token = (await client.post("/v1/auth/signup", json=user)).json()["access_token"]
+            client.headers["Authorization"] = f"Bearer {token}"
+            made = (await client.post("/v1/apps", json={"name": "a"})).json()
+            client.headers["X-Public-Key"] = made["public_key"]
+            storage_ = await client.post(f"/v1/apps/{made['app_id']}/storages/files", json={"name": "f"})
+            path = f"/v1/public/storages/files/{storage_.json()['id']}/presigned-url"
+            body = {"file_name": "a", "file_size": 1, "mime_type": "a/b"}
+            for headers in ({}, {"Host": "evil.example"}, {"X-Forwarded-Host": "evil.example"}):
+                permitted = (await client.post(path, json=body, headers=headers)).json()
+                assert permitted["upload_url"].startswith("https://api.example.com/v1/uploads/")
+                assert permitted["public_url"].startswith("https://api.example.com/files/")
+    finally:
+        server.stop()
 
 
 @pytest.mark.advisory("parse-server#10237")
