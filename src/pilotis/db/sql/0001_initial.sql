@@ -281,6 +281,43 @@ begin
     return item;
 end $$;
 
+-- Set what is at a path, or remove it, as MongoDB does: parents are made, and arrays are gone through.
+create function pilotis.set_path(target jsonb, path text[], value jsonb) returns jsonb
+language plpgsql immutable parallel safe as $$
+begin
+    if cardinality(path) = 0 then
+        return value;
+    end if;
+    if jsonb_typeof(target) = 'array' then
+        return (
+            select coalesce(jsonb_agg(pilotis.set_path(item, path, value) order by place), '[]')
+            from jsonb_array_elements(target) with ordinality as items(item, place)
+        );
+    end if;
+    if target is null or jsonb_typeof(target) <> 'object' then
+        target := '{}';
+    end if;
+    return target || jsonb_build_object(path[1], pilotis.set_path(target -> path[1], path[2:], value));
+end $$;
+
+create function pilotis.without_path(target jsonb, path text[]) returns jsonb
+language plpgsql immutable strict parallel safe as $$
+begin
+    if jsonb_typeof(target) = 'array' then
+        return (
+            select coalesce(jsonb_agg(pilotis.without_path(item, path) order by place), '[]')
+            from jsonb_array_elements(target) with ordinality as items(item, place)
+        );
+    end if;
+    if jsonb_typeof(target) <> 'object' or not target ? path[1] then
+        return target;
+    end if;
+    if cardinality(path) = 1 then
+        return target - path[1];
+    end if;
+    return target || jsonb_build_object(path[1], pilotis.without_path(target -> path[1], path[2:]));
+end $$;
+
 -- All parts, one after the other; null where one is. Joined with || a thousand parts would be copied a thousand times.
 create function pilotis.concatenated(parts text[]) returns text
 language plpgsql immutable strict parallel safe as $$

@@ -164,7 +164,7 @@ _DATE_PARTS = {"$year": "year", "$month": "month", "$dayOfMonth": "day", "$hour"
 def _is_offset(name: str) -> bool:
     import re
 
-    return re.fullmatch(r"[+-]\d\d:?(\d\d)?", name) is not None
+    return re.fullmatch(r"[+-]([01]\d|2[0-3])(:?[0-5]\d)?", name, re.ASCII) is not None
 
 
 def _formatted(local: str, format_: Json, zone: str, place: str, arguments: Arguments) -> str:
@@ -205,7 +205,7 @@ def _offset(local: str, zone: str, *, minutes: bool) -> str:
 
 def _truncated(moment: str, operand: Mapping[str, Json], zone: str, place: str) -> Value:
     unit, size = operand.get("unit"), operand.get("binSize", 1)
-    if unit not in _UNITS:
+    if not isinstance(unit, str) or unit not in _UNITS:
         raise wrong(place, f"unit takes one of {', '.join(sorted(_UNITS))}.")
     if size != 1:
         raise wrong(place, "binSize other than 1 is not supported.")

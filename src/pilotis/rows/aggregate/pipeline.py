@@ -166,7 +166,7 @@ class _Pipeline:
         columns: dict[str, str] = {}
         order: list[tuple[str, str]] = []
         for name, direction in operand.items():
-            if direction not in {1, -1} or isinstance(direction, bool):
+            if isinstance(direction, (bool, str, list, Mapping)) or direction not in {1, -1}:
                 raise wrong(f"{place}.{name}", "A field is sorted by 1 or -1.")
             for key in values.order_keys(relation.resolve(name, self.arguments), direction):
                 column = self._name("k")
@@ -229,7 +229,9 @@ class _Pipeline:
                 rest = short(f"({rest} - {self.arguments.bind(name, 'text')})", place)
             elif inside and first in fields and fields[first].members is None and fields[first].kind is Kind.JSON:
                 path = self.arguments.bind(inside, "text[]")
-                fields[first] = fields[first]._replace(sql=short(f"({fields[first].sql} #- {path})", place))
+                fields[first] = fields[first]._replace(
+                    sql=short(f"pilotis.without_path({fields[first].sql}, {path})", place)
+                )
             else:
                 raise wrong(f"{place}.{name}", f"{name} is not a field of the documents.")
         return self._reshaped(relation, fields, rest)
@@ -241,11 +243,7 @@ class _Pipeline:
         fields, rest = dict(relation.fields), relation.rest
         for name, item in operand.items():
             value = expressions.compile(item, f"{place}.{name}")
-            first = name.split(".")[0]
-            if rest is not None and first not in fields:
-                if "." in name:
-                    fields[first] = relation.resolve(first, self.arguments)
-                rest = f"({rest} - {self.arguments.bind(first, 'text')})"
+            rest = self._out_of_rest(relation, fields, rest, name)
             self._put(fields, name, value, f"{place}.{name}")
         return self._reshaped(relation, fields, rest)
 
@@ -272,14 +270,25 @@ class _Pipeline:
         )
         fields = dict(relation.fields)
         rest = relation.rest
-        first = path[1:].split(".")[0]
-        if first not in fields and rest is not None:
-            fields[first] = relation.resolve(first, self.arguments)
-            rest = f"({rest} - {self.arguments.bind(first, 'text')})"
+        if "." in path or path[1:] not in fields:
+            rest = self._out_of_rest(relation, fields, rest, path[1:])
         self._put(fields, path[1:], Value(item, Kind.JSON), place)
         if index:
+            rest = self._out_of_rest(relation, fields, rest, index)
             self._put(fields, index, Value(f"({position} - 1)", Kind.NUMERIC, computed=True), place)
         return relation._replace(source=source, fields=fields, order=[*relation.order, (position, "asc")], rest=rest)
+
+    def _out_of_rest(self, relation: Relation, fields: dict[str, Value], rest: str | None, name: str) -> str | None:
+        """Return the rest without a name that is to be put among the fields: no document has a name twice.
+
+        In a typed table the rest has what is null. What is put below a name is put into what the rest has there.
+        """
+        if rest is None:
+            return None
+        first = name.split(".")[0]
+        if "." in name and first not in fields:
+            fields[first] = relation.resolve(first, self.arguments)
+        return f"({rest} - {self.arguments.bind(first, 'text')})"
 
     def _put(self, fields: dict[str, Value], name: str, value: Value, place: str) -> None:
         """Put a value at a name or a dotted path."""
@@ -292,9 +301,8 @@ class _Pipeline:
         if not inside:
             fields[first] = value
         elif parent is not None and parent.members is None:
-            base = f"coalesce(nullif({values.as_json(parent)}, 'null'), '{{}}')"
             path = self.arguments.bind(inside, "text[]")
-            changed = f"jsonb_set({base}, {path}, coalesce({values.as_json(value)}, 'null'))"
+            changed = f"pilotis.set_path({values.as_json(parent)}, {path}, coalesce({values.as_json(value)}, 'null'))"
             fields[first] = Value(short(values.bounded(changed), place), Kind.JSON, computed=True)
         else:
             members = dict(parent.members) if parent is not None and parent.members is not None else {}

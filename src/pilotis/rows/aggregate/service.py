@@ -44,11 +44,7 @@ class Aggregation:
             compiled = compile_pipeline(table.schema, pipeline, creator, app.limits)
             try:
                 row = await run_compiled(table, CompiledQuery(*compiled))
-            except (
-                asyncpg.DivisionByZeroError,
-                asyncpg.NumericValueOutOfRangeError,
-                asyncpg.DatetimeFieldOverflowError,
-            ):
+            except asyncpg.DataError:
                 raise CalculationFailedError from None
             except asyncpg.PostgresError as error:
                 if error.sqlstate != TOO_LARGE:
