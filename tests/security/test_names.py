@@ -129,7 +129,8 @@ async def test_a_hostile_name_is_unknown_wherever_it_is_looked_up(world: tuple[A
             given = filled(copy.deepcopy(body), NAME=name, TABLE=table, ROW=row["id"])
             answer = await client.post(path if path.startswith("/v1") else f"{TABLES}/{table}{path}", json=given)
             assert answer.status_code == 400, (name[:40], answer.text)
-            assert answer.elapsed.total_seconds() < 8, name[:40]
+            # What slept in the database would be cut off after its five seconds.
+            assert answer.json()["code"] != "QUERY_TIMEOUT", name[:40]
             assert_says_nothing_of_sql(answer, name)
     await assert_nothing_happened(app, table, row)
 
