@@ -287,14 +287,20 @@ def test_the_doctor_finds_a_server_well(server):
         assert part in text
 
 
+@pytest.mark.advisory("CVE-2025-48757")
 def test_the_doctor_lists_what_a_public_key_can_do(server):
     app = new_app(server)
     headers = {"X-Public-Key": app["public_key"]}
     for level in ("Public", "AppMember", "Creator"):
         body = {"title": f"of {level}", "schema": {}, "access_level": level}
         assert httpx.post(f"{server.url}/v1/public/tables", json=body, headers=headers).status_code == 201
+    for name, access in (("open", "Public"), ("members", "AppMember"), ("closed", "Secret")):
+        done(on(server, "storage", "create", name, "--app", app["app_id"], "--access", access))
     text = done(on(server, "doctor", "--app", app["app_id"]))
     for sentence in (
+        "Storage open: the public key alone can upload files, delete every file and read every file.",
+        "Storage members: any member, so anybody who signs up, can upload files, delete every file and read",
+        "Storage closed: the secret key alone can upload files, delete every file and read every file.",
         "the public key alone can create, change and drop tables",
         "by browsers on any site",
         "Anybody can sign up as a member with a password or as a guest.",

@@ -218,6 +218,7 @@ async def test_a_node_that_dies_in_a_task_leaves_it_to_the_others(node: Node, co
     assert await maintenance.run("fatal")
 
 
+@pytest.mark.advisory("PocketBase #7762")
 async def test_a_task_that_fails_is_tried_again_and_stops_nothing(node: Node, capfd: pytest.CaptureFixture[str]):
     runs = {"bad": 0, "good": 0}
     done = asyncio.Event()

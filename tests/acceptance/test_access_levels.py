@@ -98,6 +98,7 @@ async def test_another_apps_members_and_keys_open_nothing(app: App, other_app: A
                 assert answer.status_code == 401, answer.text
 
 
+@pytest.mark.advisory("GHSA-72hp-qff8-4pvv")
 async def test_a_members_rows_do_not_exist_for_other_members(app: App):
     table = await app.table({"a": "int", "s": "string"}, "Creator")
     ada, bob = (await app.member("ada"))["access_token"], (await app.guest())["access_token"]

@@ -518,3 +518,36 @@ async def test_dates_are_compared_with_constants_as_moments(app: App):
         {"from": True, "same": True, "text": False},
         {"from": False, "same": False, "text": False},
     ]
+
+
+async def test_a_field_that_is_put_where_null_was_is_there_once(app: App):
+    table = await loaded(app, {"a": "string", "o": "object", "l": "array"}, [{"a": None, "o": None, "l": [1]}])
+    put = {"$addFields": {"a": "new", "o.k.z": 1}}
+    unwind = {"$unwind": {"path": "$l", "includeArrayIndex": "a"}}
+    async with app.client() as client:
+        for stage, expected in (
+            (put, {"a": "new", "o": {"k": {"z": 1}}, "l": [1]}),
+            (unwind, {"a": 0, "l": 1, "o": None}),
+        ):
+            pipeline = [stage, {"$project": {"id": 0, "created_at": 0, "updated_at": 0}}]
+            answer = await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": pipeline})
+            pairs = json.loads(answer.text, object_pairs_hook=list)
+            ((_, ((*document,),)), _) = pairs
+            assert sorted(name for name, _ in document) == sorted(expected)
+            assert answer.json()["data"] == [expected]
+
+
+async def test_paths_are_made_and_leave_arrays_alone(app: App):
+    rows = [{"o": {"s": "x", "l": [{"k": 1, "m": 2}, 3]}}]
+    cases = [
+        ({"$addFields": {"o.p.q": 1}}, {"s": "x", "l": [{"k": 1, "m": 2}, 3], "p": {"q": 1}}),
+        ({"$addFields": {"o.s.t": 1}}, {"s": {"t": 1}, "l": [{"k": 1, "m": 2}, 3]}),
+        ({"$addFields": {"o.l.k": 5}}, {"s": "x", "l": [{"k": 1, "m": 2}, 3]}),
+        ({"$project": {"o.l.k": 0}}, {"s": "x", "l": [{"k": 1, "m": 2}, 3]}),
+        ({"$project": {"o.s.t": 0}}, {"s": "x", "l": [{"k": 1, "m": 2}, 3]}),
+    ]
+    for schema in ({}, {"o": "object"}):
+        table = await loaded(app, schema, rows)
+        for stage, expected in cases:
+            if schema or "$addFields" in stage:
+                assert await aggregate(app, table, [stage, {"$project": {"id": 0, "o": 1}}]) == [{"o": expected}], stage

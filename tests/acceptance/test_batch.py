@@ -91,6 +91,7 @@ async def test_it_answers_200_also_if_all_failed(app: App):
     assert codes(answer) == ["VALIDATION_FAILED", "ROW_NOT_FOUND", "TABLE_NOT_FOUND"]
 
 
+@pytest.mark.advisory("parse-server#10265")
 @pytest.mark.parametrize("path", [BATCH, TRANSACTIONS])
 async def test_500_operations_and_no_more(app: App, path: str):
     table = await app.table(SCHEMA)
@@ -254,6 +255,7 @@ async def test_an_answer_has_a_size(app: App):
     assert [kept["n"] for kept in await rows(app, table)] == [done]
 
 
+@pytest.mark.advisory("GHSA-775h-3xrc-c228")
 @pytest.mark.parametrize("path", [BATCH, TRANSACTIONS])
 async def test_each_operation_counts_for_the_apps_limit(app: App, path: str):
     table = await app.table(SCHEMA)

@@ -72,6 +72,7 @@ class TestSignIn:
     async def test_the_address_is_read_in_any_case(self, client: httpx.AsyncClient):
         assert (await client.post(SIGN_IN, json={**FIRST, "email": "First@EXAMPLE.com"})).status_code == 200
 
+    @pytest.mark.advisory("GHSA-w54v-hf9p-8856")
     async def test_an_unknown_address_gets_the_very_answer_of_a_wrong_password(self, client: httpx.AsyncClient):
         wrong = await client.post(SIGN_IN, json={**FIRST, "password": "wrong horse battery"})
         unknown = await client.post(SIGN_IN, json={**FIRST, "email": "nobody@example.com"})
@@ -100,6 +101,7 @@ class TestOwnRecord:
 
 
 class TestDeactivation:
+    @pytest.mark.advisory("GHSA-56p6-qw3c-fq2g")
     async def test_a_deactivated_user_is_shut_out_at_once(self, server: Server, client: httpx.AsyncClient):
         user = (await client.post(SIGN_IN, json=FIRST)).json()
         user_id = uuid.UUID(user["user_id"])

@@ -516,6 +516,7 @@ async def test_delivery(app: App):
         assert_error(await client.post(url), 405, "METHOD_NOT_ALLOWED")
 
 
+@pytest.mark.advisory("GHSA-hcj7-6gxh-24ww", "parse-server#10158")
 @pytest.mark.parametrize(
     ("mime_type", "is_shown"),
     [

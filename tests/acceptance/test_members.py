@@ -111,6 +111,7 @@ class TestSignUp:
         refused = assert_error(await post(app, path, body), 400, "VALIDATION_FAILED")
         assert refused["details"][0] == {"field": missing, "code": "REQUIRED", "message": f"{missing} is required."}
 
+    @pytest.mark.advisory("GHSA-5v7g-9h8f-8pgg")
     @pytest.mark.parametrize(
         ("field", "value"),
         [
@@ -187,12 +188,14 @@ class TestSignIn:
         assert (answer.json()["member_id"], answer.json()["nickname"]) == (made["member_id"], "Ada")
         assert answer.json()["access_token"] != made["access_token"]
 
+    @pytest.mark.advisory("GHSA-w54v-hf9p-8856")
     async def test_an_unknown_login_id_gets_the_very_answer_of_a_wrong_password(self, app: App):
         await app.member()
         wrong = assert_error(await post(app, SIGN_IN, {**ADA, "password": "wrong horse"}), 401, "INVALID_CREDENTIALS")
         unknown = assert_error(await post(app, SIGN_IN, {**ADA, "login_id": "eve"}), 401, "INVALID_CREDENTIALS")
         assert wrong["message"] == unknown["message"]
 
+    @pytest.mark.advisory("GHSA-mmpq-5hcv-hf2v")
     async def test_an_unknown_login_id_takes_about_the_time_of_a_wrong_password(self, app: App):
         ratios = []
         # On a busy machine one comparison may come out by chance; an answer without argon2 takes a tenth each time.
@@ -222,6 +225,7 @@ class TestSignIn:
         assert "-in-the-log" not in logs
         assert not any(member[token] in logs for token in ("access_token", "refresh_token"))
 
+    @pytest.mark.advisory("GHSA-mmpq-5hcv-hf2v")
     async def test_an_unknown_login_id_costs_an_argon2_as_well(self):
         passwords = Passwords()
         checked: list[str] = []
@@ -247,6 +251,7 @@ class TestSignIn:
         await app.member()
         assert_error(await post(other_app, SIGN_IN, ADA), 401, "INVALID_CREDENTIALS")
 
+    @pytest.mark.advisory("GHSA-5fw2-8jcv-xh87")
     @pytest.mark.parametrize("password", [{"$ne": None}, {"$regex": ".*"}, ["correct horse"], True, 1, None])
     async def test_an_operator_is_no_password(self, app: App, password: Any):
         await app.member()
@@ -333,6 +338,7 @@ class TestOwnRecord:
         async with app.client() as client:
             assert_error(await client.get(ME), 401, "TOKEN_REQUIRED")
 
+    @pytest.mark.advisory("GHSA-56p6-qw3c-fq2g")
     async def test_a_deactivated_member_is_shut_out_at_once(self, app: App):
         member = await app.member()
         assert (await me(app.server, member["access_token"])).status_code == 200
@@ -383,6 +389,7 @@ class TestCustomData:
         await self.merge(app, token, stored)
         assert (await self.merge(app, token, patch)).json()["custom_data"] == merged
 
+    @pytest.mark.advisory("GHSA-p6h4-93qp-jhcm")
     @pytest.mark.parametrize(
         "data",
         [

@@ -105,6 +105,7 @@ class TestSignIn:
             answers = [(await sign_in(client, "nobody")).status_code for _ in range(LIMIT + 1)]
         assert answers == [401] * LIMIT + [429]
 
+    @pytest.mark.advisory("parse-server#10266")
     async def test_of_50_wrong_passwords_at_once_ten_are_tried(self, app: App):
         await app.member()
         async with app.client() as client:
@@ -170,6 +171,7 @@ class TestSignIn:
         assert [answer.status_code for answer in answers] == [401, 401, 429]
         assert standing(answers[0])[:2] == (2, 1)
 
+    @pytest.mark.advisory("GHSA-vm5r-c87r-pf6x", "Directus 12")
     async def test_a_forwarded_address_is_not_believed(self, app: App):
         """Nor any other header that names one: this server trusts no proxy."""
         names = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Client-IP", "CF-Connecting-IP", "True-Client-IP")
@@ -189,6 +191,7 @@ class TestBehindAProxy:
                     assert (await sign_in(client, "ada", **{"X-Forwarded-For": address})).status_code == 401
                 assert (await sign_in(client, "ada", **{"X-Forwarded-For": address})).status_code == 429
 
+    @pytest.mark.advisory("GHSA-vm5r-c87r-pf6x")
     async def test_what_the_client_wrote_itself_does_not_count(self, tight_app: App):
         """The proxy puts the address it sees at the right end; a client can write the left."""
         async with tight_app.client() as client:
@@ -198,6 +201,7 @@ class TestBehindAProxy:
             ]
         assert answers == [401] * LIMIT + [429]
 
+    @pytest.mark.advisory("parse-server#10214")
     async def test_an_ipv6_client_does_not_escape_within_its_network(self, tight_app: App):
         async with tight_app.client() as client:
             for number in range(LIMIT + 1):
@@ -246,6 +250,7 @@ class TestSignUpAndGuests:
             await rewind(tight_app, 61)
             assert (await client.post(GUEST)).status_code == 201
 
+    @pytest.mark.advisory("parse-server#10266")
     async def test_50_guests_at_once_do_not_slip_past(self, tight_app: App):
         async with tight_app.client(**{"X-Forwarded-For": "192.0.2.15"}) as client:
             answers = await asyncio.gather(*(client.post(GUEST) for _ in range(50)))

@@ -280,6 +280,7 @@ async def lock_schema(app: App) -> None:
         await node.apps.announce(connection, app_id)
 
 
+@pytest.mark.advisory("CVE-2025-48757")
 async def test_a_locked_schema_is_changed_with_a_secret_key_or_by_a_console_user_only(app: App):
     table = await app.table({"a": "int"}, title="t")
     member = (await app.member())["access_token"]

@@ -141,6 +141,7 @@ class TestReIssue:
         assert_error(await re_issue(app, member["refresh_token"]), 401, "REFRESH_TOKEN_REUSED")
         assert (await me(app.server, other["access_token"])).status_code == 200
 
+    @pytest.mark.advisory("parse-server#10194")
     async def test_an_expired_session_is_over_whatever_the_token_says(self, app: App):
         member = await app.member()
         await rewind(app, member["refresh_token"], expires_at="31 days")
@@ -242,6 +243,7 @@ class TestForgery:
         claims = claims_of(member["access_token"])
         return {name: claims[name] for name in ("sub", "app_id", "sid", "jti")}
 
+    @pytest.mark.advisory("GHSA-x6fw-778m-wr9v", "GHSA-48mh-j4p5-7j9v", "CVE-2026-31813", "GHSA-fr88-w35c-r596")
     @pytest.mark.parametrize(
         "change",
         [
@@ -290,6 +292,7 @@ class TestForgery:
         ask = me(app.server, token) if kind is TokenKind.MEMBER_ACCESS else re_issue(app, token)
         assert_error(await ask, 401, "INVALID_TOKEN")
 
+    @pytest.mark.advisory("GHSA-48mh-j4p5-7j9v")
     @pytest.mark.parametrize("change", [{"sub": "no uuid"}, {"app_id": str(uuid.uuid4())}, {"sid": "x"}])
     async def test_a_wrong_claim_of_a_console_token_is_401(self, app: App, change: dict[str, Any]):
         ids = {name: str(uuid.uuid4()) for name in ("sub", "sid", "jti")} | {"app_id": str(uuid.UUID(int=0))}
@@ -301,6 +304,7 @@ class TestForgery:
             assert_error(await client.post(LOGOUT, headers=bearer(refresh)), 401, "INVALID_TOKEN")
         assert_error(await re_issue(app, refresh), 401, "INVALID_TOKEN")
 
+    @pytest.mark.advisory("CVE-2025-59420", "GHSA-4q3h-vp4r-prv2")
     @pytest.mark.parametrize(
         "header",
         [
@@ -318,12 +322,14 @@ class TestForgery:
         token = mint(app.server, TokenKind.MEMBER_ACCESS, header=header, **self.ids(member))
         assert_error(await me(app.server, token), 401, "INVALID_TOKEN")
 
+    @pytest.mark.advisory("GHSA-fr88-w35c-r596", "GHSA-48mh-j4p5-7j9v")
     @pytest.mark.parametrize("kind", [kind for kind in TokenKind if kind is not TokenKind.MEMBER_ACCESS])
     async def test_a_token_under_another_kinds_key_is_401(self, app: App, kind: TokenKind):
         member = await app.member()
         claims = claims_of(member["access_token"])
         assert_error(await me(app.server, mint(app.server, kind, **claims)), 401, "INVALID_TOKEN")
 
+    @pytest.mark.advisory("GHSA-4q3h-vp4r-prv2")
     async def test_a_token_under_any_key_but_ours_is_401(self, app: App):
         claims = claims_of((await app.member())["access_token"])
         payload = json.dumps(claims).encode()
@@ -340,6 +346,7 @@ class TestForgery:
         for token in forged:
             assert_error(await me(app.server, token), 401, "INVALID_TOKEN")
 
+    @pytest.mark.advisory("GHSA-4q3h-vp4r-prv2")
     @pytest.mark.parametrize(
         "algorithm", ["none", "None", "NONE", "nOnE", "", "HS384", "HS512", "RS256", None, 1, ["HS256"]]
     )

@@ -77,6 +77,7 @@ async def actions(app: App) -> list[str]:
         return [row["action"] for row in await connection.fetch(query, app.app_id, app.console["user_id"])]
 
 
+@pytest.mark.advisory("CVE-2025-48757")
 async def test_a_dropped_table_comes_back_whole(app: App, trash: httpx.AsyncClient):
     table = await app.table(TYPES, title="Everything")
     await app.row(table, FULL)

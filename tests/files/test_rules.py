@@ -19,6 +19,7 @@ from pilotis.kit.errors import ValidationError
 NEVER = ["", ".", "..", "a/b", "a\\b", "\0", "a\nb", "\x7f", "\x85", "\u2028", "\u202egnp.exe", "a" * 256, "é" * 128]
 
 
+@pytest.mark.advisory("GHSA-hm3f-q6rw-m6wh")
 @pytest.mark.parametrize("name", NEVER)
 def test_names_that_are_refused(name: str):
     with pytest.raises(InvalidPathError):
@@ -103,6 +104,7 @@ def test_what_might_run_is_saved(mime_type: str):
     assert media.disposition(mime_type, "x").startswith("attachment;")
 
 
+@pytest.mark.advisory("parse-server#10237")
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "사진.png", "a;b.png", "100%.png", "é'*().png", "a\tb", "plain.png"])
 def test_a_disposition_tells_the_name_back(name: str):
     header = media.disposition("image/png", name)
@@ -192,6 +194,7 @@ def test_ranges_that_are_not_there(wanted: bytes):
     assert caught.value.headers == {"Content-Range": "bytes */1000"}
 
 
+@pytest.mark.advisory("CVE-2025-62727")
 @pytest.mark.parametrize("wanted", [b"bytes=0-1,5-6", b"bytes=" + b"0-," * 5000 + b"0-", b"lines=1-2", b"nonsense"])
 def test_what_gets_the_whole(wanted: bytes):
     assert evaluate(range=wanted) == (200, 0, 1000)

@@ -25,6 +25,7 @@ async def test_a_running_server_is_alive_and_ready(server: Server):
     assert ready.json() == {"status": "ready", "parts": ["database", "migrations"]}
 
 
+@pytest.mark.advisory("GHSA-6q22-g298-grjh")
 async def test_many_questions_are_one_check(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health_endpoints, "KEPT_SECONDS", 3600.0)
     asked = 0

@@ -85,6 +85,7 @@ def test_of_equal_keys_the_last_one_counts_and_is_what_was_checked():
         json.decode(b'{"name":"abc","\\u006eame":"abcdef"}', THING)
 
 
+@pytest.mark.advisory("GHSA-9xp9-j92r-p88v")
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
 def test_depth(opening: bytes, closing: bytes):
     json.decode(opening * 64 + b"1" + closing * 64)

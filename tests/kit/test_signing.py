@@ -64,6 +64,7 @@ def test_the_forged_token_is_good_with_an_honest_header():
     assert SIGNER.verify(TokenKind.MEMBER_ACCESS, forged({"alg": "HS256", "typ": "JWT"}), NOW).sub == "m"
 
 
+@pytest.mark.advisory("GHSA-x6fw-778m-wr9v")
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not TokenKind.MEMBER_ACCESS])
 def test_typ_and_aud_are_checked_besides_the_key(kind: TokenKind):
     refused(forged({"alg": "HS256", "typ": "JWT"}, typ=kind.value))
@@ -99,6 +100,7 @@ def test_another_algorithm_with_the_right_key_is_refused(algorithm: str):
     refused(forged({"alg": algorithm, "typ": "JWT"}))
 
 
+@pytest.mark.advisory("CVE-2025-59420")
 def test_an_unknown_critical_header_is_refused():
     """RFC 7515, section 4.1.11; CVE-2025-59420."""
     refused(forged({"alg": "HS256", "typ": "JWT", "crit": ["bork"], "bork": True}))

@@ -4,11 +4,14 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.backstage import run_sql
 from tests.conftest import PASSWORD
 from tests.support import Server, assert_error, plain_client
 
 
+@pytest.mark.advisory("GHSA-r3xq-68wh-gwvh")
 async def test_20_uses_of_the_first_run_link_make_one_user(tmp_path: Path):
     server = Server(tmp_path / "data").start()
     try:

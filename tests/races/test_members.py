@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.backstage import bearer, me, run_sql
 from tests.support import App, plain_client
@@ -26,6 +27,7 @@ async def guest(app: App) -> dict[str, Any]:
         return (await client.post("/v1/public/app-members")).json()
 
 
+@pytest.mark.advisory("parse-server#10150")
 async def test_50_sign_ups_with_one_login_id_make_one_member(app: App):
     body = {"login_id": "ada", "password": "correct horse"}
     async with app.client() as client:
@@ -37,6 +39,7 @@ async def test_50_sign_ups_with_one_login_id_make_one_member(app: App):
     assert stored == [made["member_id"]]
 
 
+@pytest.mark.advisory("GHSA-r3xq-68wh-gwvh", "CVE-2026-43930")
 async def test_20_promotions_of_one_guest_make_one_member(app: App):
     made = await guest(app)
     async with app.client(made["access_token"]) as client:
@@ -53,6 +56,7 @@ async def test_20_promotions_of_one_guest_make_one_member(app: App):
     assert (await me(app.server, answers[winner].json()["access_token"])).status_code == 200
 
 
+@pytest.mark.advisory("GHSA-r3xq-68wh-gwvh", "CVE-2026-43930")
 async def test_20_uses_of_one_refresh_token_get_one_successor(app: App):
     member = await app.member()
     async with plain_client(app.server.url) as client:
@@ -80,6 +84,7 @@ async def test_sign_out_wins_over_refreshing(app: App):
                 assert statuses(await re_issued(client, pair["refresh_token"])) == {401: 1}
 
 
+@pytest.mark.advisory("GHSA-56p6-qw3c-fq2g")
 async def test_deactivation_wins_over_refreshing(app: App):
     for _ in range(5):
         member = await guest(app)

@@ -33,6 +33,7 @@ def apps(impatient: Server) -> tuple[App, App]:
     return new_app(impatient, console), new_app(impatient, console)
 
 
+@pytest.mark.advisory("GHSA-mf3j-86qx-cq5j")
 async def test_a_catastrophic_pattern_is_stopped_and_nobody_else_waits(apps: tuple[App, App]):
     app, other_app = apps
     table, other = await app.table({"a": "string"}), await other_app.table({"a": "string"})

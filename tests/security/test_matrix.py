@@ -166,6 +166,7 @@ async def test_without_credentials(endpoint: Endpoint, w: World):
     assert answer.json()["code"] == code
 
 
+@pytest.mark.advisory("GHSA-79wj-8rqv-jvp5", "GHSA-fr88-w35c-r596")
 @by_name(GUARDED)
 async def test_wrong_bearer_credentials(endpoint: Endpoint, w: World):
     given = await world.values(w.operator, w.a, endpoint, DOCUMENT)
@@ -260,6 +261,7 @@ def _mixtures(own: dict[str, str], foreign: dict[str, str]) -> Iterator[dict[str
 IN_RESULTS = {"AdvancedEndpoints.batch"}
 
 
+@pytest.mark.advisory("Kinto CHANGELOG l.563")
 @by_name(GUARDED)
 async def test_foreign_ids(endpoint: Endpoint, w: World):
     for tenant, other in ((w.a, w.b), (w.b, w.a)):

@@ -7,11 +7,21 @@ from uuid import UUID
 
 from asyncpg import Connection
 
+from pilotis.files.types import StorageAccess
 from pilotis.tables.schema import AccessLevel
 
 
+class FileDoors(NamedTuple):
+    """Who may upload to a file storage, delete from it and read it."""
+
+    name: str
+    upload: StorageAccess
+    delete: StorageAccess
+    read: StorageAccess
+
+
 class Exposure(NamedTuple):
-    """An app's doors: who may sign up, whether tables may be changed, the origins of its keys, its tables' levels."""
+    """An app's doors: sign-up, changes of tables, the origins of its keys, the access to its tables and storages."""
 
     name: str
     schema_locked: bool
@@ -19,6 +29,7 @@ class Exposure(NamedTuple):
     guest_login: bool
     key_origins: list[list[str]]
     tables: list[tuple[str, AccessLevel]]
+    storages: list[FileDoors]
 
 
 async def of_app(connection: Connection, app_id: UUID) -> Exposure | None:
@@ -40,6 +51,13 @@ async def of_app(connection: Connection, app_id: UUID) -> Exposure | None:
         "select title, access_level from pilotis.tables where app_id = $1 and dropped_at is null order by table_id",
         app_id,
     )
+    storages = await connection.fetch(
+        """
+        select name, upload_access, delete_access, read_access
+        from pilotis.file_storages where app_id = $1 order by storage_id
+        """,
+        app_id,
+    )
     return Exposure(
         app["name"],
         app["schema_locked"],
@@ -47,6 +65,10 @@ async def of_app(connection: Connection, app_id: UUID) -> Exposure | None:
         app["allow_guest_login"],
         [list(key["allowed_origins"]) for key in keys],
         [(table["title"], AccessLevel(table["access_level"])) for table in tables],
+        [
+            FileDoors(row["name"], *(StorageAccess(row[f"{door}_access"]) for door in ("upload", "delete", "read")))
+            for row in storages
+        ],
     )
 
 
@@ -57,6 +79,7 @@ def told(found: Exposure) -> list[tuple[bool, str]]:
         *_keys(found),
         *_sign_up(found),
         *(_table(title, level, found) for title, level in found.tables),
+        *(sentence for doors in found.storages for sentence in _storage(doors, found)),
     ]
 
 
@@ -93,3 +116,24 @@ def _table(title: str, level: AccessLevel, found: Exposure) -> tuple[bool, str]:
         who = "any member, so anybody who signs up," if anybody else "any member"
         return anybody, f"Table {title} (AppMember): {who} can read, write and delete every row."
     return False, f"Table {title} (Creator): a member can read, write and delete its own rows alone."
+
+
+_DOORS = {"upload": "upload files", "delete": "delete every file", "read": "read every file"}
+
+
+def _storage(doors: FileDoors, found: Exposure) -> list[tuple[bool, str]]:
+    """Return a sentence for each kind of caller that may do something with a storage."""
+    anybody = found.password_login or found.guest_login
+    callers = {
+        StorageAccess.PUBLIC: (True, "the public key alone"),
+        StorageAccess.APP_MEMBER: (anybody, "any member, so anybody who signs up," if anybody else "any member"),
+        StorageAccess.CREATOR: (False, "a member, for its own files alone,"),
+        StorageAccess.SECRET: (False, "the secret key alone"),
+    }
+    told = []
+    for access, (is_open, who) in callers.items():
+        deeds = [deed for door, deed in _DOORS.items() if getattr(doors, door) is access]
+        if deeds:
+            listed = " and ".join([", ".join(deeds[:-1]), deeds[-1]] if deeds[1:] else deeds)
+            told.append((is_open, f"Storage {doors.name}: {who} can {listed}."))
+    return told

@@ -29,6 +29,9 @@ def checked_name(text: str) -> str:
         raise InvalidPathError("A name is empty, or is . or ..")
     if "/" in name or "\\" in name:
         raise InvalidPathError("A name must not hold / or a backslash.")
+    if "\ufffd" in name:
+        # What a decoder puts in the place of bytes that are none: different names would be one.
+        raise InvalidPathError("A name must be UTF-8.")
     if any(unicodedata.category(c) in _FORBIDDEN_CATEGORIES or c in _DIRECTION_CHANGES for c in name):
         raise InvalidPathError("A name must not hold control characters.")
     if len(name.encode()) > NAME_BYTES:

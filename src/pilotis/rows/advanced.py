@@ -22,7 +22,7 @@ from pilotis.rows.operations import CannotIncrementError, PreconditionFailedErro
 from pilotis.rows.references import InvalidReferenceError
 from pilotis.rows.search.service import Search
 from pilotis.rows.search.types import AutocompleteRequest, SearchRequest, SearchResult, Suggestions
-from pilotis.rows.service import ResultTooLargeError
+from pilotis.rows.service import QueryTooLargeError, ResultTooLargeError
 from pilotis.rows.types import OperationResults, Operations, OperationsShape
 from pilotis.rows.visibility import MemberTokenRequiredError
 from pilotis.tables.service import TableNotFoundError
@@ -78,6 +78,8 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
             CalculationFailedError,
             ResultTooLargeError,
             QueryTimeoutError,
+            QueryTooLargeError,
+            ResultTooLargeError,
         ],
     )
     async def aggregate(self, call: Call, body: Pipeline) -> Reply:

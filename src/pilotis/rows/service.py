@@ -42,6 +42,13 @@ class ResultTooLargeError(BadRequestError):
     message = "The rows of this page are too large to send together. Ask for fewer with limit."
 
 
+class QueryTooLargeError(BadRequestError):
+    """400: one request would have to take more memory, or a longer statement, than the database gives it."""
+
+    code = "QUERY_TOO_LARGE"
+    message = "The query needs more memory than one request may use. Ask for less, or compute less in it."
+
+
 class NothingCreatedError(BadRequestError):
     """400: not one row of a bulk create could be made; `details` tells why, row by row."""
 
@@ -180,7 +187,10 @@ class Rows:
 
 
 async def run_compiled(table: PreparedTable, compiled: CompiledQuery) -> asyncpg.Record:
-    """Run a statement that was compiled from a request; raises `InvalidRegexError` for a pattern that is none."""
+    """Run a statement that was compiled from a request; raises `InvalidRegexError` for a pattern that is none.
+
+    Raises `QueryTooLargeError` where the statement is beyond what the database can do.
+    """
     try:
         async with table.connection() as connection:
             if compiled.patterns:
@@ -190,6 +200,8 @@ async def run_compiled(table: PreparedTable, compiled: CompiledQuery) -> asyncpg
                 row = await connection.fetchrow(table.planned_anew(compiled.sql), *compiled.arguments)
     except asyncpg.InvalidRegularExpressionError:
         raise InvalidRegexError from None
+    except (asyncpg.ProgramLimitExceededError, asyncpg.OutOfMemoryError):
+        raise QueryTooLargeError from None
     assert row is not None
     return row
 

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import os
 import pwd
+import resource
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pilotis.db.embedded.errors import EmbeddedPostgresError
 
 PREFERRED_USERS = ("pilotis", "postgres", "nobody")
 _PR_SET_PDEATHSIG = 1
+_MOST_DATA_BYTES = 1 << 30  # of a process, shared memory not counted; what a page of 64 MB takes, several times
 
 
 class Account(NamedTuple):
@@ -100,7 +102,7 @@ def spawn(
                 stdin=stdin,
                 stdout=stdout,
                 stderr=subprocess.STDOUT,
-                preexec_fn=tie_to_parent(parent_death_signal),
+                preexec_fn=_all(_bound_memory, tie_to_parent(parent_death_signal)),
             )
         except OSError as error:
             if account and error.errno in (errno.EPERM, errno.EINVAL):
@@ -110,6 +112,24 @@ def spawn(
                     "start Pilotis as an ordinary user or allow it to change users."
                 ) from error
             raise
+
+
+def _bound_memory() -> None:
+    """Let a statement that would fill the machine's memory fail by itself: each backend is a process of its own."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = _MOST_DATA_BYTES if hard == resource.RLIM_INFINITY else min(_MOST_DATA_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def _all(*steps: Callable[[], None] | None) -> Callable[[], None]:
+    """Return what runs the steps that there are, one after the other."""
+
+    def run() -> None:
+        for step in steps:
+            if step is not None:
+                step()
+
+    return run
 
 
 @contextmanager

@@ -1,0 +1,88 @@
+"""Decisions, Requests and answers: what holds for every route, taken from the document of the interface."""
+
+import re
+from typing import Any
+
+import pytest
+
+from pilotis.http.endpoint import Endpoint
+from pilotis.http.openapi import document
+from pilotis.server import endpoint_table
+from tests.console import owner_of
+from tests.support import App, assert_error
+
+ENDPOINTS = [endpoint for endpoint in endpoint_table() if endpoint.tag != "Pages"]
+DOCUMENT = document(ENDPOINTS, base_url="http://127.0.0.1", version="0")
+PAGED = [
+    endpoint
+    for endpoint in ENDPOINTS
+    if endpoint.method == "GET" and endpoint.query is not None and "limit" in endpoint.query.__struct_fields__
+]
+# Routes that make a thing with a name or an identifier of its own.
+MAKES = {"signup", "app-members", "apps", "public", "secret", "invitations", "tables", "columns", "data", "bulk"}
+MAKES |= {"files", "folders"}
+
+
+def name_of(endpoint: Endpoint) -> str:
+    return f"{endpoint.method} {endpoint.path}"
+
+
+def operation(endpoint: Endpoint) -> dict[str, Any]:
+    path = re.sub(r"[:*](\w+)", r"{\1}", endpoint.path)
+    return DOCUMENT["paths"][path][endpoint.method.lower()]
+
+
+def properties(node: Any) -> set[str]:
+    """The names of every property that a schema in the document has."""
+    if isinstance(node, list):
+        return {name for item in node for name in properties(item)}
+    if not isinstance(node, dict):
+        return set()
+    own = node.get("properties")
+    return (set(own) if isinstance(own, dict) else set()) | properties(list(node.values()))
+
+
+def test_names_are_in_snake_case():
+    names = properties(DOCUMENT)
+    assert len(names) > 100
+    assert [name for name in names if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name)] == []
+
+
+@pytest.mark.parametrize("endpoint", [e for e in ENDPOINTS if e.method == "POST"], ids=name_of)
+def test_making_a_named_thing_answers_201_and_any_other_action_200(endpoint: Endpoint):
+    makes = endpoint.path.rpartition("/")[2] in MAKES
+    assert endpoint.status == (201 if makes else 200)
+
+
+@pytest.mark.parametrize("endpoint", [e for e in ENDPOINTS if e.method == "DELETE"], ids=name_of)
+def test_a_delete_answers_200_with_a_message_and_what_it_deleted(endpoint: Endpoint):
+    assert endpoint.status == 200
+    schema = operation(endpoint)["responses"]["200"]["content"]["application/json"]["schema"]
+    fields = set(DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]["properties"])
+    assert "message" in fields
+    # A column is known by its name, and the emptied trash by what was in it.
+    assert fields & {"id", "name", "tables"}
+
+
+@pytest.mark.parametrize("endpoint", PAGED, ids=name_of)
+async def test_every_list_is_paged_alike(app: App, endpoint: Endpoint):
+    table = await app.table({"a": "int"})
+    async with owner_of(app).client(app) as console:
+        made = await console.post("/storages/files", json={"name": "files"})
+    path = endpoint.path.replace(":app_id", app.app_id).replace(":table_id", table)
+    path = path.replace(":storage_id", made.json()["id"])
+    token = app.console["access_token"] if endpoint.access.is_console else None
+    async with app.client(token) as client:
+        for name in ("limit", "offset"):
+            for value in ("-1", "1.5", "1e9", "x", "", "null"):
+                answer = await client.get(path, params={name: value})
+                assert assert_error(answer, 400, "VALIDATION_FAILED")["details"][0]["field"] == name, value
+        whole = (await client.get(path)).json()
+        (rows,) = (value for value in whole.values() if isinstance(value, list))
+        assert (whole["limit"], whole["offset"]) == (20, 0)
+        assert len(rows) <= 20
+        clamped = (await client.get(path, params={"limit": "1000000"})).json()
+        assert clamped["limit"] == 1000
+        total_only = (await client.get(path, params={"limit": "0"})).json()
+        assert [value for value in total_only.values() if isinstance(value, list)] == [[]]
+        assert total_only["total_count"] == whole["total_count"] == clamped["total_count"]

@@ -1,0 +1,70 @@
+"""Writes the table of docs/design/threats.md: which published weaknesses the tests are about, and where.
+
+.venv/bin/python tools/advisory_table.py            writes
+.venv/bin/python tools/advisory_table.py --check    exits 1 if the table is not what it would write
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.security.references import CLASSES, REFERENCES, WITHOUT_A_PLACE  # noqa: E402
+
+PAGE = ROOT / "docs" / "design" / "threats.md"
+BEGIN, END = "<!-- table of references: begin -->", "<!-- table of references: end -->"
+
+
+def marked_tests() -> dict[str, list[str]]:
+    """Return for each reference the tests that are marked with it, as `file::test`."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for name, references in _marks(ast.parse(path.read_text("utf-8"))):
+            for reference in references:
+                found.setdefault(reference, []).append(f"{path.relative_to(ROOT / 'tests').as_posix()}::{name}")
+    return found
+
+
+def _marks(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not node.name.startswith("test_"):
+            continue
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.advisory":
+                yield node.name, [ast.literal_eval(argument) for argument in decorator.args]
+
+
+def table() -> str:
+    """Return the table in Markdown, class by class, and the references that nothing corresponds to."""
+    tests = marked_tests()
+    lines = []
+    for class_, title in CLASSES.items():
+        lines += [f"\n### {class_}: {title}\n", "| Reference | The weakness | Tests |", "|---|---|---|"]
+        for known in REFERENCES:
+            if known.class_ == class_:
+                places = ", ".join(f"`{place}`" for place in tests.get(known.reference, []))
+                lines.append(f"| {known.reference} | {known.meaning} | {places} |")
+    lines += ["\n### Without a place here\n", "| Reference | Why |", "|---|---|"]
+    lines += [f"| {reference} | {why} |" for reference, why in WITHOUT_A_PLACE.items()]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Write the page, or compare."""
+    page = PAGE.read_text("utf-8")
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    written = f"{before}{BEGIN}\n{table()}\n\n{END}{after}"
+    if "--check" in sys.argv:
+        return int(written != page)
+    PAGE.write_text(written, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
