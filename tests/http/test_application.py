@@ -194,6 +194,18 @@ async def test_u0000_is_refused_wherever_it_stands(app: App):
             assert json.loads(answer.content)["code"] in {"VALIDATION_FAILED", "UNKNOWN_COLUMN", "INVALID_COLUMN_NAME"}
 
 
+@pytest.mark.parametrize("number", ["1e99999999999999999999", "0e-99999999999999999999", "0e-999999", "-0.0e-20000"])
+async def test_numbers_that_nobody_can_keep_are_refused(app: App, number: str):
+    table = await app.table({"n": "number", "o": "object"})
+    path = f"/v1/public/tables/{table}/data"
+    async with app.client() as client:
+        for place in ('{"data": {"n": #}}', '{"data": {"o": {"x": #}}}', '{"data": {"o": [#]}}'):
+            answer = await client.post(path, content=place.replace("#", number))
+            assert_error(answer, 400, "VALIDATION_FAILED")
+        answer = await client.post(f"{path}/query", content='{"where": {"n": {"$gt": #}}}'.replace("#", number))
+        assert_error(answer, 400, "VALIDATION_FAILED")
+
+
 @pytest.mark.parametrize("query", ["limit=-1", "limit=x", "limit=1.5", "limit=", "limit=%FF", "limit=1e9", "offset=-1"])
 async def test_a_query_that_is_wrong_is_refused(app: App, query: str):
     table = await app.table({})
