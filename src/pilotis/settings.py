@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -164,9 +165,22 @@ def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
         except msgspec.ValidationError as error:
             problems.append(f"{called}: {error}.")
             continue
+        if name == "trusted_proxies":
+            checked = _addresses(called, checked, problems)
         group, _, limit = name.partition(".")
         if limit:
             limits[limit] = checked
         else:
             own[group] = checked
     return Settings(**own, limits=Limits(**limits))
+
+
+def _addresses(called: str, texts: list[str], problems: list[str]) -> list[str]:
+    """Return IP addresses in the form in which connections have them."""
+    addresses = []
+    for text in texts:
+        try:
+            addresses.append(str(ip_address(text)))
+        except ValueError:
+            problems.append(f"{called}: {text} is not an IP address.")
+    return addresses

@@ -111,7 +111,10 @@ async def test_a_console_route_allows_the_consoles_origin_alone(server: Server, 
         bearer = {"Authorization": f"Bearer {console['access_token']}", "Origin": "https://any.example"}
         actual = await client.get("/v1/auth/me", headers=bearer)
         refused = await client.get("/v1/auth/me")
-    for answer in (preflight, actual, refused):
+        # A page of another site must not try passwords on a server that only its visitor can reach.
+        sign_in = await client.options("/v1/auth/signin", headers=headers)
+        sign_up = await client.post("/v1/auth/signup", json={}, headers={"Origin": "https://any.example"})
+    for answer in (preflight, actual, refused, sign_in, sign_up):
         assert answer.headers.get_list("access-control-allow-origin") == [server.url]
         assert answer.headers["vary"] == "origin"
 

@@ -45,6 +45,7 @@ class UserEndpoints(Endpoints, tag="Console users"):
     @post(
         "/v1/auth/signup",
         access=Access.OPEN,
+        console=True,
         status=201,
         rate="signup",
         errors=[EmailTakenError, InvalidInvitationError],
@@ -59,6 +60,7 @@ class UserEndpoints(Endpoints, tag="Console users"):
     @post(
         "/v1/auth/signin",
         access=Access.OPEN,
+        console=True,
         errors=[InvalidUserCredentialsError, UserInactiveError],
     )
     async def sign_in(self, call: Call, body: UserSignIn) -> SignedInUser:
