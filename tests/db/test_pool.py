@@ -9,7 +9,7 @@ import pytest
 from pilotis.db import pool
 from pilotis.db.pool import Database
 from pilotis.kit.errors import UnavailableError
-from tests.services import address
+from tests.services import address, connected
 from tests.support import Server
 
 
@@ -99,3 +99,31 @@ async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.Monke
             with pytest.raises(UnavailableError):
                 await database.fetchval("select 1")
     assert database.state() == (0, 0, 0)
+
+
+async def test_whoever_loses_a_connection_is_told_that_the_database_is_away(server: Server):
+    """Also where the server's farewell arrives just as a statement is sent, which asyncpg cannot place."""
+    database = Database(address(server), size=8)
+    rounds = 200
+    told: list[Exception] = []
+
+    async def work() -> None:
+        while rounds:
+            try:
+                await database.fetchval("select count(*) from generate_series(1, $1::int)", 100)
+            except Exception as error:
+                told.append(error)
+
+    async with connected(server) as operator:
+        await operator.execute("set application_name = 'operator'")
+        workers = [asyncio.create_task(work()) for _ in range(16)]
+        while rounds:
+            await operator.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where application_name = 'pilotis' and query like '%generate_series(1, $1::int)%'"
+            )
+            rounds -= 1
+        await asyncio.gather(*workers)
+    await database.close()
+    assert told
+    assert {type(error) for error in told} == {UnavailableError}

@@ -30,6 +30,8 @@ _GONE = (
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.TooManyConnectionsError,
+    # What asyncpg raises where the server's farewell arrives just as a statement is sent.
+    asyncpg.InternalClientError,
     ConnectionError,
     OSError,
 )
@@ -218,6 +220,8 @@ class Loan:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, asyncpg.InternalClientError):
+            self._connection.terminate()
         self._database._give(self._connection)
         if error is not None and (told := _told(error)):
             raise told from error
