@@ -101,7 +101,7 @@ class RoleEndpoints(Endpoints, tag="Roles"):
     async def remove(self, call: Call, app_id: UUID, user_id: UUID) -> Deleted:
         """Take a console user's role on the app away: an owner anybody's, everybody their own.
 
-        The user's secret keys for the app stop working with it. The last owner cannot leave.
+        The user's secret keys for the app are revoked with it. The last owner cannot leave.
         """
         await self._roles.remove(call.principal, call.actor, user_id)
         return Deleted("Removed from the app.", user_id)
