@@ -122,6 +122,14 @@ def test_what_it_writes_is_its_owners_alone(start):
     assert modes == files | {"postgres": 0o700, "blobs": 0o700}
 
 
+def test_on_every_interface_its_links_lead_to_this_machine(start):
+    server = start("--host", "0.0.0.0")
+    address = re.search(r"Pilotis is at (http://127\.0\.0\.1:\d+), listening on http://0\.0\.0\.0:\d+", server.output)
+    assert address, server.output
+    assert f"{address[1]}/setup#" in server.output
+    assert httpx.get(f"{address[1]}/openapi.json").json()["servers"] == [{"url": address[1]}]
+
+
 def test_it_uses_less_than_90_mb(start):
     server = start()
     httpx.get(rows_url(server), headers={"X-Public-Key": printed_key(server)})

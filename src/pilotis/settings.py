@@ -26,7 +26,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one `pilotis` process runs. Everything else is in the database."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; `0.0.0.0` for every interface."""
+    """Address to listen on; `0.0.0.0` for every interface, and then set `base_url` as well."""
     port: Port = 8090
     """Port to listen on; 0 takes a free one."""
     data_dir: str = "pilotis-data"
@@ -38,7 +38,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     """Processes that answer requests."""
     base_url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$")] | None = None
-    """Address under which clients reach this server, such as `https://api.example.com`; by default host and port."""
+    """Address under which clients reach this server, such as `https://api.example.com`; by default host and port, or
+    this machine's own address where the host is every interface."""
     console_origin: Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$")] | None = None
     """Origin of the console, the only one that may call console routes from a browser; by default `base_url`."""
     metrics_port: Port | None = None

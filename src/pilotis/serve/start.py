@@ -53,7 +53,7 @@ def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> Non
 
     with _listen(settings.host, settings.port) as listening, metrics.exposure(settings, listening) as exposed:
         listening_url = _url(listening)
-        base_url = settings.base_url or listening_url
+        base_url = settings.base_url or _local_url(listening)
         prepared = asyncio.run(stop.before(installation.prepare(settings, source.connect_arguments)))
         stop.check()
         print(welcome.text(prepared, base_url, listening_url), flush=True)  # noqa: T201 - what the command is to print
@@ -81,3 +81,8 @@ def _listen(host: str, port: int) -> socket.socket:
 def _url(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if listening.family == socket.AF_INET6 else f"http://{host}:{port}"
+
+
+def _local_url(listening: socket.socket) -> str:
+    """Return an address that works on this machine: nobody can be asked to call "every interface"."""
+    return _url(listening).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
