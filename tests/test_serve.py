@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -128,6 +129,18 @@ def test_on_every_interface_its_links_lead_to_this_machine(start):
     assert address, server.output
     assert f"{address[1]}/setup#" in server.output
     assert httpx.get(f"{address[1]}/openapi.json").json()["servers"] == [{"url": address[1]}]
+
+
+@on_linux
+def test_it_may_have_as_many_connections_as_the_system_allows(start):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
+    try:
+        server = start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+    assert re.search(rf"Max open files +{hard} +{hard} ", limits), limits
 
 
 def test_it_uses_less_than_90_mb(start):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import concurrent.futures.thread  # noqa: F401 - see `_read_modules`
 import importlib
 import os
+import resource
 import signal
 import socket
 import threading
+from contextlib import suppress
 
 from pilotis.serve import database
 from pilotis.serve.database import DatabaseSource
@@ -20,6 +22,7 @@ def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM, and stop PostgreSQL too; raises what keeps it from serving."""
     stop = StopRequest()
     stop.install()
+    _allow_many_connections()
     reading = threading.Thread(target=_read_modules, daemon=True)
     reading.start()
     try:
@@ -33,6 +36,13 @@ def run(settings: Settings) -> None:
         # The interpreter's end would give them their deadly meaning back.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         reading.join()
+
+
+def _allow_many_connections() -> None:
+    """Raise the soft limit on open files to the hard one: it is 1024 on most systems, for the sake of select(2)."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS takes less than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _read_modules() -> None:
