@@ -73,8 +73,6 @@ class HttpProtocol(CorkedHttpProtocol):
             self._head_bytes = 0
         else:
             self._count(len(data))
-        if self.transport.is_closing():
-            return
         if self._head_bytes:
             self._wait_at_most(self._head_due - self.loop.time())
         elif self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
@@ -150,7 +148,8 @@ class HttpProtocol(CorkedHttpProtocol):
 
     def _wait_at_most(self, seconds: float) -> None:
         self._unset_keepalive_if_required()
-        self.timeout_keep_alive_task = self.loop.call_later(max(0.0, seconds), self.timeout_keep_alive_handler)
+        if not self.transport.is_closing():
+            self.timeout_keep_alive_task = self.loop.call_later(max(0.0, seconds), self.timeout_keep_alive_handler)
 
     def _check_writing(self) -> None:
         unsent = self.transport.get_write_buffer_size()
