@@ -39,7 +39,7 @@ class HttpProtocol(CorkedHttpProtocol):
     """To be given to uvicorn as `http`. What is refused here gets the same shape of answer as everything else."""
 
     stall_seconds = 60.0
-    """How long a head may take, and how long nothing may happen in the middle of a body or of an answer."""
+    """How long a head may take, and how long a client may take nothing of an answer."""
 
     # Bytes since the last one that ended a head or belonged to a body: those of a head, or of a chunked body's trailer.
     _head_bytes = 0
@@ -76,7 +76,8 @@ class HttpProtocol(CorkedHttpProtocol):
         if self._head_bytes:
             self._wait_at_most(self._head_due - self.loop.time())
         elif self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
-            self._wait_at_most(self.stall_seconds)
+            # Longer than `Call.chunks` waits, which has an answer for it.
+            self._wait_at_most(self.timeout_keep_alive)
 
     def on_headers_complete(self) -> None:
         """Start the request, unless it has to be parsed anew."""
