@@ -33,8 +33,9 @@ def run(settings: Settings) -> None:
     except Stopped:
         pass
     finally:
-        # The interpreter's end would give them their deadly meaning back.
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        # The interpreter's end gives handled ones their deadly meaning back. Ignored ones stay so, in every thread.
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
         reading.join()
 
 
