@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -104,6 +105,26 @@ def test_what_it_writes_is_its_owners_alone(start):
     assert server.data_dir.stat().st_mode & 0o777 == 0o700
     files = dict.fromkeys(["master.key", "pilotis.lock", "postgres.log"], 0o600)
     assert modes == files | {"postgres": 0o700, "blobs": 0o700}
+
+
+def test_on_every_interface_its_links_lead_to_this_machine(start):
+    server = start("--host", "0.0.0.0")
+    address = re.search(r"Pilotis is at (http://127\.0\.0\.1:\d+), listening on http://0\.0\.0\.0:\d+", server.output)
+    assert address, server.output
+    assert f"{address[1]}/setup#" in server.output
+    assert httpx.get(f"{address[1]}/openapi.json").json()["servers"] == [{"url": address[1]}]
+
+
+@on_linux
+def test_it_may_have_as_many_connections_as_the_system_allows(start):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
+    try:
+        server = start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+    assert re.search(rf"Max open files +{hard} +{hard} ", limits), limits
 
 
 def test_it_uses_less_than_90_mb(start):

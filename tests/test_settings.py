@@ -104,6 +104,17 @@ def test_a_time_is_a_positive_number(value):
         load({}, {"PILOTIS_STATEMENT_SECONDS": value})
 
 
+@pytest.mark.parametrize("text", ["10.0.0.0/8", "proxy.example.com", "10.0.0.1:80", "10.0.0.256"])
+def test_a_trusted_proxy_is_an_address(text):
+    with pytest.raises(SettingsError) as error:
+        load({}, {"PILOTIS_TRUSTED_PROXIES": f"10.0.0.1,{text}"})
+    assert error.value.problems == [f"PILOTIS_TRUSTED_PROXIES: {text} is not an IP address."]
+
+
+def test_a_trusted_proxy_may_be_written_in_any_form():
+    assert load({}, {"PILOTIS_TRUSTED_PROXIES": "2001:DB8:0::1"}).trusted_proxies == ["2001:db8::1"]
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [("port = ", "not valid TOML"), (b"\xff", "not valid TOML"), (None, "cannot be read"), ("limits = 3", "a table")],

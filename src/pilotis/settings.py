@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -25,7 +26,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one `pilotis` process runs. Everything else is in the database."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; `0.0.0.0` for every interface."""
+    """Address to listen on; `0.0.0.0` for every interface, and then set `base_url` as well."""
     port: Port = 8090
     """Port to listen on; 0 takes a free one."""
     data_dir: str = "pilotis-data"
@@ -37,7 +38,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     """Processes that answer requests."""
     base_url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$")] | None = None
-    """Address under which clients reach this server, such as `https://api.example.com`; by default host and port."""
+    """Address under which clients reach this server, such as `https://api.example.com`; by default host and port, or
+    this machine's own address where the host is every interface."""
     console_origin: Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$")] | None = None
     """Origin of the console, the only one that may call console routes from a browser; by default `base_url`."""
     metrics_port: Port | None = None
@@ -164,9 +166,22 @@ def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
         except msgspec.ValidationError as error:
             problems.append(f"{called}: {error}.")
             continue
+        if name == "trusted_proxies":
+            checked = _addresses(called, checked, problems)
         group, _, limit = name.partition(".")
         if limit:
             limits[limit] = checked
         else:
             own[group] = checked
     return Settings(**own, limits=Limits(**limits))
+
+
+def _addresses(called: str, texts: list[str], problems: list[str]) -> list[str]:
+    """Return IP addresses in the form in which connections have them."""
+    addresses = []
+    for text in texts:
+        try:
+            addresses.append(str(ip_address(text)))
+        except ValueError:
+            problems.append(f"{called}: {text} is not an IP address.")
+    return addresses

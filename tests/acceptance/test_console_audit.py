@@ -285,6 +285,13 @@ async def test_the_log_is_read_newest_first_in_pages_and_by_filter(app: App):
         assert (await console.get("/audit-log", params={"actor": "' or true --"})).json()["total_count"] == 0
 
 
+@pytest.mark.parametrize("name", ["action", "actor"])
+async def test_a_filter_with_u0000_is_refused(app: App, name: str):
+    async with owner_of(app).client(app) as console:
+        answer = await console.get("/audit-log", params={name: "a\0"})
+    assert_error(answer, 400, "VALIDATION_FAILED")
+
+
 async def test_a_viewer_does_not_read_the_log(app: App):
     viewer = await user_with(app, "viewer")
     async with viewer.client(app) as console:

@@ -107,6 +107,21 @@ async def test_everybody_may_leave_and_only_owners_remove_others(app: App):
         assert (await console.delete(f"/users/{viewer.user_id}")).status_code == 200
 
 
+async def test_who_comes_back_does_not_bring_old_secret_keys_along(app: App):
+    user = await user_with(app, "editor")
+    async with user.client(app) as console:
+        key = (await console.post("/keys/secret", json={"name": "laptop"})).json()["key"]
+    async with app.client(key) as client, owner_of(app).client(app) as owner:
+        assert (await client.get("/v1/public/tables")).status_code == 200
+        assert (await owner.delete(f"/users/{user.user_id}")).status_code == 200
+        assert_error(await client.get("/v1/public/tables"), 401, "INVALID_SECRET_KEY")
+        invitation = (await owner.post("/invitations", json={"email": user.email, "role": "editor"})).json()
+        async with user.client() as console:
+            accepted = await console.post("/invitations/accept", json={"token": invitation["token"]})
+            assert accepted.status_code == 200, accepted.text
+        assert_error(await client.get("/v1/public/tables"), 401, "INVALID_SECRET_KEY")
+
+
 async def test_the_last_owner_stays(app: App):
     owner = owner_of(app)
     await user_with(app, "editor")

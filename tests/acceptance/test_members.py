@@ -12,7 +12,7 @@ import pytest
 
 from pilotis.kit.passwords import Passwords
 from tests.backstage import bearer, claims_of, me, run_sql
-from tests.console import set_auth
+from tests.console import owner_of, set_auth
 from tests.support import App, assert_error, plain_client
 
 SIGN_UP = "/v1/public/app-members/signup"
@@ -288,6 +288,15 @@ class TestGuests:
         async with app.client(signed_in["access_token"]) as client:
             rows = (await client.get(f"/v1/public/tables/{table}/data")).json()
         assert [found["id"] for found in rows["data"]] == [row["id"]]
+
+    async def test_promotion_without_a_nickname_keeps_and_tells_the_one_there_is(self, app: App):
+        made = await guest(app)
+        async with owner_of(app).client(app) as console:
+            changed = await console.patch(f"/members/{made['member_id']}", json={"nickname": "Countess"})
+        assert changed.status_code == 200
+        promoted = (await post(app, SIGN_UP, ADA, made["access_token"])).json()
+        assert promoted["nickname"] == "Countess"
+        assert (await me(app.server, promoted["access_token"])).json()["nickname"] == "Countess"
 
     async def test_promotion_ends_the_guests_own_tokens(self, app: App):
         made = await guest(app)

@@ -201,6 +201,18 @@ class TestBehindAProxy:
             ]
         assert answers == [401] * LIMIT + [429]
 
+    async def test_a_proxy_may_add_a_line_of_its_own(self, tight_app: App):
+        """Behind two proxies the last line names the first of them, which is trusted."""
+        for client_address, statuses in (("192.0.2.30", [401] * LIMIT + [429]), ("192.0.2.31", [401])):
+            lines = [("X-Forwarded-For", client_address), ("X-Forwarded-For", "10.9.9.9")]
+            async with tight_app.client() as client:
+                body = {"login_id": "ada", "password": "wrong horse"}
+                answers = [
+                    (await client.post("/v1/public/app-members/signin", json=body, headers=lines)).status_code
+                    for _ in statuses
+                ]
+            assert answers == statuses
+
     @pytest.mark.advisory("parse-server#10214")
     async def test_an_ipv6_client_does_not_escape_within_its_network(self, tight_app: App):
         async with tight_app.client() as client:

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from pilotis.db.pool import Database
+from pilotis.http.principals import InvalidPublicKeyError
 from pilotis.stats.recorder import RequestRecorder
 from tests.conftest import new_app
+from tests.console import owner_of
 from tests.database import connection_to, second_node
+from tests.services import stale_node
 from tests.support import App, Server, assert_error
 from tests.waiting import until
 
@@ -37,6 +40,16 @@ async def test_a_new_app_has_nothing(app: App):
         [{"date": (today - timedelta(days=ago)).isoformat(), **NOTHING} for ago in range(29, -1, -1)]
         for today in (before, after)
     ]
+
+
+async def test_an_app_that_was_deleted_on_another_node_has_none(app: App, server: Server):
+    async with stale_node(server) as node:
+        known = await node.apps.by_public_key(app.public_key, None)
+        async with owner_of(app).client(app) as console:
+            assert (await console.delete("")).status_code == 200
+        assert await node.apps.by_public_key(app.public_key, None) is known
+        with pytest.raises(InvalidPublicKeyError):
+            await node.statistics.of(known)
 
 
 async def test_members_are_counted_by_kind_and_activity(app: App, server: Server):

@@ -113,7 +113,10 @@ async def test_a_console_route_allows_the_consoles_origin_alone(server: Server, 
         bearer = {"Authorization": f"Bearer {console['access_token']}", "Origin": "https://any.example"}
         actual = await client.get("/v1/auth/me", headers=bearer)
         refused = await client.get("/v1/auth/me")
-    for answer in (preflight, actual, refused):
+        # A page of another site must not try passwords on a server that only its visitor can reach.
+        sign_in = await client.options("/v1/auth/signin", headers=headers)
+        sign_up = await client.post("/v1/auth/signup", json={}, headers={"Origin": "https://any.example"})
+    for answer in (preflight, actual, refused, sign_in, sign_up):
         assert answer.headers.get_list("access-control-allow-origin") == [server.url]
         assert answer.headers["vary"] == "origin"
 
@@ -205,6 +208,18 @@ async def test_u0000_is_refused_wherever_it_stands(app: App):
             answer = await client.post(f"/v1/public/tables/{table}/data", json=body)
             assert answer.status_code == 400, answer.text
             assert json.loads(answer.content)["code"] in {"VALIDATION_FAILED", "UNKNOWN_COLUMN", "INVALID_COLUMN_NAME"}
+
+
+@pytest.mark.parametrize("number", ["1e99999999999999999999", "0e-99999999999999999999", "0e-999999", "-0.0e-20000"])
+async def test_numbers_that_nobody_can_keep_are_refused(app: App, number: str):
+    table = await app.table({"n": "number", "o": "object"})
+    path = f"/v1/public/tables/{table}/data"
+    async with app.client() as client:
+        for place in ('{"data": {"n": #}}', '{"data": {"o": {"x": #}}}', '{"data": {"o": [#]}}'):
+            answer = await client.post(path, content=place.replace("#", number))
+            assert_error(answer, 400, "VALIDATION_FAILED")
+        answer = await client.post(f"{path}/query", content='{"where": {"n": {"$gt": #}}}'.replace("#", number))
+        assert_error(answer, 400, "VALIDATION_FAILED")
 
 
 @pytest.mark.parametrize("query", ["limit=-1", "limit=x", "limit=1.5", "limit=", "limit=%FF", "limit=1e9", "offset=-1"])

@@ -63,13 +63,26 @@ def test_what_is_no_json_is_refused(data: bytes):
         json.decode(data)
 
 
-@pytest.mark.parametrize("data", [b"1e400", b"-1e400", b"1e-400", b"1" + b"0" * 2000 + b".5", b"[1e999999999]"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"1e400",
+        b"-1e400",
+        b"1e-400",
+        b"1" + b"0" * 2000 + b".5",
+        b"[1e999999999]",
+        b"1e99999999999999999999",
+        b"0e-99999999999999999999",
+        b"0e999999",
+        b"-0.0e-20000",
+    ],
+)
 def test_numbers_beyond_doubles_are_refused(data: bytes):
     with pytest.raises((MalformedJsonError, ValidationError)):
         json.decode(data)
 
 
-@pytest.mark.parametrize("text", ["1.10", "0.1", "1e3", "123456789.123456789123456789", "-0.0"])
+@pytest.mark.parametrize("text", ["1.10", "0.1", "1e3", "123456789.123456789123456789", "-0.0", "0E-20", "0.00e+00"])
 def test_numbers_are_kept_exactly(text: str):
     value = json.decode(text.encode())
     assert value == Decimal(text)

@@ -20,9 +20,10 @@ class AuditQuery(Paging):
 class AuditEntry(msgspec.Struct, frozen=True):
     """Who changed what.
 
-    `actor_kind` is `console_user`, `secret_key`, `member`, `public` (the public key alone) or `operator` (the command
-    line); `actor_id` the id of the console user, secret key or member; `actor_email` a console user's address.
-    `target` is the id of what was changed, `request_id` the one of the request that changed it.
+    `actor_kind` is `console_user`, `secret_key`, `member`, `public` (the public key alone), `operator` (the command
+    line) or `system` (what happens by itself); `actor_id` the id of the console user, secret key or member;
+    `actor_email` a console user's address. `target` is the id of what was changed,
+    `request_id` the one of the request that changed it.
     """
 
     entry_id: UUID

@@ -18,7 +18,7 @@ class MigrationError(Exception):
 
 
 class Migration(NamedTuple):
-    """One file of `db/migrations/`: its number, file name and SQL."""
+    """One file of `db/sql/`: its number, file name and SQL."""
 
     number: int
     name: str

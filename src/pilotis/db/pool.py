@@ -21,6 +21,7 @@ from pilotis.db.shares import Share
 from pilotis.kit.errors import PilotisError, QueryTimeoutError, UnavailableError
 
 ACQUIRE_SECONDS = 5.0
+_CONNECT_SECONDS = 10.0
 _STATEMENTS_KEPT = 256
 
 _GONE = (
@@ -29,6 +30,8 @@ _GONE = (
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.TooManyConnectionsError,
+    # What asyncpg raises where the server's farewell arrives just as a statement is sent.
+    asyncpg.InternalClientError,
     ConnectionError,
     OSError,
 )
@@ -54,7 +57,7 @@ class Database:
         self._statement_seconds = statement_seconds
         self._opened = 0
         self._idle: list[Connection] = []
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._shares: WeakValueDictionary[object, Share] = WeakValueDictionary()
 
     def share(self, tenant: object) -> Share:
@@ -69,6 +72,7 @@ class Database:
         seconds = self._statement_seconds if statement_seconds is None else statement_seconds
         return await asyncpg.connect(
             **self._arguments,
+            timeout=_CONNECT_SECONDS,
             statement_cache_size=_STATEMENTS_KEPT,
             max_cached_statement_lifetime=0,
             max_cacheable_statement_size=64 * 1024,
@@ -137,62 +141,64 @@ class Database:
             await connection.close(timeout=5)
 
     async def _take(self) -> Connection:
-        while True:
-            while self._idle:
-                connection = self._idle.pop()
-                if not connection.is_closed():
-                    return connection
-                self._opened -= 1
-            if self._opened < self._size:
-                return await self._open()
-            await self._wait()
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+            self._opened -= 1
+        if self._opened < self._size:
+            self._opened += 1
+            return await self._open()
+        given = await self._wait()
+        return await self._open() if given is None else given
 
     async def _open(self) -> Connection:
-        self._opened += 1
+        """Open one of the connections that `_opened` counts already."""
         try:
             return await self.open_connection()
         except BaseException as error:
-            self._opened -= 1
-            self._wake()
+            self._pass_on(None)
             if isinstance(error, (*_GONE, asyncpg.PostgresError)):
                 raise UnavailableError("The database is not reachable. Try again shortly.") from error
             raise
 
-    async def _wait(self) -> None:
+    async def _wait(self) -> Connection | None:
+        """Return a connection that came back, or None for leave to open one in place of one that was lost."""
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[None] = loop.create_future()
+        turn: asyncio.Future[Connection | None] = loop.create_future()
         self._waiting.append(turn)
         end = loop.call_later(ACQUIRE_SECONDS, _too_late, turn)
         try:
-            await turn
+            return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._wake()
+                self._pass_on(turn.result())
             raise
         finally:
             end.cancel()
 
     def _give(self, connection: Connection) -> None:
-        if connection.is_closed() or not self._size:
-            self._opened -= 1
+        # Only a cancelled request leaves a transaction open; rolling back needs a round trip nobody waits for.
+        if connection.is_closed() or not self._size or connection.is_in_transaction():
             connection.terminate()
-        elif connection.is_in_transaction():
-            # Only a cancelled request leaves one open; rolling back needs a round trip nobody waits for.
-            self._opened -= 1
-            connection.terminate()
+            self._pass_on(None)
         else:
-            self._idle.append(connection)
-        self._wake()
+            self._pass_on(connection)
 
-    def _wake(self) -> None:
+    def _pass_on(self, connection: Connection | None) -> None:
+        """Give a connection, or the leave to open one, to who waits longest: nobody who comes later can take it."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                turn.set_result(None)
+                turn.set_result(connection)
                 return
+        if connection is None:
+            self._opened -= 1
+        else:
+            self._idle.append(connection)
 
 
-def _too_late(turn: asyncio.Future[None]) -> None:
+def _too_late(turn: asyncio.Future[Connection | None]) -> None:
     if not turn.done():
         turn.set_exception(UnavailableError("The database is busy. Try again shortly."))
 
@@ -214,6 +220,8 @@ class Loan:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, asyncpg.InternalClientError):
+            self._connection.terminate()
         self._database._give(self._connection)
         if error is not None and (told := _told(error)):
             raise told from error

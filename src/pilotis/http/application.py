@@ -80,7 +80,7 @@ class Application:
         started = time.perf_counter()
         headers = dict(scope["headers"])
         call = Call(scope, receive, _request_id(headers), headers)
-        call.address = client_address(scope, headers, self._trusted_proxies)
+        call.address = client_address(scope, self._trusted_proxies)
         self.in_flight += 1
         try:
             status = await self._exchange(call, send)

@@ -41,17 +41,20 @@ def query(type_: type, query_string: bytes) -> Any:
         return type_()
     try:
         pairs = dict(parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict"))
-        return _whole_numbers(msgspec.convert(pairs, type_, strict=False), pairs)
+        return _checked(msgspec.convert(pairs, type_, strict=False), pairs)
     except msgspec.ValidationError as error:
         raise json.field_error(error) from None
     except ValueError:
         raise BadRequestError("The query string is not valid: it must be percent-encoded UTF-8.") from None
 
 
-def _whole_numbers(values: Any, pairs: dict[str, str]) -> Any:
-    # msgspec would take 1e9 for an integer here, though not in a body.
+def _checked(values: Any, pairs: dict[str, str]) -> Any:
     for name, text in pairs.items():
-        if type(getattr(values, name, None)) is int and not text.isdigit():
+        value = getattr(values, name, None)
+        if isinstance(value, str) and "\0" in value:
+            raise invalid(name, f"{name}: the character U+0000 cannot be stored, and so is nowhere to be found.")
+        # msgspec would take 1e9 for an integer here, though not in a body.
+        if type(value) is int and not text.isdigit():
             raise invalid(name, f"{name}: a whole number in digits is expected.")
     return values
 

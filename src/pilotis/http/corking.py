@@ -18,7 +18,7 @@ _MOST_BYTES = 64 * 1024
 
 
 class CorkedHttpProtocol(HttpToolsProtocol):
-    """To be given to uvicorn as `http`."""
+    """uvicorn's protocol with a cork between it and its transport."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the cork between the protocol and its transport."""

@@ -29,7 +29,7 @@ class Cors:
 
     def answer(self, endpoint: Endpoint | None) -> Headers:
         """Return the headers of an actual answer."""
-        return self._console if endpoint is not None and endpoint.access.is_console else _ANY
+        return self._console if endpoint is not None and endpoint.is_console else _ANY
 
     def preflight(self, endpoint: Endpoint | None, methods: str) -> Headers:
         """Return the headers of the answer to OPTIONS for an endpoint, on a path that takes these methods."""

@@ -91,10 +91,16 @@ class Endpoint:
     returns: Any
     errors: Sequence[type[PilotisError]]
     cost: Callable[[Any], int] | None = None
+    console: bool = False
     takes_raw_body: bool = False
     takes_stream: bool = False
     media_type: str = "application/json"
     decoder: msgspec.json.Decoder[Any] | None = field(default=None, repr=False)
+
+    @property
+    def is_console(self) -> bool:
+        """Whether the route is the console's, which no other site's page may call."""
+        return self.console or self.access.is_console
 
     @property
     def operation_id(self) -> str:
@@ -115,6 +121,7 @@ class _Route:
     media_type: str
     errors: Sequence[type[PilotisError]]
     cost: Callable[[Any], int] | None
+    console: bool
 
 
 def route(
@@ -130,16 +137,19 @@ def route(
     media_type: str = "application/json",
     errors: Sequence[type[PilotisError]] = (),
     cost: Callable[[Any], int] | None = None,
+    console: bool = False,
 ) -> Callable[[Method], Method]:
     """Declare that a method of an `Endpoints` class answers a route.
 
     `rate` names a rate-limit class, `cost` tells of a body how many requests it counts as there; `body_shape` and
     `returns` document a body or an answer of raw bytes, `media_type` the answer's, several with `, ` between them;
-    `errors` are the ones peculiar to the route.
+    `errors` are the ones peculiar to the route; `console` makes one that asks for no credential the console's.
     """
 
     def mark(handler: Method) -> Method:
-        declared = _Route(method, path, access, status, rate, max_body, body_shape, returns, media_type, errors, cost)
+        declared = _Route(
+            method, path, access, status, rate, max_body, body_shape, returns, media_type, errors, cost, console
+        )
         handler.__dict__.setdefault("routes", []).append(declared)
         return handler
 
@@ -219,6 +229,7 @@ def _endpoint(handler: Handler, declared: _Route, tag: str) -> Endpoint:
         returns=declared.returns or hints.get("return"),
         errors=declared.errors,
         cost=declared.cost,
+        console=declared.console,
         takes_raw_body=body is bytes,
         takes_stream=body == AsyncIterator[bytes],
         media_type=declared.media_type,

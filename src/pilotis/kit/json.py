@@ -7,7 +7,7 @@ equal keys the last one counts, and what is stored is what was checked: a body i
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
@@ -26,8 +26,13 @@ def exact_number(text: str) -> Decimal:
 
     Raises `ValueError` beyond what IEEE 754 doubles span (RFC 8259, section 6, advises no more) or past 1000 digits.
     """
-    number, double = Decimal(text), float(text)
-    if len(text) > _MOST_DIGITS or math.isinf(double) or (double == 0 and number):
+    try:
+        number, double = Decimal(text), float(text)
+    except InvalidOperation:  # an exponent of twenty digits
+        raise ValueError("Number out of range") from None
+    # PostgreSQL keeps the exponent of a zero as digits after the point, of which it takes some thousands.
+    vanished = double == 0 and (number or abs(number.adjusted()) > _MOST_DIGITS)
+    if len(text) > _MOST_DIGITS or math.isinf(double) or vanished:
         raise ValueError("Number out of range")
     return number
 

@@ -80,17 +80,19 @@ class Members:
         check_password(new.password, app.limits)
         login_id = _normalised(new.login_id)
         password_hash = await self._passwords.hash(new.password)
-        member_id = guest.member_id if guest else uuid7_text()
+        member_id, nickname = guest.member_id if guest else uuid7_text(), new.nickname
         async with _unique_login_id(), self._database.transaction() as connection:
             if guest is None:
-                await self._insert(connection, app, member_id, login_id, password_hash, new.nickname)
+                await self._insert(connection, app, member_id, login_id, password_hash, nickname)
             else:
-                if not await store.promote(connection, app.app_id, member_id, login_id, password_hash, new.nickname):
+                promoted = await store.promote(connection, app.app_id, member_id, login_id, password_hash, nickname)
+                if promoted is None:
                     raise NotAGuestError
+                nickname = promoted["nickname"]
                 # Whoever knew the guest's tokens must not know the member's.
                 await self._sessions.revoke_all(connection, app.app_id, member_id)
             tokens = await self._sessions.start(connection, app.app_id, member_id)
-        return SignedIn(member_id, new.nickname, tokens.access_token, tokens.refresh_token)
+        return SignedIn(member_id, nickname, tokens.access_token, tokens.refresh_token)
 
     async def sign_in(self, call: Call, credentials: SignIn) -> SignedIn:
         """Sign a member in; an unknown login_id costs the time of a wrong password and gives the same answer.

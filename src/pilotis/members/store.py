@@ -47,13 +47,14 @@ async def promote(
     login_id: str,
     password_hash: str,
     nickname: str | None,
-) -> bool:
-    """Make a guest an ordinary member; False if it is no guest any more."""
-    tag = await connection.execute(
+) -> Record | None:
+    """Make a guest an ordinary member and return its `nickname`; None if it is no guest any more."""
+    return await connection.fetchrow(
         """
         update pilotis.members
         set login_id = $3, password_hash = $4, nickname = coalesce($5, nickname), is_guest = false, updated_at = now()
         where app_id = $1 and member_id = $2 and is_guest
+        returning nickname
         """,
         app_id,
         member_id,
@@ -61,7 +62,6 @@ async def promote(
         password_hash,
         nickname,
     )
-    return tag == "UPDATE 1"
 
 
 async def of_session(database: Database, app_id: UUID, session_id: UUID, member_id: str) -> Record | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import concurrent.futures.thread  # noqa: F401 - see `_read_modules`
 import importlib
 import os
+import resource
 import signal
 import socket
 import threading
+from contextlib import suppress
 
 from pilotis.serve import database
 from pilotis.serve.database import DatabaseSource
@@ -20,6 +22,7 @@ def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM, and stop PostgreSQL too; raises what keeps it from serving."""
     stop = StopRequest()
     stop.install()
+    _allow_many_connections()
     reading = threading.Thread(target=_read_modules, daemon=True)
     reading.start()
     try:
@@ -35,6 +38,13 @@ def run(settings: Settings) -> None:
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         reading.join()
+
+
+def _allow_many_connections() -> None:
+    """Raise the soft limit on open files to the hard one: it is 1024 on most systems, for the sake of select(2)."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS takes less than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _read_modules() -> None:
@@ -55,7 +65,7 @@ def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> Non
 
     with _listen(settings.host, settings.port) as listening, metrics.exposure(settings, listening) as exposed:
         listening_url = _url(listening)
-        base_url = settings.base_url or listening_url
+        base_url = settings.base_url or _local_url(listening)
         prepared = asyncio.run(stop.before(installation.prepare(settings, source.connect_arguments)))
         stop.check()
         print(welcome.text(prepared, base_url, listening_url), flush=True)  # noqa: T201 - what the command is to print
@@ -83,3 +93,8 @@ def _listen(host: str, port: int) -> socket.socket:
 def _url(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if listening.family == socket.AF_INET6 else f"http://{host}:{port}"
+
+
+def _local_url(listening: socket.socket) -> str:
+    """Return an address that works on this machine: nobody can be asked to call "every interface"."""
+    return _url(listening).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")

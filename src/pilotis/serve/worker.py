@@ -13,7 +13,7 @@ import uvicorn
 import uvloop
 
 from pilotis.http import logs
-from pilotis.http.corking import CorkedHttpProtocol
+from pilotis.http.protocol import HttpProtocol
 from pilotis.serve.database import DatabaseSource
 from pilotis.serve.errors import CommandError
 from pilotis.serve.metrics import Exposure
@@ -69,7 +69,7 @@ def _config(node: Node) -> uvicorn.Config:
     return uvicorn.Config(
         node.application,
         interface="asgi3",
-        http=CorkedHttpProtocol,
+        http=HttpProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import asyncpg
 from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
-from pilotis.http.principals import AppInfo
+from pilotis.http.principals import AppInfo, InvalidPublicKeyError
 from pilotis.stats import store
 from pilotis.stats.recorder import RequestRecorder
 from pilotis.stats.types import Day, MemberStats, Stats, Traffic, TrafficStats
@@ -22,10 +23,14 @@ class Statistics:
 
     async def of(self, app: AppInfo) -> Stats:
         """Return an app's statistics. Requests of the last 5 seconds may not be in them yet."""
-        async with self._database.connection() as connection:
-            members = await store.members(connection, app.app_id)
-            tables = await store.tables(connection, app.app_id)
-            traffic = await store.traffic(connection, app.app_id)
+        try:
+            async with self._database.connection() as connection:
+                members = await store.members(connection, app.app_id)
+                tables = await store.tables(connection, app.app_id)
+                traffic = await store.traffic(connection, app.app_id)
+        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+            # What this node remembers of the app may be a moment old: it has been deleted.
+            raise InvalidPublicKeyError from None
         return Stats(
             MemberStats(**members), tables["tables"], tables["rows"], tables["storage_bytes"], _traffic(traffic)
         )

@@ -45,6 +45,7 @@ class UserEndpoints(Endpoints, tag="Console users"):
     @post(
         "/v1/auth/signup",
         access=Access.OPEN,
+        console=True,
         status=201,
         rate="signup",
         errors=[EmailTakenError, InvalidInvitationError],
@@ -59,6 +60,7 @@ class UserEndpoints(Endpoints, tag="Console users"):
     @post(
         "/v1/auth/signin",
         access=Access.OPEN,
+        console=True,
         errors=[InvalidUserCredentialsError, UserInactiveError],
     )
     async def sign_in(self, call: Call, body: UserSignIn) -> SignedInUser:
@@ -99,7 +101,7 @@ class RoleEndpoints(Endpoints, tag="Roles"):
     async def remove(self, call: Call, app_id: UUID, user_id: UUID) -> Deleted:
         """Take a console user's role on the app away: an owner anybody's, everybody their own.
 
-        The user's secret keys for the app stop working with it. The last owner cannot leave.
+        The user's secret keys for the app are revoked with it. The last owner cannot leave.
         """
         await self._roles.remove(call.principal, call.actor, user_id)
         return Deleted("Removed from the app.", user_id)

@@ -47,8 +47,17 @@ async def update_role(connection: Connection, app_id: UUID, user_id: UUID, role:
 
 
 async def delete_role(connection: Connection, app_id: UUID, user_id: UUID) -> bool:
-    """Take a user's role on an app away; False if it has none."""
+    """Take a user's role on an app away, and revoke its secret keys for it; False if it has no role."""
     tag = await connection.execute("delete from pilotis.app_users where app_id = $1 and user_id = $2", app_id, user_id)
+    # Or they would work again for whoever kept them, should the user come back.
+    await connection.execute(
+        """
+        update pilotis.secret_keys set revoked_at = now()
+        where app_id = $1 and user_id = $2 and revoked_at is null
+        """,
+        app_id,
+        user_id,
+    )
     return tag == "DELETE 1"
 
 

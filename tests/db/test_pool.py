@@ -1,0 +1,129 @@
+"""The pool: first come first served, nothing lost, and nobody waits longer than is said."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pilotis.db import pool
+from pilotis.db.pool import Database
+from pilotis.kit.errors import UnavailableError
+from tests.services import address, connected
+from tests.support import Server
+
+
+@pytest.fixture
+async def single(server: Server) -> AsyncIterator[Database]:
+    """A pool of one connection."""
+    database = Database(address(server), size=1)
+    yield database
+    await database.close()
+
+
+async def test_who_comes_later_does_not_overtake(single: Database):
+    """A request with several statements gives its connection back and wants it again before anybody else runs."""
+    waiting: asyncio.Task[int] | None = None
+    times = 0
+    while times < 50 and not (waiting and waiting.done()):
+        async with single.connection():
+            if waiting is None:
+                waiting = asyncio.create_task(single.fetchval("select 1"))
+                await asyncio.sleep(0)
+        times += 1
+    assert times == 2
+
+
+async def test_each_gets_its_turn_in_order(single: Database):
+    order = []
+
+    async def use(number: int) -> None:
+        async with single.connection() as connection:
+            order.append(number)
+            await connection.fetchval("select 1")
+
+    await asyncio.gather(*(use(number) for number in range(30)))
+    assert order == list(range(30))
+    assert single.state() == (1, 1, 0)
+
+
+async def test_a_cancelled_waiter_loses_no_connection(single: Database):
+    async def use() -> None:
+        async with single.connection() as connection:
+            await connection.fetchval("select 1")
+
+    for rounds in range(20):
+        async with single.connection():
+            waiting = [asyncio.create_task(use()) for _ in range(3)]
+            await asyncio.sleep(0)
+            waiting[rounds % 3].cancel()
+        waiting[(rounds + 1) % 3].cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    assert await single.fetchval("select 1") == 1
+    assert single.state() == (1, 1, 0)
+
+
+async def test_a_connection_that_is_lost_is_replaced_for_who_waits(single: Database):
+    async def use() -> int:
+        return await single.fetchval("select 1")
+
+    for _ in range(5):
+        async with single.connection() as connection:
+            waiting = [asyncio.create_task(use()) for _ in range(3)]
+            await asyncio.sleep(0)
+            connection.terminate()
+        assert await asyncio.gather(*waiting) == [1, 1, 1]
+    assert single.state() == (1, 1, 0)
+
+
+async def test_who_waits_for_a_database_that_went_away_is_told(server: Server, monkeypatch: pytest.MonkeyPatch):
+    database = Database(address(server), size=1)
+    async with database.connection() as connection:
+        waiting = [asyncio.create_task(database.fetchval("select 1")) for _ in range(3)]
+        await asyncio.sleep(0)
+        monkeypatch.setitem(database._arguments, "port", 1)
+        connection.terminate()
+    for task in waiting:
+        with pytest.raises(UnavailableError):
+            await task
+    assert database.state() == (0, 0, 0)
+
+
+async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pool, "_CONNECT_SECONDS", 0.2)
+    # Its connections are taken by the kernel, and by nobody else.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        database = Database({"host": "127.0.0.1", "port": port, "user": "x", "database": "x", "ssl": False})
+        async with asyncio.timeout(10):
+            with pytest.raises(UnavailableError):
+                await database.fetchval("select 1")
+    assert database.state() == (0, 0, 0)
+
+
+async def test_whoever_loses_a_connection_is_told_that_the_database_is_away(server: Server):
+    """Also where the server's farewell arrives just as a statement is sent, which asyncpg cannot place."""
+    database = Database(address(server), size=8)
+    rounds = 200
+    told: list[Exception] = []
+
+    async def work() -> None:
+        while rounds:
+            try:
+                await database.fetchval("select count(*) from generate_series(1, $1::int)", 100)
+            except Exception as error:
+                told.append(error)
+
+    async with connected(server) as operator:
+        await operator.execute("set application_name = 'operator'")
+        workers = [asyncio.create_task(work()) for _ in range(16)]
+        while rounds:
+            await operator.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where application_name = 'pilotis' and query like '%generate_series(1, $1::int)%'"
+            )
+            rounds -= 1
+        await asyncio.gather(*workers)
+    await database.close()
+    assert told
+    assert {type(error) for error in told} == {UnavailableError}
