@@ -116,6 +116,14 @@ class UploadPermit(msgspec.Struct, frozen=True):
     expires_at: str
 
 
+class UploadProgress(msgspec.Struct, frozen=True):
+    """How far a resumable upload has come: `offset` of `length` bytes are durable. Its URL works until `expires_at`."""
+
+    offset: int
+    length: int
+    expires_at: str
+
+
 class Completion(msgspec.Struct, forbid_unknown_fields=True):
     """Which upload is complete."""
 

@@ -7,21 +7,19 @@ and one type, once, until it expires.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-import structlog
 from asyncpg import Connection, Record
 
 from pilotis.blobs.errors import BlobNotFoundError, SizeMismatchError
-from pilotis.blobs.protocol import BlobInfo, BlobStore
+from pilotis.blobs.protocol import BlobInfo, BlobStore, UploadTicket
 from pilotis.db.pool import Database
-from pilotis.files import media, paths, store, upload_store
+from pilotis.files import leases, media, paths, store, upload_store
 from pilotis.files.access import creator_limit, member_of, require_own
 from pilotis.files.errors import (
     ContentTypeMismatchError,
@@ -50,9 +48,9 @@ from pilotis.kit.clock import rfc3339
 from pilotis.kit.ids import uuid7
 
 URL_SECONDS = 3600
+RESUMABLE_SECONDS = 24 * 3600
 # A direct upload may begin in its URL's last moment, and its end is not seen here.
 _DIRECT_SECONDS = 2 * URL_SECONDS
-_log = structlog.get_logger("pilotis.files")
 
 
 class _Wanted(NamedTuple):
@@ -65,6 +63,7 @@ class _Wanted(NamedTuple):
     sha256: bytes | None
     is_fixed: bool
     may_replace: bool
+    draft: str | None
 
 
 class Uploads:
@@ -77,24 +76,33 @@ class Uploads:
         self._links = links
         self._base_url = base_url
 
-    async def presign(self, app: AppInfo, principal: Principal, storage_id: UUID, new: NewUpload) -> UploadPermit:
-        """Permit an upload of a new file to a folder, and reserve its room."""
+    async def presign(
+        self, app: AppInfo, principal: Principal, storage_id: UUID, new: NewUpload, *, draft: str | None = None
+    ) -> UploadPermit:
+        """Permit an upload of a new file to a folder, and reserve its room; a resumable one if there is a `draft`."""
         name = paths.checked_name(new.file_name)
         mime_type = media.checked_type(new.mime_type)
         async with self._database.transaction() as connection:
             storage = await _storage(connection, app, storage_id)
             path = await _path_in(connection, app.app_id, storage_id, new.parent_id, name)
-            wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), False, False)
+            wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), False, False, draft)
             return await self._permit(connection, app, principal, storage, wanted, new.parent_id)
 
     async def presign_path(
-        self, app: AppInfo, principal: Principal, storage_id: UUID, path: str, new: NewFixedUpload
+        self,
+        app: AppInfo,
+        principal: Principal,
+        storage_id: UUID,
+        path: str,
+        new: NewFixedUpload,
+        *,
+        draft: str | None = None,
     ) -> UploadPermit:
         """Permit an upload to a path, where it may replace a file if `overwrite` is set; missing folders are made."""
         path = paths.checked_path(path)
         name = paths.checked_name(new.file_name) if new.file_name is not None else paths.name_of(path)
         mime_type = media.checked_type(new.mime_type)
-        wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), True, new.overwrite)
+        wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), True, new.overwrite, draft)
         async with self._database.transaction() as connection:
             storage = await _storage(connection, app, storage_id)
             return await self._permit(connection, app, principal, storage, wanted, None)
@@ -112,7 +120,7 @@ class Uploads:
         try:
             info = await self._store(upload, blob_id, chunks)
         except BaseException:
-            await _in_any_case(upload_store.give_back(self._database, app_id, upload_id, blob_id))
+            await leases.in_any_case(upload_store.give_back(self._database, app_id, upload_id, blob_id))
             raise
         assert info.sha256 is not None
         if not await upload_store.received(self._database, app_id, upload_id, blob_id, bytes.fromhex(info.sha256)):
@@ -150,13 +158,9 @@ class Uploads:
             raise QuotaExceededError
         upload_id = uuid7()
         file_id = existing["file_id"] if existing else upload_id
-        ticket = self._blobs.presign_put(
-            f"staging/{app.app_id}/{upload_id}",
-            size=wanted.size,
-            content_type=wanted.mime_type,
-            sha256=wanted.sha256,
-            expires_seconds=URL_SECONDS,
-        )
+        is_resumable = wanted.draft is not None
+        seconds = RESUMABLE_SECONDS if is_resumable else URL_SECONDS
+        ticket = None if is_resumable else self._ticket(app.app_id, upload_id, wanted)
         columns = {
             "app_id": app.app_id,
             "upload_id": upload_id,
@@ -167,9 +171,10 @@ class Uploads:
             "creator": member_of(principal),
             "is_direct": ticket is not None,
             "is_reserved": has_quota,
+            "blob_id": upload_id if is_resumable else None,
         }
-        await upload_store.insert(connection, columns, _DIRECT_SECONDS if ticket else URL_SECONDS)
-        expires = int(time.time()) + URL_SECONDS
+        await upload_store.insert(connection, columns, _DIRECT_SECONDS if ticket else seconds)
+        expires = int(time.time()) + seconds
         return UploadPermit(
             file_id,
             ticket.url if ticket else self._url(upload_id, expires, wanted),
@@ -179,7 +184,19 @@ class Uploads:
             rfc3339(datetime.fromtimestamp(expires, UTC)),
         )
 
+    def _ticket(self, app_id: UUID, upload_id: UUID, wanted: _Wanted) -> UploadTicket | None:
+        return self._blobs.presign_put(
+            f"staging/{app_id}/{upload_id}",
+            size=wanted.size,
+            content_type=wanted.mime_type,
+            sha256=wanted.sha256,
+            expires_seconds=URL_SECONDS,
+        )
+
     def _url(self, upload_id: UUID, expires: int, wanted: _Wanted) -> str:
+        if wanted.draft is not None:
+            signature = self._signer.resumable_upload(upload_id, expires, wanted.size, wanted.mime_type)
+            return f"{self._base_url}/v1/uploads/tus/{upload_id}?expires={expires}&signature={signature}"
         signature = self._signer.upload(upload_id, expires, wanted.size, wanted.mime_type)
         return f"{self._base_url}/v1/uploads/{upload_id}?expires={expires}&signature={signature}"
 
@@ -190,7 +207,7 @@ class Uploads:
         if expires <= time.time():
             raise UploadUrlExpiredError
         upload = await upload_store.by_id(self._database, upload_id)
-        if upload is None or upload["is_direct"]:
+        if upload is None or upload["is_direct"] or upload["draft"] is not None:
             raise UploadNotFoundError
         if not self._signer.accepts_upload(query.signature, upload_id, expires, upload["size"], upload["mime_type"]):
             raise UploadSignatureInvalidError
@@ -206,7 +223,8 @@ class Uploads:
 
     async def _store(self, upload: Record, blob_id: UUID, chunks: AsyncIterator[bytes]) -> BlobInfo:
         app_id, upload_id = upload["app_id"], upload["upload_id"]
-        async with _repeated(lambda: upload_store.renew(self._database, app_id, upload_id, blob_id)):
+        renewal = partial(upload_store.renew, self._database, app_id, upload_id, blob_id)
+        async with leases.kept(renewal, upload_store.LEASE_SECONDS):
             return await self._blobs.put(
                 _blob_key(app_id, blob_id),
                 chunks,
@@ -372,30 +390,3 @@ async def _make_folders(connection: Connection, upload: Record) -> UUID | None:
             raise PathTakenError(f"There is a file at {path}, where a folder is needed.")
         parent_id = row["file_id"]
     return parent_id
-
-
-@contextlib.asynccontextmanager
-async def _repeated(work: Callable[[], Awaitable[object]]) -> AsyncGenerator[None]:
-    """Do something several times in each lease while a block runs."""
-
-    async def repeat() -> None:
-        while True:
-            await asyncio.sleep(upload_store.LEASE_SECONDS / 4)
-            try:
-                await work()
-            except Exception as error:
-                _log.warning("lease not renewed", error=type(error).__name__)
-
-    task = asyncio.create_task(repeat())
-    try:
-        yield
-    finally:
-        task.cancel()
-
-
-async def _in_any_case(work: Coroutine[object, object, None]) -> None:
-    """Finish something small though the request is being cancelled."""
-    try:
-        await asyncio.shield(asyncio.ensure_future(work))
-    except Exception as error:
-        _log.warning("upload not given back", error=type(error).__name__)
