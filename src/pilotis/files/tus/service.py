@@ -83,7 +83,8 @@ class ResumableUploads:
         except Exception:
             await self.end(upload_id, query)
             raise
-        return permit, begun
+        headers_to_send = {"Tus-Resumable": tus.VERSION.decode(), "Content-Type": tus.OFFSET_TYPE}
+        return msgspec.structs.replace(permit, method="PATCH", headers=headers_to_send), begun
 
     async def progress(self, upload_id: UUID, query: UploadQuery) -> Progress:
         """Return how far an upload has come.
