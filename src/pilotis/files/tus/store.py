@@ -8,8 +8,9 @@ from asyncpg import Record
 
 from pilotis.db.pool import Database
 
-LEASE_SECONDS = 15
-"""Short, as whoever lost its server waits for it; a request that lost its lease can acknowledge nothing."""
+LEASE_SECONDS = 6
+"""Short, as clients wait for it whose server died, and give up after 9 s by default. A lease that ends too early does
+no harm: only where somebody else takes it has the request lost it, and then it can acknowledge nothing."""
 
 
 async def claim(database: Database, upload: Record, attempt_id: UUID) -> Record | None:
