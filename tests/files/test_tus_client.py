@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import json
 import random
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,27 +17,15 @@ from tests.acceptance.test_resumable_uploads import drafts, head
 from tests.blobs import swift
 from tests.blobs.conftest import s3_server, s3_url
 from tests.conftest import first_console_user, new_app
+from tests.files.npm import NEEDS_NODE, modules
 from tests.support import App, Server
 
-__all__ = ["s3_server", "s3_url"]
+__all__ = ["modules", "s3_server", "s3_url"]
 
-VERSION = "4.3.1"
 PROGRAM = Path(__file__).parent / "tus_client.js"
 MIB = 1 << 20
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("node") and shutil.which("npm")), reason="there is no node with npm, which tus-js-client needs"
-)
-
-
-@pytest.fixture(scope="session")
-def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which npm has installed the client."""
-    folder = tmp_path_factory.mktemp("tus-js-client")
-    wanted = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", f"tus-js-client@{VERSION}"]
-    done = subprocess.run([*wanted, "--prefix", folder], cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return folder
+pytestmark = NEEDS_NODE
 
 
 @pytest.fixture(scope="module")
