@@ -647,6 +647,47 @@ async def test_giving_up_ends_a_request_that_still_sends(app: App):
         assert await drafts(app) == []
 
 
+async def test_a_request_that_lost_its_lease_acknowledges_nothing(app: App):
+    """A server that stood still for longer than its lease, and then goes on."""
+    base = await storage(app)
+    async with app.client() as client:
+        created = await create(client, base)
+        url = created.headers["location"]
+        async with HalfSent(url, 0, len(DATA)) as half:
+            await half.send(DATA[:1000])
+            await until(app, url, "receiving")
+            stolen = "update pilotis.uploads set attempt_id = gen_random_uuid() where upload_id = $1"
+            await run_sql(app.server, stolen, upload_id(url))
+            await half.send(bytes(len(DATA) - 1000))
+            assert (await half.reader.readline()).startswith(b"HTTP/1.1 423")
+        assert await offset_of(url) == 0
+        over = "update pilotis.uploads set lease_until = now() - interval '1 second' where upload_id = $1"
+        await run_sql(app.server, over, upload_id(url))
+        assert (await append(url, 0, DATA)).status_code == 204
+        item = (await complete(client, base, created.json())).json()
+        assert (await client.get(item["url"])).content == DATA
+
+
+async def test_a_lease_that_ended_too_early_mixes_nothing(app: App):
+    """Two requests are at it, one of them with a lease: the file's lock lets none into the other's bytes."""
+    base = await storage(app)
+    async with app.client() as client:
+        created = await create(client, base)
+        url = created.headers["location"]
+        over = "update pilotis.uploads set lease_until = now() - interval '1 second' where upload_id = $1"
+        async with HalfSent(url, 0, len(DATA)) as half:
+            await half.send(b"x" * 200_000)
+            await until(app, url, "receiving")
+            await run_sql(app.server, over, upload_id(url))
+            assert_error(await append(url, 0, DATA), 423, "UPLOAD_LOCKED")
+            await half.send(b"x" * (len(DATA) - 200_000))
+            assert (await half.reader.readline()).startswith(b"HTTP/1.1 423")
+        assert await offset_of(url) == 0
+        assert (await append(url, 0, DATA)).status_code == 204
+        item = (await complete(client, base, created.json())).json()
+        assert (await client.get(item["url"])).content == DATA
+
+
 async def test_a_server_that_died_is_replaced(app: App):
     """The database as it is after a crash: the claim's lease is over, and the bytes go further than the note of it."""
     base = await storage(app)

@@ -147,7 +147,7 @@ class ResumableUploads:
         app_id, upload_id, attempt = upload["app_id"], upload["upload_id"], uuid7()
         claimed = await store.claim(self._database, upload, attempt)
         if claimed is None:
-            raise DraftLockedError if await upload_store.by_id(self._database, upload_id) else UploadNotFoundError
+            raise await self._taken(upload_id)
         keep = partial(store.keep, self._database, app_id, upload_id, attempt)
         try:
             async with leases.kept(keep, store.LEASE_SECONDS):
@@ -187,13 +187,18 @@ class ResumableUploads:
         assert info.sha256 is not None
         sha256 = bytes.fromhex(info.sha256)
         if not await upload_store.received(self._database, app_id, upload_id, upload_id, sha256):
-            raise UploadNotFoundError
+            raise await self._taken(upload_id)
         await self._blobs.discard(key)
 
     async def _acknowledge(self, upload: Record, attempt: UUID, draft: Draft) -> None:
         text = _encoded(draft)
         if not await store.keep(self._database, upload["app_id"], upload["upload_id"], attempt, text):
-            raise UploadNotFoundError
+            raise await self._taken(upload["upload_id"])
+
+    async def _taken(self, upload_id: UUID) -> Exception:
+        """Return why a request may not, or no longer, add to an upload."""
+        upload = await upload_store.by_id(self._database, upload_id)
+        return UploadNotFoundError() if upload is None else DraftLockedError()
 
 
 _OPEN = {"pending", "receiving"}
