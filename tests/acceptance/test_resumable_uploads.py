@@ -17,7 +17,7 @@ from pilotis.files.tus.store import LEASE_SECONDS
 from pilotis.kit.crypto import MasterKeyring, MasterKeys
 from tests.acceptance.test_files import complete, fixed, resident, send, storage, sums
 from tests.backstage import change_app, master_key, run_sql
-from tests.console import second_node
+from tests.console import database_of, second_node
 from tests.support import App, assert_error, plain_client
 
 TUS = {"Tus-Resumable": "1.0.0"}
@@ -563,6 +563,26 @@ async def test_of_many_requests_at_one_offset_one_wins(app: App):
             assert await offset_of(url) == len(sent)
         item = (await complete(client, base, created.json())).json()
         assert (await client.get(item["url"])).content == sent
+
+
+async def test_the_offset_is_compared_once_nobody_else_can_change_it(app: App):
+    """Another request ends between the moment a request looks up the upload and the one it gets hold of it."""
+    base = await storage(app)
+    async with app.client() as client:
+        url = await begin(client, base)
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%attempt_id%'"
+    async with database_of(app.server) as connection:
+        async with connection.transaction():
+            change = "update pilotis.uploads set draft = '{\"size\":5}' where upload_id = $1"
+            await connection.execute(change, upload_id(url))
+            late = asyncio.create_task(append(url, 0, DATA))
+            for _ in range(1000):
+                if await connection.fetchval(waiting):
+                    break
+                await asyncio.sleep(0.01)
+        answer = await late
+    assert_error(answer, 409, "UPLOAD_OFFSET_MISMATCH")
+    assert answer.headers["upload-offset"] == "5"
 
 
 class HalfSent:
