@@ -97,6 +97,7 @@ async def test_a_file_comes_in_pieces(app: App):
             assert asked.status_code == 200
             assert asked.headers["upload-offset"] == str(at)
             assert asked.headers["upload-length"] == str(len(DATA))
+            assert asked.headers["upload-metadata"] == creation()["Upload-Metadata"]
             assert asked.headers["upload-expires"] == created.headers["upload-expires"]
             assert asked.headers["cache-control"] == "no-store"
             assert asked.headers["tus-resumable"] == "1.0.0"
@@ -167,6 +168,14 @@ async def test_the_first_bytes_may_come_with_the_creation(app: App):
         too_much = await client.post(f"{base}/tus", headers=creation(3, filename="c.png") | more, content=DATA)
         assert_error(too_much, 400, "SIZE_MISMATCH")
         assert await sums(app, base) == (2 * len(DATA), 0)
+
+
+async def test_a_creation_without_a_body_may_name_a_type(app: App):
+    base = await storage(app)
+    async with app.client() as client:
+        for kind in ("application/json", "application/offset+octet-stream"):
+            answer = await client.post(f"{base}/tus", headers=creation() | {"Content-Type": kind})
+            assert (answer.status_code, answer.headers["upload-offset"]) == (201, "0"), answer.text
 
 
 async def test_a_path_a_folder_and_a_digest(app: App):
@@ -393,6 +402,7 @@ async def test_never_more_than_was_declared(app: App):
         (metadata(filename="a", filetype="image/png\r\nX: y"), "VALIDATION_FAILED"),
         (metadata(filename="a", filetype="png"), "VALIDATION_FAILED"),
         (metadata(filename="a", sha256="x"), "VALIDATION_FAILED"),
+        (metadata(filename="a", more="x" * 6200), "UPLOAD_HEADER_INVALID"),
     ],
 )
 async def test_metadata_that_is_refused(app: App, value: str, code: str):
@@ -577,7 +587,7 @@ async def test_the_offset_is_compared_once_nobody_else_can_change_it(app: App):
             await connection.execute(change, upload_id(url))
             late = asyncio.create_task(append(url, 0, DATA))
             for _ in range(1000):
-                if await connection.fetchval(waiting):
+                if await run_sql(app.server, waiting):
                     break
                 await asyncio.sleep(0.01)
         answer = await late

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -103,6 +103,13 @@ class NewFixedUpload(msgspec.Struct, forbid_unknown_fields=True):
     file_name: str | None = None
     overwrite: bool = False
     sha256: Sha256 | None = None
+
+
+class Resumable(NamedTuple):
+    """What is noted of an upload that can be resumed: how far it has come, and `Upload-Metadata` as it was sent."""
+
+    draft: str
+    tus_metadata: str
 
 
 class UploadPermit(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from asyncpg import Connection, Record
@@ -42,7 +42,15 @@ from pilotis.files.errors import (
 )
 from pilotis.files.items import Links
 from pilotis.files.signatures import UrlSigner
-from pilotis.files.types import FileItem, NewFixedUpload, NewUpload, StorageAccess, UploadPermit, UploadQuery
+from pilotis.files.types import (
+    FileItem,
+    NewFixedUpload,
+    NewUpload,
+    Resumable,
+    StorageAccess,
+    UploadPermit,
+    UploadQuery,
+)
 from pilotis.http.principals import AppInfo, Principal, Role
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.ids import uuid7
@@ -63,7 +71,13 @@ class _Wanted(NamedTuple):
     sha256: bytes | None
     is_fixed: bool
     may_replace: bool
-    draft: str | None
+    resumable: Resumable | None
+
+    def columns(self) -> dict[str, Any]:
+        """Return it as columns of an upload."""
+        columns = self._asdict()
+        resumable = columns.pop("resumable")
+        return columns | (resumable._asdict() if resumable else {})
 
 
 class Uploads:
@@ -77,15 +91,21 @@ class Uploads:
         self._base_url = base_url
 
     async def presign(
-        self, app: AppInfo, principal: Principal, storage_id: UUID, new: NewUpload, *, draft: str | None = None
+        self,
+        app: AppInfo,
+        principal: Principal,
+        storage_id: UUID,
+        new: NewUpload,
+        *,
+        resumable: Resumable | None = None,
     ) -> UploadPermit:
-        """Permit an upload of a new file to a folder, and reserve its room; a resumable one if there is a `draft`."""
+        """Permit an upload of a new file to a folder, and reserve its room; a resumable one where asked for."""
         name = paths.checked_name(new.file_name)
         mime_type = media.checked_type(new.mime_type)
         async with self._database.transaction() as connection:
             storage = await _storage(connection, app, storage_id)
             path = await _path_in(connection, app.app_id, storage_id, new.parent_id, name)
-            wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), False, False, draft)
+            wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), False, False, resumable)
             return await self._permit(connection, app, principal, storage, wanted, new.parent_id)
 
     async def presign_path(
@@ -96,13 +116,13 @@ class Uploads:
         path: str,
         new: NewFixedUpload,
         *,
-        draft: str | None = None,
+        resumable: Resumable | None = None,
     ) -> UploadPermit:
         """Permit an upload to a path, where it may replace a file if `overwrite` is set; missing folders are made."""
         path = paths.checked_path(path)
         name = paths.checked_name(new.file_name) if new.file_name is not None else paths.name_of(path)
         mime_type = media.checked_type(new.mime_type)
-        wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), True, new.overwrite, draft)
+        wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), True, new.overwrite, resumable)
         async with self._database.transaction() as connection:
             storage = await _storage(connection, app, storage_id)
             return await self._permit(connection, app, principal, storage, wanted, None)
@@ -158,7 +178,7 @@ class Uploads:
             raise QuotaExceededError
         upload_id = uuid7()
         file_id = existing["file_id"] if existing else upload_id
-        is_resumable = wanted.draft is not None
+        is_resumable = wanted.resumable is not None
         seconds = RESUMABLE_SECONDS if is_resumable else URL_SECONDS
         ticket = None if is_resumable else self._ticket(app.app_id, upload_id, wanted)
         columns = {
@@ -167,7 +187,7 @@ class Uploads:
             "storage_id": storage_id,
             "file_id": file_id,
             "parent_id": parent_id,
-            **wanted._asdict(),
+            **wanted.columns(),
             "creator": member_of(principal),
             "is_direct": ticket is not None,
             "is_reserved": has_quota,
@@ -194,7 +214,7 @@ class Uploads:
         )
 
     def _url(self, upload_id: UUID, expires: int, wanted: _Wanted) -> str:
-        if wanted.draft is not None:
+        if wanted.resumable is not None:
             signature = self._signer.resumable_upload(upload_id, expires, wanted.size, wanted.mime_type)
             return f"{self._base_url}/v1/uploads/tus/{upload_id}?expires={expires}&signature={signature}"
         signature = self._signer.upload(upload_id, expires, wanted.size, wanted.mime_type)

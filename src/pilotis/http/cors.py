@@ -16,7 +16,8 @@ _ALLOWED_HEADERS = (
 _EXPOSED_HEADERS = (
     b"x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, etag, allow"
     b", content-range, content-disposition, last-modified, location, tus-resumable, tus-version, tus-extension"
-    b", tus-max-size, tus-checksum-algorithm, upload-offset, upload-length, upload-expires, upload-file-id"
+    b", tus-max-size, tus-checksum-algorithm, upload-offset, upload-length, upload-metadata"
+    b", upload-expires, upload-file-id"
 )
 _ANY = [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", _EXPOSED_HEADERS)]
 

@@ -485,7 +485,8 @@ create index files_by_storage on pilotis.files (app_id, storage_id, parent_id, n
 -- lease that the receiving process renews; uploaded: all are there; completed: the file is listed, as item_id.
 -- is_direct: the bytes go to the object store without passing here, to staging/{app_id}/{upload_id}.
 -- draft: how far a resumable upload (tus) has come, in the object store's words; null for others. Its bytes are at
--- drafts/{app_id}/{upload_id}, and attempt_id is the request that may add to them while it is receiving.
+-- drafts/{app_id}/{upload_id}, and attempt_id is the request that may add to them while it is receiving. tus_metadata is
+-- the header Upload-Metadata that it began with.
 create table pilotis.uploads (
     app_id uuid not null,
     upload_id uuid not null,
@@ -504,6 +505,7 @@ create table pilotis.uploads (
     state text not null default 'pending' check (state in ('pending', 'receiving', 'uploaded', 'completed')),
     blob_id uuid,
     draft text,
+    tus_metadata text,
     attempt_id uuid,
     sha256 bytea,
     item_id uuid,

@@ -87,7 +87,10 @@ class TusEndpoints(Endpoints, tag="Resumable uploads"):
         _begin(call)
         progress = await self._uploads.progress(upload_id, query)
         told = UploadProgress(progress.offset, progress.size, rfc3339(_moment(progress)))
-        return Reply(json.encode(told), headers=[(b"upload-length", b"%d" % progress.size), *_state(progress)])
+        headers = [(b"upload-length", b"%d" % progress.size), *_state(progress)]
+        if progress.metadata:
+            headers.append((b"upload-metadata", progress.metadata.encode("latin-1")))
+        return Reply(json.encode(told), headers=headers)
 
     @patch(
         _UPLOAD,

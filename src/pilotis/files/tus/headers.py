@@ -27,7 +27,7 @@ _NUMBER = re.compile(rb"\d{1,16}")
 _KEY = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
 _OF_FOLDERS = {"filename": "file_name", "parent_id": "parent_id", "sha256": "sha256"}
 _OF_PATHS = {"filename": "file_name", "overwrite": "overwrite", "sha256": "sha256"}
-_KINDS = {True: "to a folder", False: "to a path"}
+_LONGEST_METADATA = 8192
 _ANY_TYPE = "application/octet-stream"
 
 
@@ -99,9 +99,11 @@ def wanted(headers: Headers) -> NewUpload | FixedUpload:
     size = number(headers, "Upload-Length")
     given = metadata(headers)
     path = given.get("path")
-    names, other = (_OF_FOLDERS, "overwrite") if path is None else (_OF_PATHS, "parent_id")
-    if other in given:
-        raise UploadHeaderInvalidError(f"Upload-Metadata: {other} is not for an upload {_KINDS[path is None]}.")
+    if path is None and "overwrite" in given:
+        raise UploadHeaderInvalidError("Upload-Metadata: overwrite needs a path.")
+    if path is not None and "parent_id" in given:
+        raise UploadHeaderInvalidError("Upload-Metadata: parent_id does not go with a path.")
+    names = _OF_FOLDERS if path is None else _OF_PATHS
     values: dict[str, Any] = {ours: given[theirs] for theirs, ours in names.items() if given.get(theirs)}
     values |= {"file_size": size, "mime_type": given.get("filetype") or _ANY_TYPE}
     if "overwrite" in values:
@@ -114,22 +116,39 @@ def wanted(headers: Headers) -> NewUpload | FixedUpload:
         raise json.field_error(error) from None
 
 
+def metadata_text(headers: Headers) -> str:
+    """Return `Upload-Metadata` as it was sent; raises `UploadHeaderInvalidError` if it is too long."""
+    text = headers.get(b"upload-metadata", b"")
+    if len(text) > _LONGEST_METADATA:
+        raise UploadHeaderInvalidError(f"Upload-Metadata has at most {_LONGEST_METADATA} bytes.")
+    return text.decode("latin-1").strip()
+
+
 def metadata(headers: Headers) -> dict[str, str]:
     """Return the pairs of `Upload-Metadata`; raises `UploadHeaderInvalidError`."""
-    text = headers.get(b"upload-metadata", b"").decode("latin-1").strip()
+    text = metadata_text(headers)
     found: dict[str, str] = {}
     for pair in text.split(",") if text else ():
         key, _, encoded = pair.strip().partition(" ")
         if _KEY.fullmatch(key) is None or key in found:
             raise UploadHeaderInvalidError("Upload-Metadata: keys must be ASCII without spaces, each given once.")
-        value = _base64(encoded.strip())
-        try:
-            found[key] = (b"" if value is None else value).decode()
-        except UnicodeDecodeError:
-            value = None
-        if value is None:
-            raise UploadHeaderInvalidError(f"Upload-Metadata: the value of {key} must be UTF-8 in Base64.")
+        found[key] = _text(key, encoded.strip())
     return found
+
+
+def has_body(headers: Headers) -> bool:
+    """Tell whether the request has a body (RFC 9112, section 6.3)."""
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+
+def _text(key: str, encoded: str) -> str:
+    value = _base64(encoded)
+    try:
+        if value is not None:
+            return value.decode()
+    except UnicodeDecodeError:
+        pass
+    raise UploadHeaderInvalidError(f"Upload-Metadata: the value of {key} must be UTF-8 in Base64.")
 
 
 def _base64(text: str) -> bytes | None:

@@ -33,7 +33,7 @@ from pilotis.files.errors import (
 from pilotis.files.signatures import UrlSigner
 from pilotis.files.tus import headers as tus
 from pilotis.files.tus import store
-from pilotis.files.types import NewUpload, UploadPermit, UploadQuery
+from pilotis.files.types import NewUpload, Resumable, UploadPermit, UploadQuery
 from pilotis.files.uploads import Uploads
 from pilotis.http.principals import AppInfo, Principal
 from pilotis.kit.ids import uuid7
@@ -42,11 +42,12 @@ Headers = Mapping[bytes, bytes]
 
 
 class Progress(NamedTuple):
-    """How far an upload has come, how long it is, and until when its URL works, in seconds since 1970."""
+    """How far an upload has come, how long it is, until when its URL works (seconds since 1970), and its metadata."""
 
     offset: int
     size: int
     expires: int
+    metadata: str
 
 
 class ResumableUploads:
@@ -69,14 +70,16 @@ class ResumableUploads:
         An upload that its body does not begin well is given up again, as its URL is not told to anybody.
         """
         new = tus.wanted(headers)
-        draft = _encoded(Draft())
+        resumable = Resumable(_encoded(Draft()), tus.metadata_text(headers))
         if isinstance(new, NewUpload):
-            permit = await self._uploads.presign(app, principal, storage_id, new, draft=draft)
+            permit = await self._uploads.presign(app, principal, storage_id, new, resumable=resumable)
         else:
-            permit = await self._uploads.presign_path(app, principal, storage_id, new.path, new.file, draft=draft)
+            permit = await self._uploads.presign_path(
+                app, principal, storage_id, new.path, new.file, resumable=resumable
+            )
         upload_id, query = _asked(permit.upload_url)
         try:
-            if b"content-type" in headers:
+            if tus.has_body(headers):
                 begun = await self.append(upload_id, query, {**headers, b"upload-offset": b"0"}, chunks)
             else:
                 begun = await self.progress(upload_id, query)
@@ -96,7 +99,7 @@ class ResumableUploads:
         if _draft(upload).size == upload["size"] and upload["state"] in _OPEN:
             async with self._claimed(upload) as (claimed, attempt):
                 await self._finish(claimed, attempt)
-        return Progress(_draft(upload).size, upload["size"], expires)
+        return _progress(upload, _draft(upload).size, expires)
 
     async def append(
         self, upload_id: UUID, query: UploadQuery, headers: Headers, chunks: AsyncIterator[bytes]
@@ -110,14 +113,14 @@ class ResumableUploads:
         _check_offset(upload, offset)
         _check_length(headers, size - offset)
         if upload["state"] not in _OPEN:
-            return Progress(offset, size, expires)
+            return _progress(upload, offset, expires)
         async with self._claimed(upload) as (claimed, attempt):
             _check_offset(claimed, offset)
             chunks = _bounded(checksum.watch(chunks) if checksum else chunks, size - offset)
             draft = await self._add(claimed, attempt, chunks, whole=checksum is not None)
             if draft.size == size:
                 await self._finish(claimed, attempt, draft)
-        return Progress(draft.size, size, expires)
+        return _progress(upload, draft.size, expires)
 
     async def end(self, upload_id: UUID, query: UploadQuery) -> None:
         """Give an upload up, with its bytes and what was reserved for it. A request that still sends finds it gone."""
@@ -211,6 +214,10 @@ def _asked(url: str) -> tuple[UUID, UploadQuery]:
 
 def _key(upload: Record) -> str:
     return f"{upload_store.DRAFTS}{upload['app_id']}/{upload['upload_id']}"
+
+
+def _progress(upload: Record, offset: int, expires: int) -> Progress:
+    return Progress(offset, upload["size"], expires, upload["tus_metadata"])
 
 
 def _draft(upload: Record) -> Draft:
