@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from tests.acceptance.test_files import complete, storage, sums
-from tests.acceptance.test_resumable_uploads import drafts, head
+from tests.acceptance.test_resumable_uploads import head
+from tests.backstage import run_sql
 from tests.blobs import swift
 from tests.blobs.conftest import s3_server, s3_url
 from tests.conftest import first_console_user, new_app
@@ -87,7 +88,7 @@ async def check(app: App, base: str, file_id: str, data: bytes) -> None:
 async def test_an_upload_goes_on_in_another_process(stored: App, modules: Path, tmp_path: Path, chunk_size: int | None):
     base = await storage(stored, quota_bytes=100 * MIB, name=tmp_path.name)
     client = Client(modules, tmp_path, stored, base, 20 * MIB + 12_345)
-    first = await client.run(chunkSize=chunk_size, abortAfter=9 * MIB)
+    first = await client.run(chunkSize=chunk_size, holdAfter=9 * MIB)
     assert first["outcome"] == "aborted", first
     assert (await head(first["url"])).status_code == 200
     second = await client.run(chunkSize=chunk_size)
@@ -119,7 +120,7 @@ async def test_an_empty_file(app: App, modules: Path, tmp_path: Path):
 async def test_an_upload_is_given_up(app: App, modules: Path, tmp_path: Path):
     base = await storage(app, quota_bytes=100 * MIB)
     client = Client(modules, tmp_path, app, base, 8 * MIB)
-    ended = await client.run(chunkSize=MIB, abortAfter=3 * MIB, terminate=True)
+    ended = await client.run(chunkSize=MIB, holdAfter=3 * MIB, terminate=True)
     assert ended["outcome"] == "aborted", ended
     assert ["DELETE", 204] in ended["requests"]
     assert await sums(app, base) == (0, 0)
@@ -133,15 +134,19 @@ async def test_a_server_that_is_killed_in_the_middle(tmp_path: Path, modules: Pa
     port = str(httpx.URL(server.url).port)
     app = new_app(server, first_console_user(server))
     base = await storage(app)
-    client = Client(modules, tmp_path, app, base, 40 * MIB)
-    running = asyncio.create_task(client.run(chunkSize=2 * MIB))
-    while not await drafts(app):
+    client = Client(modules, tmp_path, app, base, 12 * MIB)
+    go_on = tmp_path / "go-on"
+    running = asyncio.create_task(client.run(chunkSize=2 * MIB, holdAfter=5 * MIB, until=str(go_on)))
+    come = "select draft from pilotis.uploads"
+    while await run_sql(server, come) != f'{{"size":{4 * MIB}}}':
         assert not running.done(), running.result()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
     await asyncio.to_thread(server.kill)
     server.arguments = ("--port", port)
     await asyncio.to_thread(server.start)
+    go_on.touch()
     done = await running
     assert done["outcome"] == "done", done
     assert done["requests"].count(["POST", 201]) == 1, "It began anew."
+    assert done["resumedAt"] >= 4 * MIB
     await check(app, base, done["fileId"], client.data)

@@ -10,19 +10,21 @@ const given = JSON.parse(process.argv[3]);
 const told = { requests: [] };
 
 const file = fs.createReadStream(given.file);
-if (given.abortAfter) {
-  // The client opens the file anew for each request. Nothing is sent beyond these bytes, however fast the machine is.
+if (given.holdAfter) {
+  // The client opens the file anew for each request. Beyond these bytes nothing is sent, however fast the machine is,
+  // before the file `until` is there; without one the client stops.
   const open = fs.createReadStream;
   let passed = 0;
-  const counting = () =>
+  const held = () =>
     new Transform({
       transform(chunk, _encoding, next) {
         passed += chunk.length;
-        if (passed < given.abortAfter) next(null, chunk);
+        if (passed < given.holdAfter) next(null, chunk);
+        else if (given.until) whenThere(given.until, () => next(null, chunk));
         else stop();
       },
     });
-  fs.createReadStream = (...options) => open(...options).pipe(counting());
+  fs.createReadStream = (...options) => open(...options).pipe(held());
 }
 
 const upload = new tus.Upload(file, {
@@ -46,6 +48,11 @@ const upload = new tus.Upload(file, {
     finish("failed");
   },
 });
+
+function whenThere(name, then) {
+  if (fs.existsSync(name)) then();
+  else setTimeout(whenThere, 20, name, then);
+}
 
 async function stop() {
   await upload.abort(given.terminate ?? false);
