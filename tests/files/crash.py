@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from pilotis.files.cleaning import Reconciliation
-from tests.acceptance.test_resumable_uploads import TUS, creation
+from tests.acceptance.tus import TUS, creation
 from tests.backstage import run_sql
 from tests.conftest import first_console_user, new_app
 from tests.console import owner_of, second_node

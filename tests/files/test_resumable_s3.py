@@ -12,7 +12,7 @@ from pilotis.db.embedded.lockfile import running_address
 from pilotis.server import Node
 from pilotis.settings import Settings
 from tests.acceptance.test_files import complete, storage, sums
-from tests.acceptance.test_resumable_uploads import TUS, checksum, create
+from tests.acceptance.tus import TUS, checksum, create
 from tests.backstage import run_sql
 from tests.blobs import swift
 from tests.blobs.conftest import s3_server, s3_url

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.acceptance.test_files import complete, storage, sums
-from tests.acceptance.test_resumable_uploads import head
+from tests.acceptance.tus import head
 from tests.backstage import run_sql
 from tests.blobs import swift
 from tests.blobs.conftest import s3_server, s3_url
