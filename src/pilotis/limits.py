@@ -20,6 +20,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Sign-ups from one address."""
     guest_per_minute: Positive = 120
     """Guests made from one address."""
+    upload_per_minute: Count = 0
+    """Uploads begun from one address; 0 is no limit of their own."""
     data_per_minute: Count = 0
     """Requests with the public key from one address; 0 is no limit."""
     password_min_length: Annotated[int, msgspec.Meta(ge=1, le=256)] = 8
@@ -75,6 +77,7 @@ PER_APP = frozenset(
         "signin_per_minute",
         "signup_per_minute",
         "guest_per_minute",
+        "upload_per_minute",
         "data_per_minute",
         "password_min_length",
         "custom_data_bytes",

@@ -26,6 +26,7 @@ from pilotis.db.pool import Database
 from pilotis.encryption.service import Encryption
 from pilotis.files.endpoints import FileEndpoints, FileTransferEndpoints, StorageEndpoints
 from pilotis.files.service import Files
+from pilotis.files.tus.endpoints import TusEndpoints
 from pilotis.http.application import Application
 from pilotis.http.call import Call
 from pilotis.http.cors import Cors
@@ -130,6 +131,7 @@ class Services:
             base_url=settings.base_url or "",
             files_base_url=settings.files_base_url,
             redirects=settings.files_delivery == "redirect",
+            largest=limits.file_bytes,
         )
 
     def endpoints(self) -> list[Endpoint]:
@@ -156,6 +158,7 @@ class Services:
             StorageEndpoints(self.files.storages),
             FileEndpoints(self.files.uploads, self.files.listing),
             FileTransferEndpoints(self.files.uploads, self.files.delivery),
+            TusEndpoints(self.files.resumable_uploads),
         ]
         table = [endpoint for feature in features for endpoint in feature.table()]
         site = SiteEndpoints(table, base_url=self._base_url, version=__version__, limits=self._limits)

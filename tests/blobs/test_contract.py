@@ -3,13 +3,22 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from pilotis.blobs.errors import BlobNotFoundError, DigestMismatchError, InvalidKeyError, SizeMismatchError
+from pilotis.blobs.errors import (
+    BlobNotFoundError,
+    DigestMismatchError,
+    DraftLockedError,
+    InvalidKeyError,
+    SizeMismatchError,
+)
 from pilotis.blobs.objects import PART_BYTES
-from pilotis.blobs.protocol import BlobStore
+from pilotis.blobs.protocol import BlobInfo, BlobStore, Draft
+from tests.blobs.conftest import opened
 from tests.blobs.support import MIB, chunked, content, hex_sha256, keys, put, read
 from tests.waiting import PATIENCE
 
@@ -356,3 +365,207 @@ async def test_many_at_once(store: BlobStore):
     names = [f"blobs/a/{number:03}" for number in range(60)]
     await asyncio.gather(*(put(store, name, name.encode()) for name in names))
     assert await asyncio.gather(*(read(store, name) for name in names)) == [name.encode() for name in names]
+
+
+DRAFT = "drafts/a/1"
+GROWN = "blobs/a/1"
+MUCH = 2 * PART_BYTES + 300_000
+
+
+async def grow(store: BlobStore, draft: Draft, data: bytes, size: int, *, whole: bool = False) -> list[Draft]:
+    """Append to a draft; all that was yielded."""
+    steps: list[Draft] = []
+    await gather_steps(steps, store.append(DRAFT, draft, chunked(data), size=size, whole=whole))
+    return steps
+
+
+async def gather_steps(steps: list[Draft], appending: AsyncIterator[Draft]) -> None:
+    async for step in appending:
+        steps.append(step)
+
+
+async def finished(store: BlobStore, draft: Draft, size: int, **more: bytes) -> BlobInfo:
+    return await store.finish(DRAFT, draft, GROWN, size=size, content_type="image/png", **more)
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [MUCH],
+        [1, MUCH - 1],
+        [100_000] * 7,
+        [PART_BYTES - 1, 1, 1, PART_BYTES, 300_000 - 1],
+        [PART_BYTES, PART_BYTES],
+        [5, 0, 5],
+        [0],
+        [],
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+async def test_a_draft_grows_into_a_blob(store: BlobStore, lengths: list[int], whole: bool):
+    data = content(sum(lengths))
+    draft = Draft()
+    for length in lengths:
+        steps = await grow(store, draft, data[draft.size : draft.size + length], len(data), whole=whole)
+        assert [step.size for step in steps] == sorted({step.size for step in steps} - {draft.size})
+        assert len(steps) == (1 if length else 0) or not whole
+        expected = draft.size + length
+        draft = steps[-1] if steps else draft
+        assert draft.size == expected
+    assert await store.stat(GROWN) is None
+    assert await keys(store, "blobs") == []
+    info = await finished(store, draft, len(data), sha256=hashlib.sha256(data).digest())
+    assert (info.key, info.size, info.sha256, info.content_type) == (GROWN, len(data), hex_sha256(data), "image/png")
+    assert await read(store, GROWN) == data
+    known = await store.stat(GROWN)
+    assert known is not None
+    assert (known.size, known.etag, known.sha256 or info.sha256) == (len(data), info.etag, info.sha256)
+    await store.discard(DRAFT)
+    assert await keys(store) == [GROWN]
+
+
+async def test_a_draft_can_be_continued_by_another_process(url: str, tmp_path: Path):
+    data = content(MUCH)
+    first, second = opened(url, tmp_path), opened(url, tmp_path)
+    draft = (await grow(first, Draft(), data[: MUCH - 500_000], MUCH))[-1]
+    draft = (await grow(second, draft, data[MUCH - 500_000 :], MUCH))[-1]
+    await finished(first, draft, MUCH)
+    assert await read(second, GROWN) == data
+    await asyncio.gather(first.close(), second.close())
+
+
+@pytest.mark.parametrize("come", [0, 1, 250_000, PART_BYTES + 5])
+@pytest.mark.parametrize("before", [0, 7])
+async def test_what_came_of_a_broken_append_is_kept(store: BlobStore, come: int, before: int):
+    data = content(before + come + 10)
+    draft = (await grow(store, Draft(), data[:before], len(data)) or [Draft()])[-1]
+
+    async def broken() -> AsyncIterator[bytes]:
+        async for chunk in chunked(data[before : before + come]):
+            yield chunk
+        raise ConnectionResetError
+
+    steps = [draft]
+    with pytest.raises(ConnectionResetError):
+        await gather_steps(steps, store.append(DRAFT, draft, broken(), size=len(data)))
+    draft = steps[-1]
+    assert draft.size == before + come
+    draft = (await grow(store, draft, data[before + come :], len(data)))[-1]
+    await finished(store, draft, len(data))
+    assert await read(store, GROWN) == data
+
+
+@pytest.mark.parametrize("come", [1, 250_000, PART_BYTES + 5])
+async def test_nothing_is_kept_of_a_broken_append_that_is_to_be_whole(store: BlobStore, come: int):
+    data = content(1000 + come)
+    draft = (await grow(store, Draft(), data[:1000], len(data)))[-1]
+    before = await keys(store)
+
+    async def broken() -> AsyncIterator[bytes]:
+        async for chunk in chunked(content(come, 2)):
+            yield chunk
+        raise ConnectionResetError
+
+    steps: list[Draft] = []
+    with pytest.raises(ConnectionResetError):
+        await gather_steps(steps, store.append(DRAFT, draft, broken(), size=len(data), whole=True))
+    assert steps == []
+    assert await keys(store) == before
+    draft = (await grow(store, draft, data[1000:], len(data)))[-1]
+    await finished(store, draft, len(data))
+    assert await read(store, GROWN) == data
+
+
+@pytest.mark.parametrize("lost", [3, 200_000, PART_BYTES + 9])
+async def test_what_was_not_acknowledged_is_dropped(store: BlobStore, lost: int):
+    """As after a crash between the bytes and the note that they are there."""
+    data = content(1000 + PART_BYTES)
+    draft = (await grow(store, Draft(), data[:1000], len(data)))[-1]
+    async with aclosing(store.append(DRAFT, draft, chunked(content(lost, 3)), size=len(data))) as forgotten:
+        assert (await anext(forgotten)).size > 1000
+    draft = (await grow(store, draft, data[1000:], len(data)))[-1]
+    assert draft.size == len(data)
+    await finished(store, draft, len(data))
+    assert await read(store, GROWN) == data
+
+
+async def test_of_two_appends_at_once_one_is_locked_out_or_written_beside(store: BlobStore):
+    """Where a store cannot lock, what the late one writes is not what the other's draft is made of."""
+    data = content(3000)
+    draft = (await grow(store, Draft(), data[:1000], len(data)))[-1]
+    begun, going = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        begun.set()
+        yield content(500, 9)
+        await going.wait()
+
+    async with aclosing(store.append(DRAFT, draft, slow(), size=len(data))) as appending:
+        late = asyncio.ensure_future(anext(appending))
+        await begun.wait()
+        try:
+            won = (await grow(store, draft, data[1000:], len(data)))[-1]
+        except DraftLockedError:
+            won = None
+        going.set()
+        assert (await late).size == 1500
+    if won is None:
+        won = (await grow(store, draft, data[1000:], len(data)))[-1]
+    await finished(store, won, len(data))
+    assert await read(store, GROWN) == data
+
+
+async def test_a_draft_of_other_bytes_than_declared(store: BlobStore):
+    data = content(5000)
+    draft = (await grow(store, Draft(), data, len(data)))[-1]
+    with pytest.raises(DigestMismatchError):
+        await finished(store, draft, len(data), sha256=bytes(32))
+    assert await store.stat(GROWN) is None
+    with pytest.raises(SizeMismatchError):
+        await finished(store, draft, len(data) + 1)
+    await finished(store, draft, len(data))
+    assert await read(store, GROWN) == data
+
+
+@pytest.mark.parametrize("size", BOTH_WAYS)
+async def test_finishing_can_be_repeated(store: BlobStore, size: int):
+    data = content(size)
+    draft = (await grow(store, Draft(), data, size))[-1]
+    first = await finished(store, draft, size)
+    again = await finished(store, draft, size)
+    assert (again.size, again.sha256) == (first.size, first.sha256)
+    await store.discard(DRAFT)
+    assert await read(store, GROWN) == data
+
+
+async def test_a_draft_whose_bytes_are_gone(store: BlobStore):
+    data = content(5000)
+    draft = (await grow(store, Draft(), data, 9000))[-1]
+    await store.discard(DRAFT)
+    assert await keys(store) == []
+    await store.discard(DRAFT)
+    with pytest.raises(BlobNotFoundError):
+        await grow(store, draft, data, 9000)
+    with pytest.raises(BlobNotFoundError):
+        await finished(store, draft, 5000)
+    assert await store.stat(GROWN) is None
+    assert (await grow(store, Draft(), data, 9000))[-1].size == 5000
+
+
+async def test_drafts_are_listed_below_their_keys(store: BlobStore):
+    await grow(store, Draft(), content(PART_BYTES + 10), 2 * PART_BYTES)
+    found = await keys(store, "drafts")
+    assert found
+    assert all(f"{key}/".startswith(f"{DRAFT}/") for key in found)
+    await store.delete(found)
+    assert await keys(store) == []
+
+
+@pytest.mark.parametrize("key", ["", "A", "a/../b", ".a"])
+async def test_what_is_no_key_of_a_draft(store: BlobStore, key: str):
+    with pytest.raises(InvalidKeyError):
+        await anext(store.append(key, Draft(), chunked(b"x"), size=1))
+    with pytest.raises(InvalidKeyError):
+        await store.finish(key, Draft(), "a", size=0, content_type="a/b")
+    with pytest.raises(InvalidKeyError):
+        await store.finish(DRAFT, Draft(), key, size=0, content_type="a/b")

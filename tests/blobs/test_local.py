@@ -1,6 +1,7 @@
 """What the directory adds to the contract: files that can be sent as they are, folders, and many names."""
 
 import asyncio
+import fcntl
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from pilotis.blobs import local, writing
-from pilotis.blobs.errors import BlobNotFoundError, InvalidKeyError, SizeMismatchError
+from pilotis.blobs.errors import BlobNotFoundError, DraftLockedError, InvalidKeyError, SizeMismatchError
 from pilotis.blobs.local import LocalStore
+from pilotis.blobs.protocol import Draft
 from tests.blobs.support import MIB, chunked, content, hex_sha256, keys, put, read
 from tests.waiting import until
 
@@ -134,3 +136,25 @@ async def test_two_processes_share_the_directory(store: LocalStore, tmp_path: Pa
     await put(store, "a", b"x")
     assert await read(other, "a") == b"x"
     await other.close()
+
+
+async def test_a_file_that_got_its_final_name_meanwhile_is_not_appended_to(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Another process finishes the draft between this one's opening and locking it."""
+    objects = tmp_path / "blobs" / "objects"
+    data = content(100_000)
+    (draft,) = [step async for step in store.append("drafts/a/1", Draft(), chunked(data), size=len(data))]
+    lock = fcntl.flock
+
+    def late(file: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        (objects / "blobs").mkdir()
+        (objects / "drafts" / "a" / "1").rename(objects / "blobs" / "1")
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(DraftLockedError):
+        await anext(store.append("drafts/a/1", Draft(), chunked(b"x"), size=len(data)))
+    assert draft.size == len(data)
+    assert await read(store, "blobs/1") == data

@@ -1,4 +1,4 @@
-"""Kills the server again and again while files are uploaded, then compares database and object store both ways.
+"""Kills the server again and again during uploads, whole ones and resumable ones; then compares database and store.
 
     PYTHONPATH=src python -m tests.files.crash [--uploads 200] [--seed 1]
 
@@ -19,6 +19,8 @@ from typing import Any
 import httpx
 
 from pilotis.files.cleaning import Reconciliation
+from tests.acceptance.tus import TUS, creation
+from tests.backstage import run_sql
 from tests.conftest import first_console_user, new_app
 from tests.console import owner_of, second_node
 from tests.support import App, Server, plain_client
@@ -36,6 +38,7 @@ class Outcome:
     sent: dict[str, set[bytes]] = field(default_factory=dict)
     acknowledged: dict[str, bytes] = field(default_factory=dict)
     completed: int = 0
+    pieces: int = 0
     broken_off: int = 0
     kills: int = 0
 
@@ -87,6 +90,8 @@ class Crash:
         await asyncio.to_thread(self.server.kill)
         self.outcome.kills += 1
         await asyncio.to_thread(self.server.start)
+        # Who was killed holds no lease: nobody need wait for the end of it.
+        await run_sql(self.server, "update pilotis.uploads set lease_until = now() where draft is not null")
         self.up.set()
 
     async def _upload_many(self) -> None:
@@ -102,23 +107,52 @@ class Crash:
                 await self._upload(f"new/{self.begun}", data)
 
     async def _upload(self, path: str, data: bytes) -> None:
-        wanted = {"file_size": len(data), "mime_type": "application/zip", "overwrite": True}
-        permitted = await self._until_answered("POST", f"{self.base}/presigned-url/path/{path}", json=wanted)
-        assert permitted.status_code == 200, permitted.text
         self.outcome.sent.setdefault(path, set()).add(data)
-        address = httpx.URL(permitted.json()["upload_url"]).raw_path.decode()
-        sent = await self._until_answered("PUT", address, content=data, headers=permitted.json()["headers"])
-        if sent.status_code == 409 and sent.json()["code"] == "UPLOAD_IN_PROGRESS":
-            # The one that was killed has its lease for a minute: give it up, as a client would who does not wait.
+        file_id = await (self._send_in_pieces if self.random.random() < 0.5 else self._send_at_once)(path, data)
+        if file_id is None:
             self.outcome.broken_off += 1
             return
-        assert sent.status_code == 200 or sent.json()["code"] == "UPLOAD_ALREADY_RECEIVED", sent.text
-        body = {"file_id": permitted.json()["file_id"]}
-        done = await self._until_answered("POST", f"{self.base}/complete-upload", json=body)
+        done = await self._until_answered("POST", f"{self.base}/complete-upload", json={"file_id": file_id})
         assert done.status_code == 200, done.text
         assert done.json()["sha256"] == hashlib.sha256(data).hexdigest()
         self.outcome.acknowledged[path] = data
         self.outcome.completed += 1
+
+    async def _send_in_pieces(self, path: str, data: bytes) -> str:
+        """Send a file by tus, and go on after each kill from where the server says; return the file's id."""
+        headers = creation(len(data), path=path, overwrite="true", filetype="application/zip")
+        created = await self._until_answered("POST", f"{self.base}/tus", headers=headers)
+        assert created.status_code == 201, created.text
+        address, come = httpx.URL(created.headers["location"]).raw_path.decode(), 0
+        while True:
+            asked = await self._until_answered("HEAD", address, headers=TUS)
+            if asked.status_code == 423:
+                continue
+            offset = int(asked.headers["upload-offset"])
+            assert offset >= come, f"{path}: {come} bytes were acknowledged, {offset} are there"
+            if offset == len(data):
+                return created.headers["upload-file-id"]
+            piece = data[offset : offset + self.random.randrange(1, LARGEST)]
+            kind = {"Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"}
+            sent = await self._until_answered("PATCH", address, content=piece, headers=TUS | kind)
+            assert sent.status_code in {204, 409, 423}, sent.text
+            if sent.status_code == 204:
+                come = int(sent.headers["upload-offset"])
+                self.outcome.pieces += 1
+
+    async def _send_at_once(self, path: str, data: bytes) -> str | None:
+        """Send a file by a presigned URL; return its id, or None for one that was broken off."""
+        wanted = {"file_size": len(data), "mime_type": "application/zip", "overwrite": True}
+        permitted = await self._until_answered("POST", f"{self.base}/presigned-url/path/{path}", json=wanted)
+        assert permitted.status_code == 200, permitted.text
+        address = httpx.URL(permitted.json()["upload_url"]).raw_path.decode()
+        sent = await self._until_answered("PUT", address, content=data, headers=permitted.json()["headers"])
+        if sent.status_code == 409 and sent.json()["code"] == "UPLOAD_IN_PROGRESS":
+            # The one that was killed has its lease for a minute: give it up, as a client would who does not wait.
+            return None
+        assert sent.status_code == 200 or sent.json()["code"] == "UPLOAD_ALREADY_RECEIVED", sent.text
+        file_id: str = permitted.json()["file_id"]
+        return file_id
 
     async def _until_answered(self, method: str, address: str, **options: Any) -> httpx.Response:
         while True:
@@ -177,7 +211,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         outcome = asyncio.run(Crash(Path(directory), given.uploads, given.seed).run())
     print(
-        f"{given.uploads} uploads, {outcome.kills} kills: {outcome.completed} acknowledged and whole,"
+        f"{given.uploads} uploads, {outcome.kills} kills: {outcome.completed} acknowledged and whole"
+        f" ({outcome.pieces} pieces of resumable ones),"
         f" {outcome.broken_off} broken off, nothing half-written, nothing without bytes, no bytes of nobody"
     )
 

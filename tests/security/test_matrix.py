@@ -147,6 +147,7 @@ async def send(
     made = world.body(endpoint, DOCUMENT, tenant or w.a, given)
     options = {} if made is None else {"json": made}
     address = world.path(endpoint, given)
+    headers = world.HEADERS.get(endpoint.operation_id, {}) | headers
     return await w.client.request(endpoint.method, address, headers=headers, **options)
 
 

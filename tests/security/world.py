@@ -257,6 +257,16 @@ def path(endpoint: Endpoint, given: dict[str, str]) -> str:
     return "/".join(given[part[1:]] if part[:1] in {":", "*"} and part else part for part in parts)
 
 
+# What a route takes from headers.
+HEADERS = {
+    "TusEndpoints.create": {
+        "Tus-Resumable": "1.0.0",
+        "Upload-Length": "4",
+        "Upload-Metadata": "filename bmV3LnR4dA==,filetype dGV4dC9wbGFpbg==",
+    }
+}
+
+
 def body(endpoint: Endpoint, document: Json, tenant: Tenant, given: dict[str, str]) -> Any:
     """A body that the endpoint takes: a sample of its schema with the given identifiers; None for no body."""
     made = _sample(endpoint, document)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilotis.kit.errors import BadRequestError, NotFoundError, UnavailableError
+from pilotis.kit.errors import BadRequestError, NotFoundError, PilotisError, UnavailableError
 
 
 class SizeMismatchError(BadRequestError):
@@ -24,6 +24,14 @@ class BlobNotFoundError(NotFoundError):
 
     code = "BLOB_NOT_FOUND"
     message = "The stored bytes are not there."
+
+
+class DraftLockedError(PilotisError):
+    """423 `UPLOAD_LOCKED`: another request is sending to this resumable upload right now."""
+
+    status = 423
+    code = "UPLOAD_LOCKED"
+    message = "Another request is sending to this upload. Try again when it has ended."
 
 
 class BlobStoreUnavailableError(UnavailableError):

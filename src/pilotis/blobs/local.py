@@ -22,16 +22,24 @@ from typing import ParamSpec, TypeVar
 
 from pilotis.blobs import writing
 from pilotis.blobs.check import try_out
-from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, InvalidKeyError, StoreFullError
+from pilotis.blobs.errors import (
+    BlobNotFoundError,
+    BlobStoreUnavailableError,
+    InvalidKeyError,
+    SizeMismatchError,
+    StoreFullError,
+)
+from pilotis.blobs.growing import GrowingFile
 from pilotis.blobs.keys import check_key, check_prefix
-from pilotis.blobs.protocol import BlobInfo, UploadTicket
-from pilotis.blobs.streams import batches
+from pilotis.blobs.protocol import BlobInfo, Draft, UploadTicket
+from pilotis.blobs.streams import BATCH_BYTES, Digest, Pieces, batches
 
 _THREADS = 8
 _READ_BYTES = 256 << 10
 _LIST_BATCH = 500
 _NAMES_AT_ONCE = 20_000
 _LEAST_FREE = 0.05
+_DURABLE_BYTES = 16 << 20
 _NO_LINK = {errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -67,6 +75,58 @@ class LocalStore:
         finally:
             await asyncio.shield(self._run(writer.close))
         return _info(key, status, writing.Attributes(writer.digest.hex, content_type))
+
+    async def append(
+        self, key: str, draft: Draft, chunks: AsyncIterator[bytes], *, size: int, whole: bool = False
+    ) -> AsyncGenerator[Draft]:
+        """See `BlobStore.append`: one file, appended to in place and flushed every 16 MiB."""
+        file = await self._run(GrowingFile, self._path(key), draft.size)
+        try:
+            pieces = Pieces(chunks, BATCH_BYTES)
+            written = durable = draft.size
+            async for piece in pieces:
+                await self._run(file.write, piece)
+                written += len(piece)
+                if written - durable >= _DURABLE_BYTES and not whole:
+                    await self._run(file.sync)
+                    durable = written
+                    yield Draft(written)
+            if pieces.error is not None and whole:
+                await self._run(file.cut, draft.size)
+            elif written > durable:
+                await self._run(file.sync)
+                yield Draft(written)
+            if pieces.error is not None:
+                raise pieces.error
+        finally:
+            await asyncio.shield(self._run(file.close))
+
+    async def finish(
+        self, key: str, draft: Draft, target: str, *, size: int, content_type: str, sha256: bytes | None = None
+    ) -> BlobInfo:
+        """See `BlobStore.finish`: the file is read once, for its digest, and renamed."""
+        if draft.size != size:
+            raise SizeMismatchError
+        place = self._path(target)
+        try:
+            file = await self._run(GrowingFile, self._path(key), size)
+        except BlobNotFoundError:
+            # Renamed by somebody who died before saying so.
+            file = await self._run(GrowingFile, place, size)
+        try:
+            digest = Digest()
+            while await self._run(file.hash_some, digest):
+                pass
+            digest.verify(sha256)
+            attributes = writing.Attributes(digest.hex, content_type)
+            status = await self._run(file.commit, place, attributes)
+        finally:
+            await asyncio.shield(self._run(file.close))
+        return _info(target, status, attributes)
+
+    async def discard(self, key: str) -> None:
+        """See `BlobStore.discard`."""
+        await self.delete([key])
 
     async def open(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:
         """See `BlobStore.open`: chunks of 256 KiB."""

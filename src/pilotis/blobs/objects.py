@@ -14,11 +14,12 @@ from obstore.exceptions import BaseError
 from obstore.store import ObjectStore as Backend
 
 from pilotis.blobs.check import try_direct_uploads, try_out
-from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, StoreFullError
+from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, SizeMismatchError, StoreFullError
 from pilotis.blobs.keys import check_key, check_prefix
+from pilotis.blobs.parts import Part, Run, parts
 from pilotis.blobs.presign import Presigner
-from pilotis.blobs.protocol import BlobInfo, UploadTicket
-from pilotis.blobs.streams import BATCH_BYTES, Digest, batches
+from pilotis.blobs.protocol import BlobInfo, Draft, UploadTicket
+from pilotis.blobs.streams import BATCH_BYTES, Digest, Pieces, batches
 from pilotis.kit import clock
 from pilotis.kit.errors import UnavailableError
 
@@ -58,6 +59,47 @@ class ObjectStore:
             attributes |= {_DIGEST: sha256.hex()} if sha256 else {}
             result = await self._put(key, stream, attributes, stream, chunk_size=_part_bytes(size))
         return BlobInfo(key, size, _bare(result["e_tag"]), digest.hex, content_type, clock.now())
+
+    async def append(
+        self, key: str, draft: Draft, chunks: AsyncIterator[bytes], *, size: int, whole: bool = False
+    ) -> AsyncGenerator[Draft]:
+        """See `BlobStore.append`: an object for every 8 MiB; the last, shorter one is written anew with what follows.
+
+        The library cannot go on with another request's multipart upload, so `finish` puts the parts together.
+        """
+        check_key(key)
+        part_bytes = _part_bytes(size)
+        run = Run(key, draft, part_bytes)
+        pieces = Pieces(_joined(await self._read_part(run.taken_over), chunks), part_bytes)
+        total = draft.size - (run.taken_over.size if run.taken_over else 0)
+        async for piece in pieces:
+            total += len(piece)
+            if total > draft.size:
+                with _errors():
+                    await obstore.put_async(self._backend, run.next_key(), piece, use_multipart=False)
+                if not whole:
+                    yield run.draft(total)
+                    await self._forget(run)
+        if pieces.error is not None:
+            await self.delete(run.keys if whole else ())
+            raise pieces.error
+        if whole and total > draft.size:
+            yield run.draft(total)
+            await self._forget(run)
+
+    async def finish(
+        self, key: str, draft: Draft, target: str, *, size: int, content_type: str, sha256: bytes | None = None
+    ) -> BlobInfo:
+        """See `BlobStore.finish`: the parts pass through this server once."""
+        check_key(key)
+        if draft.size != size:
+            raise SizeMismatchError
+        chunks = self._chained(parts(key, draft, _part_bytes(size)))
+        return await self.put(target, chunks, size=size, content_type=content_type, sha256=sha256)
+
+    async def discard(self, key: str) -> None:
+        """See `BlobStore.discard`."""
+        await self.delete([info.key async for info in self.list(key)])
 
     async def open(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:
         """See `BlobStore.open`: chunks of about 256 KiB, at most 1 MiB."""
@@ -182,6 +224,25 @@ class ObjectStore:
             raise BlobNotFoundError
         return None
 
+    async def _read_part(self, part: Part | None) -> bytes:
+        if part is None:
+            return b""
+        data = b"".join([chunk async for chunk in self.open(part.key, 0, part.size)])
+        if len(data) < part.size:
+            raise BlobNotFoundError
+        return data
+
+    async def _chained(self, found: Iterator[Part]) -> AsyncGenerator[bytes]:
+        for part in found:
+            async for chunk in self.open(part.key, 0, part.size):
+                yield chunk
+
+    async def _forget(self, run: Run) -> None:
+        """Delete the part that a run has taken over, now that nobody refers to it any more."""
+        if run.taken_over is not None:
+            await self.delete([run.taken_over.key])
+            run.taken_over = None
+
     async def _copy_through(self, info: BlobInfo, target: str) -> BlobInfo:
         sha256 = bytes.fromhex(info.sha256) if info.sha256 else None
         content_type = info.content_type or "application/octet-stream"
@@ -232,6 +293,13 @@ def _info(key: str, meta: Any, attributes: Any) -> BlobInfo:
     modified_at: datetime = meta["last_modified"]
     sha256, content_type = attributes.get(_DIGEST), attributes.get("Content-Type")
     return BlobInfo(key, meta["size"], _bare(meta["e_tag"]), sha256, content_type, modified_at)
+
+
+async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    if first:
+        yield first
+    async for chunk in rest:
+        yield chunk
 
 
 def _bare(etag: str | None) -> str:

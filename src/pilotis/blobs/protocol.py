@@ -32,6 +32,16 @@ class BlobInfo(msgspec.Struct, frozen=True):
     modified_at: datetime
 
 
+class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a blob has come that arrives bit by bit: its first `size` bytes are durable.
+
+    Whoever lets it grow keeps this between one `append` and the next. `runs` is the store's own: where the parts are.
+    """
+
+    size: int = 0
+    runs: tuple[tuple[int, str], ...] = ()
+
+
 class UploadTicket(msgspec.Struct, frozen=True):
     """How a client sends bytes to the store itself: this method, to this URL, with these headers exactly.
 
@@ -58,6 +68,34 @@ class BlobStore(Protocol):
         do not have the 32-byte digest `sha256`), `StoreFullError`, and whatever `chunks` raises; then the key is as it
         was before.
         """
+        ...
+
+    def append(
+        self, key: str, draft: Draft, chunks: AsyncIterator[bytes], *, size: int, whole: bool = False
+    ) -> AsyncGenerator[Draft]:
+        """Add bytes to a draft, and yield how far it has come whenever more of them are durable.
+
+        The draft is what was yielded last, at first `Draft()`; what a process left behind it that died is dropped.
+        `key` is one of `drafts/`, no blob: only `append`, `finish` and `discard` know it. `size` is that of the blob
+        to be, the same each time; whoever calls keeps `chunks` within it. Where `chunks` raises, what came until then
+        is kept and yielded before the error comes through; if `whole`, it is dropped, and nothing is yielded but the
+        end. Raises `DraftLockedError` (the last one is still at it), `BlobNotFoundError` (the draft's bytes are gone),
+        `StoreFullError`.
+        """
+        ...
+
+    async def finish(
+        self, key: str, draft: Draft, target: str, *, size: int, content_type: str, sha256: bytes | None = None
+    ) -> BlobInfo:
+        """Make a blob of a draft that has all its `size` bytes; a repeat, after a crash, comes to the same end.
+
+        The answer's `sha256` is computed from the bytes. Raises as `append` does, and `DigestMismatchError`; then the
+        draft is as it was before. `discard` what is left of it afterwards.
+        """
+        ...
+
+    async def discard(self, key: str) -> None:
+        """Delete a draft's bytes; a key without any is no error."""
         ...
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:

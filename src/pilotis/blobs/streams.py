@@ -33,6 +33,32 @@ async def batches(chunks: AsyncIterator[bytes], size: int) -> AsyncGenerator[byt
         yield b"".join(pending)
 
 
+class Pieces:
+    """What comes in, in pieces of exactly `step` bytes and a rest.
+
+    An error ends them early, after all that came before it; `error` then has it.
+    """
+
+    def __init__(self, chunks: AsyncIterator[bytes], step: int) -> None:
+        self._chunks = chunks
+        self._step = step
+        self.error: Exception | None = None
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        """Yield the pieces, none of them empty."""
+        pending = bytearray()
+        try:
+            async for chunk in self._chunks:
+                pending += chunk
+                while len(pending) >= self._step:
+                    yield bytes(memoryview(pending)[: self._step])
+                    del pending[: self._step]
+        except Exception as error:
+            self.error = error
+        if pending:
+            yield bytes(pending)
+
+
 class Digest:
     """The SHA-256 of what went by."""
 

@@ -62,7 +62,7 @@ class FileWriter:
         """Put the file in its place, durably, and return its status."""
         with self._turn:
             self._finish_flush()
-            _set_attributes(self._file, Attributes(self.digest.hex, content_type))
+            set_attributes(self._file, Attributes(self.digest.hex, content_type))
             os.fsync(self._file)
             make_folder(target.parent)
             self._path.replace(target)
@@ -160,6 +160,16 @@ def sync_folder(folder: Path) -> None:
         os.close(file)
 
 
+def set_attributes(file: int, attributes: Attributes) -> None:
+    """Note on the file what is known of it, where the file system keeps such notes."""
+    if sys.platform == "linux":
+        try:
+            os.setxattr(file, _ATTRIBUTE, msgspec.json.encode(attributes))
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+
+
 def _create(temporary: Path) -> tuple[Path, int]:
     while True:
         path = temporary / secrets.token_hex(16)
@@ -169,12 +179,3 @@ def _create(temporary: Path) -> tuple[Path, int]:
             return path, file
         # A sweep by another process came between the two calls.
         os.close(file)
-
-
-def _set_attributes(file: int, attributes: Attributes) -> None:
-    if sys.platform == "linux":
-        try:
-            os.setxattr(file, _ATTRIBUTE, msgspec.json.encode(attributes))
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise

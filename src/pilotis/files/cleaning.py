@@ -44,7 +44,10 @@ class Cleaning:
         total = 0
         while rows := await upload_store.due_blobs(connection, _AT_ONCE):
             keys = [row["key"] for row in rows]
-            await self._blobs.delete(keys)
+            await self._blobs.delete([key for key in keys if not key.startswith(upload_store.DRAFTS)])
+            for key in keys:
+                if key.startswith(upload_store.DRAFTS):
+                    await self._blobs.discard(key)
             await upload_store.forget_blobs(connection, keys)
             total += len(keys)
         return total
@@ -66,7 +69,7 @@ class Cleaning:
         orphans: list[BlobInfo] = []
         async with self._database.transaction() as connection:
             await upload_store.begin_comparison(connection)
-            for folder in ("blobs", "staging"):
+            for folder in ("blobs", "staging", "drafts"):
                 async for batch in _batches(self._blobs, folder):
                     await upload_store.note_seen(connection, [info.key for info in batch])
                     known = await upload_store.known_keys(connection, [info.key for info in batch])

@@ -78,9 +78,9 @@ from pilotis.kit import json
 from pilotis.kit.errors import ForbiddenError, InvalidIdError, UnauthorizedError, UnavailableError, ValidationError
 
 _STORAGES = "/v1/apps/:app_id/storages/files"
-_PUBLIC = "/v1/public/storages/files/:storage_id"
+PUBLIC = "/v1/public/storages/files/:storage_id"
 _ACCESS = [StorageNotFoundError, StorageMemberRequiredError, SecretKeyRequiredError]
-_PRESIGN = [
+PRESIGN_ERRORS = [
     *_ACCESS,
     InvalidPathError,
     PathTakenError,
@@ -161,7 +161,7 @@ class FileEndpoints(Endpoints, tag="File storage"):
         self._uploads = uploads
         self._listing = listing
 
-    @post(f"{_PUBLIC}/presigned-url", access=Access.PUBLIC_KEY, errors=_PRESIGN)
+    @post(f"{PUBLIC}/presigned-url", access=Access.PUBLIC_KEY, rate="upload", errors=PRESIGN_ERRORS)
     async def presign(self, call: Call, storage_id: UUID, body: NewUpload) -> UploadPermit:
         """Ask for a URL to upload a new file to.
 
@@ -169,7 +169,7 @@ class FileEndpoints(Endpoints, tag="File storage"):
         """
         return await self._uploads.presign(call.app, call.principal, storage_id, body)
 
-    @post(f"{_PUBLIC}/presigned-url/path/*path", access=Access.PUBLIC_KEY, errors=_PRESIGN)
+    @post(f"{PUBLIC}/presigned-url/path/*path", access=Access.PUBLIC_KEY, rate="upload", errors=PRESIGN_ERRORS)
     async def presign_path(self, call: Call, storage_id: UUID, path: str, body: NewFixedUpload) -> UploadPermit:
         """Ask for a URL to upload a file to a fixed path.
 
@@ -179,7 +179,7 @@ class FileEndpoints(Endpoints, tag="File storage"):
         return await self._uploads.presign_path(call.app, call.principal, storage_id, path, body)
 
     @post(
-        f"{_PUBLIC}/complete-upload",
+        f"{PUBLIC}/complete-upload",
         access=Access.PUBLIC_KEY,
         errors=[
             *_ACCESS,
@@ -198,13 +198,13 @@ class FileEndpoints(Endpoints, tag="File storage"):
         """List an uploaded file. Until then nobody sees it; a repeat returns the same file."""
         return await self._uploads.complete(call.app, call.principal, storage_id, body.file_id)
 
-    @get(f"{_PUBLIC}/items", access=Access.PUBLIC_KEY, errors=_ACCESS)
+    @get(f"{PUBLIC}/items", access=Access.PUBLIC_KEY, errors=_ACCESS)
     async def items(self, call: Call, storage_id: UUID, query: ItemQuery) -> ItemList:
         """List files and folders by path: all of them, or those in one folder."""
         return await self._listing.page(call.app, call.principal, storage_id, query)
 
     @post(
-        f"{_PUBLIC}/folders",
+        f"{PUBLIC}/folders",
         access=Access.PUBLIC_KEY,
         status=201,
         errors=[*_ACCESS, InvalidPathError, PathTakenError, FolderNotFoundError],
@@ -214,7 +214,7 @@ class FileEndpoints(Endpoints, tag="File storage"):
         return await self._listing.make_folder(call.app, call.principal, storage_id, body)
 
     @delete(
-        f"{_PUBLIC}/items/:file_id",
+        f"{PUBLIC}/items/:file_id",
         access=Access.PUBLIC_KEY,
         errors=[*_ACCESS, FileNotFoundInStorageError, FolderNotEmptyError, NotYoursError],
     )
@@ -224,7 +224,7 @@ class FileEndpoints(Endpoints, tag="File storage"):
         return Deleted("Deleted.", file_id)
 
     @get(
-        f"{_PUBLIC}/path/*path",
+        f"{PUBLIC}/path/*path",
         access=Access.PUBLIC_KEY,
         returns=FileItem | FolderContents,
         errors=[*_ACCESS, FileNotFoundInStorageError, InvalidPathError],
@@ -234,7 +234,7 @@ class FileEndpoints(Endpoints, tag="File storage"):
         return await self._listing.at_path(call.app, call.principal, storage_id, path)
 
     @post(
-        f"{_PUBLIC}/items/:file_id/signed-url",
+        f"{PUBLIC}/items/:file_id/signed-url",
         access=Access.PUBLIC_KEY,
         errors=[*_ACCESS, FileNotFoundInStorageError],
     )

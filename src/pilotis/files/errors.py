@@ -163,6 +163,39 @@ class UploadExpiredError(PilotisError):
     message = "The upload was not completed in time. Start again with a new upload URL."
 
 
+class TusVersionError(PilotisError):
+    """412: a resumable upload is sent by another version of tus than 1.0.0."""
+
+    status = 412
+    code = "TUS_VERSION_NOT_SUPPORTED"
+    message = "Send the header Tus-Resumable: 1.0.0."
+
+    def __init__(self) -> None:
+        super().__init__(headers={"Tus-Version": "1.0.0"})
+
+
+class UploadHeaderInvalidError(BadRequestError):
+    """400: a header of a resumable upload is missing or malformed."""
+
+    code = "UPLOAD_HEADER_INVALID"
+    message = "A header of the upload is not valid."
+
+
+class UploadOffsetMismatchError(ConflictError):
+    """409: `Upload-Offset` is not how far the resumable upload has come."""
+
+    code = "UPLOAD_OFFSET_MISMATCH"
+    message = "Upload-Offset is not how far this upload has come. Ask with HEAD."
+
+
+class ChecksumMismatchError(PilotisError):
+    """460: the bytes of the request do not have the checksum of `Upload-Checksum`; none of them were kept."""
+
+    status = 460
+    code = "CHECKSUM_MISMATCH"
+    message = "The bytes do not have the checksum of Upload-Checksum. None of them were kept."
+
+
 class NotYoursError(ForbiddenError):
     """403: the storage lets members change only the files they uploaded."""
 

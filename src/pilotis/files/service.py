@@ -10,6 +10,7 @@ from pilotis.files.items import Links
 from pilotis.files.listing import Listing
 from pilotis.files.signatures import UrlSigner
 from pilotis.files.storages import Storages
+from pilotis.files.tus.service import ResumableUploads
 from pilotis.files.uploads import Uploads
 from pilotis.files.variants import Variants
 from pilotis.http.principals import Authenticator
@@ -20,6 +21,7 @@ class Files:
     """Storages, uploads, what is in them, its delivery, variants of images, and the cleaning up.
 
     `base_url` is where clients reach this service, `files_base_url` the address of files' own host, if they have one.
+    `largest` is the size of the largest file of all, in bytes.
     """
 
     def __init__(
@@ -33,10 +35,12 @@ class Files:
         base_url: str,
         files_base_url: str | None = None,
         redirects: bool = False,
+        largest: int,
     ) -> None:
         signer, links = UrlSigner(master_keys), Links(files_base_url or base_url)
         self.storages = Storages(database)
         self.uploads = Uploads(database, blobs, signer, links, base_url)
+        self.resumable_uploads = ResumableUploads(database, blobs, signer, self.uploads, largest=largest)
         self.listing = Listing(database, signer, links)
         self.variants = Variants(database, blobs)
         self.delivery = Delivery(

@@ -9,6 +9,7 @@ from uuid import UUID
 from pilotis.kit.crypto import MasterKeyring, base64url, derive_key
 
 _UPLOAD = "files/upload"
+_RESUMABLE = "files/tus"
 _READ = "files/read"
 
 
@@ -31,6 +32,14 @@ class UrlSigner:
     def accepts_upload(self, given: str, upload_id: UUID, expires: int, size: int, mime_type: str) -> bool:
         """Tell whether a signature is that of the upload URL."""
         return self._accepts(given, _UPLOAD, _upload_text(upload_id, expires, size, mime_type))
+
+    def resumable_upload(self, upload_id: UUID, expires: int, size: int, mime_type: str) -> str:
+        """Return the signature of a resumable upload's URL."""
+        return _signature(self._keyring.keys.current, _RESUMABLE, _upload_text(upload_id, expires, size, mime_type))
+
+    def accepts_resumable_upload(self, given: str, upload_id: UUID, expires: int, size: int, mime_type: str) -> bool:
+        """Tell whether a signature is that of the resumable upload's URL."""
+        return self._accepts(given, _RESUMABLE, _upload_text(upload_id, expires, size, mime_type))
 
     def read(self, storage_id: UUID, file_id: UUID, expires: int) -> str:
         """Return the signature of a temporary URL of a file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -106,6 +106,13 @@ class NewFixedUpload(msgspec.Struct, forbid_unknown_fields=True):
     sha256: Sha256 | None = None
 
 
+class Resumable(NamedTuple):
+    """What is noted of an upload that can be resumed: how far it has come, and `Upload-Metadata` as it was sent."""
+
+    draft: str
+    tus_metadata: str
+
+
 class UploadPermit(msgspec.Struct, frozen=True):
     """Where to send the bytes: with this method and these headers exactly, until `expires_at`."""
 
@@ -114,6 +121,14 @@ class UploadPermit(msgspec.Struct, frozen=True):
     public_url: str
     method: str
     headers: dict[str, str]
+    expires_at: str
+
+
+class UploadProgress(msgspec.Struct, frozen=True):
+    """How far a resumable upload has come: `offset` of `length` bytes are durable. Its URL works until `expires_at`."""
+
+    offset: int
+    length: int
     expires_at: str
 
 

@@ -16,6 +16,8 @@ from pilotis.kit import json
 
 LEASE_SECONDS = 60
 COMPLETION_SECONDS = 3600
+DRAFTS = "drafts/"
+"""What the keys of unfinished resumable uploads begin with."""
 
 
 async def insert(connection: Connection, columns: dict[str, Any], expires_seconds: int) -> None:
@@ -257,7 +259,7 @@ async def known_keys(connection: Connection, keys: list[str]) -> set[str]:
             exists (select from pilotis.files f where f.app_id = o.app_id and f.blob_id = o.id)
             or exists (select from pilotis.uploads u where u.app_id = o.app_id and u.blob_id = o.id)
             or exists (select from pilotis.variants v where v.app_id = o.app_id and v.blob_id = o.id)
-        ) or kind = 'staging' and (
+        ) or kind in ('staging', 'drafts') and (
             exists (select from pilotis.uploads u where u.app_id = o.app_id and u.upload_id = o.id)
         )
         union

@@ -7,24 +7,21 @@ and one type, once, until it expires.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import functools
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
-import structlog
 from asyncpg import Connection, Record
 
 from pilotis.blobs.errors import BlobNotFoundError, SizeMismatchError
 from pilotis.blobs.protocol import BlobInfo, BlobStore, UploadTicket
 from pilotis.db.merging import Mergers
 from pilotis.db.pool import Database
-from pilotis.files import media, paths, store, upload_store
+from pilotis.files import leases, media, paths, store, upload_store
 from pilotis.files.access import creator_limit, member_of, passable, require_own
 from pilotis.files.errors import (
     ContentTypeMismatchError,
@@ -47,17 +44,25 @@ from pilotis.files.errors import (
 )
 from pilotis.files.items import Links
 from pilotis.files.signatures import UrlSigner
-from pilotis.files.types import FileItem, NewFixedUpload, NewUpload, StorageAccess, UploadPermit, UploadQuery
+from pilotis.files.types import (
+    FileItem,
+    NewFixedUpload,
+    NewUpload,
+    Resumable,
+    StorageAccess,
+    UploadPermit,
+    UploadQuery,
+)
 from pilotis.http.principals import AppInfo, Principal, Role
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.ids import uuid7
 
 URL_SECONDS = 3600
+RESUMABLE_SECONDS = 24 * 3600
 # A direct upload may begin in its URL's last moment, and its end is not seen here.
 _DIRECT_SECONDS = 2 * URL_SECONDS
 _Place = tuple[UUID, UUID]
 """An app's and a storage's id."""
-_log = structlog.get_logger("pilotis.files")
 
 
 class _Wanted(NamedTuple):
@@ -70,6 +75,18 @@ class _Wanted(NamedTuple):
     sha256: bytes | None
     is_fixed: bool
     may_replace: bool
+    resumable: Resumable | None
+
+    @property
+    def url_seconds(self) -> int:
+        """How long its URL is to work."""
+        return URL_SECONDS if self.resumable is None else RESUMABLE_SECONDS
+
+    def columns(self) -> dict[str, Any]:
+        """Return it as columns of an upload."""
+        columns = self._asdict()
+        resumable = columns.pop("resumable")
+        return columns | (resumable._asdict() if resumable else {})
 
 
 class Uploads:
@@ -82,32 +99,49 @@ class Uploads:
         self._links = links
         self._base_url = base_url
         self._inserts: Mergers[_Place, upload_store.NewUploadRow, bool] = Mergers(
-            functools.partial(upload_store.insert_many, database)
+            partial(upload_store.insert_many, database)
         )
         self._completions: Mergers[_Place, upload_store.CompletionRow, Record | None] = Mergers(
-            functools.partial(upload_store.complete_many, database)
+            partial(upload_store.complete_many, database)
         )
 
-    async def presign(self, app: AppInfo, principal: Principal, storage_id: UUID, new: NewUpload) -> UploadPermit:
-        """Permit an upload of a new file to a folder, and reserve its room."""
+    async def presign(
+        self,
+        app: AppInfo,
+        principal: Principal,
+        storage_id: UUID,
+        new: NewUpload,
+        *,
+        resumable: Resumable | None = None,
+    ) -> UploadPermit:
+        """Permit an upload of a new file to a folder, and reserve its room; a resumable one where asked for."""
         name = paths.checked_name(new.file_name)
         mime_type = media.checked_type(new.mime_type)
-        if permit := await self._permit_with_others(app, principal, storage_id, name, mime_type, new):
+        if resumable is None and (
+            permit := await self._permit_with_others(app, principal, storage_id, name, mime_type, new)
+        ):
             return permit
         async with self._database.transaction() as connection:
             storage = await _storage(connection, app, storage_id)
             path = await _path_in(connection, app.app_id, storage_id, new.parent_id, name)
-            wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), False, False)
+            wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), False, False, resumable)
             return await self._permit(connection, app, principal, storage, wanted, new.parent_id)
 
     async def presign_path(
-        self, app: AppInfo, principal: Principal, storage_id: UUID, path: str, new: NewFixedUpload
+        self,
+        app: AppInfo,
+        principal: Principal,
+        storage_id: UUID,
+        path: str,
+        new: NewFixedUpload,
+        *,
+        resumable: Resumable | None = None,
     ) -> UploadPermit:
         """Permit an upload to a path, where it may replace a file if `overwrite` is set; missing folders are made."""
         path = paths.checked_path(path)
         name = paths.checked_name(new.file_name) if new.file_name is not None else paths.name_of(path)
         mime_type = media.checked_type(new.mime_type)
-        wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), True, new.overwrite)
+        wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), True, new.overwrite, resumable)
         async with self._database.transaction() as connection:
             storage = await _storage(connection, app, storage_id)
             return await self._permit(connection, app, principal, storage, wanted, None)
@@ -125,7 +159,7 @@ class Uploads:
         try:
             info = await self._store(upload, blob_id, chunks)
         except BaseException:
-            await _in_any_case(upload_store.give_back(self._database, app_id, upload_id, blob_id))
+            await leases.in_any_case(upload_store.give_back(self._database, app_id, upload_id, blob_id))
             raise
         assert info.sha256 is not None
         if not await upload_store.received(self._database, app_id, upload_id, blob_id, bytes.fromhex(info.sha256)):
@@ -153,7 +187,7 @@ class Uploads:
         if new.file_size > app.limits.file_bytes:
             return None
         upload_id = uuid7()
-        wanted = _Wanted(name, name, new.file_size, mime_type, _digest(new.sha256), False, False)
+        wanted = _Wanted(name, name, new.file_size, mime_type, _digest(new.sha256), False, False, None)
         ticket = self._ticket(app, upload_id, wanted)
         row = upload_store.NewUploadRow(
             app.app_id,
@@ -166,7 +200,7 @@ class Uploads:
             new.sha256,
             member_of(principal),
             ticket is not None,
-            _seconds(ticket),
+            _seconds(wanted, ticket),
             passable(principal, Role.EDITOR),
             media.patterns_of(mime_type),
         )
@@ -217,15 +251,18 @@ class Uploads:
             "storage_id": storage_id,
             "file_id": file_id,
             "parent_id": parent_id,
-            **wanted._asdict(),
+            **wanted.columns(),
             "creator": member_of(principal),
             "is_direct": ticket is not None,
             "is_reserved": has_quota,
+            "blob_id": upload_id if wanted.resumable is not None else None,
         }
-        await upload_store.insert(connection, columns, _seconds(ticket))
+        await upload_store.insert(connection, columns, _seconds(wanted, ticket))
         return self._permitted(storage_id, upload_id, file_id, wanted, ticket)
 
     def _ticket(self, app: AppInfo, upload_id: UUID, wanted: _Wanted) -> UploadTicket | None:
+        if wanted.resumable is not None:
+            return None
         return self._blobs.presign_put(
             f"staging/{app.app_id}/{upload_id}",
             size=wanted.size,
@@ -237,7 +274,7 @@ class Uploads:
     def _permitted(
         self, storage_id: UUID, upload_id: UUID, file_id: UUID, wanted: _Wanted, ticket: UploadTicket | None
     ) -> UploadPermit:
-        expires = int(time.time()) + URL_SECONDS
+        expires = int(time.time()) + wanted.url_seconds
         return UploadPermit(
             file_id,
             ticket.url if ticket else self._url(upload_id, expires, wanted),
@@ -248,6 +285,9 @@ class Uploads:
         )
 
     def _url(self, upload_id: UUID, expires: int, wanted: _Wanted) -> str:
+        if wanted.resumable is not None:
+            signature = self._signer.resumable_upload(upload_id, expires, wanted.size, wanted.mime_type)
+            return f"{self._base_url}/v1/uploads/tus/{upload_id}?expires={expires}&signature={signature}"
         signature = self._signer.upload(upload_id, expires, wanted.size, wanted.mime_type)
         return f"{self._base_url}/v1/uploads/{upload_id}?expires={expires}&signature={signature}"
 
@@ -258,7 +298,7 @@ class Uploads:
         if expires <= time.time():
             raise UploadUrlExpiredError
         upload = await upload_store.by_id(self._database, upload_id)
-        if upload is None or upload["is_direct"]:
+        if upload is None or upload["is_direct"] or upload["draft"] is not None:
             raise UploadNotFoundError
         if not self._signer.accepts_upload(query.signature, upload_id, expires, upload["size"], upload["mime_type"]):
             raise UploadSignatureInvalidError
@@ -274,7 +314,8 @@ class Uploads:
 
     async def _store(self, upload: Record, blob_id: UUID, chunks: AsyncIterator[bytes]) -> BlobInfo:
         app_id, upload_id = upload["app_id"], upload["upload_id"]
-        async with _repeated(lambda: upload_store.renew(self._database, app_id, upload_id, blob_id)):
+        renewal = partial(upload_store.renew, self._database, app_id, upload_id, blob_id)
+        async with leases.kept(renewal, upload_store.LEASE_SECONDS):
             return await self._blobs.put(
                 _blob_key(app_id, blob_id),
                 chunks,
@@ -361,8 +402,8 @@ def _blob_key(app_id: UUID, blob_id: UUID) -> str:
     return f"blobs/{app_id}/{blob_id}"
 
 
-def _seconds(ticket: UploadTicket | None) -> int:
-    return _DIRECT_SECONDS if ticket else URL_SECONDS
+def _seconds(wanted: _Wanted, ticket: UploadTicket | None) -> int:
+    return _DIRECT_SECONDS if ticket else wanted.url_seconds
 
 
 def _digest(text: str | None) -> bytes | None:
@@ -444,30 +485,3 @@ async def _make_folders(connection: Connection, upload: Record) -> UUID | None:
             raise PathTakenError(f"There is a file at {path}, where a folder is needed.")
         parent_id = row["file_id"]
     return parent_id
-
-
-@contextlib.asynccontextmanager
-async def _repeated(work: Callable[[], Awaitable[object]]) -> AsyncGenerator[None]:
-    """Do something several times in each lease while a block runs."""
-
-    async def repeat() -> None:
-        while True:
-            await asyncio.sleep(upload_store.LEASE_SECONDS / 4)
-            try:
-                await work()
-            except Exception as error:
-                _log.warning("lease not renewed", error=type(error).__name__)
-
-    task = asyncio.create_task(repeat())
-    try:
-        yield
-    finally:
-        task.cancel()
-
-
-async def _in_any_case(work: Coroutine[object, object, None]) -> None:
-    """Finish something small though the request is being cancelled."""
-    try:
-        await asyncio.shield(asyncio.ensure_future(work))
-    except Exception as error:
-        _log.warning("upload not given back", error=type(error).__name__)

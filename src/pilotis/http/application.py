@@ -138,9 +138,12 @@ class Application:
         match = self._router.find("GET" if method == "HEAD" else method, call.scope["path"])
         if match is None:
             raise NotFoundError
+        if method == "OPTIONS":
+            wanted = call.header(b"access-control-request-method") or ""
+            call.answer_headers.extend(self._cors.preflight(match.targets.get(wanted), _allow(match)))
         endpoint = match.targets.get("GET" if method == "HEAD" else method)
         if endpoint is None:
-            return self._without_endpoint(call, method, match)
+            return _without_endpoint(method, match)
         call.endpoint = endpoint
         call.principal = await self._gate.admit(endpoint, call, match.values)
         await self._limiter.check(call, endpoint)
@@ -149,14 +152,6 @@ class Application:
             await self._limiter.check_body(call, endpoint, arguments[-1])
         result = await endpoint.handler(call, *arguments)
         return _reply(endpoint, result)
-
-    def _without_endpoint(self, call: Call, method: str, match: Match[Endpoint]) -> Reply:
-        methods = set(match.targets) | ({"HEAD"} if "GET" in match.targets else set()) | {"OPTIONS"}
-        allow = ", ".join(sorted(methods))
-        if method == "OPTIONS":
-            wanted = call.header(b"access-control-request-method") or ""
-            return Reply(b"", 204, self._cors.preflight(match.targets.get(wanted), allow))
-        raise MethodNotAllowedError(f"This path takes {allow}.", headers={"Allow": allow})
 
     def _headers(self, call: Call, reply: Reply, status: int) -> list[tuple[bytes, bytes]]:
         # No length with 204 and 304 (RFC 9110, section 8.6); OPTIONS brings the headers of its preflight along.
@@ -167,6 +162,18 @@ class Application:
             *call.answer_headers,
             *reply.headers,
         ]
+
+
+def _without_endpoint(method: str, match: Match[Endpoint]) -> Reply:
+    if method == "OPTIONS":
+        return Reply(b"", 204)
+    allow = _allow(match)
+    raise MethodNotAllowedError(f"This path takes {allow}.", headers={"Allow": allow})
+
+
+def _allow(match: Match[Endpoint]) -> str:
+    methods = set(match.targets) | ({"HEAD"} if "GET" in match.targets else set()) | {"OPTIONS"}
+    return ", ".join(sorted(methods))
 
 
 async def _send_early(call: Call, status: int, headers: Headers, body: bytes, send: Send) -> None:

@@ -9,10 +9,15 @@ from pilotis.http.endpoint import Endpoint
 
 Headers = list[tuple[bytes, bytes]]
 
-_ALLOWED_HEADERS = b"authorization, content-type, x-public-key, x-request-id, idempotency-key, dpop, range"
+_ALLOWED_HEADERS = (
+    b"authorization, content-type, x-public-key, x-request-id, idempotency-key, dpop, range, tus-resumable"
+    b", upload-length, upload-defer-length, upload-metadata, upload-concat, upload-offset, upload-checksum"
+)
 _EXPOSED_HEADERS = (
     b"x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, etag, allow"
-    b", content-range, content-disposition, last-modified"
+    b", content-range, content-disposition, last-modified, location, tus-resumable, tus-version, tus-extension"
+    b", tus-max-size, tus-checksum-algorithm, upload-offset, upload-length, upload-metadata"
+    b", upload-expires, upload-file-id"
 )
 _ANY = [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", _EXPOSED_HEADERS)]
 

@@ -104,19 +104,27 @@ class RateLimits:
 
         Where no app is named, as on the console's sign-up, the server's own limits hold.
         """
-        rate = _rate(call, endpoint)
-        if rate is not None:
-            await self._count(call, rate, 1)
+        await self._count(call, endpoint, 1)
 
     async def check_body(self, call: Call, endpoint: Endpoint, body: Any) -> None:
         """Count the operations of a body beyond the one request that `check` has counted."""
-        rate = _rate(call, endpoint)
-        if rate is not None and endpoint.cost is not None and (more := endpoint.cost(body) - 1) > 0:
-            await self._count(call, rate, more)
+        if endpoint.cost is not None and (more := endpoint.cost(body) - 1) > 0:
+            await self._count(call, endpoint, more)
 
-    async def _count(self, call: Call, rate: str, cost: int) -> None:
-        limits = call.principal.app.limits if call.principal.app else self._limits
-        await self.attempt(call, rate_key(rate, call), int(getattr(limits, f"{rate}_per_minute")), cost=cost)
+    async def _count(self, call: Call, endpoint: Endpoint, cost: int) -> None:
+        if counted := self._class(call, endpoint):
+            rate, limit = counted
+            await self.attempt(call, rate_key(rate, call), limit, cost=cost)
+
+    def _class(self, call: Call, endpoint: Endpoint) -> tuple[str, int] | None:
+        """Return the rate class that the call counts in, and its limit; None where it counts in none."""
+        app = call.principal.app
+        limits = app.limits if app else self._limits
+        if endpoint.rate is not None and (limit := int(getattr(limits, f"{endpoint.rate}_per_minute"))):
+            return endpoint.rate, limit
+        if app is not None and limits.data_per_minute and not endpoint.access.is_console:
+            return "data", limits.data_per_minute
+        return None
 
 
 def _tell(call: Call, row: Record, limit: int) -> None:
@@ -127,14 +135,6 @@ def _tell(call: Call, row: Record, limit: int) -> None:
     if row["hits"] > limit:
         raise RateLimitedError(headers={**standing.headers(), "Retry-After": str(standing.reset)})
     call.answer_headers.extend(header_pairs(standing.headers()))
-
-
-def _rate(call: Call, endpoint: Endpoint) -> str | None:
-    """Return the rate class that the call counts in, or None where it counts in none."""
-    app = call.principal.app
-    if endpoint.rate is None and app is not None and app.limits.data_per_minute and not endpoint.access.is_console:
-        return "data"
-    return endpoint.rate
 
 
 def rate_key(rate: str, call: Call, subject: str = "") -> str:

@@ -525,6 +525,9 @@ create index files_by_storage on pilotis.files (app_id, storage_id, parent_id, n
 -- An upload from its presigned URL to its completion. pending: nothing has come; receiving: bytes come in, under a
 -- lease that the receiving process renews; uploaded: all are there; completed: the file is listed, as item_id.
 -- is_direct: the bytes go to the object store without passing here, to staging/{app_id}/{upload_id}.
+-- draft: how far a resumable upload (tus) has come, in the object store's words; null for others. Its bytes are at
+-- drafts/{app_id}/{upload_id}, and attempt_id is the request that may add to them while it is receiving. tus_metadata is
+-- the header Upload-Metadata that it began with.
 create table pilotis.uploads (
     app_id uuid not null,
     upload_id uuid not null,
@@ -542,6 +545,9 @@ create table pilotis.uploads (
     is_reserved boolean not null,
     state text not null default 'pending' check (state in ('pending', 'receiving', 'uploaded', 'completed')),
     blob_id uuid,
+    draft text,
+    tus_metadata text,
+    attempt_id uuid,
     sha256 bytea,
     item_id uuid,
     lease_until timestamptz,
@@ -597,6 +603,9 @@ begin
     union all
     select g.app_id, 'staging/' || g.app_id || '/' || g.upload_id, greatest(now(), g.expires_at)
     from gone g where g.is_direct
+    union all
+    select g.app_id, 'drafts/' || g.app_id || '/' || g.upload_id, now() + interval '10 minutes'
+    from gone g where g.draft is not null
     on conflict do nothing;
     return null;
 end $$;

@@ -1,0 +1,1 @@
+"""Resumable uploads: tus 1.0.0."""

@@ -1,0 +1,254 @@
+"""Resumable uploads by tus 1.0.0 (https://tus.io/protocols/resumable-upload), on the same record as any upload.
+
+An upload's bytes grow in the object store as a draft. How far it has come is what the database says, and that is said
+after the bytes are durable: whatever is lost in a crash was not acknowledged. One request at a time adds to it, under
+a lease; a request that lost its lease can acknowledge nothing. When all bytes have come they become a blob, and the
+upload is received like any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+from uuid import UUID
+
+import msgspec
+from asyncpg import Record
+
+from pilotis.blobs.errors import BlobNotFoundError, DigestMismatchError, DraftLockedError, SizeMismatchError
+from pilotis.blobs.protocol import BlobStore, Draft
+from pilotis.db.pool import Database
+from pilotis.files import leases, upload_store
+from pilotis.files.errors import (
+    UploadAlreadyReceivedError,
+    UploadExpiredError,
+    UploadNotFoundError,
+    UploadOffsetMismatchError,
+    UploadSignatureInvalidError,
+)
+from pilotis.files.signatures import UrlSigner
+from pilotis.files.tus import headers as tus
+from pilotis.files.tus import store
+from pilotis.files.types import NewUpload, Resumable, UploadPermit, UploadQuery
+from pilotis.files.uploads import Uploads
+from pilotis.http.principals import AppInfo, Principal
+from pilotis.kit.ids import uuid7
+
+Headers = Mapping[bytes, bytes]
+
+
+class Progress(NamedTuple):
+    """How far an upload has come, how long it is, until when its URL works (seconds since 1970), and its metadata."""
+
+    offset: int
+    size: int
+    expires: int
+    metadata: str
+
+
+class ResumableUploads:
+    """Uploads that go on where they broke off. `largest` is the size of the largest file of all, in bytes."""
+
+    def __init__(
+        self, database: Database, blobs: BlobStore, signer: UrlSigner, uploads: Uploads, *, largest: int
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._signer = signer
+        self._uploads = uploads
+        self.largest = largest
+
+    async def create(
+        self, app: AppInfo, principal: Principal, storage_id: UUID, headers: Headers, chunks: AsyncIterator[bytes]
+    ) -> tuple[UploadPermit, Progress]:
+        """Permit an upload as `Uploads.presign` does, and reserve its room; the body may begin it.
+
+        An upload that its body does not begin well is given up again, as its URL is not told to anybody.
+        """
+        new = tus.wanted(headers)
+        resumable = Resumable(_encoded(Draft()), tus.metadata_text(headers))
+        if isinstance(new, NewUpload):
+            permit = await self._uploads.presign(app, principal, storage_id, new, resumable=resumable)
+        else:
+            permit = await self._uploads.presign_path(
+                app, principal, storage_id, new.path, new.file, resumable=resumable
+            )
+        upload_id, query = _asked(permit.upload_url)
+        try:
+            if tus.has_body(headers):
+                begun = await self.append(upload_id, query, {**headers, b"upload-offset": b"0"}, chunks)
+            else:
+                begun = await self.progress(upload_id, query)
+        except Exception:
+            await self.end(upload_id, query)
+            raise
+        headers_to_send = {"Tus-Resumable": tus.VERSION.decode(), "Content-Type": tus.OFFSET_TYPE}
+        return msgspec.structs.replace(permit, method="PATCH", headers=headers_to_send), begun
+
+    async def progress(self, upload_id: UUID, query: UploadQuery) -> Progress:
+        """Return how far an upload has come.
+
+        Where all bytes are there and the server died before it made a file of them, that is done now: a client that
+        finds nothing left to send sends nothing.
+        """
+        upload, expires = await self._checked(upload_id, query)
+        if _draft(upload).size == upload["size"] and upload["state"] in _OPEN:
+            async with self._claimed(upload) as (claimed, attempt):
+                await self._finish(claimed, attempt)
+        return _progress(upload, _draft(upload).size, expires)
+
+    async def append(
+        self, upload_id: UUID, query: UploadQuery, headers: Headers, chunks: AsyncIterator[bytes]
+    ) -> Progress:
+        """Add a request's bytes to an upload, whose last ones make it received; return how far it has come."""
+        tus.check_type(headers)
+        offset = tus.number(headers, "Upload-Offset")
+        checksum = tus.checksum(headers)
+        upload, expires = await self._checked(upload_id, query)
+        size = upload["size"]
+        _check_offset(upload, offset)
+        _check_length(headers, size - offset)
+        if upload["state"] not in _OPEN:
+            return _progress(upload, offset, expires)
+        async with self._claimed(upload) as (claimed, attempt):
+            _check_offset(claimed, offset)
+            chunks = _bounded(checksum.watch(chunks) if checksum else chunks, size - offset)
+            draft = await self._add(claimed, attempt, chunks, whole=checksum is not None)
+            if draft.size == size:
+                await self._finish(claimed, attempt, draft)
+        return _progress(upload, draft.size, expires)
+
+    async def end(self, upload_id: UUID, query: UploadQuery) -> None:
+        """Give an upload up, with its bytes and what was reserved for it. A request that still sends finds it gone."""
+        upload, _ = await self._checked(upload_id, query)
+        if not await store.end(self._database, upload["app_id"], upload_id):
+            raise UploadAlreadyReceivedError
+        # The database has them deleted in any case, a little later: this only makes room sooner.
+        await self._blobs.discard(_key(upload))
+
+    async def _checked(self, upload_id: UUID, query: UploadQuery) -> tuple[Record, int]:
+        if not (query.expires.isascii() and query.expires.isdigit() and len(query.expires) <= 12):
+            raise UploadSignatureInvalidError
+        expires = int(query.expires)
+        upload = await upload_store.by_id(self._database, upload_id)
+        if upload is None or upload["draft"] is None:
+            raise UploadNotFoundError
+        size, mime_type = upload["size"], upload["mime_type"]
+        if not self._signer.accepts_resumable_upload(query.signature, upload_id, expires, size, mime_type):
+            raise UploadSignatureInvalidError
+        if expires <= time.time():
+            raise UploadExpiredError
+        return upload, expires
+
+    @contextlib.asynccontextmanager
+    async def _claimed(self, upload: Record) -> AsyncGenerator[tuple[Record, UUID]]:
+        """Hold an upload while a block runs; raises `DraftLockedError` while somebody else does."""
+        app_id, upload_id, attempt = upload["app_id"], upload["upload_id"], uuid7()
+        claimed = await store.claim(self._database, upload, attempt)
+        if claimed is None:
+            raise await self._taken(upload_id)
+        keep = partial(store.keep, self._database, app_id, upload_id, attempt)
+        try:
+            async with leases.kept(keep, store.LEASE_SECONDS):
+                yield claimed, attempt
+        finally:
+            await leases.in_any_case(store.give_back(self._database, app_id, upload_id, attempt))
+
+    async def _add(self, upload: Record, attempt: UUID, chunks: AsyncIterator[bytes], *, whole: bool) -> Draft:
+        draft = _draft(upload)
+        grown = self._blobs.append(_key(upload), draft, chunks, size=upload["size"], whole=whole)
+        try:
+            async with contextlib.aclosing(grown):
+                async for draft in grown:
+                    await self._acknowledge(upload, attempt, draft)
+        except BlobNotFoundError:
+            await self._acknowledge(upload, attempt, Draft())
+            raise
+        return draft
+
+    async def _finish(self, upload: Record, attempt: UUID, draft: Draft | None = None) -> None:
+        """Make a blob of an upload's bytes, and receive the upload; raises `DigestMismatchError`."""
+        app_id, upload_id, key = upload["app_id"], upload["upload_id"], _key(upload)
+        try:
+            info = await self._blobs.finish(
+                key,
+                draft or _draft(upload),
+                f"blobs/{app_id}/{upload_id}",
+                size=upload["size"],
+                content_type=upload["mime_type"],
+                sha256=upload["sha256"],
+            )
+        except (DigestMismatchError, BlobNotFoundError):
+            # Not the declared bytes, or not there any more: the client can begin anew.
+            await self._acknowledge(upload, attempt, Draft())
+            await self._blobs.discard(key)
+            raise
+        assert info.sha256 is not None
+        sha256 = bytes.fromhex(info.sha256)
+        if not await upload_store.received(self._database, app_id, upload_id, upload_id, sha256):
+            raise await self._taken(upload_id)
+        await self._blobs.discard(key)
+
+    async def _acknowledge(self, upload: Record, attempt: UUID, draft: Draft) -> None:
+        text = _encoded(draft)
+        if not await store.keep(self._database, upload["app_id"], upload["upload_id"], attempt, text):
+            raise await self._taken(upload["upload_id"])
+
+    async def _taken(self, upload_id: UUID) -> Exception:
+        """Return why a request may not, or no longer, add to an upload."""
+        upload = await upload_store.by_id(self._database, upload_id)
+        return UploadNotFoundError() if upload is None else DraftLockedError()
+
+
+_OPEN = {"pending", "receiving"}
+
+
+def _asked(url: str) -> tuple[UUID, UploadQuery]:
+    parts = urlsplit(url)
+    return UUID(parts.path.rpartition("/")[2]), UploadQuery(**dict(parse_qsl(parts.query)))
+
+
+def _key(upload: Record) -> str:
+    return f"{upload_store.DRAFTS}{upload['app_id']}/{upload['upload_id']}"
+
+
+def _progress(upload: Record, offset: int, expires: int) -> Progress:
+    return Progress(offset, upload["size"], expires, upload["tus_metadata"])
+
+
+def _draft(upload: Record) -> Draft:
+    return msgspec.json.decode(upload["draft"], type=Draft)
+
+
+def _encoded(draft: Draft) -> str:
+    return msgspec.json.encode(draft).decode()
+
+
+def _check_offset(upload: Record, offset: int) -> None:
+    come = _draft(upload).size
+    if offset != come:
+        raise UploadOffsetMismatchError(headers={"Upload-Offset": str(come)})
+
+
+def _check_length(headers: Headers, most: int) -> None:
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > most:
+        raise _too_much(most)
+
+
+async def _bounded(chunks: AsyncIterator[bytes], most: int) -> AsyncGenerator[bytes]:
+    """Yield the same chunks; raises `SizeMismatchError` instead of one with a byte too many."""
+    total = 0
+    async for chunk in chunks:
+        total += len(chunk)
+        if total > most:
+            raise _too_much(most)
+        yield chunk
+
+
+def _too_much(most: int) -> SizeMismatchError:
+    return SizeMismatchError(f"Only {most} bytes are left of what Upload-Length declared.")

@@ -1,0 +1,110 @@
+"""Resumable uploads on an S3 store, where any node may take any part of them."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import httpx
+import pytest
+
+from pilotis.blobs.objects import PART_BYTES
+from pilotis.db.embedded.lockfile import running_address
+from pilotis.server import Node
+from pilotis.settings import Settings
+from tests.acceptance.test_files import complete, storage, sums
+from tests.acceptance.tus import TUS, checksum, create
+from tests.backstage import run_sql
+from tests.blobs import swift
+from tests.blobs.conftest import s3_server, s3_url
+from tests.blobs.support import content, keys
+from tests.console import client_of
+from tests.support import App, assert_error
+
+__all__ = ["s3_server", "s3_url"]
+
+SIZE = 2 * PART_BYTES + 100_000
+
+
+@pytest.fixture
+async def nodes(app: App, s3_url: str) -> AsyncIterator[list[Node]]:
+    """Two nodes whose files are in the S3 store."""
+    settings = Settings(
+        data_dir=str(app.server.data_dir),
+        blob_store=s3_url,
+        s3_access_key=swift.ACCESS_KEY,
+        s3_secret_key=swift.SECRET_KEY,
+    )
+    address = running_address(app.server.data_dir / "postgres")._asdict()
+    made = [Node(settings, address, "http://node") for _ in range(2)]
+    yield made
+    for node in made:
+        await node.stop()
+
+
+@pytest.fixture
+async def clients(app: App, nodes: list[Node]) -> AsyncIterator[list[httpx.AsyncClient]]:
+    made = [client_of(node, **{"X-Public-Key": app.public_key}) for node in nodes]
+    yield made
+    for client in made:
+        await client.aclose()
+
+
+async def append(client: httpx.AsyncClient, url: str, offset: int, data: bytes, **headers: str) -> httpx.Response:
+    sent = TUS | {"Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"} | headers
+    return await client.patch(url, content=data, headers=sent)
+
+
+async def test_the_nodes_take_turns(app: App, clients: list[httpx.AsyncClient], nodes: list[Node]):
+    base = await storage(app, quota_bytes=2 * SIZE)
+    data = content(SIZE)
+    created = await create(clients[0], base, SIZE)
+    url, at = created.headers["location"], 0
+    for turn, end in enumerate((5, PART_BYTES - 1, PART_BYTES + 1, 2 * PART_BYTES, SIZE)):
+        sent = await append(clients[turn % 2], url, at, data[at:end])
+        assert (sent.status_code, sent.headers["upload-offset"]) == (204, str(end)), sent.text
+        asked = await clients[(turn + 1) % 2].head(url, headers=TUS)
+        assert asked.headers["upload-offset"] == str(end)
+        at = end
+    done = await complete(clients[1], base, created.json())
+    assert done.status_code == 200, done.text
+    assert done.json()["sha256"] == hashlib.sha256(data).hexdigest()
+    assert (await clients[0].get(done.json()["url"])).content == data
+    assert await keys(nodes[0].services.blobs, "drafts") == []
+    assert await keys(nodes[0].services.blobs) == [f"blobs/{app.app_id}/{UUID(created.headers['upload-file-id'])}"]
+    assert await sums(app, base) == (SIZE, 0)
+
+
+async def test_a_wrong_checksum_leaves_nothing(app: App, clients: list[httpx.AsyncClient], nodes: list[Node]):
+    base = await storage(app)
+    data = content(SIZE)
+    url = (await create(clients[0], base, SIZE)).headers["location"]
+    assert (await append(clients[0], url, 0, data[:1000])).status_code == 204
+    before = await keys(nodes[0].services.blobs)
+    wrong = await append(clients[1], url, 1000, data[1000:], **{"Upload-Checksum": checksum("sha1", data)})
+    assert_error(wrong, 460, "CHECKSUM_MISMATCH")
+    assert await keys(nodes[0].services.blobs) == before
+    right = {"Upload-Checksum": checksum("sha1", data[1000:])}
+    assert (await append(clients[1], url, 1000, data[1000:], **right)).status_code == 204
+
+
+@pytest.mark.parametrize("is_given_up", [True, False])
+async def test_an_unfinished_upload_leaves_nothing(
+    app: App, clients: list[httpx.AsyncClient], nodes: list[Node], is_given_up: bool
+):
+    base = await storage(app)
+    url = (await create(clients[0], base, SIZE)).headers["location"]
+    assert (await append(clients[0], url, 0, content(PART_BYTES + 10))).status_code == 204
+    cleaning = nodes[0].services.files.cleaning
+    assert len(await keys(nodes[0].services.blobs, "drafts")) == 2
+    async with nodes[0].database.connection() as connection:
+        if is_given_up:
+            assert (await clients[1].delete(url, headers=TUS)).status_code == 204
+        else:
+            statement = "update pilotis.uploads set expires_at = now() where app_id = $1"
+            await run_sql(app.server, statement, UUID(app.app_id))
+            await cleaning.reap_uploads(connection)
+            statement = "update pilotis.dead_blobs set due_at = now() where app_id = $1"
+            await run_sql(app.server, statement, UUID(app.app_id))
+            await cleaning.delete_dead_blobs(connection)
+    assert await keys(nodes[0].services.blobs) == []
+    assert_error(await append(clients[0], url, PART_BYTES + 10, b"x"), 404, "UPLOAD_NOT_FOUND")
