@@ -1,6 +1,7 @@
 """One server for the whole run, a fresh app for each test."""
 
 import itertools
+import signal
 from collections.abc import Iterator
 
 import httpx
@@ -13,6 +14,9 @@ from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse battery"
 _numbers = itertools.count(1)
+
+# Whoever starts the tests in the background has them ignore Ctrl-C, and so would every program that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples each time, and none refused for taking long; `pytest --hypothesis-profile default` looks for others.
 hypothesis.settings.load_profile("ci")

@@ -25,7 +25,8 @@ from tests.acceptance.tus import (
     tidy,
     upload_id,
 )
-from tests.backstage import change_app, run_sql
+from tests.backstage import run_sql
+from tests.console import set_limits
 from tests.support import App, assert_error, plain_client
 
 
@@ -311,7 +312,7 @@ async def test_memory_stays_bounded(app: App):
 
 async def test_uploads_can_be_limited_by_address(app: App, other_app: App):
     base, theirs = await storage(app), await storage(other_app)
-    await change_app(app.server, app.app_id, limits='{"upload_per_minute": 3, "data_per_minute": 100}')
+    await set_limits(app, upload_per_minute=3, data_per_minute=100)
     body = {"file_name": "a.png", "file_size": 1, "mime_type": "image/png"}
     async with app.client() as client, other_app.client() as other:
         first = await client.post(f"{base}/presigned-url", json=body)

@@ -3,12 +3,15 @@
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
 
+from tests.backstage import run_sql
 from tests.database import connection_to
-from tests.support import App, assert_error
+from tests.services import stale_node
+from tests.support import App, Server, assert_error
 
 TYPES = {
     "text": "string",
@@ -317,3 +320,10 @@ async def test_a_viewer_only_looks(app: App, trash: httpx.AsyncClient):
     assert_error(await trash.post(f"/trash/tables/{table}/restore"), 403, "ROLE_REQUIRED")
     assert_error(await trash.delete(f"/trash/tables/{table}"), 403, "ROLE_REQUIRED")
     assert_error(await trash.delete("/trash"), 403, "ROLE_REQUIRED")
+
+
+async def test_an_app_that_is_purged_meanwhile_has_an_empty_trash(app: App, server: Server):
+    async with stale_node(server) as node:
+        known = await node.apps.by_public_key(app.public_key, None)
+        await run_sql(server, f"drop schema app_{UUID(app.app_id).hex} cascade")
+        assert (await node.trashes.contents(known)).tables == []

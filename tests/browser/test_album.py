@@ -18,6 +18,7 @@ from playwright.async_api import Browser, Page, expect
 from tests.acceptance.test_files import storage
 from tests.browser.test_guestbook import ARTIFACTS, ROOT, browser, pytestmark, visit
 from tests.support import App
+from tests.waiting import PATIENCE
 
 __all__ = ["browser", "pytestmark"]
 
@@ -55,7 +56,7 @@ def link(app: App, base: str) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as serving:
         yield re.search(r"http://\S+", serving.stdout.readline())[0]
         serving.send_signal(signal.SIGINT)
-        assert serving.wait(10) == 0
+        assert serving.wait(PATIENCE) == 0
 
 
 async def add(page: Page, name: str, mime_type: str, content: bytes) -> None:

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from tests.acceptance.test_files import PNG, complete, permit, send, storage
-from tests.backstage import bearer, change_app, claims_of, me
-from tests.console import invite, owner_of, sign_up, user_with
+from tests.backstage import bearer, claims_of, me
+from tests.console import invite, owner_of, set_limits, sign_up, user_with
 from tests.support import App, assert_error, plain_client
 
 SIGN_UP = "/v1/public/app-members/signup"
@@ -57,13 +57,13 @@ async def test_no_batch_reaches_a_route_that_is_limited(app: App):
 @pytest.mark.parametrize("path", ["/v1/public/batch", "/v1/public/transactions"])
 async def test_operations_count_also_when_they_fail_and_arrive_together(app: App, path: str):
     table = await app.table({"a": {"type": "int", "required": True}})
-    await change_app(app.server, app.app_id, limits='{"data_per_minute": 20}')
+    await set_limits(app, data_per_minute=20)
     good, bad = ({"type": "create", "table_id": table, "data": data} for data in ({"a": 1}, {"a": "x"}))
     async with app.client() as client:
         answers = await asyncio.gather(*(client.post(path, json={"operations": [bad, good]}) for _ in range(30)))
         statuses = Counter(answer.status_code for answer in answers)
         assert statuses[429] >= 20
-        await change_app(app.server, app.app_id, limits="{}")
+        await set_limits(app, data_per_minute=None)
         made = (await client.get(f"{TABLES}/{table}/data?limit=0")).json()["total_count"]
     assert made <= (30 - statuses[429] if path.endswith("batch") else 0)
 

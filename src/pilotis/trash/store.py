@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
+import asyncpg
 from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
@@ -15,17 +16,17 @@ _column = json.decoder(Column)
 
 
 async def tables(database: Database, app_id: UUID, older_than: timedelta = timedelta(0)) -> list[Record]:
-    """Return the app's dropped tables with their `rows`, the latest first."""
-    return await database.fetch(
-        f"""
+    """Return the app's dropped tables with their `rows`, the latest first; none of an app that is gone meanwhile."""
+    query = f"""
         select t.table_id, t.title, t.dropped_at, coalesce(sum(c.rows), 0)::bigint as rows
         from pilotis.tables t left join app_{app_id.hex}.__row_counts c using (table_id)
         where t.app_id = $1 and t.dropped_at <= now() - $2::interval
         group by t.app_id, t.table_id order by t.dropped_at desc, t.table_id desc
-        """,
-        app_id,
-        older_than,
-    )
+    """
+    try:
+        return await database.fetch(query, app_id, older_than)
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+        return []
 
 
 async def columns(database: Database, app_id: UUID, older_than: timedelta = timedelta(0)) -> list[Record]:

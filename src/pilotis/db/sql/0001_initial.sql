@@ -273,6 +273,15 @@ begin
     return item;
 end $$;
 
+create function pilotis.require_size(item jsonb, most integer) returns jsonb
+language plpgsql immutable strict parallel safe as $$
+begin
+    if pg_column_size(item) > most then
+        raise exception 'value too large' using errcode = 'PT413';
+    end if;
+    return item;
+end $$;
+
 -- The same error for what would grow too large. Volatile, or the planner would raise it beforehand.
 create function pilotis.refuse_size() returns text
 language plpgsql volatile parallel safe as $$

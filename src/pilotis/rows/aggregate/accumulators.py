@@ -48,15 +48,21 @@ def _positioned(direction: str) -> Callable[[Value, str], Value]:
     return compile_
 
 
-def _push(value: Value, order: str) -> Value:
+def _collected(value: Value) -> str:
+    """Return a value as jsonb: what was computed is null where there is nothing, and not missing."""
     json = values.as_json(value)
+    return f"coalesce({json}, 'null')" if value.computed else json
+
+
+def _push(value: Value, order: str) -> Value:
+    json = _collected(value)
     return Value(
         f"coalesce(jsonb_agg({json}{order}) filter (where {json} is not null), '[]')", Kind.JSON, computed=True
     )
 
 
 def _add_to_set(value: Value, _order: str) -> Value:
-    json = values.as_json(value)
+    json = _collected(value)
     return Value(
         f"coalesce(jsonb_agg(distinct {json}) filter (where {json} is not null), '[]')", Kind.JSON, computed=True
     )

@@ -27,8 +27,6 @@ Resolve = Callable[[str], Value]
 _DEEPEST = 20
 _MOST_EXPRESSIONS = 1000
 _LONGEST_SQL = 1_000_000
-# Bytes of a text or a list made of others; MongoDB's documents have no more.
-_LARGEST_VALUE = 16 * 1024 * 1024
 _MOST_ROOTS = 10
 # A function takes at most 100 arguments.
 _MOST_ARGUMENTS = 90
@@ -228,7 +226,7 @@ def _array(items: list[str]) -> str:
     groups = [items[start : start + _MOST_ARGUMENTS] for start in range(0, len(items), _MOST_ARGUMENTS)]
     arrays = [f"jsonb_build_array({', '.join(f'coalesce({item}, {_NULL})' for item in group)})" for group in groups]
     size = " + ".join(f"coalesce(pg_column_size({item}), 0)::bigint" for item in items)
-    return f"(case when {size} <= {_LARGEST_VALUE} then {' || '.join(arrays)} else pilotis.refuse_size()::jsonb end)"
+    return f"(case when {size} <= {values.MOST_BYTES} then {' || '.join(arrays)} else pilotis.refuse_size()::jsonb end)"
 
 
 def _formatted(local: str, format_: Json, zone: str, place: str, arguments: Arguments) -> str:
@@ -356,7 +354,8 @@ def _concat(items: list[Value]) -> Value:
     whole = f"concat({', '.join(f'concat({group})' for group in map(', '.join, groups))})"
     # Looked at before it is made: it could take any memory. Where a text is null, so is the size.
     return Value(
-        f"(case when {size} <= {_LARGEST_VALUE} then {whole} when {size} is not null then pilotis.refuse_size() end)",
+        f"(case when {size} <= {values.MOST_BYTES} then {whole}"
+        f" when {size} is not null then pilotis.refuse_size() end)",
         Kind.TEXT,
         computed=True,
     )

@@ -25,8 +25,11 @@ MOST_STAGES = 20
 MOST_DOCUMENTS = 10_000
 _MOST_FIELDS = 200
 _MOST_SORTS = 32
+# Members of members counted: PostgreSQL selects at most 1664 at once.
+_MOST_COLUMNS = 1000
 _DEEPEST_PATH = 50
 _MOST_SKIPPED = 2**53
+_LONGEST_SQL = 1_000_000
 # More do not fit into PostgreSQL's protocol.
 _MOST_PARAMETERS = 32_767
 
@@ -59,6 +62,8 @@ def compile_pipeline(
     relation = relation._replace(source=f"(select * from {relation.source} where {condition}) own")
     for index, stage in enumerate(pipeline):
         relation = compiler.stage(relation, stage, f"pipeline[{index}]")
+        if len(relation.source) > _LONGEST_SQL:
+            raise wrong(f"pipeline[{index}]", "The pipeline is too long up to here; compute less in it.")
     sql = f"""
         select count(*) as total_count, case when max(size) > {limits.page_bytes} then null else
             coalesce('[' || string_agg(item, ',') filter (where size <= {limits.page_bytes}) || ']', '[]') end as data
@@ -233,10 +238,14 @@ class _Pipeline:
         return self._reshaped(relation._replace(hidden=frozenset()), fields, None)
 
     def _without(self, relation: Relation, names: set[str], place: str) -> Relation:
+        if len(names) > _MOST_FIELDS:
+            raise wrong(place, f"A stage leaves out at most {_MOST_FIELDS} fields.")
         fields = {name: value for name, value in relation.fields.items() if name not in names}
         rest = relation.rest
         for name in sorted(names):
             first, *inside = name.split(".")
+            if len(inside) > _DEEPEST_PATH:
+                raise wrong(f"{place}.{name[:100]}", f"A path has at most {_DEEPEST_PATH} names.")
             if not inside and rest is not None:
                 # There are a column's explicit nulls too.
                 rest = f"({rest} - {self.arguments.bind(name, 'text')})"
@@ -294,6 +303,8 @@ class _Pipeline:
             rest = f"({rest} - {self.arguments.bind(first, 'text')})"
         self._put(fields, path[1:], Value(item, Kind.JSON), place)
         if index:
+            if rest is not None:
+                rest = f"({rest} - {self.arguments.bind(index.split('.')[0], 'text')})"
             self._put(fields, index, Value(f"({position} - 1)", Kind.NUMERIC, computed=True), place)
         return relation._replace(source=source, fields=fields, order=[*relation.order, (position, "asc")], rest=rest)
 
@@ -313,7 +324,7 @@ class _Pipeline:
             path = self.arguments.bind(inside, "text[]")
             item = f"coalesce({values.as_json(value)}, 'null')"
             changed = f"pilotis.set_at({values.as_json(parent)}, {path}, {item})"
-            fields[first] = Value(changed, Kind.JSON, computed=True)
+            fields[first] = Value(values.bounded(changed), Kind.JSON, computed=True)
         else:
             members = dict(parent.members) if parent is not None and parent.members is not None else {}
             self._put(members, ".".join(inside), value, place)
@@ -338,6 +349,8 @@ class _Pipeline:
         if value.members is not None:
             members = {name: self._stored(item, columns, prefix) for name, item in value.members.items()}
             return values.document(members, self.arguments)
+        if len(columns) >= _MOST_COLUMNS:
+            raise wrong("pipeline", f"The documents between two stages have at most {_MOST_COLUMNS} members in all.")
         column = self._name(prefix)
         columns[column] = value.sql
         text = value.text and self._name(prefix)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from pilotis.kit import json
 from pilotis.rows.aggregate import values
 from pilotis.rows.aggregate.values import Value
 from pilotis.rows.operands import (
@@ -38,7 +39,9 @@ class Relation(NamedTuple):
     def resolve(self, path: str, arguments: Arguments) -> Value:
         """Return the value of a field, or of one inside it: `a`, `a.b`; `$ROOT` is the whole document."""
         if path == "$ROOT":
-            return Value(f"({self.document(arguments)})::jsonb", Kind.JSON, computed=True)
+            return Value(f"{values.bounded(self.document(arguments))}::jsonb", Kind.JSON, computed=True)
+        if path.count(".") >= json.MAX_DEPTH:
+            raise unknown(path)
         name, *inside = path.removeprefix("$ROOT.").split(".")
         if name in self.hidden:
             raise EncryptedColumnError(name)

@@ -33,6 +33,15 @@ class Value(NamedTuple):
     moment: str | None = None
 
 
+MOST_BYTES = 16 * 1024 * 1024
+"""What a value that is put together from others may take: else twenty stages that double it would fill any memory."""
+
+
+def bounded(sql: str) -> str:
+    """Return an expression for a text or jsonb that fails, with SQLSTATE PT413, past `MOST_BYTES`."""
+    return f"pilotis.require_size({sql}, {MOST_BYTES})"
+
+
 def document(members: Mapping[str, Value], arguments: Arguments) -> Value:
     """Return a document of named values."""
     return Value("", Kind.JSON, members=members, arguments=arguments)
@@ -41,7 +50,7 @@ def document(members: Mapping[str, Value], arguments: Arguments) -> Value:
 def as_json(value: Value) -> str:
     """Return the value as jsonb; a missing field is SQL's null."""
     if value.members is not None:
-        return f"{as_json_text(value)}::jsonb"
+        return f"{bounded(as_json_text(value))}::jsonb"
     if value.kind is Kind.JSON:
         return value.sql
     if value.kind is Kind.TIME:
