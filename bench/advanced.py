@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import http.client
+import itertools
 import math
 import random
 import statistics
@@ -63,7 +64,7 @@ def _words() -> list[str]:
 
 WORDS = _words()
 # The n-th most frequent word is as frequent as 1/n, as in natural language.
-_FREQUENT = [1 / rank for rank in range(1, len(WORDS) + 1)]
+_FREQUENT = list(itertools.accumulate(1 / rank for rank in range(1, len(WORDS) + 1)))
 
 
 def row(number: int) -> Json:
@@ -72,7 +73,7 @@ def row(number: int) -> Json:
     first, second = draw.choices(WORDS, k=2)
     return {
         "name": f"{first} {second} {number}",
-        "about": " ".join(draw.choices(WORDS, _FREQUENT, k=12)),
+        "about": " ".join(draw.choices(WORDS, cum_weights=_FREQUENT, k=12)),
         "city": f"city {draw.randrange(1000)}",
         "score": draw.randint(0, 10_000_000) / 100,
         "visits": draw.randrange(1000),

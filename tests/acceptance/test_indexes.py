@@ -1,5 +1,8 @@
 """The route that shows a table's indexes, and a server killed in the middle of building one."""
 
+import asyncio
+import subprocess
+import sys
 import uuid
 from contextlib import asynccontextmanager
 
@@ -12,7 +15,7 @@ from pilotis.db.embedded.lockfile import running_address
 from tests.backstage import bearer, run_sql
 from tests.conftest import PASSWORD, new_app
 from tests.support import App, Server, assert_error, plain_client
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 ROWS = 60_000
 QUERY = {"where": {"city": "city 7"}, "order_by": "score", "order_direction": "desc"}
@@ -122,6 +125,9 @@ async def test_a_killed_server_clears_its_half_built_index_away_and_builds_it(ea
         return index["last_used_at"]
 
     assert (await until(used)).endswith("Z")
+    doctor = [sys.executable, "-m", "pilotis", "doctor", "--data-dir", str(server.data_dir)]
+    told = await asyncio.to_thread(subprocess.run, doctor, capture_output=True, text=True, timeout=PATIENCE)
+    assert "1 indexes are ready" in told.stdout, told
 
 
 async def test_slow_queries_are_shown_before_anything_is_built(app):
