@@ -334,7 +334,7 @@ def measure_transactions(stage: Stage, directory: Path, seconds: float, rounds: 
         table = await stage.physical(database)
         rows = await database.fetch(f"select __id from {table.schema.physical} tablesample system (20) limit 20000")
         made = Transactions(stage, [str(row["__id"]) for row in rows])
-        work = [made.statements(table, number) for number in range(int(seconds * (rounds + 1) * 2500))]
+        work = [made.statements(table, number) for number in range(int(seconds * (rounds + 1) * 5000))]
         await database.close()
         return made, work
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
 
@@ -17,15 +17,31 @@ class Turns:
     @asynccontextmanager
     async def take(self, keys: Iterable[str], seconds: float) -> AsyncGenerator[None]:
         """Have the turn on all keys within the block; raises `TimeoutError` if it does not come in so many seconds."""
-        async with AsyncExitStack() as stack:
-            async with asyncio.timeout(seconds):
-                # In one order, so that no two wait for each other.
-                for key in sorted(set(keys)):
-                    await stack.enter_async_context(self._lock(key))
+        # In one order, so that no two wait for each other.
+        ordered = sorted(set(keys))
+        is_free = not any(key in self._locks for key in ordered)
+        locks = [self._lock(key) for key in ordered]
+        taken: list[asyncio.Lock] = []
+        try:
+            if is_free:
+                # Nobody has a lock or waits for one, so nothing is waited for, and no timer is needed.
+                await _acquire(locks, taken)
+            else:
+                async with asyncio.timeout(seconds):
+                    await _acquire(locks, taken)
             yield
+        finally:
+            for lock in taken:
+                lock.release()
 
     def _lock(self, key: str) -> asyncio.Lock:
         lock = self._locks.get(key)
         if lock is None:
             lock = self._locks[key] = asyncio.Lock()
         return lock
+
+
+async def _acquire(locks: list[asyncio.Lock], taken: list[asyncio.Lock]) -> None:
+    for lock in locks:
+        await lock.acquire()
+        taken.append(lock)

@@ -197,12 +197,12 @@ async def run_compiled(table: PreparedTable, compiled: CompiledQuery) -> asyncpg
                 # A table without rows would not try them.
                 await connection.fetchval(_TRY_PATTERNS, compiled.patterns)
             with table.noting(compiled.notes):
-                row = await connection.fetchrow(table.planned_anew(compiled.sql), *compiled.arguments)
+                # All of its one row: with a limit, as fetchrow sets, PostgreSQL starts no parallel workers.
+                (row,) = await connection.fetch(table.planned_anew(compiled.sql), *compiled.arguments)
     except asyncpg.InvalidRegularExpressionError:
         raise InvalidRegexError from None
     except (asyncpg.ProgramLimitExceededError, asyncpg.OutOfMemoryError):
         raise QueryTooLargeError from None
-    assert row is not None
     return row
 
 
