@@ -24,6 +24,7 @@ from tests.acceptance.tus import (
 from tests.backstage import run_sql
 from tests.console import database_of
 from tests.support import App, assert_error
+from tests.waiting import until
 
 
 async def test_of_many_requests_at_one_offset_one_wins(app: App):
@@ -59,10 +60,7 @@ async def test_the_offset_is_compared_once_nobody_else_can_change_it(app: App):
             change = "update pilotis.uploads set draft = '{\"size\":5}' where upload_id = $1"
             await connection.execute(change, upload_id(url))
             late = asyncio.create_task(append(url, 0, DATA))
-            for _ in range(1000):
-                if await run_sql(app.server, waiting):
-                    break
-                await asyncio.sleep(0.01)
+            await until(lambda: run_sql(app.server, waiting))
         answer = await late
     assert_error(answer, 409, "UPLOAD_OFFSET_MISMATCH")
     assert answer.headers["upload-offset"] == "5"
@@ -95,14 +93,16 @@ class HalfSent:
         self.writer.close()
 
 
-async def until(app: App, url: str, state: str) -> None:
+async def until_it_is(state: str, app: App, url: str) -> None:
     """Wait until the upload is in that state."""
-    query = "select state from pilotis.uploads where upload_id = $1"
-    for _ in range(1000):
-        if await run_sql(app.server, query, upload_id(url)) == state:
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"The upload never was {state}.")
+    query = "select state = $2 from pilotis.uploads where upload_id = $1"
+    await until(lambda: run_sql(app.server, query, upload_id(url), state))
+
+
+async def assert_listed_whole(client: httpx.AsyncClient, base: str, created: httpx.Response) -> None:
+    """Complete the upload and read its file."""
+    item = (await complete(client, base, created.json())).json()
+    assert (await client.get(item["url"])).content == DATA
 
 
 async def test_a_cut_connection_keeps_what_came(app: App):
@@ -112,14 +112,13 @@ async def test_a_cut_connection_keeps_what_came(app: App):
         url = created.headers["location"]
         async with HalfSent(url, 0, len(DATA)) as half:
             await half.send(DATA[:200_000])
-            await until(app, url, "receiving")
+            await until_it_is("receiving", app, url)
             assert_error(await append(url, 0, DATA), 423, "UPLOAD_LOCKED")
             assert_error(await complete(client, base, created.json()), 409, "UPLOAD_NOT_RECEIVED")
-        await until(app, url, "pending")
+        await until_it_is("pending", app, url)
         assert await offset_of(url) == 200_000
         assert (await append(url, 200_000, DATA[200_000:])).status_code == 204
-        item = (await complete(client, base, created.json())).json()
-        assert (await client.get(item["url"])).content == DATA
+        await assert_listed_whole(client, base, created)
 
 
 async def test_a_cut_connection_with_a_checksum_keeps_nothing(app: App):
@@ -128,8 +127,8 @@ async def test_a_cut_connection_with_a_checksum_keeps_nothing(app: App):
         url = await begin(client, base)
         async with HalfSent(url, 0, len(DATA), **{"Upload-Checksum": checksum("sha1", DATA)}) as half:
             await half.send(DATA[:200_000])
-            await until(app, url, "receiving")
-        await until(app, url, "pending")
+            await until_it_is("receiving", app, url)
+        await until_it_is("pending", app, url)
         assert await offset_of(url) == 0
         assert await drafts(app) in ([], [0])
 
@@ -141,7 +140,7 @@ async def test_giving_up_ends_a_request_that_still_sends(app: App):
         url = created.headers["location"]
         async with HalfSent(url, 0, len(DATA)) as half:
             await half.send(DATA[:1000])
-            await until(app, url, "receiving")
+            await until_it_is("receiving", app, url)
             assert (await delete(url)).status_code == 204
             await half.send(DATA[1000:])
             assert (await half.reader.readline()).startswith(b"HTTP/1.1 404")
@@ -158,7 +157,7 @@ async def test_a_request_that_lost_its_lease_acknowledges_nothing(app: App):
         url = created.headers["location"]
         async with HalfSent(url, 0, len(DATA)) as half:
             await half.send(DATA[:1000])
-            await until(app, url, "receiving")
+            await until_it_is("receiving", app, url)
             stolen = "update pilotis.uploads set attempt_id = gen_random_uuid() where upload_id = $1"
             await run_sql(app.server, stolen, upload_id(url))
             await half.send(bytes(len(DATA) - 1000))
@@ -167,8 +166,7 @@ async def test_a_request_that_lost_its_lease_acknowledges_nothing(app: App):
         over = "update pilotis.uploads set lease_until = now() - interval '1 second' where upload_id = $1"
         await run_sql(app.server, over, upload_id(url))
         assert (await append(url, 0, DATA)).status_code == 204
-        item = (await complete(client, base, created.json())).json()
-        assert (await client.get(item["url"])).content == DATA
+        await assert_listed_whole(client, base, created)
 
 
 async def test_a_lease_that_ended_too_early_mixes_nothing(app: App):
@@ -180,15 +178,14 @@ async def test_a_lease_that_ended_too_early_mixes_nothing(app: App):
         over = "update pilotis.uploads set lease_until = now() - interval '1 second' where upload_id = $1"
         async with HalfSent(url, 0, len(DATA)) as half:
             await half.send(b"x" * 200_000)
-            await until(app, url, "receiving")
+            await until_it_is("receiving", app, url)
             await run_sql(app.server, over, upload_id(url))
             assert_error(await append(url, 0, DATA), 423, "UPLOAD_LOCKED")
             await half.send(b"x" * (len(DATA) - 200_000))
             assert (await half.reader.readline()).startswith(b"HTTP/1.1 423")
         assert await offset_of(url) == 0
         assert (await append(url, 0, DATA)).status_code == 204
-        item = (await complete(client, base, created.json())).json()
-        assert (await client.get(item["url"])).content == DATA
+        await assert_listed_whole(client, base, created)
 
 
 async def test_a_server_that_died_is_replaced(app: App):
@@ -210,8 +207,7 @@ async def test_a_server_that_died_is_replaced(app: App):
         with draft.open("ab") as file:
             file.write(b"not acknowledged")
         assert (await append(url, 1000, DATA[1000:])).status_code == 204
-        item = (await complete(client, base, created.json())).json()
-        assert (await client.get(item["url"])).content == DATA
+        await assert_listed_whole(client, base, created)
 
 
 @pytest.mark.parametrize("renamed", [False, True])
@@ -248,5 +244,4 @@ async def test_bytes_that_are_lost_are_asked_for_again(app: App):
         assert_error(await append(url, 1000, DATA[1000:]), 404, "BLOB_NOT_FOUND")
         assert await offset_of(url) == 0
         assert (await append(url, 0, DATA)).status_code == 204
-        item = (await complete(client, base, created.json())).json()
-        assert (await client.get(item["url"])).content == DATA
+        await assert_listed_whole(client, base, created)

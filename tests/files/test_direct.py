@@ -7,14 +7,12 @@ from uuid import UUID
 import httpx
 import pytest
 
-from pilotis.db.embedded.lockfile import running_address
 from pilotis.server import Node
-from pilotis.settings import Settings
 from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
 from tests.backstage import run_sql
-from tests.blobs import swift
 from tests.blobs.conftest import s3_server, s3_url
 from tests.console import client_of
+from tests.files.nodes import s3_node
 from tests.support import App, assert_error
 
 __all__ = ["s3_server", "s3_url"]
@@ -28,16 +26,8 @@ def delivery(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def node(app: App, s3_url: str, delivery: str) -> AsyncIterator[Node]:
     """A node whose files are in the S3 store."""
-    settings = Settings(
-        data_dir=str(app.server.data_dir),
-        blob_store=s3_url,
-        s3_access_key=swift.ACCESS_KEY,
-        s3_secret_key=swift.SECRET_KEY,
-        files_delivery=delivery,
-    )
-    made = Node(settings, running_address(app.server.data_dir / "postgres")._asdict(), "http://node")
-    yield made
-    await made.stop()
+    async with s3_node(app.server, s3_url, files_delivery=delivery) as made:
+        yield made
 
 
 @pytest.fixture

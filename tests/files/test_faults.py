@@ -9,13 +9,10 @@ import httpx
 import pytest
 
 from pilotis.blobs import open as opening
-from pilotis.db.embedded.lockfile import running_address
-from pilotis.server import Node
-from pilotis.settings import Settings
 from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
-from tests.blobs import swift
 from tests.blobs.conftest import s3_server, s3_url
 from tests.console import client_of
+from tests.files.nodes import s3_node
 from tests.support import App, assert_error
 
 __all__ = ["s3_server", "s3_url"]
@@ -78,16 +75,8 @@ async def wire(s3_url: str) -> AsyncIterator[tuple[Wire, str]]:
 async def client(app: App, wire: tuple[Wire, str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a node whose object store is behind the wire."""
     monkeypatch.setitem(opening._RETRY, "max_retries", 1)
-    settings = Settings(
-        data_dir=str(app.server.data_dir),
-        blob_store=wire[1],
-        s3_access_key=swift.ACCESS_KEY,
-        s3_secret_key=swift.SECRET_KEY,
-    )
-    node = Node(settings, running_address(app.server.data_dir / "postgres")._asdict(), "http://node")
-    async with client_of(node, **{"X-Public-Key": app.public_key}) as made:
+    async with s3_node(app.server, wire[1]) as node, client_of(node, **{"X-Public-Key": app.public_key}) as made:
         yield made
-    await node.stop()
 
 
 async def test_while_the_store_is_away_nothing_is_lost(app: App, client: httpx.AsyncClient, wire: tuple[Wire, str]):

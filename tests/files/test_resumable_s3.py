@@ -8,16 +8,14 @@ import httpx
 import pytest
 
 from pilotis.blobs.objects import PART_BYTES
-from pilotis.db.embedded.lockfile import running_address
 from pilotis.server import Node
-from pilotis.settings import Settings
 from tests.acceptance.test_files import complete, storage, sums
 from tests.acceptance.tus import TUS, checksum, create
 from tests.backstage import run_sql
-from tests.blobs import swift
 from tests.blobs.conftest import s3_server, s3_url
 from tests.blobs.support import content, keys
 from tests.console import client_of
+from tests.files.nodes import s3_node
 from tests.support import App, assert_error
 
 __all__ = ["s3_server", "s3_url"]
@@ -28,17 +26,8 @@ SIZE = 2 * PART_BYTES + 100_000
 @pytest.fixture
 async def nodes(app: App, s3_url: str) -> AsyncIterator[list[Node]]:
     """Two nodes whose files are in the S3 store."""
-    settings = Settings(
-        data_dir=str(app.server.data_dir),
-        blob_store=s3_url,
-        s3_access_key=swift.ACCESS_KEY,
-        s3_secret_key=swift.SECRET_KEY,
-    )
-    address = running_address(app.server.data_dir / "postgres")._asdict()
-    made = [Node(settings, address, "http://node") for _ in range(2)]
-    yield made
-    for node in made:
-        await node.stop()
+    async with s3_node(app.server, s3_url) as one, s3_node(app.server, s3_url) as other:
+        yield [one, other]
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from pilotis.server import Node
 from pilotis.settings import Settings
 from tests.acceptance.test_files import put_at, storage, upload
 from tests.backstage import run_sql
-from tests.blobs import swift
 from tests.blobs.conftest import s3_server, s3_url
 from tests.console import client_of, owner_of
+from tests.files.nodes import s3_node
 from tests.files.pictures import BLUE, RED, bands, buried, encoded, kept, noise, opened, picture, variant_path
 from tests.files.test_operating import pilotis
 from tests.support import App, assert_error
@@ -308,33 +308,25 @@ async def test_reconciling_knows_variants(app: App):
 
 @pytest.mark.parametrize("delivery", ["proxy", "redirect"])
 async def test_variants_in_an_s3_store(app: App, s3_url: str, delivery: str):
-    settings = Settings(
-        data_dir=str(app.server.data_dir),
-        blob_store=s3_url,
-        s3_access_key=swift.ACCESS_KEY,
-        s3_secret_key=swift.SECRET_KEY,
-        files_delivery=delivery,
-    )
-    node = Node(settings, running_address(app.server.data_dir / "postgres")._asdict(), "http://node")
     base = await storage(app)
-    try:
-        async with client_of(node, **{"X-Public-Key": app.public_key}) as client:
-            item = await upload(client, base, encoded(noise(300, 200), "JPEG"), mime_type="image/jpeg")
-            query = {"width": "150", "format": "png"}
-            for _ in range(2):
-                served = await client.get(item["url"], params=query)
-                if delivery == "redirect":
-                    assert served.status_code == 302
-                    async with httpx.AsyncClient(verify=False) as anybody:
-                        served = await anybody.get(served.headers["location"])
-                    assert served.headers["content-disposition"] == 'inline; filename="a.png"'
-                assert (opened(served).size, served.headers["content-type"]) == ((150, 100), "image/png")
-            assert (await client.head(item["url"], params=query)).headers["content-length"] == str(len(served.content))
-            assert (await kept(app), await buried(app)) == (1, 0)
-            await fill(app, 64, 1)
-            unkept = await client.get(item["url"], params={"width": "60"})
-            assert Image.open(io.BytesIO(unkept.content)).size == (60, 40)
-            await client.delete(f"{base}/items/{item['id']}")
-            assert await kept(app) == 0
-    finally:
-        await node.stop()
+    async with (
+        s3_node(app.server, s3_url, files_delivery=delivery) as node,
+        client_of(node, **{"X-Public-Key": app.public_key}) as client,
+    ):
+        item = await upload(client, base, encoded(noise(300, 200), "JPEG"), mime_type="image/jpeg")
+        query = {"width": "150", "format": "png"}
+        for _ in range(2):
+            served = await client.get(item["url"], params=query)
+            if delivery == "redirect":
+                assert served.status_code == 302
+                async with httpx.AsyncClient(verify=False) as anybody:
+                    served = await anybody.get(served.headers["location"])
+                assert served.headers["content-disposition"] == 'inline; filename="a.png"'
+            assert (opened(served).size, served.headers["content-type"]) == ((150, 100), "image/png")
+        assert (await client.head(item["url"], params=query)).headers["content-length"] == str(len(served.content))
+        assert (await kept(app), await buried(app)) == (1, 0)
+        await fill(app, 64, 1)
+        unkept = await client.get(item["url"], params={"width": "60"})
+        assert Image.open(io.BytesIO(unkept.content)).size == (60, 40)
+        await client.delete(f"{base}/items/{item['id']}")
+        assert await kept(app) == 0
