@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.security.references import CLASSES, REFERENCES, WITHOUT_A_PLACE  # noqa: E402
+from tools.pages import rewrite  # noqa: E402
 
 PAGE = ROOT / "docs" / "design" / "threats.md"
 BEGIN, END = "<!-- table of references: begin -->", "<!-- table of references: end -->"
@@ -54,17 +55,5 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Write the page, or compare."""
-    page = PAGE.read_text("utf-8")
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    written = f"{before}{BEGIN}\n{table()}\n\n{END}{after}"
-    if "--check" in sys.argv:
-        return int(written != page)
-    PAGE.write_text(written, "utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rewrite(PAGE, BEGIN, END, f"{table()}\n"))

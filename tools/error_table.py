@@ -14,7 +14,12 @@ from pathlib import Path
 import pilotis
 from pilotis.kit.errors import PilotisError
 
-PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools.pages import rewrite  # noqa: E402
+
+PAGE = ROOT / "docs" / "errors.md"
 BEGIN, END = "<!-- table of codes: begin -->", "<!-- table of codes: end -->"
 
 
@@ -53,17 +58,5 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Write the page, or compare."""
-    page = PAGE.read_text("utf-8")
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    written = f"{before}{BEGIN}\n{table()}\n{END}{after}"
-    if "--check" in sys.argv:
-        return int(written != page)
-    PAGE.write_text(written, "utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rewrite(PAGE, BEGIN, END, table()))

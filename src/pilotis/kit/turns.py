@@ -19,16 +19,15 @@ class Turns:
         """Have the turn on all keys within the block; raises `TimeoutError` if it does not come in so many seconds."""
         # In one order, so that no two wait for each other.
         ordered = sorted(set(keys))
+        # Where nobody has a lock or waits for one, nothing is waited for, and no timer is needed.
         is_free = not any(key in self._locks for key in ordered)
-        locks = [self._lock(key) for key in ordered]
         taken: list[asyncio.Lock] = []
         try:
-            if is_free:
-                # Nobody has a lock or waits for one, so nothing is waited for, and no timer is needed.
-                await _acquire(locks, taken)
-            else:
-                async with asyncio.timeout(seconds):
-                    await _acquire(locks, taken)
+            async with asyncio.timeout(None if is_free else seconds):
+                for key in ordered:
+                    lock = self._lock(key)
+                    await lock.acquire()
+                    taken.append(lock)
             yield
         finally:
             for lock in taken:
@@ -39,9 +38,3 @@ class Turns:
         if lock is None:
             lock = self._locks[key] = asyncio.Lock()
         return lock
-
-
-async def _acquire(locks: list[asyncio.Lock], taken: list[asyncio.Lock]) -> None:
-    for lock in locks:
-        await lock.acquire()
-        taken.append(lock)

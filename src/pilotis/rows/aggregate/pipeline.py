@@ -243,9 +243,7 @@ class _Pipeline:
         fields = {name: value for name, value in relation.fields.items() if name not in names}
         rest = relation.rest
         for name in sorted(names):
-            first, *inside = name.split(".")
-            if len(inside) > _DEEPEST_PATH:
-                raise wrong(f"{place}.{name[:100]}", f"A path has at most {_DEEPEST_PATH} names.")
+            first, *inside = _names(name, f"{place}.{name[:100]}")
             if not inside and rest is not None:
                 # There are a column's explicit nulls too.
                 rest = f"({rest} - {self.arguments.bind(name, 'text')})"
@@ -310,11 +308,9 @@ class _Pipeline:
 
     def _put(self, fields: dict[str, Value], name: str, value: Value, place: str) -> None:
         """Put a value at a name or a dotted path."""
-        first, *inside = name.split(".")
+        first, *inside = _names(name, place)
         if not first or first.startswith("$") or not all(inside):
             raise wrong(place, "A field's name is not empty and does not begin with $.")
-        if len(inside) > _DEEPEST_PATH:
-            raise wrong(place, f"A path has at most {_DEEPEST_PATH} names.")
         if len(fields) >= _MOST_FIELDS and first not in fields:
             raise wrong(place, f"A document has at most {_MOST_FIELDS} fields here.")
         parent = fields.get(first)
@@ -368,6 +364,14 @@ class _Pipeline:
         self._names += 1
         # No user's column begins with __, and none of Pilotis' own has a second _ after a word.
         return f"__{prefix}_{self._names}"
+
+
+def _names(path: str, place: str) -> list[str]:
+    """Return the names of a dotted path below which something is put or left out."""
+    names = path.split(".")
+    if len(names) > _DEEPEST_PATH + 1:
+        raise wrong(place, f"A path has at most {_DEEPEST_PATH} names.")
+    return names
 
 
 _KEY, _WRITTEN = "__key_", "__written_"

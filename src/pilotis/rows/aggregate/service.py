@@ -52,8 +52,6 @@ class Aggregation:
             except asyncpg.InvalidParameterValueError:
                 # The database's list of time zones may lack what Python's has.
                 raise InvalidPipelineError("The database does not know a timezone of this pipeline.") from None
-            except asyncpg.ProgramLimitExceededError:
-                raise InvalidPipelineError("The pipeline, or a value that it makes, is too large.") from None
             except asyncpg.PostgresError as error:
                 if error.sqlstate == ROW_TOO_LARGE:
                     raise ResultTooLargeError("A text that this pipeline makes is too large.") from None
