@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from pilotis.files.imaging import PROCESSOR_SECONDS, placement, scaled
 from pilotis.files.recipes import LARGEST_SIDE, Recipe
 from pilotis.kit.errors import UnavailableError
 from tests.files.pictures import RED, bands, encoded
+from tests.waiting import until
 
 RECIPE = Recipe("PNG", 10, None, "contain", "png", 0)
 DATA = encoded(bands(64, 48, RED))
@@ -41,12 +42,6 @@ class Held:
         self.begun += 1
         await self.gate.wait()
         yield DATA
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - what is waited for is in another process
-            await asyncio.sleep(0.01)
 
 
 def children() -> list[psutil.Process]:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from tests.acceptance.test_files import storage, upload
 from tests.support import App, assert_error
+from tests.waiting import PATIENCE, wait_until
 
 SIZE = 20_000_000
 DATA = os.urandom(1 << 20) * (SIZE // (1 << 20) + 1)
@@ -67,13 +67,6 @@ def blobs_open(app: App) -> int:
     return found
 
 
-def wait_until(condition, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 async def test_whole_files_and_parts_one_after_the_other_on_a_connection(app: App, url: str):
     with reader(url) as connection:
         head, body = read_answer(connection)
@@ -118,7 +111,7 @@ async def test_readers_who_read_nothing_hold_up_nobody_and_are_let_go(app: App, 
     readers = [reader(url) for _ in range(40)]
     connections = [one.__enter__() for one in readers]
     wait_until(lambda: blobs_open(app) == 40)
-    async with httpx.AsyncClient(timeout=30) as client:
+    async with httpx.AsyncClient(timeout=PATIENCE) as client:
         answer = await client.get(url)
         assert answer.content == DATA
     for connection in connections[1:]:

@@ -23,6 +23,7 @@ from tests.files.nodes import s3_node
 from tests.files.pictures import BLUE, RED, bands, buried, encoded, kept, noise, opened, picture, variant_path
 from tests.files.test_operating import pilotis
 from tests.support import App, assert_error
+from tests.waiting import PATIENCE
 
 __all__ = ["s3_server", "s3_url"]
 
@@ -76,7 +77,7 @@ async def test_whoever_leaves_does_not_take_it_from_the_others(app: App, node: N
     async with app.client() as here, client_of(node) as there:
         path = httpx.URL(await picture(here, base, noise(500, 500))).raw_path.decode()
         leaving = asyncio.create_task(there.get(path, params=WIDTH))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not under_way:  # noqa: ASYNC110 - whoever makes it tells nobody
                 await asyncio.sleep(0)
         (making,) = under_way.values()
@@ -94,7 +95,7 @@ async def test_a_node_that_stops_leaves_nothing_behind(app: App, node: Node):
     async with app.client() as here, client_of(node) as there:
         path = httpx.URL(await picture(here, base, noise(1500, 1500))).raw_path.decode()
         waiting = [asyncio.create_task(there.get(path, params={"width": str(9 + n)})) for n in range(3)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while len(variants._under_way) < 3:  # noqa: ASYNC110 - whoever makes it tells nobody
                 await asyncio.sleep(0)
         await variants.stop()
@@ -192,7 +193,7 @@ async def test_keeping_and_replacing_wait_for_each_other(app: App):
                 await connection.execute(replace, UUID(app.app_id))
                 reading = asyncio.create_task(client.get(url, params=WIDTH))
                 blocked = "select true from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))"
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(PATIENCE):
                     while not (reading.done() or await connection.fetchval(blocked)):  # noqa: ASYNC110 - it is the server that waits
                         await asyncio.sleep(0.01)
             assert opened(await reading).size == (32, 32)

@@ -13,6 +13,7 @@ from pilotis.kit import json
 from tests.conftest import new_app
 from tests.rows import aggregate_model
 from tests.support import Server
+from tests.waiting import PATIENCE
 
 PROFILE = settings(max_examples=150, deadline=None, phases=[Phase.reuse, Phase.generate, Phase.shrink])
 FIELDS = ["a", "b", "n", "s"]
@@ -89,7 +90,7 @@ class Table:
 @pytest.fixture(scope="module")
 def client(server: Server, console: dict[str, str]) -> Iterator[httpx.Client]:
     app = new_app(server, console)
-    with httpx.Client(base_url=server.url, headers={"X-Public-Key": app.public_key}, timeout=30) as client:
+    with httpx.Client(base_url=server.url, headers={"X-Public-Key": app.public_key}, timeout=PATIENCE) as client:
         yield client
 
 

@@ -13,6 +13,7 @@ from tests.conftest import new_app
 from tests.rows import where_model
 from tests.rows.values import OF_TYPE, typed_rows
 from tests.support import Server
+from tests.waiting import PATIENCE
 
 PROFILE = settings(max_examples=100, deadline=None, phases=[Phase.reuse, Phase.generate, Phase.shrink])
 PLAIN = {f"{type_}_{number}": type_ for type_ in OF_TYPE for number in (1, 2)}
@@ -40,7 +41,7 @@ class Table:
 @pytest.fixture(scope="module")
 def table(server: Server, console: dict[str, str]) -> Iterator[Table]:
     app = new_app(server, console)
-    with httpx.Client(base_url=server.url, headers={"X-Public-Key": app.public_key}, timeout=30) as client:
+    with httpx.Client(base_url=server.url, headers={"X-Public-Key": app.public_key}, timeout=PATIENCE) as client:
         yield Table(client)
 
 
