@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.security.references import CLASSES, REFERENCES, WITHOUT_A_PLACE  # noqa: E402
+
 from tools.pages import rewrite  # noqa: E402
 
 PAGE = ROOT / "docs" / "design" / "threats.md"

@@ -12,6 +12,7 @@ from asyncpg import Connection
 from pilotis.blobs.protocol import BlobInfo, BlobStore
 from pilotis.db.pool import Database
 from pilotis.files import upload_store, variant_store
+from pilotis.files.keys import DRAFTS
 
 _AT_ONCE = 500
 
@@ -44,9 +45,9 @@ class Cleaning:
         total = 0
         while rows := await upload_store.due_blobs(connection, _AT_ONCE):
             keys = [row["key"] for row in rows]
-            await self._blobs.delete([key for key in keys if not key.startswith(upload_store.DRAFTS)])
+            await self._blobs.delete([key for key in keys if not key.startswith(DRAFTS)])
             for key in keys:
-                if key.startswith(upload_store.DRAFTS):
+                if key.startswith(DRAFTS):
                     await self._blobs.discard(key)
             await upload_store.forget_blobs(connection, keys)
             total += len(keys)

@@ -30,7 +30,8 @@ from pilotis.files.errors import (
     InvalidPathError,
     StorageMemberRequiredError,
 )
-from pilotis.files.signatures import UrlSigner
+from pilotis.files.keys import blob_key
+from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.types import LinkQuery, StorageAccess
 from pilotis.files.variants import Content, Variants
 from pilotis.http.call import Call
@@ -128,7 +129,7 @@ class Delivery:
         if query.is_variant:
             row = await self._variants.of(row, query, call.header(b"accept") or "")
         data = row.get("data")
-        key = f"blobs/{row['app_id']}/{row['blob_id']}"
+        key = blob_key(row["app_id"], row["blob_id"])
         shown = media.disposition(row["mime_type"], row["name"])
         redirects = self._redirects and data is None and call.scope["method"] == "GET"
         if redirects and (url := self._presigned(key, row, shown)):
@@ -171,9 +172,9 @@ class Delivery:
             raise FileNotFoundInStorageError
 
     def _check_signature(self, row: Content, query: LinkQuery) -> None:
-        if not (query.expires.isascii() and query.expires.isdigit() and len(query.expires) <= 12):
+        expires = expiry(query.expires)
+        if expires is None:
             raise FileSignatureInvalidError
-        expires = int(query.expires)
         accepted = self._signer.accepts_read(query.signature, row["storage_id"], row["file_id"], expires)
         if expires <= time.time() or not accepted:
             raise FileSignatureInvalidError

@@ -54,6 +54,11 @@ class UrlSigner:
         return any(hmac.compare_digest(given.encode(), signature.encode()) for signature in expected)
 
 
+def expiry(text: str) -> int | None:
+    """Return until when a URL says that it works, in seconds since 1970; None for what is no such number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 12 else None
+
+
 def _upload_text(upload_id: UUID, expires: int, size: int, mime_type: str) -> str:
     return f"PUT\n{upload_id}\n{expires}\n{size}\n{mime_type}"
 

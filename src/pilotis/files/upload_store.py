@@ -12,12 +12,11 @@ from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
 from pilotis.files import paths
+from pilotis.files.keys import blob_key
 from pilotis.kit import json
 
 LEASE_SECONDS = 60
 COMPLETION_SECONDS = 3600
-DRAFTS = "drafts/"
-"""What the keys of unfinished resumable uploads begin with."""
 
 
 async def insert(connection: Connection, columns: dict[str, Any], expires_seconds: int) -> None:
@@ -139,11 +138,7 @@ async def lock_by_file(
 
 async def adopt(connection: Connection, upload: Record, blob_id: UUID) -> Record:
     """Note that a direct upload's bytes have been copied to a blob, which is no longer to be deleted."""
-    await connection.execute(
-        "delete from pilotis.dead_blobs where app_id = $1 and key = $2",
-        upload["app_id"],
-        f"blobs/{upload['app_id']}/{blob_id}",
-    )
+    await unbury(connection, upload["app_id"], blob_key(upload["app_id"], blob_id))
     row = await connection.fetchrow(
         """
         update pilotis.uploads set state = 'uploaded', blob_id = $3, received_at = clock_timestamp()
@@ -162,6 +157,11 @@ async def bury(database: Database, app_id: UUID, key: str) -> None:
     await database.execute(
         "insert into pilotis.dead_blobs (app_id, key, due_at) values ($1, $2, now() + interval '1 hour')", app_id, key
     )
+
+
+async def unbury(connection: Connection, app_id: UUID, key: str) -> None:
+    """Take a burial back: somebody refers to the blob now."""
+    await connection.execute("delete from pilotis.dead_blobs where app_id = $1 and key = $2", app_id, key)
 
 
 async def complete(connection: Connection, upload: Record, item_id: UUID) -> None:

@@ -43,7 +43,8 @@ from pilotis.files.errors import (
     UploadUrlExpiredError,
 )
 from pilotis.files.items import Links
-from pilotis.files.signatures import UrlSigner
+from pilotis.files.keys import blob_key, staging_key
+from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.types import (
     FileItem,
     NewFixedUpload,
@@ -163,7 +164,7 @@ class Uploads:
             raise
         assert info.sha256 is not None
         if not await upload_store.received(self._database, app_id, upload_id, blob_id, bytes.fromhex(info.sha256)):
-            await self._blobs.delete([_blob_key(app_id, blob_id)])
+            await self._blobs.delete([blob_key(app_id, blob_id)])
             raise await self._taken(upload_id)
         return info.sha256
 
@@ -264,7 +265,7 @@ class Uploads:
         if wanted.resumable is not None:
             return None
         return self._blobs.presign_put(
-            f"staging/{app.app_id}/{upload_id}",
+            staging_key(app.app_id, upload_id),
             size=wanted.size,
             content_type=wanted.mime_type,
             sha256=wanted.sha256,
@@ -292,9 +293,9 @@ class Uploads:
         return f"{self._base_url}/v1/uploads/{upload_id}?expires={expires}&signature={signature}"
 
     async def _checked_upload(self, upload_id: UUID, query: UploadQuery) -> Record:
-        if not (query.expires.isascii() and query.expires.isdigit() and len(query.expires) <= 12):
+        expires = expiry(query.expires)
+        if expires is None:
             raise UploadSignatureInvalidError
-        expires = int(query.expires)
         if expires <= time.time():
             raise UploadUrlExpiredError
         upload = await upload_store.by_id(self._database, upload_id)
@@ -317,7 +318,7 @@ class Uploads:
         renewal = partial(upload_store.renew, self._database, app_id, upload_id, blob_id)
         async with leases.kept(renewal, upload_store.LEASE_SECONDS):
             return await self._blobs.put(
-                _blob_key(app_id, blob_id),
+                blob_key(app_id, blob_id),
                 chunks,
                 size=upload["size"],
                 content_type=upload["mime_type"],
@@ -370,7 +371,7 @@ class Uploads:
     async def _adopt(self, upload: Record) -> _Adopted:
         """Copy what a client sent to the object store itself to a key that no URL can write to."""
         app_id, upload_id = upload["app_id"], upload["upload_id"]
-        staging = f"staging/{app_id}/{upload_id}"
+        staging = staging_key(app_id, upload_id)
         sent = await self._blobs.stat(staging)
         if sent is None:
             raise UploadNotReceivedError
@@ -379,7 +380,7 @@ class Uploads:
         if sent.content_type is not None and sent.content_type != upload["mime_type"]:
             raise TypeMismatchError
         blob_id = uuid7()
-        key = _blob_key(app_id, blob_id)
+        key = blob_key(app_id, blob_id)
         # Buried before it is there: should this process die now, the copy is deleted all the same.
         await upload_store.bury(self._database, app_id, key)
         try:
@@ -396,10 +397,6 @@ class _Adopted(NamedTuple):
 
     upload_id: UUID
     blob_id: UUID
-
-
-def _blob_key(app_id: UUID, blob_id: UUID) -> str:
-    return f"blobs/{app_id}/{blob_id}"
 
 
 def _seconds(wanted: _Wanted, ticket: UploadTicket | None) -> int:

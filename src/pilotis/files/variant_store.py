@@ -12,6 +12,8 @@ from uuid import UUID
 from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
+from pilotis.files import upload_store
+from pilotis.files.keys import blob_key
 
 MOST_OF_FILE = 64
 BYTES_BESIDES_FILE = 1_000_000
@@ -99,9 +101,7 @@ async def keep(
         sha256,
     )
     if inserted:
-        await connection.execute(
-            "delete from pilotis.dead_blobs where app_id = $1 and key = $2", app_id, f"blobs/{app_id}/{blob_id}"
-        )
+        await upload_store.unbury(connection, app_id, blob_key(app_id, blob_id))
     return inserted is True
 
 

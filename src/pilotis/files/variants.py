@@ -17,6 +17,7 @@ from pilotis.db.pool import Database
 from pilotis.files import media, upload_store, variant_store
 from pilotis.files.errors import ImageTooLargeError, NotAnImageError
 from pilotis.files.image_workers import ImageWorkers
+from pilotis.files.keys import blob_key
 from pilotis.files.recipes import MOST_SOURCE_BYTES, Recipe, recipe
 from pilotis.files.types import LinkQuery
 from pilotis.kit.errors import UnavailableError
@@ -81,7 +82,7 @@ class Variants:
         # It may have been kept since this request looked.
         if kept := await self._kept(file, wanted):
             return kept
-        source = self._blobs.open(f"blobs/{file['app_id']}/{file['blob_id']}")
+        source = self._blobs.open(blob_key(file["app_id"], file["blob_id"]))
         data = await self._workers.make(file["app_id"], source, wanted)
         made = {"size": len(data), "sha256": hashlib.sha256(data).digest()}
         # One that cannot be kept is sent all the same.
@@ -94,7 +95,7 @@ class Variants:
         app_id, file_id, blob_id = file["app_id"], file["file_id"], uuid7()
         if not await variant_store.has_room(self._database, app_id, file_id, len(data)):
             return None
-        key = f"blobs/{app_id}/{blob_id}"
+        key = blob_key(app_id, blob_id)
         await upload_store.bury(self._database, app_id, key)
         await self._blobs.put(key, _once(data), size=len(data), content_type=f"image/{wanted.format}")
         async with self._database.transaction() as connection:

@@ -30,7 +30,8 @@ from pilotis.files.errors import (
     UploadOffsetMismatchError,
     UploadSignatureInvalidError,
 )
-from pilotis.files.signatures import UrlSigner
+from pilotis.files.keys import blob_key, draft_key
+from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.tus import headers as tus
 from pilotis.files.tus import store
 from pilotis.files.types import NewUpload, Resumable, UploadPermit, UploadQuery
@@ -131,9 +132,9 @@ class ResumableUploads:
         await self._blobs.discard(_key(upload))
 
     async def _checked(self, upload_id: UUID, query: UploadQuery) -> tuple[Record, int]:
-        if not (query.expires.isascii() and query.expires.isdigit() and len(query.expires) <= 12):
+        expires = expiry(query.expires)
+        if expires is None:
             raise UploadSignatureInvalidError
-        expires = int(query.expires)
         upload = await upload_store.by_id(self._database, upload_id)
         if upload is None or upload["draft"] is None:
             raise UploadNotFoundError
@@ -177,7 +178,7 @@ class ResumableUploads:
             info = await self._blobs.finish(
                 key,
                 draft or _draft(upload),
-                f"blobs/{app_id}/{upload_id}",
+                blob_key(app_id, upload_id),
                 size=upload["size"],
                 content_type=upload["mime_type"],
                 sha256=upload["sha256"],
@@ -213,7 +214,7 @@ def _asked(url: str) -> tuple[UUID, UploadQuery]:
 
 
 def _key(upload: Record) -> str:
-    return f"{upload_store.DRAFTS}{upload['app_id']}/{upload['upload_id']}"
+    return draft_key(upload["app_id"], upload["upload_id"])
 
 
 def _progress(upload: Record, offset: int, expires: int) -> Progress:
