@@ -6,20 +6,17 @@ import json
 import logging
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 import httpx
 import structlog
 
 from pilotis.http import logs
-from pilotis.http.application import Application
 from pilotis.http.call import Call
-from pilotis.http.cors import Cors
-from pilotis.http.endpoint import Endpoint, Endpoints, post
-from pilotis.http.gate import Gate
+from pilotis.http.endpoint import Endpoints, post
 from pilotis.http.principals import Access
 from pilotis.kit.errors import UnavailableError
+from tests.http.bare import application
 from tests.support import Server, assert_error
 
 PASSWORD = "correct-horse-9f2c"
@@ -96,21 +93,6 @@ class Refusing(Endpoints, tag="Failures"):
         raise UnavailableError from ConnectionError(f"password={body['password']}")
 
 
-class Unlimited:
-    async def check(self, call: Call, endpoint: Endpoint) -> None: ...
-
-
-class NobodyKnown:
-    """Finds nobody; the routes here are open."""
-
-    async def public_key(self, key: str, origin: str | None) -> Any: ...
-    async def bearer(self, app: Any, token: str) -> Any: ...
-    async def secret_key(self, app: Any, key: str) -> Any: ...
-    async def member(self, token: str) -> Any: ...
-    async def console_user(self, token: str) -> Any: ...
-    async def on_app(self, principal: Any, app_id: UUID, role: Any) -> Any: ...
-
-
 async def test_what_fails_is_logged_without_values(monkeypatch: Any):
     raw = io.BytesIO()
     previous = structlog.get_config()
@@ -120,14 +102,7 @@ async def test_what_fails_is_logged_without_values(monkeypatch: Any):
     for module in ("pilotis.http.application", "pilotis.http.logs"):
         monkeypatch.setattr(f"{module}._log", structlog.get_logger(module))
     try:
-        application = Application(
-            Refusing().table(),
-            gate=Gate(NobodyKnown()),
-            limiter=Unlimited(),
-            cors=Cors("http://console.example"),
-            finished=logs.log_request,
-        )
-        transport = httpx.ASGITransport(application)
+        transport = httpx.ASGITransport(application(Refusing(), logs.log_request))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             failed = await client.post("/unexpected", json={"password": PASSWORD})
             refused = await client.post("/unavailable", json={"password": PASSWORD})

@@ -2,15 +2,13 @@
 
 import asyncio
 import json
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
-import uvicorn
 
 from pilotis.http.protocol import MAX_HEAD_BYTES, HttpProtocol
+from tests.http import bare
 from tests.support import App, Server
 
 DEADLINE = 30.0
@@ -147,19 +145,8 @@ class Hurried(HttpProtocol):
     stall_seconds = 0.2
 
 
-@asynccontextmanager
-async def serving(application: Any) -> AsyncIterator[str]:
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(
-        uvicorn.Config(application, http=Hurried, lifespan="off", log_config=None, timeout_keep_alive=1)
-    )
-    server.capture_signals = nullcontext  # type: ignore[method-assign]
-    task = asyncio.create_task(server.serve([listening]))
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = server.force_exit = True
-        await task
+def serving(application: Any) -> AbstractAsyncContextManager[str]:
+    return bare.serving(application, Hurried, 1)
 
 
 async def echo(_scope: Any, receive: Any, send: Any) -> None:

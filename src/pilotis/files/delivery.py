@@ -18,7 +18,7 @@ from uuid import UUID
 import structlog
 from asyncpg import Record
 
-from pilotis.blobs.errors import BlobNotFoundError
+from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError
 from pilotis.blobs.protocol import BlobStore
 from pilotis.db.merging import Merger
 from pilotis.db.pool import Database
@@ -86,6 +86,9 @@ class Delivery:
         )
         self._by_path: Merger[tuple[UUID, UUID | str], Record | None] = Merger(
             functools.partial(store.linked_files, database, "path")
+        )
+        self._still_public: Merger[tuple[UUID, UUID, int], bool] = Merger(
+            functools.partial(store.still_public, database)
         )
         self._blobs = blobs
         self._variants = variants
@@ -157,7 +160,12 @@ class Delivery:
             body: bytes | Stream | FilePart = data[answer.start : answer.end]
         else:
             body = await self._body(call, key, answer.start, answer.end)
-        return Reply(body, answer.status, headers, row["mime_type"].encode("latin-1"))
+        holds = None
+        # Whether a variant is still the right one depends on more than its file.
+        if is_public and not query.is_variant:
+            known = (row["storage_id"], row["file_id"], row["row_version"])
+            holds = functools.partial(self._still_public.submit, known)
+        return Reply(body, answer.status, headers, row["mime_type"].encode("latin-1"), holds)
 
     async def _require_reader(self, call: Call, row: Content, query: LinkQuery) -> None:
         if query.signature:
@@ -188,15 +196,25 @@ class Delivery:
         size = end - start
         if call.scope["method"] == "HEAD" or not size:
             return Stream(size, _nothing())
-        if (size <= _SMALL or call.takes_files) and (file := self._blobs.open_file(key)) is not None:
-            return _read(file, start, size) if size <= _SMALL else FilePart(file, start, size)
-        chunks = self._blobs.open(key, start, end)
         try:
-            first = await anext(chunks)
+            if size <= _SMALL:
+                return await self._whole(key, start, end)
+            if call.takes_files and (file := self._blobs.open_file(key)) is not None:
+                return FilePart(file, start, size)
+            chunks = self._blobs.open(key, start, end)
+            return Stream(size, _chained(await anext(chunks), chunks))
         except BlobNotFoundError:
             _log.error("bytes are missing", key=key)
             raise
-        return Stream(size, _chained(first, chunks))
+
+    async def _whole(self, key: str, start: int, end: int) -> bytes:
+        if (file := self._blobs.open_file(key)) is not None:
+            data = _read(file, start, end - start)
+        else:
+            data = b"".join([chunk async for chunk in self._blobs.open(key, start, end)])
+        if len(data) != end - start:
+            raise BlobStoreUnavailableError
+        return data
 
 
 def _normal(check: Callable[[str], str], text: str) -> str:

@@ -355,11 +355,11 @@ async def linked_files(
             unnest((select $1::uuid[]), (select $2::{array})) with ordinality link (storage_id, value, at),
             lateral (
                 select f.app_id, f.storage_id, f.file_id, f.name, f.is_fixed, f.blob_id, f.mime_type, f.size, f.sha256,
-                    f.version, f.creator, f.updated_at, s.read_access
+                    f.version, f.creator, f.updated_at, f.xmin as row_version, s.read_access
                 from pilotis.file_storages s
                 join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
                 cross join lateral (
-                    select * from pilotis.files f
+                    select *, xmin from pilotis.files f
                     where {key} >= {wanted} order by {order} limit 1
                 ) f
                 where s.storage_id = link.storage_id and {key} = {wanted} and f.storage_id = s.storage_id
@@ -373,3 +373,35 @@ async def linked_files(
     for row in rows:
         found[row["at"] - 1] = row
     return found
+
+
+async def still_public(database: Database, files: Sequence[tuple[UUID, UUID, int]]) -> list[bool]:
+    """Tell of files, by their storage and id, which are unchanged since they had a `row_version`, and are public.
+
+    Only those that are not come back from the database, which are few.
+    """
+    rows = await database.fetch(
+        """
+        select at::int as at from
+            unnest((select $1::uuid[]), (select $2::uuid[]), (select $3::xid[]))
+                with ordinality known (storage_id, file_id, row_version, at)
+            left join lateral (
+                select f.xmin from pilotis.file_storages s
+                join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
+                cross join lateral (
+                    select f.app_id, f.storage_id, f.file_id, f.xmin from pilotis.files f
+                    where (f.app_id, f.file_id) >= (s.app_id, known.file_id) order by f.app_id, f.file_id limit 1
+                ) f
+                where s.storage_id = known.storage_id and s.read_access = 'Public'
+                    and (f.app_id, f.file_id) = (s.app_id, known.file_id) and f.storage_id = s.storage_id
+            ) found on true
+        where found.xmin is distinct from known.row_version
+        """,
+        [storage_id for storage_id, _, _ in files],
+        [file_id for _, file_id, _ in files],
+        [row_version for _, _, row_version in files],
+    )
+    held = [True] * len(files)
+    for row in rows:
+        held[row["at"] - 1] = False
+    return held

@@ -14,11 +14,13 @@ import structlog
 
 from pilotis.http import binding, failures
 from pilotis.http.addresses import client_address
-from pilotis.http.call import ANSWERING, Call, ClientDisconnectedError, Receive, Scope, Send
+from pilotis.http.call import Call, ClientDisconnectedError, Receive, Scope, Send
 from pilotis.http.cors import Cors, Headers
 from pilotis.http.endpoint import Endpoint, FilePart, NoAnswer, Reply, Stream
 from pilotis.http.gate import Gate
+from pilotis.http.ready import ReadyAnswer, ReadyAnswers
 from pilotis.http.router import Match, Router
+from pilotis.http.whole import header_lines, send_whole
 from pilotis.http.zero_copy import send_file
 from pilotis.kit import json
 from pilotis.kit.errors import MethodNotAllowedError, NotFoundError, PilotisError
@@ -69,6 +71,7 @@ class Application:
         self._cors = cors
         self._trusted_proxies = frozenset(trusted_proxies)
         self._finished = finished
+        self._ready = ReadyAnswers()
         self.in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,6 +95,9 @@ class Application:
 
     async def _exchange(self, call: Call, send: Send) -> int:
         reply = await self._answer(call)
+        if isinstance(reply, ReadyAnswer):
+            await _send_ready(call, reply)
+            return 200
         status = reply.status or 200
         headers = self._headers(call, reply, status)
         body = reply.body
@@ -101,6 +107,9 @@ class Application:
         body = b"" if call.scope["method"] == "HEAD" else body
         if call.has_unread_body:
             await _send_early(call, status, headers, body, send)
+        elif call.cycle is not None:
+            await send_whole(call.cycle, status, header_lines(headers), body)
+            self._ready.keep(call, reply, headers)
         else:
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
@@ -120,9 +129,9 @@ class Application:
             # Too late for an error's answer: the connection is cut, so that nobody takes a part for the whole.
             _log.warning("cut off", request_id=call.request_id, error=type(error).__name__, exc_info=error)
 
-    async def _answer(self, call: Call) -> Reply:
+    async def _answer(self, call: Call) -> Reply | ReadyAnswer:
         try:
-            return await self._dispatch(call)
+            return await self._ready.find(call) or await self._dispatch(call)
         except PilotisError as error:
             if error.status >= 500:
                 _log.warning("unavailable", request_id=call.request_id, code=error.code, exc_info=error.__cause__)
@@ -176,6 +185,13 @@ def _allow(match: Match[Endpoint]) -> str:
     return ", ".join(sorted(methods))
 
 
+async def _send_ready(call: Call, answer: ReadyAnswer) -> None:
+    assert call.cycle is not None
+    call.endpoint = answer.endpoint
+    lines = answer.lines + header_lines([(b"x-request-id", call.request_id.encode())])
+    await send_whole(call.cycle, 200, lines, answer.body)
+
+
 async def _send_early(call: Call, status: int, headers: Headers, body: bytes, send: Send) -> None:
     """Answer a request whose body has not been read whole.
 
@@ -221,8 +237,8 @@ async def _send_file(call: Call, status: int, headers: Headers, body: FilePart, 
     """Send a part of a file, as long as there is somebody to take it."""
     try:
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        cycle = call.scope["extensions"][ANSWERING]["cycle"]
-        sending = asyncio.ensure_future(send_file(cycle, body.file, body.start, body.size))
+        assert call.cycle is not None
+        sending = asyncio.ensure_future(send_file(call.cycle, body.file, body.start, body.size))
         gone = asyncio.ensure_future(call.disconnected())
         try:
             await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -247,7 +263,7 @@ def _length(body: bytes | Stream | FilePart) -> Headers:
 def _reply(endpoint: Endpoint, result: Any) -> Reply:
     if type(result) is Reply:
         if result.status is None:
-            return Reply(result.body, endpoint.status, result.headers, result.content_type)
+            return Reply(result.body, endpoint.status, result.headers, result.content_type, result.holds)
         return result
     if isinstance(result, NoAnswer):
         return Reply(b"", 204)

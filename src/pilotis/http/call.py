@@ -19,6 +19,8 @@ from pilotis.http.principals import (
 from pilotis.kit.errors import PayloadTooLargeError, PilotisError
 
 if TYPE_CHECKING:
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
     from pilotis.http.endpoint import Endpoint
 
 Scope = MutableMapping[str, Any]
@@ -28,8 +30,9 @@ Send = Callable[[Message], Awaitable[None]]
 
 NOBODY = Principal()
 ANSWERING = "pilotis.answering"
-"""An extension of ASGI's scope, with uvicorn's `cycle` of the request, by which files are sent."""
+"""An extension of ASGI's scope; its `cycle` is a weak reference to uvicorn's object for the request."""
 _STALL_SECONDS = 60.0
+_NONE: dict[str, Any] = {}
 
 
 class ClientDisconnectedError(Exception):
@@ -119,9 +122,15 @@ class Call:
         return token
 
     @property
+    def cycle(self) -> RequestResponseCycle | None:
+        """The object of uvicorn for the request, by which answers leave past ASGI; None under another server."""
+        answering = self.scope.get("extensions", _NONE).get(ANSWERING)
+        return None if answering is None else answering["cycle"]()
+
+    @property
     def takes_files(self) -> bool:
         """Whether the server can send a part of an open file."""
-        return ANSWERING in self.scope.get("extensions", ())
+        return self.cycle is not None
 
     @property
     def has_unread_body(self) -> bool:

@@ -61,12 +61,17 @@ class FilePart(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer made by hand: bytes as they go out, with a status and headers where they differ from the endpoint's."""
+    """An answer made by hand: bytes as they go out, with a status and headers where they differ from the endpoint's.
+
+    `holds` tells whether the answer is still the one to give. One that has it is the same for whoever asks for the URL
+    without credentials, conditions or ranges, and is not counted by any rate limit: it may be kept and given again.
+    """
 
     body: bytes | Stream | FilePart
     status: int | None = None
     headers: Sequence[tuple[bytes, bytes]] = ()
     content_type: bytes = b"application/json"
+    holds: Callable[[], Awaitable[bool]] | None = None
 
 
 @dataclass(frozen=True, eq=False)

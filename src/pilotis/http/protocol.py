@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import weakref
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from pilotis.http import failures
-from pilotis.http.corking import CorkedHttpProtocol
+from pilotis.http.call import ANSWERING
 from pilotis.kit.errors import BadRequestError, PilotisError
 from pilotis.kit.ids import uuid7_text
 
@@ -35,7 +37,7 @@ class HeadTooLargeError(PilotisError):
     message = f"The request line and the headers are too large; at most {MAX_HEAD_BYTES} bytes are taken."
 
 
-class HttpProtocol(CorkedHttpProtocol):
+class HttpProtocol(HttpToolsProtocol):
     """To be given to uvicorn as `http`. What is refused here gets the same shape of answer as everything else."""
 
     stall_seconds = 60.0
@@ -117,6 +119,11 @@ class HttpProtocol(CorkedHttpProtocol):
             self._wait_at_most(self.stall_seconds)
         else:
             super().timeout_keep_alive_handler()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        # Not the cycle itself, which has the scope: each request would be garbage that only the collector finds.
+        cycle.scope["extensions"] = {ANSWERING: {"cycle": weakref.ref(cycle)}}
+        super()._start_asgi_task(cycle, app)
 
     def _parse(self, data: bytes) -> None:
         """Feed the parser; a request that asks for another protocol is parsed again as if it did not.
