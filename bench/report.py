@@ -17,7 +17,7 @@ from bench.load import GENERATOR, WRK
 from pilotis.db.embedded import find_binaries
 
 IDLE_MEGABYTES = 90
-_PACKAGES = ("uvicorn", "uvloop", "httptools", "asyncpg", "msgspec", "structlog", "argon2-cffi")
+_PACKAGES = ("uvicorn", "uvloop", "httptools", "asyncpg", "msgspec", "structlog", "pynacl", "argon2-cffi")
 _RESULTS = Path(__file__).parent / "results"
 
 

@@ -1,4 +1,4 @@
-"""Password hashes: argon2id (RFC 9106) in a bounded pool of threads."""
+"""Password hashes: argon2id (RFC 9106), as libsodium has it, in a bounded pool of threads."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, TypeVarTuple
 
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
+from nacl.exceptions import CryptoError
+from nacl.pwhash import argon2id
 
 from pilotis.kit.errors import UnavailableError
 
-_MEMORY_KIB = 19 * 1024
-_PASSES = 2
+MEMORY_KIB = 19 * 1024
+PASSES = 2
 _MOST_WAITING = 512
 # The hash of no known password: checking against it takes as long as against anybody's.
-_NOBODY = f"$argon2id$v=19$m={_MEMORY_KIB},t={_PASSES},p=1${'A' * 22}${'A' * 43}"
+_NOBODY = f"$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p=1${'A' * 22}${'A' * 43}"
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
@@ -31,14 +31,13 @@ class Passwords:
     """
 
     def __init__(self, *, most_waiting: int = _MOST_WAITING) -> None:
-        self._hasher = PasswordHasher(time_cost=_PASSES, memory_cost=_MEMORY_KIB, parallelism=1)
         self._most_waiting = most_waiting
         self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="argon2")
         self._waiting = 0
 
     async def hash(self, password: str) -> str:
         """Return the hash in PHC string format."""
-        return await self._run(self._hasher.hash, password)
+        return await self._run(self._hash, password)
 
     async def verify(self, stored: str | None, password: str) -> bool:
         """Tell whether the password is the stored hash's. Without a stored hash it takes as long, and is false."""
@@ -49,10 +48,13 @@ class Passwords:
         """Let the threads end."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    def _hash(self, password: str) -> str:
+        return argon2id.str(password.encode(), opslimit=PASSES, memlimit=MEMORY_KIB * 1024).decode()
+
     def _matches(self, stored: str, password: str) -> bool:
         try:
-            return self._hasher.verify(stored, password)
-        except (VerificationError, InvalidHashError):
+            return argon2id.verify(stored.encode(), password.encode())
+        except CryptoError:
             return False
 
     async def _run(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:

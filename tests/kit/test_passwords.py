@@ -1,0 +1,44 @@
+"""Password hashes are those of everybody else's argon2id."""
+
+import pytest
+from argon2 import PasswordHasher
+from argon2.exceptions import VerifyMismatchError
+
+from pilotis.kit.passwords import MEMORY_KIB, PASSES, Passwords
+
+PASSWORD = "correct hörse 🐎 " + "x" * 200
+REFERENCE = PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=1)
+
+
+async def test_the_reference_implementation_and_ours_read_each_other():
+    passwords = Passwords()
+    try:
+        ours, theirs = await passwords.hash(PASSWORD), REFERENCE.hash(PASSWORD)
+        assert REFERENCE.verify(ours, PASSWORD)
+        assert not REFERENCE.check_needs_rehash(ours)
+        with pytest.raises(VerifyMismatchError):
+            REFERENCE.verify(ours, PASSWORD + "x")
+        assert await passwords.verify(theirs, PASSWORD)
+        assert not await passwords.verify(theirs, PASSWORD + "x")
+        assert await passwords.hash(PASSWORD) != ours
+    finally:
+        passwords.close()
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "",
+        "nonsense",
+        "$argon2id$v=19$m=19456,t=2,p=1$",
+        "$argon2id$v=19$m=4294967295,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$aGFzaA",
+        "$2b$12$abcdefghijklmnopqrstuu",
+        "ü",
+    ],
+)
+async def test_what_is_no_hash_matches_nothing(stored: str):
+    passwords = Passwords()
+    try:
+        assert not await passwords.verify(stored, PASSWORD)
+    finally:
+        passwords.close()
