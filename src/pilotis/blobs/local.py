@@ -31,7 +31,7 @@ from pilotis.blobs.errors import (
 )
 from pilotis.blobs.growing import GrowingFile
 from pilotis.blobs.keys import check_key, check_prefix
-from pilotis.blobs.protocol import BlobInfo, Draft, UploadTicket
+from pilotis.blobs.protocol import BlobInfo, Draft, Pourable, UploadTicket
 from pilotis.blobs.streams import BATCH_BYTES, Digest, Pieces, batches
 
 _THREADS = 8
@@ -40,6 +40,7 @@ _LIST_BATCH = 500
 _NAMES_AT_ONCE = 20_000
 _LEAST_FREE = 0.05
 _DURABLE_BYTES = 16 << 20
+_POURED_BYTES = 4 << 20
 _NO_LINK = {errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -69,9 +70,11 @@ class LocalStore:
         target = self._path(key)
         writer = await self._run(writing.FileWriter, self._temporary, self._helpers)
         try:
-            await self._write(writer, batches(chunks, size))
-            writer.digest.verify(sha256)
-            status = await self._run(writer.commit, target, content_type)
+            if isinstance(chunks, Pourable) and size >= _POURED_BYTES:
+                await self._pour(writer, chunks, size)
+            else:
+                await self._write(writer, batches(chunks, size))
+            status = await self._run(writer.commit, target, content_type, sha256)
         finally:
             await asyncio.shield(self._run(writer.close))
         return _info(key, status, writing.Attributes(writer.digest.hex, content_type))
@@ -211,6 +214,19 @@ class LocalStore:
             )
         except OSError as error:
             raise _translated(error) from error
+
+    async def _pour(self, writer: writing.FileWriter, incoming: Pourable, size: int) -> None:
+        def write(data: memoryview) -> None:
+            if writer.size + len(data) > size:
+                raise SizeMismatchError
+            writer.write(data)
+
+        try:
+            await incoming.pour(write)
+        except OSError as error:
+            raise _translated(error) from error
+        if writer.size < size:
+            raise SizeMismatchError
 
     async def _write(self, writer: writing.FileWriter, incoming: AsyncGenerator[bytes]) -> None:
         writing_one: asyncio.Task[None] | None = None

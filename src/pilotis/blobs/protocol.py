@@ -10,9 +10,9 @@ another: with `a/b` there is no `a`.
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -51,6 +51,18 @@ class UploadTicket(msgspec.Struct, frozen=True):
     url: str
     method: str
     headers: dict[str, str]
+
+
+@runtime_checkable
+class Pourable(Protocol):
+    """A stream of bytes that can be had from threads as well, which costs less than from the event loop."""
+
+    async def pour(self, sink: Callable[[memoryview], None]) -> None:
+        """Call the function with all pieces in order, in one thread at a time; what it is given is its own only then.
+
+        Raises what iterating would, and whatever the function raises.
+        """
+        ...
 
 
 class BlobStore(Protocol):

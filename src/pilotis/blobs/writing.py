@@ -14,10 +14,11 @@ from pathlib import Path
 
 import msgspec
 
+from pilotis.blobs.hashing import FollowingDigest
 from pilotis.blobs.streams import Digest
 
-_INLINE_BYTES = 64 << 10
 _FLUSH_BYTES = 16 << 20
+_WORTH_FLUSHING_BYTES = 1 << 20
 _ATTRIBUTE = "user.pilotis"
 _UNSUPPORTED = {errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG}
 
@@ -42,25 +43,28 @@ class FileWriter:
         self._turn = threading.Lock()
         self._unflushed = 0
         self._flush: Future[None] | None = None
+        self.size = 0
         self.digest = Digest()
+        self._hashing = FollowingDigest(self._file, self.digest, helpers)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append the bytes."""
         with self._turn:
-            if len(data) < _INLINE_BYTES:
-                self.digest.update(data)
-                self._append(data)
-            else:
-                hashing = self._helpers.submit(self.digest.update, data)
-                try:
-                    self._append(data)
-                finally:
-                    hashing.result()
-                self._flush_early(len(data))
+            self._append(data)
+            self.size += len(data)
+            self._hashing.wrote(data)
+            self._flush_early(len(data))
 
-    def commit(self, target: Path, content_type: str) -> os.stat_result:
-        """Put the file in its place, durably, and return its status."""
+    def commit(self, target: Path, content_type: str, sha256: bytes | None) -> os.stat_result:
+        """Put the file in its place, durably, and return its status.
+
+        Raises `DigestMismatchError` where its digest is not the given one.
+        """
         with self._turn:
+            if self._unflushed >= _WORTH_FLUSHING_BYTES:
+                self._start_flush()
+            self._hashing.finish()
+            self.digest.verify(sha256)
             self._finish_flush()
             set_attributes(self._file, Attributes(self.digest.hex, content_type))
             os.fsync(self._file)
@@ -76,12 +80,13 @@ class FileWriter:
         with self._turn:
             if self._file >= 0:
                 self._path.unlink(missing_ok=True)
+                self._hashing.stop()
                 with suppress(OSError):
                     self._finish_flush()
                 os.close(self._file)
                 self._file = -1
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, data: bytes | memoryview) -> None:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(self._file, rest) :]
@@ -89,9 +94,12 @@ class FileWriter:
     def _flush_early(self, count: int) -> None:
         self._unflushed += count
         if self._unflushed >= _FLUSH_BYTES:
-            self._finish_flush()
-            self._flush = self._helpers.submit(os.fsync, self._file)
+            self._start_flush()
             self._unflushed = 0
+
+    def _start_flush(self) -> None:
+        self._finish_flush()
+        self._flush = self._helpers.submit(os.fsync, self._file)
 
     def _finish_flush(self) -> None:
         # The kernel tells of a failed write once, so the error must come out here.
@@ -173,7 +181,7 @@ def set_attributes(file: int, attributes: Attributes) -> None:
 def _create(temporary: Path) -> tuple[Path, int]:
     while True:
         path = temporary / secrets.token_hex(16)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file).st_nlink:
             return path, file

@@ -159,8 +159,7 @@ class Application:
         arguments = await binding.arguments(endpoint, call, match.values)
         if endpoint.cost is not None:
             await self._limiter.check_body(call, endpoint, arguments[-1])
-        result = await endpoint.handler(call, *arguments)
-        return _reply(endpoint, result)
+        return _reply(endpoint, await endpoint.handler(call, *arguments))
 
     def _headers(self, call: Call, reply: Reply, status: int) -> list[tuple[bytes, bytes]]:
         # No length with 204 and 304 (RFC 9110, section 8.6); OPTIONS brings the headers of its preflight along.

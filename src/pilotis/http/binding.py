@@ -10,6 +10,7 @@ import msgspec
 
 from pilotis.http.call import Call
 from pilotis.http.endpoint import Endpoint
+from pilotis.http.intake import Body
 from pilotis.kit import ids, json
 from pilotis.kit.errors import BadRequestError, InvalidIdError, UnsupportedMediaTypeError, ValidationError, invalid
 
@@ -61,7 +62,7 @@ def _checked(values: Any, pairs: dict[str, str]) -> Any:
 
 async def _body(endpoint: Endpoint, call: Call) -> Any:
     if endpoint.takes_stream:
-        return call.chunks()
+        return Body(call)
     data = await call.body(endpoint.max_body)
     if not data and endpoint.body_optional:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from pilotis.http.principals import (
@@ -16,12 +16,13 @@ from pilotis.http.principals import (
     TokenRequiredError,
     UserInfo,
 )
-from pilotis.kit.errors import PayloadTooLargeError, PilotisError
+from pilotis.kit.errors import PayloadTooLargeError
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
     from pilotis.http.endpoint import Endpoint
+    from pilotis.http.protocol import HttpProtocol
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -30,8 +31,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 NOBODY = Principal()
 ANSWERING = "pilotis.answering"
-"""An extension of ASGI's scope; its `cycle` is a weak reference to uvicorn's object for the request."""
-_STALL_SECONDS = 60.0
+"""An extension of ASGI's scope: weak references to the `cycle` and the `protocol` that uvicorn has for the request."""
 _NONE: dict[str, Any] = {}
 
 
@@ -39,22 +39,14 @@ class ClientDisconnectedError(Exception):
     """The client went away before its request was whole; there is nobody to answer."""
 
 
-class BodyStalledError(PilotisError):
-    """408 `BODY_STALLED`: nothing more of the body came for a minute."""
-
-    status = 408
-    code = "BODY_STALLED"
-    message = "Nothing more of the body came for a minute."
-
-
 class Call:
     """One request: its headers, who sent it (`principal`), and headers to add to its answer."""
 
     __slots__ = (
-        "_body_ended",
         "_receive",
         "address",
         "answer_headers",
+        "body_ended",
         "endpoint",
         "headers",
         "principal",
@@ -65,7 +57,7 @@ class Call:
     def __init__(self, scope: Scope, receive: Receive, request_id: str, headers: dict[bytes, bytes]) -> None:
         self.scope = scope
         self._receive = receive
-        self._body_ended = False
+        self.body_ended = False
         self.request_id = request_id
         self.headers = headers
         self.address = ""
@@ -123,9 +115,15 @@ class Call:
 
     @property
     def cycle(self) -> RequestResponseCycle | None:
-        """The object of uvicorn for the request, by which answers leave past ASGI; None under another server."""
+        """The server's object for the request, by which answers leave past ASGI; None but under uvicorn."""
         answering = self.scope.get("extensions", _NONE).get(ANSWERING)
         return None if answering is None else answering["cycle"]()
+
+    @property
+    def protocol(self) -> HttpProtocol | None:
+        """The server's object for the connection, by which bodies come in past ASGI; None but under uvicorn."""
+        answering = self.scope.get("extensions", _NONE).get(ANSWERING)
+        return None if answering is None else answering["protocol"]()
 
     @property
     def takes_files(self) -> bool:
@@ -135,7 +133,7 @@ class Call:
     @property
     def has_unread_body(self) -> bool:
         """Whether the client announced a body (RFC 9112, section 6.3) of which a part has not been read."""
-        if self._body_ended:
+        if self.body_ended:
             return False
         return b"transfer-encoding" in self.headers or self.headers.get(b"content-length", b"0") != b"0"
 
@@ -144,52 +142,39 @@ class Call:
         size = 0
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while size < most and not self._body_ended:
-                    size += len((await self._next()).get("body", b""))
+                while size < most and not self.body_ended:
+                    size += len((await self.next_message()).get("body", b""))
 
     async def body(self, limit: int) -> bytes:
         """Read the whole body, of at most `limit` bytes; raises `PayloadTooLargeError`."""
         declared = self.headers.get(b"content-length")
         if declared is not None and declared.isdigit() and int(declared) > limit:
             raise _too_large(limit)
-        message = await self._next()
+        message = await self.next_message()
         body: bytes = message.get("body", b"")
         if not message.get("more_body", False):
             return body if len(body) <= limit else _refuse(limit)
         parts, size = [body], len(body)
         while message.get("more_body", False):
-            message = await self._next()
+            message = await self.next_message()
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > limit:
                 raise _too_large(limit)
         return b"".join(parts)
 
-    async def chunks(self) -> AsyncGenerator[bytes]:
-        """Yield the body as it comes in, a few dozen kilobytes at a time; no more is read than is asked for.
-
-        Raises `BodyStalledError`, and `ClientDisconnectedError` where the body ends before its declared length.
-        """
-        while not self._body_ended:
-            try:
-                async with asyncio.timeout(_STALL_SECONDS):
-                    message = await self._next()
-            except TimeoutError:
-                raise BodyStalledError from None
-            if body := message.get("body", b""):
-                yield body
-
     async def disconnected(self) -> None:
         """Return once the client has gone away."""
         with contextlib.suppress(ClientDisconnectedError):
             while True:
-                await self._next()
+                await self.next_message()
 
-    async def _next(self) -> Message:
+    async def next_message(self) -> Message:
+        """Wait for more of the body, or its end; raises `ClientDisconnectedError`."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnectedError
-        self._body_ended = not message.get("more_body", False)
+        self.body_ended = not message.get("more_body", False)
         return message
 
 

@@ -12,9 +12,9 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.http.call import BodyStalledError
 from pilotis.http.endpoint import Endpoint, NoAnswer
 from pilotis.http.failures import ErrorBody
+from pilotis.http.intake import BodyStalledError
 from pilotis.http.principals import (
     Access,
     InvalidPublicKeyError,

@@ -99,6 +99,12 @@ class HttpProtocol(HttpToolsProtocol):
         if not self._upgrade_refused:
             super().on_message_complete()
 
+    def end_body(self) -> None:
+        """Take the present request's body for ended: its rest was read from the socket, past the parser."""
+        self.parser = self._new_parser()
+        self.cycle.more_body = False
+        self.cycle.message_event.set()
+
     def pause_writing(self) -> None:
         """Wait for the client to take what was sent, as long as it takes any of it."""
         super().pause_writing()
@@ -121,8 +127,8 @@ class HttpProtocol(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        # Not the cycle itself, which has the scope: each request would be garbage that only the collector finds.
-        cycle.scope["extensions"] = {ANSWERING: {"cycle": weakref.ref(cycle)}}
+        # Not the objects themselves, which have the scope: each request would be garbage that only the collector finds.
+        cycle.scope["extensions"] = {ANSWERING: {"cycle": weakref.ref(cycle), "protocol": weakref.ref(self)}}
         super()._start_asgi_task(cycle, app)
 
     def _parse(self, data: bytes) -> None:
@@ -138,9 +144,13 @@ class HttpProtocol(HttpToolsProtocol):
             except httptools.HttpParserUpgrade as upgrade:
                 self._upgrade_refused = False
                 data = self._head_without_upgrade() + data[upgrade.args[0] :]
-                self.parser = httptools.HttpRequestParser(self)
-                # As uvicorn does: what a client sends after its last request is no reason to keep the answer back.
-                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+                self.parser = self._new_parser()
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        # As uvicorn does: what a client sends after its last request is no reason to keep the answer back.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser
 
     def _head_without_upgrade(self) -> bytes:
         kept = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade")

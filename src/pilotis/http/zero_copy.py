@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from pilotis.http.call import ClientDisconnectedError
+from pilotis.http.threads import finished
 
 _THREADS = 8
 _MOST_BYTES = 4 << 20
@@ -60,7 +61,7 @@ async def _nothing_left(transport: asyncio.Transport) -> None:
 async def _send_all(out: int, file: int, offset: int, count: int) -> None:
     end = offset + count
     while offset < end:
-        sent = await _finished(_threads.submit(_send_some, out, file, offset, min(end - offset, _MOST_BYTES)))
+        sent = await finished(_threads.submit(_send_some, out, file, offset, min(end - offset, _MOST_BYTES)))
         offset += sent
         if sent == 0:
             await _writable(out)
@@ -78,16 +79,6 @@ def _send_some(out: int, file: int, offset: int, count: int) -> int:
             raise EOFError("The file is shorter than it was said to be.")
         sent += step
     return sent
-
-
-async def _finished(work: Future[int]) -> int:
-    """Wait for a thread's work to end, in any case: it uses descriptors that are to be closed."""
-    future = asyncio.wrap_future(work)
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        await asyncio.wait([future])
-        raise
 
 
 async def _writable(file: int) -> None:

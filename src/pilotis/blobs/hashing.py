@@ -1,0 +1,86 @@
+"""Hashing a file while it is being written, in another thread."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from pilotis.blobs.streams import Digest
+
+_AT_ONCE_BYTES = 64 << 10
+_STEP_BYTES = 4 << 20
+_STEPS_IN_A_TURN = 16
+
+
+class FollowingDigest:
+    """Reads what is appended to a file, soon after, and takes it into a digest.
+
+    Hashing takes longest of all that is done to an upload. So it is not handed pieces, each of which would wait for the
+    one before: it reads as far as the file goes by then, in steps of up to 4 MiB that leave the GIL to others.
+    """
+
+    def __init__(self, file: int, digest: Digest, helpers: ThreadPoolExecutor) -> None:
+        self._file = file
+        self._digest = digest
+        self._helpers = helpers
+        self._changed = threading.Condition()
+        self._written = 0
+        self._hashed = 0
+        self._runs = False
+        self._error: OSError | None = None
+
+    def wrote(self, data: bytes | memoryview) -> None:
+        """Tell of bytes that were appended."""
+        with self._changed:
+            is_behind = self._hashed < self._written
+            self._written += len(data)
+            if len(data) <= _AT_ONCE_BYTES and not is_behind:
+                self._digest.update(data)
+                self._hashed = self._written
+            elif not self._runs:
+                self._runs = True
+                self._helpers.submit(self._follow)
+
+    def stop(self) -> None:
+        """Wait until the file is no longer used."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._runs)
+
+    def finish(self) -> None:
+        """Wait until all that was appended is in the digest; raises `OSError` where it could not be read."""
+        self.stop()
+        if self._error is not None:
+            raise self._error
+
+    def _follow(self) -> None:
+        buffer = memoryview(bytearray(_STEP_BYTES))
+        try:
+            for _ in range(_STEPS_IN_A_TURN):
+                if not self._step(buffer):
+                    return
+            # Others have their turn in between.
+            self._helpers.submit(self._follow)
+        except OSError as error:
+            self._end(error)
+
+    def _step(self, buffer: memoryview) -> bool:
+        with self._changed:
+            wanted = self._written - self._hashed
+            if not wanted:
+                self._runs = False
+                self._changed.notify_all()
+                return False
+        count = os.preadv(self._file, [buffer[:wanted]], self._hashed)
+        if not count:
+            raise OSError(errno.EIO, "The file is shorter than what was written to it.")
+        self._digest.update(buffer[:count])
+        self._hashed += count
+        return True
+
+    def _end(self, error: OSError) -> None:
+        with self._changed:
+            self._error = error
+            self._runs = False
+            self._changed.notify_all()

@@ -1,0 +1,121 @@
+"""The directory takes large streams from threads where it can; what holds for others holds for them."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pilotis.blobs import hashing
+from pilotis.blobs.errors import BlobStoreUnavailableError, DigestMismatchError, SizeMismatchError, StoreFullError
+from pilotis.blobs.local import LocalStore
+from tests.blobs.support import MIB, content, hex_sha256, put, read
+
+SIZE = 9 * MIB + 4321
+
+
+class Poured:
+    """A stream that gives its pieces out in a thread, out of one buffer, and then may fail."""
+
+    def __init__(self, data: bytes, piece: int = MIB, error: Exception | None = None) -> None:
+        self._data = data
+        self._piece = piece
+        self._error = error
+        self.poured = 0
+
+    def __aiter__(self) -> "Poured":
+        return self
+
+    async def __anext__(self) -> bytes:
+        raise AssertionError("It was to be poured.")
+
+    async def pour(self, sink: Callable[[memoryview], None]) -> None:
+        await asyncio.to_thread(self._pour, sink)
+
+    def _pour(self, sink: Callable[[memoryview], None]) -> None:
+        buffer = bytearray(self._piece)
+        for at in range(0, len(self._data), self._piece):
+            part = self._data[at : at + self._piece]
+            buffer[: len(part)] = part
+            sink(memoryview(buffer)[: len(part)])
+            self.poured += len(part)
+        if self._error is not None:
+            raise self._error
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "blobs")
+
+
+def left(tmp_path: Path) -> list[Path]:
+    return [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("piece", [1000, 65_536, 65_537, MIB, 7 * MIB])
+async def test_it_comes_out_as_it_went_in(store: LocalStore, piece: int):
+    data = content(SIZE)
+    info = await store.put(
+        "a/b", Poured(data, piece), size=SIZE, content_type="a/b", sha256=bytes.fromhex(hex_sha256(data))
+    )
+    assert (info.size, info.sha256) == (SIZE, hex_sha256(data))
+    assert await read(store, "a/b") == data
+
+
+async def test_what_is_not_as_it_was_said_to_be_leaves_nothing(store: LocalStore, tmp_path: Path):
+    data = content(SIZE)
+    too_long = Poured(data)
+    with pytest.raises(SizeMismatchError):
+        await store.put("a/b", too_long, size=5 * MIB, content_type="a/b")
+    assert too_long.poured == 5 * MIB
+    with pytest.raises(SizeMismatchError):
+        await store.put("a/b", Poured(data), size=SIZE + 1, content_type="a/b")
+    with pytest.raises(DigestMismatchError):
+        await store.put("a/b", Poured(data), size=SIZE, content_type="a/b", sha256=bytes(32))
+    with pytest.raises(KeyError):
+        await store.put("a/b", Poured(data, error=KeyError()), size=SIZE, content_type="a/b")
+    assert await store.stat("a/b") is None
+    assert left(tmp_path) == []
+
+
+async def test_a_disk_that_fails_leaves_nothing(store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    data, write, preadv = content(SIZE), os.write, os.preadv
+
+    def full(file: int, part: bytes) -> int:
+        if len(part) > 100_000:
+            raise OSError(errno.ENOSPC, "full")
+        return write(file, part)
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(StoreFullError):
+        await store.put("a/b", Poured(data), size=SIZE, content_type="a/b")
+    monkeypatch.setattr(os, "write", write)
+
+    def broken(file: int, buffers: list[memoryview], offset: int) -> int:
+        if offset > 2 * MIB:
+            raise OSError(errno.EIO, "broken")
+        return preadv(file, [buffers[0][:MIB]], offset)
+
+    monkeypatch.setattr(os, "preadv", broken)
+    with pytest.raises(BlobStoreUnavailableError):
+        await store.put("a/b", Poured(data), size=SIZE, content_type="a/b")
+    monkeypatch.setattr(os, "preadv", lambda file, buffers, offset: 0)
+    with pytest.raises(BlobStoreUnavailableError):
+        await store.put("a/b", Poured(data), size=SIZE, content_type="a/b")
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert left(tmp_path) == []
+    await put(store, "a/b", data)
+    assert await read(store, "a/b") == data
+
+
+async def test_more_uploads_than_threads_take_turns(store: LocalStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(hashing, "_STEPS_IN_A_TURN", 1)
+    monkeypatch.setattr(hashing, "_STEP_BYTES", 65_537)
+    datas = [content(SIZE + number) for number in range(24)]
+    puts = (
+        store.put(f"a/{number}", Poured(data), size=len(data), content_type="a/b") for number, data in enumerate(datas)
+    )
+    infos = await asyncio.gather(*puts)
+    assert [info.sha256 for info in infos] == [hex_sha256(data) for data in datas]
