@@ -3,7 +3,9 @@
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from pilotis.blobs import hashing
 from pilotis.blobs.errors import BlobStoreUnavailableError, DigestMismatchError, SizeMismatchError, StoreFullError
 from pilotis.blobs.local import LocalStore
+from pilotis.blobs.writing import FileWriter
 from tests.blobs.support import MIB, content, hex_sha256, put, read
 
 SIZE = 9 * MIB + 4321
@@ -119,3 +122,28 @@ async def test_more_uploads_than_threads_take_turns(store: LocalStore, monkeypat
     )
     infos = await asyncio.gather(*puts)
     assert [info.sha256 for info in infos] == [hex_sha256(data) for data in datas]
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_store_that_closes_meanwhile_is_an_error_and_no_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+):
+    """Its threads take nothing more, neither at the first step nor at a later one."""
+    monkeypatch.setattr(hashing, "_STEPS_IN_A_TURN", 1)
+    helpers = ThreadPoolExecutor(1)
+    is_held = threading.Event()
+    helpers.submit(is_held.wait)
+    writer = FileWriter(tmp_path, helpers)
+    if steps:
+        writer.write(content(MIB))
+    helpers.shutdown(wait=False)
+    is_held.set()
+    with pytest.raises(RuntimeError):
+        write_and_commit(writer, tmp_path / "target")
+    writer.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def write_and_commit(writer: FileWriter, target: Path) -> None:
+    writer.write(content(MIB))
+    writer.commit(target, "a/b", None)

@@ -29,7 +29,7 @@ class FollowingDigest:
         self._written = 0
         self._hashed = 0
         self._runs = False
-        self._error: OSError | None = None
+        self._error: Exception | None = None
 
     def wrote(self, data: bytes | memoryview) -> None:
         """Tell of bytes that were appended."""
@@ -40,8 +40,8 @@ class FollowingDigest:
                 self._digest.update(data)
                 self._hashed = self._written
             elif not self._runs:
-                self._runs = True
                 self._helpers.submit(self._follow)
+                self._runs = True
 
     def stop(self) -> None:
         """Wait until the file is no longer used."""
@@ -49,7 +49,7 @@ class FollowingDigest:
             self._changed.wait_for(lambda: not self._runs)
 
     def finish(self) -> None:
-        """Wait until all that was appended is in the digest; raises `OSError` where it could not be read."""
+        """Wait until all that was appended is in the digest; raises what kept it from that, mostly an `OSError`."""
         self.stop()
         if self._error is not None:
             raise self._error
@@ -62,7 +62,7 @@ class FollowingDigest:
                     return
             # Others have their turn in between.
             self._helpers.submit(self._follow)
-        except OSError as error:
+        except Exception as error:  # it is for `finish` to raise
             self._end(error)
 
     def _step(self, buffer: memoryview) -> bool:
@@ -79,7 +79,7 @@ class FollowingDigest:
         self._hashed += count
         return True
 
-    def _end(self, error: OSError) -> None:
+    def _end(self, error: Exception) -> None:
         with self._changed:
             self._error = error
             self._runs = False
