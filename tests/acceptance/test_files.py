@@ -586,3 +586,19 @@ async def test_a_reader_who_leaves_is_let_go(app: App):
             async for _ in served.aiter_raw():
                 break
         assert (await client.get(item["url"])).status_code == 200
+
+
+async def test_equal_files_live_and_end_on_their_own(app: App):
+    """Their bytes may be there once; nobody can tell."""
+    base = await storage(app)
+    async with app.client() as client:
+        one, two = await upload(client, base, file_name="1.png"), await upload(client, base, file_name="2.png")
+        text = await upload(client, base, file_name="3.txt", mime_type="text/plain")
+        assert (await client.delete(f"{base}/items/{one['id']}")).status_code == 200
+        assert (await client.get(one["url"])).status_code == 404
+        for item, mime_type in ((two, "image/png"), (text, "text/plain")):
+            answer = await client.get(item["url"])
+            assert (answer.content, answer.headers["content-type"]) == (PNG, mime_type)
+        again = await put_at(client, base, "2.png", b"other", overwrite=True)
+        assert (await client.get(again["url"])).content == b"other"
+        assert (await client.get(text["url"])).content == PNG

@@ -139,11 +139,11 @@ def test_a_store_that_closes_meanwhile_is_an_error_and_no_wait_for_ever(
     helpers.shutdown(wait=False)
     is_held.set()
     with pytest.raises(RuntimeError):
-        write_and_commit(writer, tmp_path / "target")
+        write_all(writer)
     writer.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def write_and_commit(writer: FileWriter, target: Path) -> None:
+def write_all(writer: FileWriter) -> None:
     writer.write(content(MIB))
-    writer.commit(target, "a/b", None)
+    writer.finish(None)

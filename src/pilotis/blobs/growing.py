@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pilotis.blobs.errors import BlobNotFoundError, DraftLockedError
 from pilotis.blobs.streams import Digest
-from pilotis.blobs.writing import Attributes, make_folder, set_attributes, sync_folder
+from pilotis.blobs.writing import make_folder, sync_folder
 
 _READ_BYTES = 4 << 20
 
@@ -23,7 +23,7 @@ class GrowingFile:
         Raises `DraftLockedError` while another process, or another request of this one, has it, and
         `BlobNotFoundError` if it has fewer bytes than were acknowledged.
         """
-        self._path = path
+        self.path = path
         self._is_new = size == 0
         if self._is_new:
             make_folder(path.parent)
@@ -44,7 +44,7 @@ class GrowingFile:
         """Make durable what was written."""
         os.fsync(self._file.fileno())
         if self._is_new:
-            sync_folder(self._path.parent)
+            sync_folder(self.path.parent)
             self._is_new = False
 
     def cut(self, size: int) -> None:
@@ -59,14 +59,10 @@ class GrowingFile:
         self._read += len(data)
         return bool(data)
 
-    def commit(self, target: Path, attributes: Attributes) -> os.stat_result:
-        """Put the file in its place, durably, and return its status."""
-        set_attributes(self._file.fileno(), attributes)
-        os.fsync(self._file.fileno())
-        make_folder(target.parent)
-        self._path.replace(target)
-        sync_folder(target.parent)
-        return os.fstat(self._file.fileno())
+    @property
+    def descriptor(self) -> int:
+        """The open file."""
+        return self._file.fileno()
 
     def close(self) -> None:
         """Give the file back."""

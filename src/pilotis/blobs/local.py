@@ -1,5 +1,7 @@
 """Blobs as files below one directory: `objects/{key}`, and `tmp/` for those on their way in.
 
+`contents/` has them by their content, so that equal ones of one folder share their bytes.
+
 Any number of processes of one machine share a directory; a network file system must support `flock`.
 """
 # ruff: noqa: ARG002 - the protocol's methods have arguments that a directory does not need.
@@ -16,12 +18,14 @@ import shutil
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from pilotis.blobs import writing
 from pilotis.blobs.check import try_out
+from pilotis.blobs.contents import NO_LINK, Contents
 from pilotis.blobs.errors import (
     BlobNotFoundError,
     BlobStoreUnavailableError,
@@ -33,6 +37,7 @@ from pilotis.blobs.growing import GrowingFile
 from pilotis.blobs.keys import check_key, check_prefix
 from pilotis.blobs.protocol import BlobInfo, Draft, Pourable, UploadTicket
 from pilotis.blobs.streams import BATCH_BYTES, Digest, Pieces, batches
+from pilotis.kit.threads import finished
 
 _THREADS = 8
 _READ_BYTES = 256 << 10
@@ -41,7 +46,6 @@ _NAMES_AT_ONCE = 20_000
 _LEAST_FREE = 0.05
 _DURABLE_BYTES = 16 << 20
 _POURED_BYTES = 4 << 20
-_NO_LINK = {errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _P = ParamSpec("_P")
@@ -58,6 +62,7 @@ class LocalStore:
         self._temporary = self._directory / "tmp"
         for folder in (self._objects, self._temporary):
             writing.make_folder(folder)
+        self._contents = Contents(self._directory / "contents", self._objects, self._temporary)
         writing.sweep(self._temporary)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="blobs")
         # These never wait for others, or all threads could wait for each other.
@@ -74,10 +79,12 @@ class LocalStore:
                 await self._pour(writer, chunks, size)
             else:
                 await self._write(writer, batches(chunks, size))
-            status = await self._run(writer.commit, target, content_type, sha256)
+            file = await self._run(writer.finish, sha256)
+            attributes = writing.Attributes(writer.digest.hex, content_type)
+            status = await self._run(self._contents.place, file, writer.path, target, attributes)
         finally:
             await asyncio.shield(self._run(writer.close))
-        return _info(key, status, writing.Attributes(writer.digest.hex, content_type))
+        return _info(key, status, attributes)
 
     async def append(
         self, key: str, draft: Draft, chunks: AsyncIterator[bytes], *, size: int, whole: bool = False
@@ -107,7 +114,7 @@ class LocalStore:
     async def finish(
         self, key: str, draft: Draft, target: str, *, size: int, content_type: str, sha256: bytes | None = None
     ) -> BlobInfo:
-        """See `BlobStore.finish`: the file is read once, for its digest, and renamed."""
+        """See `BlobStore.finish`: the file is read once, for its digest, and renamed, unless its bytes are there."""
         if draft.size != size:
             raise SizeMismatchError
         place = self._path(target)
@@ -122,7 +129,7 @@ class LocalStore:
                 pass
             digest.verify(sha256)
             attributes = writing.Attributes(digest.hex, content_type)
-            status = await self._run(file.commit, place, attributes)
+            status = await self._run(self._contents.place, file.descriptor, file.path, place, attributes)
         finally:
             await asyncio.shield(self._run(file.close))
         return _info(target, status, attributes)
@@ -153,7 +160,7 @@ class LocalStore:
 
     async def delete(self, keys: Sequence[str]) -> None:
         """See `BlobStore.delete`."""
-        await self._run(_unlink_all, [self._path(key) for key in keys])
+        await self._run(self._remove_all, [self._path(key) for key in keys])
 
     async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[BlobInfo]:
         """See `BlobStore.list`. A folder of n blobs is read n / 20,000 times, so that memory stays bounded."""
@@ -209,9 +216,7 @@ class LocalStore:
 
     async def _run(self, function: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs) -> _T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, lambda: function(*arguments, **named)
-            )
+            return await finished(self._threads.submit(function, *arguments, **named))
         except OSError as error:
             raise _translated(error) from error
 
@@ -239,6 +244,11 @@ class LocalStore:
             if writing_one is not None:
                 await writing_one
 
+    def _remove_all(self, paths: Sequence[Path]) -> None:
+        for path in paths:
+            with suppress(*_ABSENT):
+                self._contents.remove(path)
+
     def _link(self, source: str, target: str) -> BlobInfo | None:
         """Return None where the file system or the file takes no further link."""
         if _stat(self._path(source), source) is None:
@@ -246,7 +256,7 @@ class LocalStore:
         try:
             writing.link(self._path(source), self._path(target), self._temporary)
         except OSError as error:
-            if error.errno in _NO_LINK:
+            if error.errno in NO_LINK:
                 return None
             raise
         return _stat(self._path(target), target)
@@ -303,14 +313,6 @@ def _open_and_read(path: Path, start: int, end: int | None) -> tuple[int, bytes]
 def _read(file: int, start: int, end: int | None) -> bytes:
     wanted = _READ_BYTES if end is None else max(0, min(_READ_BYTES, end - start))
     return os.pread(file, wanted, start)
-
-
-def _unlink_all(paths: Sequence[Path]) -> None:
-    for path in paths:
-        try:
-            path.unlink()
-        except _ABSENT:
-            continue
 
 
 def _take(found: Iterator[BlobInfo]) -> list[BlobInfo]:

@@ -31,14 +31,16 @@ class Attributes(msgspec.Struct, frozen=True):
 
 
 class FileWriter:
-    """One file on its way into place. Every method blocks, and waits for one that is still running.
+    """One file that is written, at `path` below a temporary directory, until it is closed.
+
+    Every method blocks, and waits for one that is still running.
 
     Hashing takes longer than writing, and `fsync` of a large file as long as writing it; so the threads of `helpers`
     hash while this one writes, and flush what was written while more comes in.
     """
 
     def __init__(self, temporary: Path, helpers: ThreadPoolExecutor) -> None:
-        self._path, self._file = _create(temporary)
+        self.path, self._file = _create(temporary)
         self._helpers = helpers
         self._turn = threading.Lock()
         self._unflushed = 0
@@ -55,8 +57,8 @@ class FileWriter:
             self._hashing.wrote(data)
             self._flush_early(len(data))
 
-    def commit(self, target: Path, content_type: str, sha256: bytes | None) -> os.stat_result:
-        """Put the file in its place, durably, and return its status.
+    def finish(self, sha256: bytes | None) -> int:
+        """Return the file's descriptor once all of it is written and hashed, and the most of it flushed.
 
         Raises `DigestMismatchError` where its digest is not the given one.
         """
@@ -66,20 +68,13 @@ class FileWriter:
             self._hashing.finish()
             self.digest.verify(sha256)
             self._finish_flush()
-            set_attributes(self._file, Attributes(self.digest.hex, content_type))
-            os.fsync(self._file)
-            make_folder(target.parent)
-            self._path.replace(target)
-            # In `tmp/` it was safe from sweeps; here the lock would only keep copies waiting.
-            fcntl.flock(self._file, fcntl.LOCK_UN)
-            sync_folder(target.parent)
-            return os.fstat(self._file)
+            return self._file
 
     def close(self) -> None:
-        """Give back the file, and delete it unless it was committed."""
+        """Give back the file, and delete it unless it has another name by now."""
         with self._turn:
             if self._file >= 0:
-                self._path.unlink(missing_ok=True)
+                self.path.unlink(missing_ok=True)
                 self._hashing.stop()
                 with suppress(OSError):
                     self._finish_flush()
@@ -107,15 +102,16 @@ class FileWriter:
             self._flush.result()
 
 
-def link(source: Path, target: Path, temporary: Path) -> None:
+def link(source: Path, target: Path, temporary: Path, *, waits: bool = True) -> None:
     """Give a file a second name, durably and replacing what has that name; raises `OSError` where that cannot be.
 
-    The file's time becomes now, so that what was just copied is not taken for something old and forgotten.
+    Waits for whoever has locked the file; without `waits` raises `BlockingIOError`. The file's time becomes now, so
+    that what was just copied is not taken for something old and forgotten.
     """
     file = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
     name = temporary / secrets.token_hex(16)
     try:
-        fcntl.flock(file, fcntl.LOCK_SH)
+        fcntl.flock(file, fcntl.LOCK_SH if waits else fcntl.LOCK_SH | fcntl.LOCK_NB)
         os.utime(file)
         make_folder(target.parent)
         os.link(source, name)
@@ -143,7 +139,7 @@ def sweep(temporary: Path) -> None:
             os.close(file)
 
 
-def read_attributes(file: int) -> Attributes:
+def read_attributes(file: int | Path) -> Attributes:
     """Return what `FileWriter.commit` noted on the file; nothing where the file system does not keep such notes."""
     if sys.platform == "linux":
         with suppress(OSError, msgspec.DecodeError):

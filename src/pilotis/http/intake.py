@@ -17,8 +17,8 @@ from typing import Self
 
 from pilotis.http.call import Call, ClientDisconnectedError
 from pilotis.http.protocol import HttpProtocol
-from pilotis.http.threads import finished
 from pilotis.kit.errors import PilotisError
+from pilotis.kit.threads import finished
 
 Sink = Callable[[memoryview], None]
 

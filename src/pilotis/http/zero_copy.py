@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from pilotis.http.call import ClientDisconnectedError
-from pilotis.http.threads import finished
+from pilotis.kit.threads import finished
 
 _THREADS = 8
 _MOST_BYTES = 4 << 20
