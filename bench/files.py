@@ -152,6 +152,9 @@ def measure_upload(stage: Stage, options: Any) -> tuple[Measure, float]:
     growths = []
 
     def upload(number: int) -> _Run:
+        with source.open("r+b") as file:
+            # Bytes that are there already would be kept once, which is another thing to measure.
+            file.write(number.to_bytes(8))
         permit = stage.permit(f"huge {number}.bin", _HUGE)
         before = stage.pilotis.memory()["Rss"]
         stage.pilotis.reset_peak()

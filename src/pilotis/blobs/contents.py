@@ -31,7 +31,7 @@ class Contents:
         self._temporary = temporary
 
     def place(self, file: int, path: Path, target: Path, attributes: Attributes) -> os.stat_result:
-        """Make the whole and open file at `path` the blob at `target`, durably; returns a status with its size and time.
+        """Make the whole and open file at `path` the blob at `target`, durably; returns a status with size and time.
 
         The name `path` is gone afterwards, unless the bytes were there already.
         """
