@@ -53,6 +53,7 @@ class FollowingDigest:
         self.stop()
         if self._error is not None:
             raise self._error
+        assert self._hashed == self._written
 
     def _follow(self) -> None:
         buffer = memoryview(bytearray(_STEP_BYTES))

@@ -163,7 +163,7 @@ class Delivery:
         holds = None
         # Whether a variant is still the right one depends on more than its file.
         if is_public and not query.is_variant:
-            known = (row["storage_id"], row["file_id"], row["row_version"])
+            known = (row["storage_id"], row["file_id"], row["version"])
             holds = functools.partial(self._still_public.submit, known)
         return Reply(body, answer.status, headers, row["mime_type"].encode("latin-1"), holds)
 

@@ -355,11 +355,11 @@ async def linked_files(
             unnest((select $1::uuid[]), (select $2::{array})) with ordinality link (storage_id, value, at),
             lateral (
                 select f.app_id, f.storage_id, f.file_id, f.name, f.is_fixed, f.blob_id, f.mime_type, f.size, f.sha256,
-                    f.version, f.creator, f.updated_at, f.xmin as row_version, s.read_access
+                    f.version, f.creator, f.updated_at, s.read_access
                 from pilotis.file_storages s
                 join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
                 cross join lateral (
-                    select *, xmin from pilotis.files f
+                    select * from pilotis.files f
                     where {key} >= {wanted} order by {order} limit 1
                 ) f
                 where s.storage_id = link.storage_id and {key} = {wanted} and f.storage_id = s.storage_id
@@ -376,30 +376,30 @@ async def linked_files(
 
 
 async def still_public(database: Database, files: Sequence[tuple[UUID, UUID, int]]) -> list[bool]:
-    """Tell of files, by their storage and id, which are unchanged since they had a `row_version`, and are public.
+    """Tell of files, by their storage and id, which still have the `version` they had, in a storage that is public.
 
-    Only those that are not come back from the database, which are few.
+    Only those that have not come back from the database, which are few. The version counts a file's changes.
     """
     rows = await database.fetch(
         """
         select at::int as at from
-            unnest((select $1::uuid[]), (select $2::uuid[]), (select $3::xid[]))
-                with ordinality known (storage_id, file_id, row_version, at)
+            unnest((select $1::uuid[]), (select $2::uuid[]), (select $3::int[]))
+                with ordinality known (storage_id, file_id, version, at)
             left join lateral (
-                select f.xmin from pilotis.file_storages s
+                select f.version from pilotis.file_storages s
                 join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
                 cross join lateral (
-                    select f.app_id, f.storage_id, f.file_id, f.xmin from pilotis.files f
+                    select f.app_id, f.storage_id, f.file_id, f.version from pilotis.files f
                     where (f.app_id, f.file_id) >= (s.app_id, known.file_id) order by f.app_id, f.file_id limit 1
                 ) f
                 where s.storage_id = known.storage_id and s.read_access = 'Public'
                     and (f.app_id, f.file_id) = (s.app_id, known.file_id) and f.storage_id = s.storage_id
             ) found on true
-        where found.xmin is distinct from known.row_version
+        where found.version is distinct from known.version
         """,
         [storage_id for storage_id, _, _ in files],
         [file_id for _, file_id, _ in files],
-        [row_version for _, _, row_version in files],
+        [version for _, _, version in files],
     )
     held = [True] * len(files)
     for row in rows:
