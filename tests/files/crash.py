@@ -97,7 +97,7 @@ class Crash:
     async def _upload_many(self) -> None:
         while self.begun < self.uploads:
             self.begun += 1
-            data = self.random.randbytes(self.random.randrange(LARGEST))
+            data = self._content()
             number = self.random.randrange(FIXED_PATHS * 2)
             if number < FIXED_PATHS:
                 # One writer a path at a time, so that the last acknowledged content is the one to find.
@@ -105,6 +105,16 @@ class Crash:
                     await self._upload(f"fixed/{number}", data)
             else:
                 await self._upload(f"new/{self.begun}", data)
+
+    def _content(self) -> bytes:
+        """Mostly something new; now and then what others send too, or what is large enough to go past the parser."""
+        kind = self.random.random()
+        if kind < 0.2:
+            return bytes(50_000 + self.random.randrange(3))
+        return self.random.randbytes(self.random.randrange(4 << 20, 8 << 20) if kind < 0.35 else self._small())
+
+    def _small(self) -> int:
+        return self.random.randrange(1, LARGEST)
 
     async def _upload(self, path: str, data: bytes) -> None:
         self.outcome.sent.setdefault(path, set()).add(data)
@@ -132,7 +142,7 @@ class Crash:
             assert offset >= come, f"{path}: {come} bytes were acknowledged, {offset} are there"
             if offset == len(data):
                 return created.headers["upload-file-id"]
-            piece = data[offset : offset + self.random.randrange(1, LARGEST)]
+            piece = data[offset : offset + max(self._small(), len(data) // 8)]
             kind = {"Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"}
             sent = await self._until_answered("PATCH", address, content=piece, headers=TUS | kind)
             assert sent.status_code in {204, 409, 423}, sent.text
