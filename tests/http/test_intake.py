@@ -116,14 +116,14 @@ async def test_a_client_that_leaves_is_noticed():
 
 
 async def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(intake, "_STALL_SECONDS", 0.2)
+    monkeypatch.setattr(intake, "_STALL_SECONDS", 1.0)
     async with serving(application(Poured())) as address:
         reader, writer = await connect(address)
         writer.write(HEAD % (len(DATA), b"") + DATA[:5_000_000])
         await writer.drain()
         # A little within the time keeps it going, though it is less than the kernel is asked to tell of.
         for _ in range(5):
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.3)
             writer.write(b"x")
         got = await asyncio.wait_for(reader.read(), PATIENCE)
         writer.close()
