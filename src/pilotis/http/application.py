@@ -95,8 +95,11 @@ class Application:
 
     async def _exchange(self, call: Call, send: Send) -> int:
         reply = await self._answer(call)
+        cycle = call.cycle
         if isinstance(reply, ReadyAnswer):
-            await _send_ready(call, reply)
+            assert cycle is not None
+            call.endpoint = reply.endpoint
+            await send_whole(cycle, 200, reply.lines_for(call.request_id), reply.body)
             return 200
         status = reply.status or 200
         headers = self._headers(call, reply, status)
@@ -107,8 +110,8 @@ class Application:
         body = b"" if call.scope["method"] == "HEAD" else body
         if call.has_unread_body:
             await _send_early(call, status, headers, body, send)
-        elif call.cycle is not None:
-            await send_whole(call.cycle, status, header_lines(headers), body)
+        elif cycle is not None:
+            await send_whole(cycle, status, header_lines(headers), body)
             self._ready.keep(call, reply, headers)
         else:
             await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -182,13 +185,6 @@ def _without_endpoint(method: str, match: Match[Endpoint]) -> Reply:
 def _allow(match: Match[Endpoint]) -> str:
     methods = set(match.targets) | ({"HEAD"} if "GET" in match.targets else set()) | {"OPTIONS"}
     return ", ".join(sorted(methods))
-
-
-async def _send_ready(call: Call, answer: ReadyAnswer) -> None:
-    assert call.cycle is not None
-    call.endpoint = answer.endpoint
-    lines = answer.lines + header_lines([(b"x-request-id", call.request_id.encode())])
-    await send_whole(call.cycle, 200, lines, answer.body)
 
 
 async def _send_early(call: Call, status: int, headers: Headers, body: bytes, send: Send) -> None:

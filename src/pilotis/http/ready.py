@@ -44,6 +44,10 @@ class ReadyAnswer(NamedTuple):
     body: bytes
     holds: Callable[[], Awaitable[bool]]
 
+    def lines_for(self, request_id: str) -> bytes:
+        """Return the lines of all headers; a request id has no control characters."""
+        return b"%bx-request-id: %b\r\n" % (self.lines, request_id.encode())
+
     @property
     def size(self) -> int:
         """About how much memory it takes to keep, in bytes."""
