@@ -8,7 +8,6 @@ that is lost or left over costs room and nothing else.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import os
@@ -16,10 +15,15 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from pilotis.blobs.writing import Attributes, link, make_folder, read_attributes, set_attributes, sync_folder
-
-NO_LINK = {errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
-"""What says that a file or a file system takes no further name."""
+from pilotis.blobs.writing import (
+    NO_LINK,
+    Attributes,
+    link,
+    make_folder,
+    read_attributes,
+    set_attributes,
+    sync_folder,
+)
 
 
 class Contents:
@@ -48,7 +52,9 @@ class Contents:
             # Its lock kept others from taking it for a left-over. Whoever shares it now must not wait for its close.
             fcntl.flock(file, fcntl.LOCK_UN)
             sync_folder(target.parent)
-            self._note(file, name, target)
+            # A name that the file does not tell could not be found again to be taken away.
+            if read_attributes(file) == attributes:
+                self._note(file, name, target)
         if former is not None and former != name:
             self._release(former)
         return os.fstat(file)
@@ -66,19 +72,12 @@ class Contents:
 
     def _share(self, name: Path, target: Path) -> bool:
         try:
-            link(name, target, self._temporary, waits=False)
+            return link(name, target, self._temporary, waits=False)
         except (FileNotFoundError, BlockingIOError):
             return False
-        except OSError as error:
-            if error.errno in NO_LINK:
-                return False
-            raise
-        return True
 
     def _note(self, file: int, name: Path, target: Path) -> None:
-        """Give the open file at `target` its name of contents, if the file will tell what that is."""
-        if self._name_of(target) != name:
-            return
+        """Give the open file at `target` its name of contents."""
         make_folder(name.parent)
         # Somebody may put another file there at any time. What has a name of our own stays what it is.
         own = self._temporary / secrets.token_hex(16)
@@ -100,10 +99,7 @@ class Contents:
                 name.unlink()
 
     def _name_of(self, path: Path) -> Path | None:
-        try:
-            attributes = read_attributes(path)
-        except OSError:
-            return None
+        attributes = read_attributes(path)
         return None if attributes.sha256 is None else self._name(path, attributes)
 
     def _name(self, path: Path, attributes: Attributes) -> Path:

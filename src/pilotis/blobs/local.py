@@ -25,7 +25,7 @@ from typing import ParamSpec, TypeVar
 
 from pilotis.blobs import writing
 from pilotis.blobs.check import try_out
-from pilotis.blobs.contents import NO_LINK, Contents
+from pilotis.blobs.contents import Contents
 from pilotis.blobs.errors import (
     BlobNotFoundError,
     BlobStoreUnavailableError,
@@ -253,12 +253,8 @@ class LocalStore:
         """Return None where the file system or the file takes no further link."""
         if _stat(self._path(source), source) is None:
             raise BlobNotFoundError
-        try:
-            writing.link(self._path(source), self._path(target), self._temporary)
-        except OSError as error:
-            if error.errno in NO_LINK:
-                return None
-            raise
+        if not writing.link(self._path(source), self._path(target), self._temporary):
+            return None
         return _stat(self._path(target), target)
 
     async def _copy_bytes(self, source: str, target: str) -> BlobInfo:

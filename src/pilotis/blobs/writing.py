@@ -21,6 +21,8 @@ _FLUSH_BYTES = 16 << 20
 _WORTH_FLUSHING_BYTES = 1 << 20
 _ATTRIBUTE = "user.pilotis"
 _UNSUPPORTED = {errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG}
+NO_LINK = {errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
+"""What says that a file or a file system takes no further name."""
 
 
 class Attributes(msgspec.Struct, frozen=True):
@@ -90,11 +92,11 @@ class FileWriter:
         self._unflushed += count
         if self._unflushed >= _FLUSH_BYTES:
             self._start_flush()
-            self._unflushed = 0
 
     def _start_flush(self) -> None:
         self._finish_flush()
         self._flush = self._helpers.submit(os.fsync, self._file)
+        self._unflushed = 0
 
     def _finish_flush(self) -> None:
         # The kernel tells of a failed write once, so the error must come out here.
@@ -102,8 +104,8 @@ class FileWriter:
             self._flush.result()
 
 
-def link(source: Path, target: Path, temporary: Path, *, waits: bool = True) -> None:
-    """Give a file a second name, durably and replacing what has that name; raises `OSError` where that cannot be.
+def link(source: Path, target: Path, temporary: Path, *, waits: bool = True) -> bool:
+    """Give a file a second name, durably and replacing what has that name; False where it takes no further one.
 
     Waits for whoever has locked the file; without `waits` raises `BlockingIOError`. The file's time becomes now, so
     that what was just copied is not taken for something old and forgotten.
@@ -117,10 +119,15 @@ def link(source: Path, target: Path, temporary: Path, *, waits: bool = True) -> 
         os.link(source, name)
         name.replace(target)
         sync_folder(target.parent)
+    except OSError as error:
+        if error.errno in NO_LINK:
+            return False
+        raise
     finally:
         # A rename between two names of one file leaves both.
         name.unlink(missing_ok=True)
         os.close(file)
+    return True
 
 
 def sweep(temporary: Path) -> None:
@@ -140,7 +147,7 @@ def sweep(temporary: Path) -> None:
 
 
 def read_attributes(file: int | Path) -> Attributes:
-    """Return what `FileWriter.commit` noted on the file; nothing where the file system does not keep such notes."""
+    """Return what `set_attributes` noted on the file; nothing where the file system does not keep such notes."""
     if sys.platform == "linux":
         with suppress(OSError, msgspec.DecodeError):
             return msgspec.json.decode(os.getxattr(file, _ATTRIBUTE), type=Attributes)

@@ -116,14 +116,18 @@ class Call:
     @property
     def cycle(self) -> RequestResponseCycle | None:
         """The server's object for the request, by which answers leave past ASGI; None but under uvicorn."""
-        answering = self.scope.get("extensions", _NONE).get(ANSWERING)
-        return None if answering is None else answering["cycle"]()
+        cycle: RequestResponseCycle | None = self._answering("cycle")
+        return cycle
 
     @property
     def protocol(self) -> HttpProtocol | None:
         """The server's object for the connection, by which bodies come in past ASGI; None but under uvicorn."""
-        answering = self.scope.get("extensions", _NONE).get(ANSWERING)
-        return None if answering is None else answering["protocol"]()
+        protocol: HttpProtocol | None = self._answering("protocol")
+        return protocol
+
+    def _answering(self, name: str) -> Any:
+        extension = self.scope.get("extensions", _NONE).get(ANSWERING)
+        return None if extension is None else extension[name]()
 
     @property
     def takes_files(self) -> bool:

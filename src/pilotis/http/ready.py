@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeAlias
 
 from pilotis.http.call import Call
+from pilotis.http.cors import Headers
 from pilotis.http.endpoint import Endpoint, Reply
-from pilotis.http.whole import Headers, header_lines
+from pilotis.http.whole import header_lines
 
 MOST_BYTES = 16 << 20
 MOST_BODY_BYTES = 64 << 10

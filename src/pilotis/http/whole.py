@@ -6,11 +6,9 @@ authentication. What it notes of an answer is noted here too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-Headers = Sequence[tuple[bytes, bytes]]
+from pilotis.http.cors import Headers
 
 _CONTROLS = bytes([*range(0x20), 0x7F]).replace(b"\t", b"")
 
