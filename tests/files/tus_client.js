@@ -21,7 +21,8 @@ if (given.holdAfter) {
         passed += chunk.length;
         if (passed < given.holdAfter) next(null, chunk);
         else if (given.until) whenThere(given.until, () => next(null, chunk));
-        else stop();
+        // What lies in the sockets by then is thrown away, so the server is given time to take it.
+        else setTimeout(stop, 2000);
       },
     });
   fs.createReadStream = (...options) => open(...options).pipe(held());
