@@ -12,7 +12,7 @@ serve: $(VENV)/.installed
 	@exec $(BIN)/pilotis serve $(ARGS)
 
 test: $(VENV)/.installed-dev
-	@sh tests/run-all.sh
+	@sh tests/run-all.sh $(ARGS)
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .

@@ -1,1 +1,1 @@
-"""Benchmarks of a real `pilotis serve` beside a bare ASGI application with the same SQL on the same connections."""
+"""Benchmarks of a real `pilotis serve`, compared with a bare ASGI application with the same SQL and connections."""

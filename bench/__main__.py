@@ -23,7 +23,7 @@ from bench.servers import Pilotis, Process, baseline
 
 
 class Run(NamedTuple):
-    """One run on one server: requests a second, latencies, and its processor time for a request."""
+    """One run on one server: requests per second, latencies, and the server's processor time per request."""
 
     rate: float
     p50_ms: float
@@ -31,7 +31,7 @@ class Run(NamedTuple):
     processor_us: float
 
 
-# There are some 100 a second: in a shorter run those that its end cuts off would be seen in the figure.
+# There are about 100 per second: in a shorter run, the requests cut off at its end would distort the figure.
 _SIGN_IN_SECONDS = 10.0
 
 

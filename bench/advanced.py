@@ -1,4 +1,4 @@
-"""The advanced data routes against the speed they are to reach: `python -m bench.advanced [--rows 1000000]`.
+"""The advanced data routes, compared with their goals: `python -m bench.advanced [--rows 1000000]`.
 
 One server with one worker, one table, nothing declared: the requests themselves make the indexes appear, and are timed
 once they are there. Latencies are medians over HTTP on one connection, with other values each time. What is given as a
@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import asyncpg
@@ -34,12 +34,12 @@ from bench.data import text
 from bench.load import Requests
 from bench.servers import Pilotis
 from pilotis.apps.keys import PUBLIC_PREFIX, app_of
+from pilotis.data.rows.operations import plan_create, plan_update
+from pilotis.data.rows.table import PreparedTable
+from pilotis.data.tables import store
 from pilotis.db.pool import Database
-from pilotis.http.principals import Principal, Role
+from pilotis.http.api.principals import AppInfo, AppUser, Role, UserInfo
 from pilotis.limits import Limits
-from pilotis.rows.operations import plan_create, plan_update
-from pilotis.rows.table import PreparedTable
-from pilotis.tables import store
 
 BULK = 1000
 SCHEMA = {
@@ -52,7 +52,7 @@ SCHEMA = {
 }
 _CONNECTIONS = 8
 _QUIET_SECONDS = 25
-_MOST_SECONDS = 1200
+_MAX_SECONDS = 1200
 _SYLLABLES = [first + second for first in "bdfgklmnprstvz" for second in ("a", "e", "i", "o", "u", "an", "er", "il")]
 Json = dict[str, Any]
 
@@ -88,7 +88,7 @@ def _point(draw: random.Random) -> Json:
 
 
 class Timed(NamedTuple):
-    """A request to time: its path, what makes its body, and the milliseconds its median is to stay under."""
+    """A request to time: its path, a function that creates its body, and the maximum of its median in milliseconds."""
 
     name: str
     path: str
@@ -166,7 +166,7 @@ class Stage:
 
     async def physical(self, database: Database) -> PreparedTable:
         """Return the table as Pilotis prepares it."""
-        record = await store.live_table(database, self.app_id, UUID(self.table_id))
+        record = await store.live_table(database.of(self.app_id), self.app_id, UUID(self.table_id))
         assert record is not None
         return PreparedTable(store.table_schema(record), database, None)
 
@@ -178,7 +178,7 @@ class Stage:
 
 
 class Client:
-    """One connection that is kept open, on which requests are timed."""
+    """A keep-alive connection, on which requests are timed."""
 
     def __init__(self, pilotis: Pilotis) -> None:
         url = httpx.URL(pilotis.url)
@@ -186,7 +186,7 @@ class Client:
         self._headers = {**pilotis.headers, "Content-Type": "application/json"}
 
     def median(self, timed: Timed, rounds: int) -> float:
-        """Return the median in milliseconds; a request that reaches the time limit counts with what it took."""
+        """Return the median in milliseconds; a request that reaches the time limit counts with its duration."""
         taken = []
         for _ in range(rounds):
             body = msgspec.json.encode(timed.make())
@@ -204,7 +204,7 @@ async def appeared(pilotis: Pilotis) -> list[asyncpg.Record]:
     """Return the indexes that appeared by themselves, once no further one has for a while."""
     connection = await asyncpg.connect(**pilotis.connect_arguments())
     seen, quiet_since, begun = [("", "building")], time.monotonic(), time.monotonic()
-    while time.monotonic() < min(quiet_since + _QUIET_SECONDS, begun + _MOST_SECONDS):
+    while time.monotonic() < min(quiet_since + _QUIET_SECONDS, begun + _MAX_SECONDS):
         rows: list[asyncpg.Record] = await connection.fetch("select * from pilotis.indexes order by created_at, name")
         now = [(row["name"], row["state"]) for row in rows]
         if now != seen or any(state == "building" for _, state in now):
@@ -233,7 +233,7 @@ def measure_latencies(stage: Stage, rounds: int) -> None:
 
 
 def measure_group(stage: Stage, rounds: int) -> None:
-    """Print what `$group` and `$sum` over all rows take, beside plain SQL in turn."""
+    """Print the time of `$group` and `$sum` over all rows, alternating with plain SQL."""
     group = {"$group": {"_id": "$city", "total": {"$sum": "$score"}}}
     body = {"table_id": stage.table_id, "pipeline": [group]}
     timed = Timed("group", "/v1/public/aggregate", lambda: body)
@@ -276,7 +276,7 @@ class Transactions:
     def operations(self, number: int) -> list[Json]:
         table_id = self._stage.table_id
         new = {"type": "create", "table_id": table_id, "data": row(self._stage.rows + number)}
-        # In the order of their ids, as whoever wants no deadlock writes.
+        # In the order of their ids, which prevents deadlocks.
         both = sorted(random.sample(self._ids, 2))
         changes = [
             {"type": "update", "table_id": table_id, "doc_id": row_id, "data": {"visits": {"$inc": 1}}}
@@ -290,7 +290,7 @@ class Transactions:
 
     def statements(self, table: PreparedTable, number: int) -> list[Statement]:
         """Return the statements that Pilotis runs for operations such as these."""
-        principal = Principal(role=Role.OWNER)
+        principal = AppUser(cast("AppInfo", None), cast("UserInfo", None), Role.OWNER)
         plans = []
         for operation in self.operations(number):
             data = msgspec.Raw(msgspec.json.encode(operation["data"]))
@@ -302,7 +302,7 @@ class Transactions:
 
 
 async def _bare(connect_arguments: Json, work: list[list[Statement]], seconds: float) -> float:
-    """Return how many transactions a second the bare driver runs."""
+    """Return the bare driver's transactions per second."""
     done = 0
     until = time.perf_counter() + seconds
 
@@ -326,7 +326,7 @@ async def _bare(connect_arguments: Json, work: list[list[Statement]], seconds: f
 
 
 def measure_transactions(stage: Stage, directory: Path, seconds: float, rounds: int) -> None:
-    """Print how many transactions a second Pilotis does, beside the bare driver with the same statements in turn."""
+    """Print Pilotis' transactions per second, alternating with the bare driver and the same statements."""
     arguments = stage.pilotis.connect_arguments()
 
     async def prepare() -> tuple[Transactions, list[list[Statement]]]:

@@ -1,4 +1,4 @@
-"""The measure: a bare ASGI application that runs the very statements of Pilotis, one a request.
+"""The baseline: a bare ASGI application that runs the best statements an expert would write, one per request.
 
 No validation, no authentication, no routing to speak of, no logs. Run as `python -m bench.baseline FILE`, where the
 file holds a `Plan` as JSON. Prints its address when it answers.
@@ -40,11 +40,12 @@ class Plan(msgspec.Struct):
     create: str
     page: Statement
     other_page: Statement
+    deep_page: Statement
     query: list[Statement]
 
 
 class Baseline:
-    """`/row/<id>`, `/list`, `/list/<offset>`, `/create` and `/query`."""
+    """`/row/<id>`, `/list`, `/list/<offset>`, `/deep/<offset>`, `/create` and `/query`."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -53,6 +54,7 @@ class Baseline:
         self._handlers: dict[str, Handler] = {
             "row": self._row,
             "list": self._page,
+            "deep": self._deep_page,
             "create": self._create,
             "query": self._query,
         }
@@ -75,6 +77,9 @@ class Baseline:
         if offset:
             return await self._found(Statement(self._plan.other_page.sql, [int(offset)]))
         return await self._found(self._plan.page)
+
+    async def _deep_page(self, offset: str, _: bytes) -> bytes:
+        return await self._found(Statement(self._plan.deep_page.sql, [int(offset)]))
 
     async def _query(self, _: str, __: bytes) -> bytes:
         return await self._found(next(self._queries))

@@ -1,6 +1,6 @@
 """A plain load generator for machines without wrk: `python -m bench.client URL METHOD FILE`.
 
-It is slower than wrk, and takes more of the machine: compare its figures with one another only.
+It is slower than wrk and uses more of the machine: compare its figures only with each other.
 """
 
 from __future__ import annotations

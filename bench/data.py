@@ -1,4 +1,4 @@
-"""The table that is measured: eight columns of everyday types, and rows that look like somebody's."""
+"""The benchmark table: eight columns of common types, with realistic rows."""
 
 from __future__ import annotations
 

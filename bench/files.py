@@ -1,4 +1,4 @@
-"""Files beside nginx and dd: `python -m bench.files [--only NAME] [--seconds 3] [--rounds 5]`.
+"""Files, compared with nginx and dd: `python -m bench.files [--only NAME] [--seconds 3] [--rounds 5]`.
 
 Pilotis with one worker, nginx with one worker. Every round runs Pilotis, then what it is compared with; what counts is
 the median of the rounds' ratios.
@@ -68,9 +68,9 @@ class Stage:
     def fill(self, count: int, size: int) -> Requests:
         """Upload files of random bytes, put them into the plain directory too, and return the requests for them."""
         contents = [os.urandom(size) for _ in range(count)]
-        permits = self.presign(contents).bodies
-        self.put(permits, contents)
-        urls = [msgspec.json.decode(body)["url"] for body in self.complete(permits).bodies]
+        presigned_uploads = self.presign(contents).bodies
+        self.put(presigned_uploads, contents)
+        urls = [msgspec.json.decode(body)["url"] for body in self.complete(presigned_uploads).bodies]
         paths = [urlsplit(url).path for url in urls]
         for path, content in zip(paths, contents, strict=True):
             file = self.plain / path[1:]
@@ -78,15 +78,15 @@ class Stage:
             file.write_bytes(content)
         return Requests("GET", [(path, "") for path in paths])
 
-    def permit(self, name: str, size: int) -> Json:
-        """Return a permit for one upload."""
+    def presigned(self, name: str, size: int) -> Json:
+        """Return a presigned for one upload."""
         body = {"file_name": name, "file_size": size, "mime_type": "image/png"}
         answer = httpx.post(f"{self.pilotis.url}{self._route}/presigned-url", json=body, headers=self.headers)
-        permit: Json = answer.raise_for_status().json()
-        return permit
+        presigned: Json = answer.raise_for_status().json()
+        return presigned
 
     def presign(self, contents: list[bytes]) -> once.Sent:
-        """Ask for a permit for each file."""
+        """Ask for a presigned for each file."""
         names = [f"{os.urandom(8).hex()}.png" for _ in contents]
         bodies = [
             {"file_name": name, "file_size": len(content), "mime_type": "image/png"}
@@ -94,18 +94,20 @@ class Stage:
         ]
         return self._post("presigned-url", bodies)
 
-    def put(self, permits: list[bytes], contents: list[bytes]) -> None:
+    def put(self, presigned_uploads: list[bytes], contents: list[bytes]) -> None:
         """Send the bytes."""
-        urls = [urlsplit(msgspec.json.decode(permit)["upload_url"]) for permit in permits]
+        urls = [urlsplit(msgspec.json.decode(presigned)["upload_url"]) for presigned in presigned_uploads]
         puts = [
             Request("PUT", f"{url.path}?{url.query}", {"Content-Type": "image/png"}, content)
             for url, content in zip(urls, contents, strict=True)
         ]
         once.send(self.pilotis.url, puts, _CONNECTIONS)
 
-    def complete(self, permits: list[bytes]) -> once.Sent:
+    def complete(self, presigned_uploads: list[bytes]) -> once.Sent:
         """Complete each upload."""
-        return self._post("complete-upload", [{"file_id": msgspec.json.decode(one)["file_id"]} for one in permits])
+        return self._post(
+            "complete-upload", [{"file_id": msgspec.json.decode(one)["file_id"]} for one in presigned_uploads]
+        )
 
     def _post(self, name: str, bodies: list[Json]) -> once.Sent:
         route = f"{self._route}/{name}"
@@ -153,13 +155,13 @@ def measure_upload(stage: Stage, options: Any) -> tuple[Measure, float]:
 
     def upload(number: int) -> _Run:
         with source.open("r+b") as file:
-            # Bytes that are there already would be kept once, which is another thing to measure.
+            # Bytes that are already stored would be deduplicated, which this does not measure.
             file.write(number.to_bytes(8))
-        permit = stage.permit(f"huge {number}.bin", _HUGE)
+        presigned = stage.presigned(f"huge {number}.bin", _HUGE)
         before = stage.pilotis.memory()["Rss"]
         stage.pilotis.reset_peak()
         begun = stage.pilotis.processor_seconds()
-        seconds = _timed(lambda: _put(permit["upload_url"], source))
+        seconds = _timed(lambda: _put(presigned["upload_url"], source))
         processor_us = (stage.pilotis.processor_seconds() - begun) * 1e6
         growths.append(stage.pilotis.peak() - before)
         return _Run(_HUGE / 1e6 / seconds, seconds * 1000, seconds * 1000, processor_us)

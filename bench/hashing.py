@@ -1,6 +1,6 @@
-"""What argon2 gives by itself on all cores: `python -m bench.hashing SECONDS [--libsodium]`.
+"""The rate of argon2 alone on all cores: `python -m bench.hashing SECONDS [--libsodium]`.
 
-Prints verifications a second of one thread a core, with the parameters that Pilotis uses: those of the reference
+Prints verifications per second with one thread per core, with the parameters that Pilotis uses: those of the reference
 implementation, which is what most services have, or those of libsodium, which is what Pilotis has.
 """
 
@@ -22,7 +22,7 @@ _REFERENCE = PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelis
 
 
 def rate(verify: Callable[[str, str], object], seconds: float) -> float:
-    """Return the verifications a second on all cores together."""
+    """Return the verifications per second of all cores together."""
     stored = _REFERENCE.hash(_PASSWORD)
     counts: list[int] = []
     begun = time.perf_counter()

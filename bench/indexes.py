@@ -188,12 +188,12 @@ def measure(server: Server, table_id: str, rounds: int) -> dict[str, float]:
     return medians
 
 
-def wait_for_indexes(server: Server, table_id: str, most_seconds: float) -> list[Json]:
+def wait_for_indexes(server: Server, table_id: str, max_seconds: float) -> list[Json]:
     """Wait until nothing more is built, and return the indexes."""
     headers = {"Authorization": f"Bearer {server.user['access_token']}"}
     seen: list[tuple[str, str]] = []
     quiet_since = begun = time.monotonic()
-    while time.monotonic() < begun + most_seconds:
+    while time.monotonic() < begun + max_seconds:
         answer = httpx.get(
             f"{server.client.base_url}/v1/apps/{server.app_id}/tables/{table_id}/indexes", headers=headers, verify=False
         )

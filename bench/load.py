@@ -1,4 +1,4 @@
-"""Load: `wrk` where it is installed, else a client of our own in a process of its own."""
+"""Load: `wrk` if it is installed, otherwise our own client in a separate process."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
+        """Requests per second."""
         return self.requests / self.seconds
 
 
 class LoadError(Exception):
-    """The load generator failed, or requests did: such a run measures nothing."""
+    """The load generator or requests failed, so the run is not valid."""
 
 
 def command(
@@ -55,7 +55,7 @@ def command(
     if WRK is None:
         own = [sys.executable, "-m", "bench.client", url, method, str(file)]
         return [*own, *given, "--seconds", str(seconds), "--connections", str(connections)]
-    # wrk takes whole seconds.
+    # wrk accepts only whole seconds.
     bounds = ["-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "10s"]
     return [WRK, *bounds, *given, "-s", str(_SCRIPT), url, "--", method, str(file)]
 

@@ -1,4 +1,4 @@
-"""Sends requests that cannot be repeated, each once, on kept-alive connections; for what `bench.load` cannot do."""
+"""Sends requests that cannot be repeated, each once, on keep-alive connections, unlike `bench.load`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sent(NamedTuple):
 
 
 class _Connection(asyncio.Protocol):
-    """Sends a request, waits for its answer, sends the next that nobody has sent."""
+    """Sends a request, waits for its answer, and sends the next unsent one."""
 
     def __init__(self, waiting: deque[tuple[int, bytes]], bodies: list[bytes], latencies: list[float]) -> None:
         self._waiting = waiting

@@ -22,7 +22,7 @@ _RESULTS = Path(__file__).parent / "results"
 
 
 class Side(msgspec.Struct):
-    """One server's medians: units a second, latencies, and the processor time its own process takes for a request."""
+    """One server's medians: units per second, latencies, and its own process' processor time per request."""
 
     rate: float
     p50_ms: float
@@ -43,7 +43,7 @@ class Measure(msgspec.Struct):
 
     @property
     def reached(self) -> bool:
-        """Whether the case comes up to its goal."""
+        """Whether the case reaches its goal."""
         return self.goal is None or (self.ours.rate if self.ratio is None else self.ratio) >= self.goal
 
 
@@ -88,7 +88,7 @@ def _side(side: Side) -> str:
 
 
 def heading(beside: str = "baseline") -> str:
-    """Return the rows above the cases; `beside` names what Pilotis is compared with."""
+    """Return the table's header; `beside` names what Pilotis is compared with."""
     columns = f"{'a second':>9} {'p50 ms':>8} {'p99 ms':>7} {'CPU µs':>7}"
     return f"{'':<13} {'Pilotis':<34} {beside}\n{'':<13} {columns} {columns} {'ratio':>6}  goal"
 

@@ -29,7 +29,7 @@ _ENVIRONMENT = {
 
 
 class Process:
-    """A server in a process of its own; its address is `url` once it has started."""
+    """A server in a separate process; its address is `url` once it has started."""
 
     def __init__(self, name: str, arguments: list[str], directory: Path) -> None:
         self._log = directory / f"{name}.log"
@@ -60,7 +60,7 @@ class Process:
         return {name: kilobytes[name] * 1024 / 1e6 for name in ("Rss", "Pss")}
 
     def reset_peak(self) -> None:
-        """Begin anew to note the peak of the resident set (proc_pid_clear_refs(5))."""
+        """Restart recording the peak of the resident set (proc_pid_clear_refs(5))."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
     def peak(self) -> float:
@@ -84,11 +84,17 @@ class Process:
 
 
 class Pilotis(Process):
-    """`pilotis serve` with one worker on a new data directory, and the app that it makes there."""
+    """`pilotis serve` on a new data directory, and the app that it creates there.
 
-    def __init__(self, directory: Path) -> None:
-        self._data = directory / "data"
-        super().__init__("pilotis", ["pilotis", "serve", "--port", "0", "--data-dir", str(self._data)], directory)
+    With a URL it serves from that database, which must be empty; `name` tells two servers of one directory apart.
+    """
+
+    def __init__(
+        self, directory: Path, database_url: str | None = None, name: str = "pilotis", workers: int = 1
+    ) -> None:
+        self.data_dir = directory / f"{name}-data"
+        place = ["--data-dir", str(self.data_dir), *(["--database-url", database_url] if database_url else [])]
+        super().__init__(name, ["pilotis", "serve", "--port", "0", "--workers", str(workers), *place], directory)
         self.headers = {"X-Public-Key": self._find(r"pk_[\w-]+")}
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
@@ -100,9 +106,15 @@ class Pilotis(Process):
 
     def connect_arguments(self) -> dict[str, Any]:
         """Return how to connect to Pilotis' own PostgreSQL."""
-        address = running_address(self._data / "postgres")
+        address = running_address(self.data_dir / "postgres")
         assert address is not None
         return address._asdict()
+
+    def workers(self) -> list[int]:
+        """Return the processes that answer requests, by slot, of a server none of which has been replaced."""
+        own = Path(f"/proc/{self.pid}/cmdline").read_bytes()
+        found = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return sorted(int(pid) for pid in found if Path(f"/proc/{pid}/cmdline").read_bytes() == own)
 
     def post(self, path: str, body: Any) -> Any:
         """Send a request and return the answer's body."""
@@ -112,7 +124,7 @@ class Pilotis(Process):
         return answer.json()
 
     def owned_app(self) -> tuple[str, dict[str, str]]:
-        """Make a console user and an app of its own; return its id and headers with its key and the user's token.
+        """Create a console user and an app; return the app's id and headers with its key and the user's token.
 
         The user is the first one, so this can be done once.
         """

@@ -27,7 +27,7 @@ import httpx
 from PIL import Image
 
 from bench.servers import Pilotis
-from pilotis.files import imaging
+from pilotis.files.images import imaging
 from pilotis.files.recipes import Recipe, recipe
 
 _SIZE = (4000, 3000)
@@ -50,9 +50,9 @@ def link(pilotis: Pilotis, directory: Path, data: bytes) -> str:
     made = subprocess.run([*command, "--data-dir", str(directory / "data")], capture_output=True, check=True)
     base = f"/v1/public/storages/files/{json.loads(made.stdout)['storage_id']}"
     wanted = {"file_name": "photo.jpg", "file_size": len(data), "mime_type": "image/jpeg"}
-    permit = pilotis.post(f"{base}/presigned-url", wanted)
-    httpx.put(permit["upload_url"], content=data, headers=permit["headers"], timeout=60).raise_for_status()
-    url: str = pilotis.post(f"{base}/complete-upload", {"file_id": permit["file_id"]})["url"]
+    presigned = pilotis.post(f"{base}/presigned-url", wanted)
+    httpx.put(presigned["upload_url"], content=data, headers=presigned["headers"], timeout=60).raise_for_status()
+    url: str = pilotis.post(f"{base}/complete-upload", {"file_id": presigned["file_id"]})["url"]
     return url
 
 

@@ -1,4 +1,4 @@
-"""What whoever runs a server can do behind its back: read its database and mint tokens with its master key."""
+"""What an operator can do without the server: read its database, and sign tokens with its master key."""
 
 import time
 from typing import Any
@@ -9,15 +9,15 @@ import msgspec
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from pilotis.db.embedded.lockfile import running_address
 from pilotis.kit.crypto import derive_key, from_base64url
 from pilotis.kit.signing import ISSUER, TokenKind
+from tests import databases
 from tests.support import Server, plain_client
 
 
 async def run_sql(server: Server, statement: str, *arguments: Any) -> Any:
     """Run a statement on the server's database and return the first value of its answer."""
-    connection = await asyncpg.connect(**running_address(server.data_dir / "postgres")._asdict())
+    connection = await asyncpg.connect(**databases.address(server.data_dir))
     try:
         return await connection.fetchval(statement, *arguments)
     finally:

@@ -2,20 +2,24 @@
 
 import itertools
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import httpx
 import hypothesis
 import pytest
 from playwright.async_api import expect
 
+from tests import databases
+from tests.functions.support import Functions, require_sandboxes
 from tests.support import App, Server
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, reserved_port
+from tests.workflows.support import Workflows
 
 PASSWORD = "correct horse battery"
 _numbers = itertools.count(1)
 
-# Whoever starts the tests in the background has them ignore Ctrl-C, and so would every program that they start.
+# Tests started in the background ignore Ctrl-C, and so would every program that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples each time, and none refused for taking long; `pytest --hypothesis-profile default` looks for others.
@@ -26,6 +30,43 @@ _default: httpx.Timeout = httpx.get.__kwdefaults__["timeout"]
 for _phase in ("connect", "read", "write", "pool"):
     setattr(_default, _phase, PATIENCE)
 expect.set_options(timeout=PATIENCE * 1000)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--database-url", help="run on fresh databases beside this one, in place of embedded ones")
+    parser.addoption("--failures", metavar="FILE", help="append the names of failed tests to the file")
+    parser.addoption("--again", metavar="FILE", help="append to this file those of them that may run once more")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if url := config.getoption("--database-url"):
+        databases.use(url)
+        config.option.reportchars += "s"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("with_citus") and not databases.have_citus():
+            item.add_marker(pytest.mark.skip(reason="needs a database with Citus, by --database-url"))
+        if config.getoption("--database-url") and (mark := item.get_closest_marker("embedded")):
+            item.add_marker(pytest.mark.skip(reason=f"needs the embedded database: {mark.args[0]}"))
+        if databases.have_citus() and (mark := item.get_closest_marker("without_citus")):
+            item.add_marker(pytest.mark.skip(reason=f"needs a database without Citus: {mark.args[0]}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    failures = config.getoption("--failures")
+    # What a shared server's end tells, such as an answer of 500, would not come back.
+    again = config.getoption("--again") or failures
+    for kind in ("failed", "error"):
+        for report in terminalreporter.getreports(kind):
+            if path := again if report.when in {"setup", "call"} else failures:
+                with Path(path).open("a") as file:
+                    file.write(f"{report.nodeid}\n")
+
+
+def pytest_unconfigure() -> None:
+    databases.drop_all()
 
 
 @pytest.fixture(scope="session")
@@ -71,3 +112,35 @@ def app(server: Server, console: dict[str, str]) -> App:
 def other_app(server: Server, console: dict[str, str]) -> App:
     """A second fresh app."""
     return new_app(server, console)
+
+
+@pytest.fixture(scope="module")
+def measured_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of the module's own that serves `/metrics`."""
+    with reserved_port() as port:
+        environment = {"PILOTIS_METRICS_PORT": str(port)}
+        running = Server(tmp_path_factory.mktemp("metrics") / "data", environment=environment).start()
+        yield running
+        running.stop()
+
+
+@pytest.fixture(scope="session")
+def sandboxes() -> None:
+    """Skip where no function can run."""
+    require_sandboxes()
+
+
+@pytest.fixture
+async def functions(app: App, sandboxes: None) -> AsyncIterator[Functions]:
+    """The app's functions."""
+    made = Functions(app)
+    yield made
+    await made.console.aclose()
+
+
+@pytest.fixture
+async def workflows(app: App) -> AsyncIterator[Workflows]:
+    """The app's workflows."""
+    made = Workflows(app)
+    yield made
+    await made.console.aclose()

@@ -1,14 +1,14 @@
-"""The database of a running server, reached as whoever runs the server could."""
+"""The database of a running server, accessed as its operator could."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
 
-from pilotis.db.embedded.lockfile import running_address
 from pilotis.limits import Limits
-from pilotis.server import Node
 from pilotis.settings import Settings
+from tests import databases
+from tests.services import Node
 from tests.support import Server
 from tests.waiting import PATIENCE
 
@@ -17,7 +17,7 @@ DEFAULTS = Limits()
 
 async def connect(server: Server) -> asyncpg.Connection:
     """Open a connection to a server's database."""
-    return await asyncpg.connect(**running_address(server.data_dir / "postgres")._asdict())
+    return await asyncpg.connect(**databases.address(server.data_dir))
 
 
 @asynccontextmanager
@@ -33,7 +33,7 @@ async def connection_to(server: Server) -> AsyncIterator[asyncpg.Connection]:
 @asynccontextmanager
 async def second_node(server: Server, limits: Limits = DEFAULTS) -> AsyncIterator[Node]:
     """Lend another node on a server's database, in this process; it neither listens nor tidies up by itself."""
-    address = running_address(server.data_dir / "postgres")._asdict()
+    address = databases.address(server.data_dir)
     settings = Settings(data_dir=str(server.data_dir), limits=limits, statement_seconds=PATIENCE)
     node = Node(settings, address, server.url)
     try:

@@ -1,9 +1,50 @@
 #!/bin/sh
-# Everything `make test` checks: format, lint, types, then the tests.
-set -eu
+# Everything `make test` checks: format, lint, types and tests. Arguments go to pytest.
+#
+# The tests run in two passes: first a file per process, more files at a time than there are cores, since many tests
+# wait; then, one after another, those marked `alone`, which measure time. Up to five tests that failed run once more by
+# themselves: what fails again has failed; what passes is named, since a test that depends on chance, or a race in the
+# program, is a fault to look into. The end names every check that failed.
+set -u
 cd "$(dirname "$0")/.."
 bin=.venv/bin
-$bin/ruff format --check --quiet .
-$bin/ruff check --quiet .
-$bin/mypy
-exec $bin/pytest "$@"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cores=$(getconf _NPROCESSORS_ONLN)
+# The tests start hundreds of Python programs. Without files for the compiled modules each would compile all of them.
+unset PYTHONDONTWRITEBYTECODE
+
+check() {
+    "$@" || echo "$*" >>"$work/failed"
+}
+
+run_tests() {
+    $bin/pytest --failures "$work/failed" --again "$work/again" "$@"
+    # 0: all passed, 1: the file names those that failed, 5: the arguments select no test of this pass.
+    case $? in 0 | 1 | 5) ;; *) echo "pytest $*" >>"$work/failed" ;; esac
+}
+
+check $bin/ruff format --check --quiet .
+check $bin/ruff check --quiet .
+(check $bin/mypy) >"$work/mypy" 2>&1 &
+run_tests -n $((cores + (cores + 1) / 2)) --dist loadfile -m "not alone" "$@"
+# Where all are to run, only the files that have such a test are read.
+[ $# -gt 0 ] || set -- $(grep -rl --include="test_*.py" "mark\.alone" tests)
+run_tests -m alone "$@"
+wait
+cat "$work/mypy"
+if [ -s "$work/again" ]; then
+    sort -u -o "$work/again" "$work/again"
+    if [ "$(wc -l <"$work/again")" -gt 5 ]; then
+        cat "$work/again" >>"$work/failed"
+    else
+        run_tests "@$work/again" --again "$work/failed"
+        printf '\nFailed once, and ran again; each that passed then is a fault to look into:\n'
+        cat "$work/again"
+    fi
+fi
+if [ -s "$work/failed" ]; then
+    printf '\nFailed:\n'
+    sort -u "$work/failed"
+    exit 1
+fi

@@ -1,4 +1,4 @@
-"""A real Pilotis in a process of its own, and clients that speak to it as a user's would."""
+"""A real Pilotis in its own process, and clients that call it like a user's."""
 
 import json
 import os
@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from tests import databases
 from tests.waiting import PATIENCE
 
 STOP_SECONDS = 60
@@ -19,8 +21,10 @@ STOP_SECONDS = 60
 # Rate limits that a fast machine does not meet and a time for statements that a busy one does not, so that tests meet
 # only the limits they test.
 GENEROUS = {
+    "PILOTIS_LIMITS_SIGNIN_ADDRESS_PER_MINUTE": "100000",
     "PILOTIS_LIMITS_SIGNUP_PER_MINUTE": "100000",
     "PILOTIS_LIMITS_GUEST_PER_MINUTE": "100000",
+    "PILOTIS_LIMITS_SCHEMA_PER_MINUTE": "100000",
     "PILOTIS_STATEMENT_SECONDS": "60",
 }
 
@@ -28,19 +32,26 @@ GENEROUS = {
 class Server:
     """`pilotis serve` on a free port over a data directory."""
 
-    def __init__(self, data_dir: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *arguments: str,
+        environment: dict[str, str] | None = None,
+        wrapper: Sequence[str | Path] = (),
+    ) -> None:
+        """`wrapper` is a command that runs the one behind it in its place, as env(1) does."""
         self.data_dir = data_dir
         self.arguments = arguments
+        self.wrapper = wrapper
         self.environment = environment or {}
         self.output = ""
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> "Server":
         """Start and wait until the address is printed."""
-        data_dir = ["--data-dir", str(self.data_dir)]
         self.log = (self.data_dir.parent / f"{self.data_dir.name}.log").open("w")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pilotis", "serve", "--port", "0", *data_dir, *self.arguments],
+            [*self.wrapper, sys.executable, "-m", "pilotis", "serve", "--port", "0", *self.place, *self.arguments],
             stdout=subprocess.PIPE,
             stderr=self.log,
             text=True,
@@ -56,12 +67,23 @@ class Server:
         return self
 
     @property
+    def place(self) -> list[str]:
+        """The flags that name the data directory and, where it is not the embedded one, the database."""
+        own = [] if "--database-url" in self.arguments else databases.arguments(self.data_dir)
+        return ["--data-dir", str(self.data_dir), *own]
+
+    @property
     def ready(self) -> bool:
         return "Ctrl-C" in self.output
 
     @property
     def url(self) -> str:
         return re.search(r"http://[\d.]+:\d+", self.output)[0]
+
+    @property
+    def metrics_url(self) -> str:
+        """Where its metrics are, if its environment names a port for them."""
+        return re.search(r"Metrics for Prometheus are at (http://[\d.]+:\d+)", self.output)[1]
 
     @property
     def setup_token(self) -> str:

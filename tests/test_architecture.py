@@ -8,32 +8,59 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "pilotis"
 FLOORS = {"http", "db", "blobs", "kit"}
-# What each floor may import besides itself and outside libraries. A module is named by its first part.
+# Packages that contain several parts; each of them is checked separately.
+NESTED = {"data", "security"}
+# What each floor may import besides itself and outside libraries. A module is named by its part.
 BELOW = {
     "kit": set[str](),
     "blobs": {"kit"},
     "db": {"kit"},
     "http": {"kit", "limits"},
     "limits": set[str](),
-    "settings": {"limits"},
-    "master_key": {"kit", "settings"},
-    "maintenance": {"kit", "db"},
+    "settings": {"limits", "kit"},
+    "security.master_key": {"kit", "settings"},
+    "jobs": {"kit", "db", "http"},
+    "events": {"kit", "db", "http", "jobs"},
+    # What features are built on, and what they declare; only their `feature.py` and `tasks.py` may know of it.
+    "floor": {
+        "kit",
+        "blobs",
+        "db",
+        "http",
+        "jobs",
+        "events",
+        "limits",
+        "settings",
+        "security.master_key",
+        "security.encryption",
+        "security.rate_limits",
+        "security.sessions",
+    },
+    # A floor that is a feature as well: it declares itself in a module above what it is made of.
+    "events.feature": {"floor", "feature", "db", "jobs", "events"},
+    "feature": {"floor", "http", "jobs", "events", "security.encryption"},
 }
 # Where the parts are put together and started: these may import anything.
 ROOF = {"server", "serve", "cli", "__main__", "__init__"}
-FEATURE_MAY = {"http", "db", "blobs", "kit", "limits"}
+FEATURE_MAY = {"http", "db", "blobs", "kit", "limits", "jobs", "events"}
+# Inside `data/`, from the bottom up: a part may import every module of a part below it, and nothing above.
+DATA_LAYERS = ["data.tables", "data.where", "data.indexes", "data.rows", "data.query", "data.transfer", "data.trash"]
 # Exceptions to "through its service or its types": modules without I/O that another feature computes with.
 EXCEPTIONS = {
     "apps.keys",
-    "encryption.cipher",
-    "tables.ddl",
-    "tables.schema",
-    "tables.sealing",
-    "tables.values",
+    "functions.webhook_form",
+    "security.encryption.cipher",
+    "hosting.errors",
+    "hosting.paths",
+    "hosting.zips",
+    "webhooks.errors",
+    "webhooks.naming",
 }
-
-# Parts of a feature's service that have a module of their own.
-SERVICES = {"tables.built", "tables.columns"}
+# Queries of the server itself, independent of tenants: whether the database answers, and its extensions.
+WITHOUT_TENANT = {"server", "db.extensions"}
+ACQUIRING = {"connection", "transaction", "statement", "fetch", "fetchrow", "fetchval", "execute", "executemany"}
+# Services of another name: a part that is one module, and what calls functions.
+SERVICES = {"functions.calls", "security.authenticator", "security.rate_limits", "security.single_use"}
 
 
 def modules() -> dict[str, ast.Module]:
@@ -69,9 +96,16 @@ def edges() -> list[tuple[str, str]]:
     return [(name, target) for name, tree in trees.items() for target in imports(tree, set(trees))]
 
 
+def part_of(name: str) -> str:
+    """The part that a module belongs to: its first package, or the second within a package of several parts."""
+    if name in BELOW:
+        return name
+    names = name.split(".")
+    return ".".join(names[:2]) if names[0] in NESTED and len(names) > 1 else names[0]
+
+
 def features() -> set[str]:
-    named = {path.name for path in SOURCE.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
-    return named - FLOORS - ROOF
+    return {part_of(name) for name in modules()} - FLOORS - ROOF - set(BELOW) - NESTED - {""}
 
 
 def violations(pairs: list[tuple[str, str]], domains: set[str]) -> list[str]:
@@ -80,7 +114,7 @@ def violations(pairs: list[tuple[str, str]], domains: set[str]) -> list[str]:
 
 
 def _violation(source: str, target: str, domains: set[str]) -> str | None:
-    part, other = source.split(".")[0], target.split(".")[0]
+    part, other = part_of(source), part_of(target)
     if part == other or part in ROOF:
         return None
     if other in ROOF:
@@ -89,18 +123,29 @@ def _violation(source: str, target: str, domains: set[str]) -> str | None:
         return None if other in BELOW.get(part, set()) else f"{source} imports {target}: that is not below it."
     if other in FEATURE_MAY:
         return None
+    if source.endswith((".feature", ".tasks")) and _may_register(source, target):
+        return None
     if other not in domains:
         return f"{source} imports {target}: a feature takes settings as arguments."
+    if part in DATA_LAYERS and other in DATA_LAYERS:
+        is_below = DATA_LAYERS.index(other) < DATA_LAYERS.index(part)
+        return None if is_below else f"{source} imports {target}: {other} is above {part}."
     if target.split(".")[-1] in {"service", "types"} or target in EXCEPTIONS | SERVICES:
         return None
     return f"{source} imports {target}: another feature is reached through its service or its types."
+
+
+def _may_register(source: str, target: str) -> bool:
+    """Whether the module in which a feature registers itself may import another for that purpose."""
+    is_own = source.rpartition(".")[0] == target.split(".")[0]
+    return target in {"floor", "feature"} or is_own or target.endswith(".feature")
 
 
 def circle(pairs: list[tuple[str, str]]) -> list[str] | None:
     """A path of parts that comes back to its start, if there is one."""
     graph: dict[str, set[str]] = {}
     for source, target in pairs:
-        part, other = source.split(".")[0], target.split(".")[0]
+        part, other = part_of(source), part_of(target)
         if part != other and part not in ROOF:
             graph.setdefault(part, set()).add(other)
     for start in graph:
@@ -123,39 +168,113 @@ def test_imports_point_down():
 
 def test_the_exceptions_are_in_use_and_without_io():
     pairs = edges()
-    across = {target for source, target in pairs if source.split(".")[0] != target.split(".")[0]}
+    across = {target for source, target in pairs if part_of(source) != part_of(target)}
     assert across >= EXCEPTIONS
     for name in EXCEPTIONS:
         reached = {target for source, target in pairs if source == name} - EXCEPTIONS
-        assert all(target.split(".")[0] in {"kit", "limits", name.split(".")[0]} for target in reached), name
+        assert all(part_of(target) in {"kit", "limits", part_of(name)} for target in reached), name
         assert not any(target.endswith((".store", ".service", ".endpoints")) for target in reached), name
+
+
+def test_services_take_a_client_in_place_of_the_request():
+    trees = modules()
+    assert {name for name, tree in trees.items() if imports_call(tree) and not may_import_call(name)} == set()
+    assert imports_call(trees["files.endpoints"])
+    assert imports_call(ast.parse("if TYPE_CHECKING:\n    from pilotis.http.api.request import Call as Request"))
+    assert imports_call(ast.parse("from pilotis.http.api import request"))
+    assert not may_import_call("files.delivery")
+
+
+def may_import_call(name: str) -> bool:
+    """Whether a module belongs to HTTP, or puts the parts together."""
+    return part_of(name) in {"http", *ROOF} or name.split(".")[-1] == "endpoints"
+
+
+def imports_call(tree: ast.Module) -> bool:
+    """Whether a module imports the HTTP request, or the whole module in which it is."""
+    names = {
+        (node.module, alias.name) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    } | {("", alias.name) for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    found = {("pilotis.http.api.request", "Call"), ("pilotis.http.api", "request"), ("", "pilotis.http.api.request")}
+    return bool(names & found)
+
+
+def test_every_connection_is_acquired_for_a_tenant():
+    """Of n competing apps, each gets its share of the pool only if every connection is assigned to a tenant."""
+    unnamed = [
+        f"{name}, line {call.lineno}: for whom is the connection? Name the app's id, CONSOLE or BACKGROUND."
+        for name, tree in modules().items()
+        if name not in {"db.pool", *WITHOUT_TENANT}
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and _acquires(call) and not _names_tenant(call)
+    ]
+    assert unnamed == []
+
+
+def _acquires(call: ast.Call) -> bool:
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr not in ACQUIRING:
+        return False
+    owner = function.value
+    name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+    return name.strip("_") == "database"
+
+
+def _names_tenant(call: ast.Call) -> bool:
+    assert isinstance(call.func, ast.Attribute)
+    first = call.func.attr in {"connection", "transaction", "statement"} and call.args
+    return bool(first) or any(keyword.arg == "tenant" for keyword in call.keywords)
 
 
 def test_no_circle():
     assert circle(edges()) is None
 
 
+def test_inside_files_arrows_point_one_way():
+    inside = [(name, target) for name, target in edges() if name.startswith("files.") and target.startswith("files.")]
+    graph = {(files_part(name), files_part(target)) for name, target in inside}
+    assert circle([(name, target) for name, target in graph if name != target]) is None
+
+
+def files_part(name: str) -> str:
+    """The part of `files/` that a module is in, or its own name where it stands beside them."""
+    part = ".".join(name.split(".")[:2])
+    return part.replace(".", "_")
+
+
 def test_all_modules_are_seen():
     names = {source for source, _ in edges()}
-    assert {"server", "http.application", "rows.service", "members.endpoints"} <= names
+    assert {"server", "http.api.application", "data.rows.service", "members.endpoints"} <= names
 
 
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        ("kit.json", "http.call"),
-        ("db.pool", "rows.service"),
-        ("http.gate", "members.service"),
-        ("http.gate", "db.pool"),
-        ("rows.service", "tables.store"),
-        ("rows.service", "settings"),
-        ("rows.service", "server"),
+        ("kit.json", "http.api.request"),
+        ("db.pool", "data.rows.service"),
+        ("http.api.authorize", "members.service"),
+        ("http.api.authorize", "db.pool"),
+        ("members.service", "data.tables.store"),
+        ("data.where.operands", "data.rows.table"),
+        ("data.indexes.service", "data.query.search.compiler"),
+        ("data.rows.service", "settings"),
+        ("data.rows.service", "server"),
         ("limits", "kit.json"),
+        ("members.service", "floor"),
+        ("members.feature", "data.tables.store"),
+        ("floor", "members.service"),
     ],
 )
 def test_an_import_that_points_up_is_found(source: str, target: str):
-    assert violations([(source, target)], {"rows", "tables", "members"})
+    assert violations([(source, target)], {"data.rows", "data.tables", "data.where", "data.query", "members"})
 
 
 def test_a_circle_is_found():
-    assert circle([("rows.service", "tables.service"), ("tables.ddl", "apps.types"), ("apps.service", "rows.types")])
+    pairs = [("members.service", "apps.service"), ("apps.keys", "users.types"), ("users.service", "members.types")]
+    assert circle(pairs)
+
+
+def test_no_folder_hides_a_module_of_the_same_name():
+    root = SOURCE.parents[1]
+    hidden = [str(path) for top in ("src", "tests", "bench") for path in (root / top).rglob("*.py")]
+    assert [path for path in hidden if (Path(path).with_suffix("") / "__init__.py").exists()] == []

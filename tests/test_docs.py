@@ -1,5 +1,7 @@
 """What the documentation says is so: its links lead somewhere, its commands run, their answers are the ones shown.
 
+- The guides run in the order of docs/index.md on one server, started as the README says, with the first app and its
+  first console user. A reader pastes; so does the test, with the printed values in place of the placeholders.
 - A fenced block `sh test` is run, all those of a page in one shell, after the block `sh prelude` of
   docs/getting-started.md. A `json` block right after it is the answer; a text with `…` in it stands for any text
   of that form, and times in milliseconds are not compared. A block without an answer must not meet an error.
@@ -14,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -21,9 +24,10 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from pilotis.rows.where import _OPERATORS
+from pilotis.data.where.compiler import _OPERATORS
+from tests import databases
 from tests.support import App, Server
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, reserved_port
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -88,11 +92,78 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert not set(PAGES) - reached
 
 
-TESTED = [page for page in PAGES if any(block.info == "sh test" for block in blocks(page))]
+READING_ORDER = [
+    "docs/index.md",
+    *(f"docs/{name}" for name in re.findall(r"\((\S+)\.md\)", prose(Path("docs/index.md")))),
+]
+TESTED = sorted(
+    (page for page in PAGES if any(block.info == "sh test" for block in blocks(page))),
+    key=lambda page: READING_ORDER.index(str(page.with_suffix(""))),
+)
+STARTED = Path("docs/getting-started.md")
 
 
-def prelude() -> str:
-    return next(block.text for block in blocks(Path("docs/getting-started.md")) if block.info == "sh prelude")
+def block_of(page: Path, info: str) -> str:
+    return next(block.text for block in blocks(page) if block.info == info)
+
+
+class Reader:
+    """Somebody who follows the guides beside a server that was just started, in a bash of each page's own."""
+
+    def __init__(self, server: Server, directory: Path) -> None:
+        self.server = server
+        self.directory = directory
+        self.printed = server.output
+
+    def pasted(self, script: str) -> str:
+        """Return the script with the values that the server printed in place of the placeholders."""
+        for placeholder, pattern in (
+            ("http://127.0.0.1:8090", r"http://[\d.]+:\d+"),
+            ("APP=…", r"app id +(\S+)"),
+            ("pk_…", r"pk_[\w-]+"),
+            ("the part after #", r"setup#(\S+)"),
+        ):
+            found = re.search(pattern, self.printed)
+            value = found[found.lastindex or 0]
+            script = script.replace(placeholder, f"APP={value}" if placeholder == "APP=…" else value)
+        assert "…" not in script, script
+        return script
+
+    async def run(self, script: str) -> tuple[int, str, str]:
+        """Run a script after the prelude and return its status, its output and its errors."""
+        process = await asyncio.create_subprocess_exec(
+            "bash",
+            "-euo",
+            "pipefail",
+            "-c",
+            "set +u\n" + self.pasted(block_of(STARTED, "sh prelude") + script),
+            cwd=self.directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                # The server of a reader has its database in the working directory.
+                "PILOTIS_DATA_DIR": str(self.server.data_dir),
+                **databases.environment(self.server.data_dir),
+            },
+        )
+        output, errors = await asyncio.wait_for(process.communicate(), 5 * PATIENCE)
+        return process.returncode, output.decode(), errors.decode()
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """The reader of the README, who has started a server and become its first console user as the guide says."""
+    directory = tmp_path_factory.mktemp("guides")
+    with reserved_port() as metrics:
+        server = Server(directory / "data", environment={"PILOTIS_METRICS_PORT": str(metrics)}).start()
+        reader = Reader(server, directory)
+        status, output, errors = asyncio.run(reader.run(block_of(STARTED, "sh signup")))
+        assert status == 0, errors
+        assert "access_token" in output, output
+        yield reader
+        server.stop()
 
 
 def shape_of(shown: str) -> str:
@@ -125,32 +196,12 @@ def same(shown: Any, real: Any, key: str = "") -> bool:
     not (shutil.which("curl") and shutil.which("bash")), reason="the guides' commands need curl and bash"
 )
 @pytest.mark.parametrize("page", TESTED, ids=str)
-async def test_commands_run_and_answer_as_shown(page: Path, app: App, tmp_path: Path) -> None:
+async def test_commands_run_and_answer_as_shown(page: Path, reader: Reader) -> None:
     numbered = list(enumerate(blocks(page)))
     commands = [(number, block) for number, block in numbered if block.info == "sh test"]
-    script = prelude() + "".join(f"{block.text}printf '\\x1e'\n" for _, block in commands)
-    process = await asyncio.create_subprocess_exec(
-        "bash",
-        "-euo",
-        "pipefail",
-        "-c",
-        script,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "URL": app.server.url,
-            "KEY": app.public_key,
-            "SECRET": app.secret_key,
-            "APP": app.app_id,
-            "CONSOLE": app.console["access_token"],
-        },
-    )
-    output, errors = await asyncio.wait_for(process.communicate(), 5 * PATIENCE)
-    outputs = output.decode().split(SEPARATOR)
-    assert process.returncode == 0, f"{errors.decode()}\nin or after:\n{commands[len(outputs) - 1][1].text}"
+    status, output, errors = await reader.run("".join(f"{block.text}printf '\\x1e'\n" for _, block in commands))
+    outputs = output.split(SEPARATOR)
+    assert status == 0, f"{errors}\nin or after:\n{commands[len(outputs) - 1][1].text}"
     for (number, block), real in zip(commands, outputs, strict=False):
         following = numbered[number + 1][1] if number + 1 < len(numbered) else None
         if following and following.info == "json" and not block.after.strip():
@@ -160,8 +211,8 @@ async def test_commands_run_and_answer_as_shown(page: Path, app: App, tmp_path: 
             assert '"request_id"' not in real, f"{block.text}answers\n{real}"
 
 
-def test_the_readme_shows_what_a_first_start_prints(server: Server) -> None:
-    shown = next(block.text for block in blocks(Path("README.md")) if block.info == "text start")
+def test_the_readme_shows_what_a_first_start_prints(reader: Reader) -> None:
+    shown = block_of(Path("README.md"), "text start")
 
     def form(text: str) -> str:
         """Return a text with whatever differs from start to start taken out of it."""
@@ -169,7 +220,7 @@ def test_the_readme_shows_what_a_first_start_prints(server: Server) -> None:
             text = re.sub(pattern, "…", text)
         return text.strip()
 
-    assert form(server.output) == form(shown)
+    assert form(reader.printed) == form(shown)
 
 
 def test_the_routes_told_of_are_there(server: Server) -> None:

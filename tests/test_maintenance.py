@@ -1,7 +1,7 @@
 """Tidying up: what each task removes and what it leaves, and that one node at a time does it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,11 +9,16 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from pilotis.maintenance import Maintenance, Task
-from pilotis.server import Node
+from pilotis.db.control import Control
+from pilotis.db.pool import Database
+from pilotis.jobs.background import Background
+from pilotis.jobs.node import identity
+from pilotis.jobs.queue import Jobs
+from pilotis.jobs.tasks import on_connection
+from tests.background import run_task
 from tests.database import connection_to, second_node
+from tests.services import Node
 from tests.support import App, Server
-from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -31,7 +36,7 @@ async def connection(server: Server) -> AsyncIterator[asyncpg.Connection]:
 
 async def run(node: Node, name: str) -> None:
     """Run a task, once the shared server is not at it by itself."""
-    await until(lambda: node.maintenance.run(name))
+    await run_task(node, name)
 
 
 async def drop(app: App, path: str) -> None:
@@ -43,14 +48,14 @@ async def test_the_trash_is_kept_for_7_days(app: App, node: Node, connection: as
     old, young, with_columns = [await app.table({"a": "date", "b": "string", "c": "int"}) for _ in range(3)]
     await app.row(old, {"b": "x"})
     await drop(app, old)
-    assert await tally(connection, app, old) == 1
+    assert await row_count(connection, app, old) == 1
     await drop(app, young)
     await drop(app, f"{with_columns}/columns/a")
     await drop(app, f"{with_columns}/columns/b")
     await age(connection, "tables", timedelta(days=7, minutes=1), "table_id = $2", UUID(old))
     await age(connection, "tables", timedelta(days=6, hours=23), "table_id = $2", UUID(young))
     await age(connection, "columns", timedelta(days=7, minutes=1), "name = 'a' and table_id = $2", UUID(with_columns))
-    await run(node, "trash")
+    await run(node, "trash.purge")
     listed = "select table_id from pilotis.tables where app_id = $1 and dropped_at is not null"
     assert [row["table_id"] for row in await connection.fetch(listed, app.app_id)] == [UUID(young)]
     columns = "select name from pilotis.columns where app_id = $1 and table_id = $2 order by number"
@@ -58,8 +63,8 @@ async def test_the_trash_is_kept_for_7_days(app: App, node: Node, connection: as
     audited = "select actor_kind from pilotis.audit_log where app_id = $1 and action like '%.purge'"
     assert [row["actor_kind"] for row in await connection.fetch(audited, app.app_id)] == ["system", "system"]
     await app.row(with_columns, {"c": 1})
-    await run(node, "row counts")
-    assert await tally(connection, app, old) is None
+    await run(node, "row_counts.fold")
+    assert await row_count(connection, app, old) is None
 
 
 async def test_the_trash_of_a_deleted_app_hinders_nothing(
@@ -73,10 +78,10 @@ async def test_the_trash_of_a_deleted_app_hinders_nothing(
         await connection.execute(older, [app.app_id, other_app.app_id])
     await connection.execute(f"alter schema app_{app.app_id.replace('-', '')} rename to gone_{uuid4().hex}")
     # As if it had been deleted just after it was looked up, and then as if before.
-    await run(node, "trash")
+    await run(node, "trash.purge")
     await connection.execute("update pilotis.apps set deleted_at = now() where app_id = $1", app.app_id)
-    await run(node, "trash")
-    await run(node, "row counts")
+    await run(node, "trash.purge")
+    await run(node, "row_counts.fold")
     left = "select count(*) from pilotis.tables where dropped_at is not null and app_id = $1"
     assert await connection.fetchval(left, app.app_id) == 1
     assert await connection.fetchval(left, other_app.app_id) == 0
@@ -89,7 +94,7 @@ async def age(connection: asyncpg.Connection, table: str, by: timedelta, conditi
     assert tag == "UPDATE 1"
 
 
-async def tally(connection: asyncpg.Connection, app: App, table: str) -> int | None:
+async def row_count(connection: asyncpg.Connection, app: App, table: str) -> int | None:
     counts = f"app_{app.app_id.replace('-', '')}.__row_counts"
     return await connection.fetchval(f"select sum(rows)::int from {counts} where table_id = $1", UUID(table))
 
@@ -97,7 +102,7 @@ async def tally(connection: asyncpg.Connection, app: App, table: str) -> int | N
 async def test_a_busy_table_does_not_keep_the_others_in_the_trash(
     app: App, node: Node, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(node.services.tables, "_give_up_seconds", 0.1)
+    monkeypatch.setattr(node.services.tables, "_retry_seconds", 0.1)
     busy, free = await app.table({"a": "int"}), await app.table({"a": "int"})
     await drop(app, f"{busy}/columns/a")
     await drop(app, free)
@@ -108,10 +113,10 @@ async def test_a_busy_table_does_not_keep_the_others_in_the_trash(
         await connection.execute(
             f"lock table app_{app.app_id.replace('-', '')}.t_{busy.replace('-', '')} in share mode"
         )
-        await run(node, "trash")
+        await run(node, "trash.purge")
         assert not await connection.fetchval("select exists (select from pilotis.tables where table_id = $1)", free)
     assert await connection.fetchval("select exists (select from pilotis.columns where table_id = $1)", busy)
-    await run(node, "trash")
+    await run(node, "trash.purge")
     assert not await connection.fetchval("select exists (select from pilotis.columns where table_id = $1)", busy)
 
 
@@ -129,7 +134,7 @@ async def test_sessions_that_are_long_over_are_deleted(app: App, node: Node, con
             app.app_id,
             login_id,
         )
-    await run(node, "sessions")
+    await run(node, "sessions.expire")
     left = await connection.fetch(
         "select login_id from pilotis.sessions s join pilotis.members m "
         "on m.app_id = s.app_id and m.member_id = s.subject where s.app_id = $1 order by login_id",
@@ -143,7 +148,7 @@ async def test_rate_limits_that_limit_nobody_are_deleted(node: Node, connection:
     for key, minutes in zip(keys, (-16, 1), strict=True):
         query = "insert into pilotis.rate_limits (key, hits, resets_at) values ($1, 1, now() + $2::interval)"
         await connection.execute(query, key, timedelta(minutes=minutes))
-    await run(node, "rate limits")
+    await run(node, "rate_limits.expire")
     left = await connection.fetch("select key from pilotis.rate_limits where key = any($1)", keys)
     assert [row["key"] for row in left] == [keys[1]]
 
@@ -156,7 +161,7 @@ async def test_old_traffic_is_deleted(app: App, node: Node, connection: asyncpg.
             timedelta(days=days),
             days,
         )
-    await run(node, "request stats")
+    await run(node, "stats.expire")
     left = await connection.fetch("select requests from pilotis.request_stats where app_id = $1", app.app_id)
     assert [row["requests"] for row in left] == [59]
 
@@ -172,14 +177,14 @@ async def test_expired_invitations_are_deleted(app: App, node: Node, connection:
             uuid4().bytes,
             timedelta(hours=hours),
         )
-    await run(node, "invitations")
+    await run(node, "invitations.expire")
     left = await connection.fetch("select email from pilotis.invitations where app_id = $1 order by email", app.app_id)
     assert [row["email"] for row in left] == ["just over", "open"]
 
 
 async def test_every_task_runs(node: Node):
-    for name in node.maintenance.tasks:
-        await run(node, name)
+    for task in node.services.periodic():
+        await run(node, task.name)
 
 
 async def test_one_node_at_a_time_runs_a_task(node: Node, server: Server):
@@ -192,51 +197,48 @@ async def test_one_node_at_a_time_runs_a_task(node: Node, server: Server):
         await may_end.wait()
 
     async with second_node(server) as other:
-        here, there = (Maintenance(each.database, [Task("slow", 60, slow)]) for each in (node, other))
-        running = asyncio.create_task(here.run("slow"))
+        here, there = (single_task(each.database, slow) for each in (node, other))
+        running = asyncio.create_task(here.run_now("test.task"))
         await begun.wait()
-        assert not await there.run("slow")
-        assert not await here.run("slow")
+        assert not await there.run_now("test.task")
+        assert not await here.run_now("test.task")
         may_end.set()
         assert await running
-        assert await there.run("slow")
+        assert await there.run_now("test.task")
     assert runs == 2
 
 
-async def test_a_node_that_dies_in_a_task_leaves_it_to_the_others(node: Node, connection: asyncpg.Connection):
+def single_task(database: Database, work: Callable[[asyncpg.Connection], Awaitable[object]]) -> Background:
+    """A worker that knows one periodic task."""
+    task = on_connection(database, "test.task", 60, work)
+    return Background(database, Control(database), identity("test"), Jobs(database), periodic=[task])
+
+
+async def test_a_task_whose_connection_is_lost_can_run_again(node: Node, connection: asyncpg.Connection):
     pids: list[int] = []
 
     async def die(own: asyncpg.Connection) -> None:
         pids.append(await own.fetchval("select pg_backend_pid()"))
         if len(pids) == 1:
-            await connection.execute("select pg_terminate_backend($1, 5000)", pids[0])
+            await connection.execute("select pg_terminate_backend($1::integer, 5000)", pids[0])
             await own.fetchval("select 1")
 
-    maintenance = Maintenance(node.database, [Task("fatal", 60, die)])
-    with pytest.raises((asyncpg.AdminShutdownError, asyncpg.InterfaceError)):
-        await maintenance.run("fatal")
-    assert await maintenance.run("fatal")
+    worker = single_task(node.database, die)
+    # The last one is what asyncpg raises where the message of the end has arrived, and the end has not.
+    with pytest.raises((asyncpg.AdminShutdownError, asyncpg.InterfaceError, asyncpg.InternalClientError)):
+        await worker.run_now("test.task")
+    assert await worker.run_now("test.task")
 
 
-@pytest.mark.advisory("PocketBase #7762")
-async def test_a_task_that_fails_is_tried_again_and_stops_nothing(node: Node, capfd: pytest.CaptureFixture[str]):
-    runs = {"bad": 0, "good": 0}
-    done = asyncio.Event()
+async def test_a_successor_ends_what_a_paused_predecessor_still_has_the_database_do(
+    node: Node, connection: asyncpg.Connection
+):
+    left = await node.database.dedicated(name="job test.task 1", statement_seconds=60)
+    sleeping = asyncio.create_task(left.execute("select pg_sleep(60)"))
 
-    async def bad(_: asyncpg.Connection) -> None:
-        runs["bad"] += 1
-        raise RuntimeError("out of luck")
+    async def nothing(_: asyncpg.Connection) -> None:
+        pass
 
-    async def good(_: asyncpg.Connection) -> None:
-        runs["good"] += 1
-        if min(runs.values()) >= 2:
-            done.set()
-
-    maintenance = Maintenance(node.database, [Task("bad", 0.02, bad), Task("good", 0.02, good)])
-    maintenance.start()
-    await asyncio.wait_for(done.wait(), PATIENCE)
-    await maintenance.stop()
-    stopped = dict(runs)
-    await asyncio.sleep(0.1)
-    assert runs == stopped
-    assert "out of luck" in "".join(capfd.readouterr())
+    assert await single_task(node.database, nothing).run_now("test.task")
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+        await sleeping

@@ -7,20 +7,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from pilotis import master_key
-from pilotis.encryption.cipher import wrap
-from pilotis.encryption.service import wrapping_key
-from pilotis.kit.crypto import fingerprint
+from pilotis.kit.crypto import MasterKeyring, MasterKeys, fingerprint
 from pilotis.kit.ids import uuid7
+from pilotis.oauth.feature import OAuthFeature
+from pilotis.security import master_key
+from pilotis.security.encryption.cipher import DecryptionError, wrap
+from pilotis.security.encryption.server_secrets import ServerSecrets
+from pilotis.security.encryption.service import wrapping_key
+from pilotis.security.encryption.types import Purpose
 from pilotis.settings import Settings
 from tests.backstage import master_key as the_key
 from tests.backstage import me, run_sql
 from tests.conftest import first_console_user, new_app
+from tests.services import connected, stale_node
 from tests.support import App, Server, assert_error, plain_client
 from tests.waiting import PATIENCE, until, wait_until
 
@@ -37,7 +42,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def command(server: Server, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "pilotis", "key", "rotate-master", "--data-dir", str(server.data_dir), *arguments]
+    return [sys.executable, "-m", "pilotis", "key", "rotate-master", *server.place, *arguments]
 
 
 def rotate(server: Server, *arguments: str, status: int = 0, **environment: str) -> str:
@@ -60,7 +65,7 @@ async def read(app: App, table: str) -> list[str]:
 
 
 async def many_data_keys(server: Server, count: int) -> None:
-    """Make apps with a data key, so that wrapping them anew takes a while."""
+    """Make apps with a data key, so that re-wrapping them takes a while."""
     key = wrapping_key(the_key(server))
     apps = [(app_id := uuid7(), wrap(bytes(32), key, app_id)) for _ in range(count)]
     query = """
@@ -95,9 +100,9 @@ async def test_rotation_beside_traffic(server: Server):
             tokens.append((await app.guest())["access_token"])
             assert (await me(server, tokens[-1])).status_code == 200
             fresh = await asyncio.to_thread(new_app, server, console)
-            sealed = await fresh.table(SCHEMA)
-            await fresh.row(sealed, {"name": "b", "ssn": fresh.app_id})
-            assert await read(fresh, sealed) == [fresh.app_id]
+            encrypted = await fresh.table(SCHEMA)
+            await fresh.row(encrypted, {"name": "b", "ssn": fresh.app_id})
+            assert await read(fresh, encrypted) == [fresh.app_id]
             passes += 1
 
     running = [asyncio.create_task(traffic()) for _ in range(2)]
@@ -141,10 +146,14 @@ def failed(tasks: list[asyncio.Task[None]]) -> bool:
     return any(task.done() for task in tasks)
 
 
+def begin_to_rotate(server: Server) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command(server), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
 def kill_in_the_middle(server: Server, delay: float) -> None:
     """Kill a rotation so many seconds after it has replaced the file."""
     before = (server.data_dir / "master.key").read_text()
-    process = subprocess.Popen(command(server), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = begin_to_rotate(server)
     wait_until(lambda: (server.data_dir / "master.key").read_text() != before)
     time.sleep(delay)
     process.kill()
@@ -170,13 +179,80 @@ async def test_a_rotation_killed_in_the_middle_is_finished_by_the_next(server: S
     assert keys is not None
     finished = json.loads(stored) == {"fingerprint": fingerprint(keys.current)}
     said = rotate(server, status=1 if finished else 0)
-    assert ("--forget-previous` ends it first" if finished else "that was begun is finished") in said
+    assert ("--forget-previous` ends it first" if finished else "interrupted rotation is finished") in said
     assert len(await wrapped_under(server)) == 1
     rotate(server, "--forget-previous")
     server.stop()
     server.start()
     assert await read(app, table) == ["secret"]
     assert not (server.data_dir / "master.key.previous").exists()
+
+
+async def encrypted_secrets(server: Server, count: int) -> dict[str, bytes]:
+    """Store secrets of the server beside its signing key, as older keys, and return their values by name."""
+    secrets = ServerSecrets(MasterKeyring(MasterKeys(the_key(server))))
+    values = {f"k{number:04}": os.urandom(16) for number in range(count)}
+    async with connected(server) as connection:
+        rows = [
+            (kid, await secrets.encrypt(connection, Purpose.OAUTH_SIGNING_KEY, kid, value))
+            for kid, value in values.items()
+        ]
+        await connection.executemany(
+            """
+            insert into pilotis.oauth_keys (kid, public_key, private_key, signs_from)
+            select $1, (select public_key from pilotis.oauth_keys limit 1), $2, '-infinity'
+            """,
+            rows,
+        )
+    return values
+
+
+async def decrypted_secrets(server: Server, *keys: bytes) -> dict[str, bytes]:
+    """Return the values that open under the keys."""
+    secrets = ServerSecrets(MasterKeyring(MasterKeys(*keys)))
+    found = {}
+    async with connected(server) as connection:
+        for row in await connection.fetch("select kid, private_key from pilotis.oauth_keys where kid like 'k____'"):
+            with suppress(DecryptionError):
+                found[row["kid"]] = secrets.decrypt(Purpose.OAUTH_SIGNING_KEY, row["kid"], row["private_key"])
+    return found
+
+
+async def signing_key(server: Server) -> str:
+    """Return the signing key that a further node uses, which was just started."""
+    async with stale_node(server) as node:
+        return (await node.features.get(OAuthFeature).keys.signing()).kid
+
+
+async def test_a_rotation_killed_among_the_servers_secrets_is_finished_by_the_next(server: Server):
+    async with stale_node(server) as node:
+        kid = (await node.features.get(OAuthFeature).keys.create()).kid
+    values, old = await encrypted_secrets(server, 250), the_key(server)
+    async with connected(server) as holder:
+        change = holder.transaction()
+        await change.start()
+        await holder.execute("select from pilotis.oauth_keys where kid = 'k0120' for update")
+        process = begin_to_rotate(server)
+        waiting = "select exists (select from pg_stat_activity where $1 = any(pg_blocking_pids(pid)))"
+        await until(lambda: run_sql(server, waiting, holder.get_server_pid()))
+        process.kill()
+        process.communicate()
+        await change.rollback()
+    new = the_key(server)
+    # PostgreSQL may finish the statement that waited, though nobody waits for its answer any more.
+    assert len(await decrypted_secrets(server, old)) in {129, 130}
+    assert len(await decrypted_secrets(server, new)) in {120, 121}
+    assert await decrypted_secrets(server, new, old) == values
+    assert await signing_key(server) == kid
+    assert "interrupted rotation is finished" in await rotate_beside(server)
+    assert await decrypted_secrets(server, new) == values
+    await rotate_beside(server, "--forget-previous")
+    assert await signing_key(server) == kid
+    server.stop()
+    server.start()
+    async with plain_client(server.url) as client:
+        published = (await client.get("/.well-known/jwks.json")).json()["keys"]
+        assert {key["kid"] for key in published} == {kid}
 
 
 async def test_each_state_that_a_crash_leaves_is_finished(server: Server):
@@ -197,9 +273,9 @@ async def test_each_state_that_a_crash_leaves_is_finished(server: Server):
     keys = master_key.existing_keys(settings)
     assert keys is not None
     master_key.replace_file(settings, keys)
-    assert "not been finished" in rotate(server, "--forget-previous", status=1)
+    assert "rotation is incomplete" in rotate(server, "--forget-previous", status=1)
     assert previous.exists()
-    assert "that was begun is finished; 1 data keys" in rotate(server)
+    assert "interrupted rotation is finished; 1 data keys" in rotate(server)
     rotate(server, "--forget-previous")
 
     keys = master_key.existing_keys(settings)
@@ -207,7 +283,7 @@ async def test_each_state_that_a_crash_leaves_is_finished(server: Server):
     new = master_key.replace_file(settings, keys)
     value = json.dumps({"fingerprint": fingerprint(new.current), "rewrapping": True})
     await run_sql(server, "update pilotis.installation set value = $1 where key = 'master_key'", value)
-    assert "that was begun is finished; 1 data keys" in rotate(server)
+    assert "interrupted rotation is finished; 1 data keys" in rotate(server)
     rotate(server, "--forget-previous")
     server.stop()
     server.start()
@@ -242,7 +318,7 @@ async def test_rotation_of_keys_in_settings(tmp_path: Path):
             await fresh.row(await fresh.table(SCHEMA), {"ssn": "new"})
         alone = {"PILOTIS_MASTER_KEY": old}
         assert "PILOTIS_PREVIOUS_MASTER_KEY" in rotate(server, status=1, **alone)
-        assert "wrapped anew" in rotate(server, **server.environment)
+        assert "re-encrypted" in rotate(server, **server.environment)
         rotate(server, "--forget-previous", **server.environment)
         server.stop()
         server.environment = {"PILOTIS_MASTER_KEY": new}
@@ -250,7 +326,7 @@ async def test_rotation_of_keys_in_settings(tmp_path: Path):
         assert await read(app, table) == ["secret"]
         assert_error(await me(server, member["access_token"]), 401, "INVALID_TOKEN")
         assert "is not the one this database was set up with" in examined(server, PILOTIS_MASTER_KEY=old)
-        assert "is the one of this database" in examined(server)
+        assert "is the one for this database" in examined(server)
     finally:
         server.stop()
 
@@ -260,6 +336,6 @@ def console_of(app: App) -> dict[str, str]:
 
 
 def examined(server: Server, **environment: str) -> str:
-    doctor = [sys.executable, "-m", "pilotis", "doctor", "--data-dir", str(server.data_dir)]
+    doctor = [sys.executable, "-m", "pilotis", "doctor", *server.place]
     given = {**os.environ, **server.environment, **environment}
     return subprocess.run(doctor, capture_output=True, text=True, timeout=PATIENCE, env=given).stdout

@@ -22,6 +22,7 @@ import httpx
 import pytest
 
 from pilotis.db.embedded import EmbeddedPostgres, running_address
+from tests import databases
 from tests.support import Server, assert_error
 from tests.waiting import PATIENCE, children, is_running, reserved_port, wait_until
 
@@ -61,7 +62,7 @@ def rows_url(server: Server) -> str:
 def serve_again(server: Server, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run `serve` where it is to refuse."""
     return subprocess.run(
-        [sys.executable, "-m", "pilotis", "serve", "--port", "0", "--data-dir", str(server.data_dir), *arguments],
+        [sys.executable, "-m", "pilotis", "serve", "--port", "0", *server.place, *arguments],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -94,6 +95,7 @@ def test_the_first_start_prints_commands_that_work_and_a_link_for_the_first_user
     assert server.url in server.output
 
 
+@pytest.mark.embedded("it lists what the data directory holds")
 def test_what_it_writes_is_its_owners_alone(start):
     old = os.umask(0)
     try:
@@ -134,6 +136,7 @@ def test_it_uses_less_than_90_mb(start):
     assert int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024 < 90e6
 
 
+@pytest.mark.embedded("PostgreSQL is to end with the server")
 @pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_it_all_and_further_ones_change_nothing(start, workers, number):
@@ -184,6 +187,7 @@ def test_a_request_in_flight_is_answered_before_the_end(start, workers):
     assert server.stop() == 0
 
 
+@pytest.mark.embedded("PostgreSQL is to end with the server")
 @on_linux
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_killing_it_leaves_nothing_behind_and_loses_nothing(start, workers):
@@ -201,6 +205,7 @@ def test_killing_it_leaves_nothing_behind_and_loses_nothing(start, workers):
     assert [row["data"] for row in rows] == [{"text": "kept"}]
 
 
+@pytest.mark.embedded("only then is the directory one server's")
 def test_a_second_server_on_the_directory_names_the_first_and_ends(start):
     server = start()
     second = serve_again(server)
@@ -218,19 +223,61 @@ def test_a_taken_port_is_told_in_a_sentence(tmp_path):
     assert re.fullmatch(r"pilotis: Cannot listen on 127.0.0.1 port \d+: .*in use; --port .*\n", refused.stderr)
 
 
+@pytest.mark.embedded("it kills PostgreSQL")
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_when_postgresql_ends_it_says_so_and_the_next_start_recovers(start, workers):
+def test_a_postgresql_that_ends_by_itself_is_started_again_with_growing_pauses(start, workers):
     server = start("--workers", workers)
     url, headers = rows_url(server), {"X-Public-Key": printed_key(server)}
     assert httpx.post(url, headers=headers, json={"data": {"text": "kept"}}).status_code == 201
-    forked = children(server.process.pid)
-    os.kill(postgres_of(server), signal.SIGKILL)
-    assert server._ended() == 1
-    assert re.search(r"pilotis: PostgreSQL ended by itself \(signal 9\); see .*postgres.log", server.logs())
-    assert "Traceback" not in server.logs()
-    assert not any(map(is_running, forked))
-    server.start()
-    assert httpx.get(server.url + httpx.URL(url).path, headers=headers).json()["total_count"] == 1
+    seconds = []
+    for number in range(3):
+        killed = postgres_of(server)
+        os.kill(killed, signal.SIGKILL)
+        began = time.monotonic()
+        seen = set()
+
+        def stored(number: int = number, seen: set[int] = seen) -> bool:
+            answer = httpx.post(url, headers=headers, json={"data": {"text": f"after {number}"}})
+            seen.add(answer.status_code)
+            return answer.status_code == 201
+
+        wait_until(stored)
+        seconds.append(time.monotonic() - began)
+        assert seen <= {201, 503}
+        assert postgres_of(server) != killed
+        assert server.process.poll() is None
+    assert seconds[1] >= 2
+    assert seconds[2] >= 4
+    rows = httpx.get(url, headers=headers).json()
+    assert [row["data"]["text"] for row in rows["data"]] == ["kept", "after 0", "after 1", "after 2"]
+    assert server.logs().count("PostgreSQL ended unexpectedly") == 3
+    assert "signal 9" in server.logs()
+    assert server.stop() == 0
+    assert running_address(server.data_dir / "postgres") is None
+
+
+@pytest.mark.embedded("it kills PostgreSQL")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_stop_while_postgresql_is_away_is_heeded_at_once(start, workers):
+    server = start("--workers", workers)
+
+    def wait_for(event: str, count: int) -> None:
+        def happened() -> bool:
+            assert server.process.poll() is None, server.logs()
+            assert server.logs().count(event) <= count, server.logs()
+            return server.logs().count(event) == count
+
+        wait_until(happened)
+
+    for number in range(1, 5):
+        os.kill(postgres_of(server), signal.SIGKILL)
+        wait_for("PostgreSQL ended unexpectedly", number)
+        if number < 4:
+            wait_for("running again", number)
+    began = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - began < 8, "it waited for the pause to end"
+    assert server.logs().count("running again") == 3
 
 
 def test_a_worker_that_ends_is_replaced(start):
@@ -238,10 +285,10 @@ def test_a_worker_that_ends_is_replaced(start):
     url, headers = rows_url(server), {"X-Public-Key": printed_key(server)}
 
     def workers() -> set[int]:
-        return set(children(server.process.pid)) - {postgres_of(server)}
+        return set(children(server.process.pid)) - ({postgres_of(server)} if databases.is_embedded() else set())
 
     wait_until(lambda: len(workers()) == 2)
-    time.sleep(1)  # one that lives shorter is started anew with a pause
+    time.sleep(1)  # one that lives shorter is restarted after a pause
     for number in (signal.SIGKILL, signal.SIGTERM):
         victim = min(workers())
         os.kill(victim, number)
@@ -300,6 +347,7 @@ def test_an_ordinary_user_can_serve():
         shutil.rmtree(place)
 
 
+@pytest.mark.embedded("it asks whose process PostgreSQL is")
 @as_root
 def test_root_can_serve_below_a_directory_only_root_may_enter(tmp_path, start):
     tmp_path.chmod(0o700)
@@ -397,7 +445,11 @@ def test_the_commands_work_on_it_before_any_server(external, tmp_path):
         assert (done.returncode, done.stderr) == (0, ""), done
         return done.stdout
 
-    assert "applied 0001_initial.sql" in run("migrate")
+    for arguments in (("migrate",), ("app", "create", "Shop")):
+        command = [sys.executable, "-m", "pilotis", *arguments, "--database-url", url]
+        refused = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE)
+        assert "Pilotis has not been set up in this database" in refused.stderr
+    assert "Applied 0001_initial.sql." in run("init")
     app = json.loads(run("app", "create", "Shop", "--json"))
     assert app["app_id"] in run("app", "list")
     assert app["public_key"] in run("key", "list", "--app", app["app_id"])
@@ -436,6 +488,7 @@ def test_metrics_are_on_a_port_of_their_own(tmp_path, workers):
         metrics = {"PILOTIS_METRICS_PORT": str(port)}
         server = Server(tmp_path / "data", "--workers", workers, environment=metrics).start()
     try:
+        assert f"\nMetrics for Prometheus are at http://127.0.0.1:{port}/metrics\n" in server.output
         assert httpx.get(f"{server.url}/healthz").status_code == 200
         assert httpx.get(f"{server.url}/metrics").status_code == 404
 
@@ -454,3 +507,55 @@ def test_a_metrics_port_that_is_taken_is_told(tmp_path):
         ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE)
     assert ended.returncode == 1
     assert "metrics_port" in ended.stderr
+
+
+def listening_addresses(port: int) -> list[str]:
+    """The IPv4 addresses on which somebody listens on the port, by /proc/net/tcp."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    addresses = [line[1].split(":") for line in lines if line[3] == "0A"]
+    return [socket.inet_ntoa(bytes.fromhex(ip)[::-1]) for ip, number in addresses if int(number, 16) == port]
+
+
+@on_linux
+@pytest.mark.parametrize(("host", "setting"), [("127.0.0.1", {}), ("127.0.0.2", {"PILOTIS_METRICS_HOST": "127.0.0.2"})])
+def test_metrics_listen_on_loopback_whatever_the_servers_address_is(tmp_path, host, setting):
+    with reserved_port() as port:
+        environment = {"PILOTIS_METRICS_PORT": str(port), **setting}
+        server = Server(tmp_path / "data", "--host", "0.0.0.0", environment=environment).start()
+    try:
+        assert listening_addresses(port) == [host]
+        assert f"Metrics for Prometheus are at http://{host}:{port}/metrics" in server.output
+        assert "pilotis_database_pool_open" in httpx.get(f"http://{host}:{port}/metrics").text
+        assert listening_addresses(int(server.url.rpartition(":")[2])) == ["0.0.0.0"]
+    finally:
+        assert server.stop() == 0
+
+
+@on_linux
+def test_a_killed_servers_shared_metrics_are_removed_by_the_next_start_and_a_living_ones_are_not(tmp_path):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    foreign = temporary / "pilotis-metrics-link"
+    foreign.symlink_to(tmp_path)
+
+    def directories() -> set[str]:
+        return {path.name for path in temporary.iterdir() if not path.is_symlink()}
+
+    servers = []
+    for number in range(3):
+        with reserved_port() as port:
+            environment = {"PILOTIS_METRICS_PORT": str(port), "TMPDIR": str(temporary)}
+            servers.append(Server(tmp_path / f"data{number}", "--workers", "2", environment=environment).start())
+        if number == 1:
+            assert len(directories()) == 2
+            workers = children(servers[0].process.pid)
+            before = directories()
+            servers[0].kill()
+            wait_until(lambda: not any(map(is_running, workers)))  # noqa: B023 - called at once
+            assert directories() == before
+    assert len(directories()) == 2
+    assert len(directories() & before) == 1
+    assert foreign.is_symlink()
+    for server in servers[1:]:
+        assert server.stop() == 0
+    assert directories() == set()

@@ -1,4 +1,4 @@
-"""Writes the table of docs/design/threats.md: which published weaknesses the tests are about, and where.
+"""Writes the tables of docs/design/threats.md: published vulnerabilities, and the tests that cover them.
 
 .venv/bin/python tools/advisory_table.py            writes
 .venv/bin/python tools/advisory_table.py --check    exits 1 if the table is not what it would write
@@ -46,12 +46,12 @@ def table() -> str:
     tests = marked_tests()
     lines = []
     for class_, title in CLASSES.items():
-        lines += [f"\n### {class_}: {title}\n", "| Reference | The weakness | Tests |", "|---|---|---|"]
+        lines += [f"\n### {class_}: {title}\n", "| Reference | Vulnerability | Tests |", "|---|---|---|"]
         for known in REFERENCES:
             if known.class_ == class_:
                 places = ", ".join(f"`{place}`" for place in tests.get(known.reference, []))
                 lines.append(f"| {known.reference} | {known.meaning} | {places} |")
-    lines += ["\n### Without a place here\n", "| Reference | Why |", "|---|---|"]
+    lines += ["\n### Not applicable\n", "| Reference | Reason |", "|---|---|"]
     lines += [f"| {reference} | {why} |" for reference, why in WITHOUT_A_PLACE.items()]
     return "\n".join(lines)
 

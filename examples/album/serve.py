@@ -1,6 +1,6 @@
 """Serves the album on a port of its own, another origin than Pilotis'.
 
-    python examples/album/serve.py --url http://127.0.0.1:8090 --public-key pk_… --storage ID
+    python3 examples/album/serve.py --url http://127.0.0.1:8090 --public-key pk_… --storage ID
 
 Needs Python 3.11 only. See README.md beside this file.
 """

@@ -1,6 +1,6 @@
 """Makes the guestbook's table if there is none yet, then serves the page on a port of its own.
 
-    python examples/guestbook/serve.py --url http://127.0.0.1:8090 --public-key pk_…
+    python3 examples/guestbook/serve.py --url http://127.0.0.1:8090 --public-key pk_…
 
 Needs Python 3.11 only. See README.md beside this file.
 """

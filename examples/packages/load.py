@@ -1,6 +1,6 @@
 """Loads this machine's Debian package index into Pilotis, then asks it questions.
 
-    python examples/packages/load.py --url http://127.0.0.1:8090 --public-key pk_…
+    python3 examples/packages/load.py --url http://127.0.0.1:8090 --public-key pk_…
 
 Needs Python 3.11 only. See README.md beside this file.
 """

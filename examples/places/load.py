@@ -1,6 +1,6 @@
 """Loads the places of the system's time-zone table into Pilotis, then finds them by where they are.
 
-    python examples/places/load.py --url http://127.0.0.1:8090 --public-key pk_…
+    python3 examples/places/load.py --url http://127.0.0.1:8090 --public-key pk_…
 
 Needs Python 3.11 only. See README.md beside this file.
 """

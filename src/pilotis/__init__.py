@@ -1,3 +1,3 @@
-"""Pilotis: the floor under an application, in one Python process."""
+"""Pilotis: an application backend in one Python process."""
 
 __version__ = "0.1.0"

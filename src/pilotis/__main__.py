@@ -1,4 +1,4 @@
-"""`python -m pilotis` is the command `pilotis`."""
+"""`python -m pilotis` runs the command `pilotis`."""
 
 from pilotis.cli import main
 

@@ -1,100 +1,311 @@
-"""Every limit, with its default. A server's settings change them; those in `PER_APP` an app may change for itself."""
+"""All limits in one table: the class `Limits`. The docstring below a name says what it bounds.
+
+The type of a limit says which values it may have, its unit, and with `App[…]` that an app may have its own value. The
+settings, the routes of an app's limits with their validation, and `docs/configuration.md` are generated from this.
+Limits without a unit are counts.
+
+An app may only make a limit stricter than the server's: the server pays what a limit costs. `for_app` is called once
+for each app that is loaded, so that a request reads plain attributes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
 
+Value = TypeVar("Value")
+
 Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
+Bytes = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000, extra={"unit": "bytes"})]
+Rate = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000, extra={"unit": "per minute"})]
+OptionalRate = Annotated[
+    int, msgspec.Meta(ge=0, le=1_000_000_000, extra={"unit": "per minute", "zero_is_unlimited": True})
+]
+Lifetime = Annotated[int, msgspec.Meta(ge=1, le=10 * 366 * 24 * 3600, extra={"unit": "seconds"})]
+Days = Annotated[int, msgspec.Meta(ge=1, le=3660, extra={"unit": "days"})]
+
+App = Annotated[Value, msgspec.Meta(extra={"per_app": "at_most"})]
+"""An app may set a lower value for itself."""
+AppAtLeast = Annotated[Value, msgspec.Meta(extra={"per_app": "at_least"})]
+"""An app may set a higher value for itself, where higher is stricter."""
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a request, an app or a client may use at most. Sizes are in bytes; rates are counted in a minute."""
+    """What a request, an app or a client may use at most."""
 
-    signin_per_minute: Positive = 10
-    """Sign-ins with one login_id from one address; going past it doubles the wait each time, up to 15 minutes."""
-    signup_per_minute: Positive = 120
+    signin_per_minute: App[Rate] = 10
+    """Sign-ins with one login_id from one address, and checks of one account's current password; each excess doubles
+    the wait, up to `signin_max_wait_seconds`.
+    """
+    signin_address_per_minute: App[Rate] = 300
+    """Sign-ins from one address, whatever the login_id; whole offices may share one address."""
+    signin_max_wait_seconds: Annotated[int, msgspec.Meta(ge=60, le=24 * 3600, extra={"unit": "seconds"})] = 15 * 60
+    """Longest wait after too many sign-ins with one login_id."""
+    signup_per_minute: App[Rate] = 120
     """Sign-ups from one address."""
-    guest_per_minute: Positive = 120
-    """Guests made from one address."""
-    upload_per_minute: Count = 0
-    """Uploads begun from one address; 0 is no limit of their own."""
-    data_per_minute: Count = 0
-    """Requests with the public key from one address; 0 is no limit."""
-    password_min_length: Annotated[int, msgspec.Meta(ge=1, le=256)] = 8
-    """Shortest password, in characters."""
-    password_max_length: Annotated[int, msgspec.Meta(ge=8, le=4096)] = 256
-    """Longest password, in characters."""
-    custom_data_bytes: Positive = 64 * 1024
+    guest_per_minute: App[Rate] = 120
+    """Guests created from one address."""
+    upload_per_minute: App[OptionalRate] = 0
+    """Uploads started from one address; 0 = unlimited."""
+    data_per_minute: App[OptionalRate] = 0
+    """Requests with the public key from one address; 0 = unlimited."""
+    access_token_seconds: App[Annotated[int, msgspec.Meta(ge=30, le=24 * 3600, extra={"unit": "seconds"})]] = 3600
+    """Lifetime of an access token."""
+    refresh_token_seconds: App[Lifetime] = 30 * 24 * 3600
+    """Lifetime of a refresh token; each refresh restarts it."""
+    guest_refresh_token_seconds: App[Lifetime] = 90 * 24 * 3600
+    """Lifetime of a guest's refresh token."""
+    refresh_retry_seconds: App[Annotated[int, msgspec.Meta(ge=0, le=300, extra={"unit": "seconds"})]] = 10
+    """Time for which a used refresh token gets the same successor again."""
+    invitation_days: App[Days] = 7
+    """Lifetime of an invitation to an app."""
+    idempotency_hours: App[Annotated[int, msgspec.Meta(ge=1, le=7 * 24, extra={"unit": "hours"})]] = 24
+    """Time for which a repeated request with an `Idempotency-Key` gets the first answer."""
+    password_reset_seconds: Lifetime = 3600
+    """Lifetime of the link printed by `pilotis user reset`."""
+    password_min_length: AppAtLeast[Annotated[int, msgspec.Meta(ge=1, le=256, extra={"unit": "characters"})]] = 8
+    """Minimum length of a password; an app may require more."""
+    password_max_length: App[Annotated[int, msgspec.Meta(ge=8, le=4096, extra={"unit": "characters"})]] = 256
+    """Maximum length of a password."""
+    argon2_memory_kib: Annotated[int, msgspec.Meta(ge=8, le=4 * 1024 * 1024, extra={"unit": "KiB"})] = 19 * 1024
+    """Memory of one password hash (argon2id's m). Hashes with other parameters remain valid."""
+    argon2_passes: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2
+    """Passes of one password hash (argon2id's t); p is 1."""
+    login_id_length: App[Annotated[int, msgspec.Meta(ge=1, le=500, extra={"unit": "characters"})]] = 255
+    """Maximum length of a login_id."""
+    custom_data_bytes: App[Bytes] = 64 * 1024
     """A member's custom_data, as JSON text."""
-    row_bytes: Positive = 1024 * 1024
+    body_bytes: App[Annotated[int, msgspec.Meta(ge=1024, le=1_000_000_000, extra={"unit": "bytes"})]] = 10 * 1024 * 1024
+    """A JSON body with rows: create, change, batch, transaction."""
+    body_values: App[Positive] = 1_000_000
+    """Values in a JSON body with rows; each object and array counts as one, in addition to its values."""
+    query_bytes: App[Bytes] = 256 * 1024
+    """A JSON body without rows: a condition, a pipeline, a schema, a definition."""
+    query_values: App[Positive] = 50_000
+    """Values in a JSON body without rows."""
+    in_flight_bytes: Bytes = 256 * 1024 * 1024
+    """Bodies and answers in memory at once, in one worker; those of up to 64 KiB are not counted."""
+    app_in_flight_bytes: Bytes = 128 * 1024 * 1024
+    """Bodies and answers in memory at once of one app, in one worker."""
+    streams: Count = 1000
+    """Open event streams in one worker."""
+    app_streams: App[Count] = 100
+    """Open event streams of one app in one worker."""
+    client_in_flight_bytes: Bytes = 64 * 1024 * 1024
+    """Bodies and answers in memory at once of one client address, in one worker."""
+    transfer_bytes_per_second: Count = 2000
+    """Minimum rate of a client that sends a body or reads an answer, in bytes per second; with 0 only a pause of a
+    minute is too slow.
+    """
+    transfer_grace_seconds: Annotated[int, msgspec.Meta(ge=0, le=60, extra={"unit": "seconds"})] = 30
+    """Time that a client may wait before the minimum rate applies; a single pause may last a minute."""
+    app_exports: App[Positive] = 2
+    """Concurrent exports of one app, in one worker."""
+    exports: Positive = 16
+    """Concurrent exports, in one worker; each has its own database connection."""
+    json_depth: App[Annotated[int, msgspec.Meta(ge=4, le=64, extra={"unit": "levels"})]] = 64
+    """Nesting of a JSON body."""
+    row_bytes: App[Bytes] = 1024 * 1024
     """A row's data, as JSON text."""
-    page_rows: Positive = 1000
-    """Largest `limit` of a list or a query; a larger one is lowered to it."""
-    page_bytes: Positive = 64 * 1024 * 1024
+    page_rows: App[Positive] = 1000
+    """Maximum `limit` of a list or a query; a larger one is lowered to it."""
+    page_default_rows: App[Positive] = 20
+    """The `limit` of a list or a query without one."""
+    page_bytes: App[Bytes] = 32 * 1024 * 1024
     """Rows of one page, as JSON text."""
-    bulk_rows: Positive = 1000
+    default_bytes: App[Bytes] = 16 * 1024
+    """A column's default, as JSON text."""
+    bulk_rows: App[Positive] = 1000
     """Rows in one bulk create."""
-    columns: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
+    batch_operations: App[Positive] = 500
+    """Operations in a batch."""
+    transaction_operations: App[Positive] = 500
+    """Operations in a transaction."""
+    columns: App[Annotated[int, msgspec.Meta(ge=1, le=1000)]] = 200
     """Columns of a table."""
-    tables: Positive = 1000
+    column_name_bytes: App[Annotated[int, msgspec.Meta(ge=1, le=63, extra={"unit": "bytes"})]] = 63
+    """Length of a column name; PostgreSQL allows no more."""
+    tables: App[Positive] = 1000
     """Tables of an app."""
-    storages: Positive = 100
+    schema_per_minute: App[Count] = 120
+    """Schema changes of an app, counted separately for its owners and for the public key alone; 0 = unlimited."""
+    trash_tables: App[Positive] = 100
+    """Dropped tables in an app's trash; beyond it the oldest are deleted permanently."""
+    trash_columns: App[Annotated[int, msgspec.Meta(ge=1, le=200)]] = 100
+    """Dropped columns of a table in the trash; beyond it the oldest are deleted permanently."""
+    trash_days: App[Days] = 7
+    """Time for which a dropped table or column can be restored."""
+    deleted_app_days: Days = 7
+    """Time for which a deleted app can be restored."""
+    storages: App[Positive] = 100
     """File storages of an app."""
-    file_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**43)] = 5 * 1024 * 1024 * 1024
-    """Largest file; a storage may take less."""
-    regex_length: Positive = 256
-    """Characters of a `$matches` pattern."""
-    where_depth: Annotated[int, msgspec.Meta(ge=1, le=60)] = 10
+    file_bytes: App[Annotated[int, msgspec.Meta(ge=1, le=2**43, extra={"unit": "bytes"})]] = 5 * 1024 * 1024 * 1024
+    """Largest file; a storage may set a lower limit."""
+    storage_quota_bytes: App[
+        Annotated[int, msgspec.Meta(ge=0, le=2**53, extra={"unit": "bytes", "zero_is_unlimited": True})]
+    ] = 10 * 1024 * 1024 * 1024
+    """Quota of a file storage that is created without one; 0 = unlimited."""
+    upload_seconds: App[Annotated[int, msgspec.Meta(ge=1, le=7 * 24 * 3600, extra={"unit": "seconds"})]] = 3600
+    """Lifetime of an upload URL."""
+    resumable_upload_seconds: App[Annotated[int, msgspec.Meta(ge=1, le=30 * 24 * 3600, extra={"unit": "seconds"})]] = (
+        24 * 3600
+    )
+    """Lifetime of a resumable upload."""
+    web_storages: App[Positive] = 100
+    """Web storages of an app."""
+    site_zip_bytes: App[Bytes] = 200 * 1024 * 1024
+    """A zip archive that is deployed."""
+    site_bytes: App[Bytes] = 500 * 1024 * 1024
+    """Files of a deployment in total, in an archive or in the parts of one request."""
+    site_files: App[Annotated[int, msgspec.Meta(ge=1, le=100_000)]] = 20_000
+    """Files of a deployment."""
+    site_file_bytes: App[Bytes] = 50 * 1024 * 1024
+    """A file of a deployment, in an archive or in a part of a request."""
+    site_upload_bytes: App[Bytes] = 1_000_000_000
+    """A file of a deployment that is sent to an upload URL."""
+    zip_deploys_per_hour: App[Positive] = 100
+    """Archives that an app may deploy per hour; incremental deployments do not count."""
+    page_metas: App[Positive] = 10_000
+    """Pages of a web storage that have metadata."""
+    site_domains: App[Positive] = 50
+    """Domains of a web storage."""
+    regex_length: App[Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000, extra={"unit": "characters"})]] = 256
+    """A `$matches` pattern."""
+    where_depth: App[Annotated[int, msgspec.Meta(ge=1, le=60, extra={"unit": "levels"})]] = 10
     """Nesting of a `where`."""
-    where_conditions: Positive = 100
+    where_conditions: App[Positive] = 100
     """Conditions in a `where`."""
-    where_list_values: Positive = 1000
+    where_list_values: App[Positive] = 1000
     """Values in a list of a `where`."""
-    search_query_length: Positive = 500
-    """Characters of what is searched or completed."""
-    polygon_points: Positive = 10_000
+    aggregate_stages: App[Annotated[int, msgspec.Meta(ge=1, le=1000)]] = 20
+    """Stages of a pipeline."""
+    aggregate_documents: App[Positive] = 10_000
+    """Documents that a pipeline returns."""
+    search_query_length: App[Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000, extra={"unit": "characters"})]] = 500
+    """Length of a search or autocomplete text."""
+    polygon_points: App[Positive] = 10_000
     """Points of a polygon."""
-    reseal_rows: Count = 20_000
-    """Rows up to which turning `encrypted` on or off rewrites a table at once; a larger one in the background."""
+    column_migration_rows: Count = 20_000
+    """Rows up to which turning `encrypted` on or off rewrites a table at once; larger tables are converted in the
+    background.
+    """
     index_rows: Positive = 10_000
-    """Rows from which on a table gets the indexes by itself that its queries need."""
-    indexes: Count = 200
-    """Indexes that an app gets by itself."""
-    table_indexes: Count = 16
-    """Indexes that a table gets by itself."""
-    index_percent: Count = 300
-    """Size of a table's own indexes, in percent of the table's."""
-    index_unused_days: Positive = 28
-    """Days after which an index that no query has used is dropped."""
+    """Rows from which a table automatically gets the indexes that its queries need."""
+    indexes: App[Count] = 200
+    """Automatic indexes of an app."""
+    table_indexes: App[Count] = 16
+    """Automatic indexes of a table."""
+    index_percent: App[Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000, extra={"unit": "percent"})]] = 300
+    """Total size of a table's automatic indexes, in percent of the table's size."""
+    index_unused_days: Days = 28
+    """Days after which an unused automatic index is dropped."""
+    webhooks: App[Count] = 50
+    """Webhooks of an app."""
+    webhook_pending: Positive = 100_000
+    """Pending deliveries of one webhook; further ones fail, and can be recovered."""
+    webhook_body_bytes: Annotated[int, msgspec.Meta(ge=4096, le=10_000_000, extra={"unit": "bytes"})] = 256 * 1024
+    """Body of a delivery; a larger event is sent without its row."""
+    oauth_client_failures_per_minute: Rate = 20
+    """Failed authentications of one OAuth client from one address."""
+    oauth_registrations_per_hour: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000, extra={"unit": "per hour"})] = 10
+    """Clients that register with the OAuth provider without a credential, or whose document is read for the first time,
+    from one address.
+    """
+    oauth_exchange_failures_per_minute: Rate = 60
+    """Exchanges of a wrong code after social login, from one address."""
+    webhook_tests_per_minute: App[Rate] = 10
+    """Test deliveries of one webhook."""
+    event_types: App[Count] = 200
+    """Event types that an app may declare."""
+    functions: App[Count] = 100
+    """Functions of an app."""
+    function_versions: App[Positive] = 20
+    """Newest versions of a function whose source is kept."""
+    function_source_bytes: App[Bytes] = 10 * 1024 * 1024
+    """Files of a function together."""
+    function_seconds: App[Annotated[int, msgspec.Meta(ge=1, le=3600, extra={"unit": "seconds"})]] = 30
+    """Time of a call of a function that is created without one."""
+    function_seconds_max: App[Annotated[int, msgspec.Meta(ge=1, le=3600, extra={"unit": "seconds"})]] = 300
+    """Longest time that a call of a function may have."""
+    function_memory_mb: App[Annotated[int, msgspec.Meta(ge=32, le=4096, extra={"unit": "MB"})]] = 128
+    """Memory of a function that is created without one."""
+    function_memory_mb_max: App[Annotated[int, msgspec.Meta(ge=32, le=4096, extra={"unit": "MB"})]] = 512
+    """Maximum memory that a function may have."""
+    function_at_once: App[Positive] = 10
+    """Calls of an app's functions that run at once in one worker."""
+    function_waiting: App[Count] = 100
+    """Calls of an app's functions that wait in one worker; further ones get 429."""
+    function_triggers: App[Count] = 20
+    """Triggers of an app's functions."""
+    function_record_days: App[Days] = 7
+    """Days for which records of calls are kept."""
+    invoke_per_minute: App[OptionalRate] = 0
+    """Calls of functions from one address; 0 = unlimited."""
+    workflows: App[Count] = 200
+    """Workflows of an app."""
+    workflow_pending: App[Positive] = 10_000
+    """Executions of an app's workflows that wait to be run; further ones get 429."""
+    workflow_seconds_max: App[Annotated[int, msgspec.Meta(ge=1, le=1800, extra={"unit": "seconds"})]] = 1800
+    """Longest time that an execution of a workflow may have, and that of one without its own."""
+    trigger_per_minute: App[Rate] = 600
+    """Requests for the trigger URL of one workflow."""
+    workflow_days: Days = 30
+    """Days for which executions that have ended are kept."""
+    workflow_executions: Positive = 10_000
+    """Executions of a workflow that are kept once they have ended."""
+    audit_days: Annotated[int, msgspec.Meta(ge=0, le=36_500, extra={"unit": "days"})] = 365
+    """Days for which entries of the audit log are kept; 0 = forever."""
+    audit_entries: Count = 100_000
+    """Newest entries of an app's audit log that are kept, separately for those of clients and of its owners; 0 =
+    all.
+    """
+
+    def page_size(self, wanted: int | None) -> int:
+        """Return the number of items on a page: the requested number or the default, but at most the maximum."""
+        if wanted is None:
+            wanted = self.page_default_rows
+        return min(self.page_rows, wanted)
 
 
-PER_APP = frozenset(
-    {
-        "signin_per_minute",
-        "signup_per_minute",
-        "guest_per_minute",
-        "upload_per_minute",
-        "data_per_minute",
-        "password_min_length",
-        "custom_data_bytes",
-        "row_bytes",
-        "page_rows",
-        "bulk_rows",
-        "columns",
-        "tables",
-        "indexes",
-        "table_indexes",
-        "index_percent",
-        "storages",
-        "file_bytes",
-    }
-)
+def _extras(kind: Any) -> dict[str, Any]:
+    """Return what the metadata of a limit's type contains besides its bounds."""
+    metas = [meta for meta in get_args(kind)[1:] if isinstance(meta, msgspec.Meta)]
+    return {name: value for meta in metas for name, value in (meta.extra or {}).items()}
+
+
+EXTRAS = {field.name: _extras(field.type) for field in msgspec.structs.fields(Limits)}
+"""For each limit its `unit`, whether it is `per_app`, and `zero_is_unlimited`, if it has them."""
+PER_APP = frozenset(name for name, extras in EXTRAS.items() if "per_app" in extras)
+"""The limits that an app may override."""
+
+
+def unit_of(name: str) -> str | None:
+    """Return a limit's unit, such as `bytes`; None for a count."""
+    unit: str | None = EXTRAS[name].get("unit")
+    return unit
+
+
+def stricter(name: str, server: int, own: int) -> int:
+    """Return the stricter of the server's value and an app's own: the one that allows less."""
+    extras = EXTRAS[name]
+    if extras["per_app"] == "at_least":
+        return max(server, own)
+    if extras.get("zero_is_unlimited") and 0 in (server, own):
+        return server or own
+    return min(server, own)
 
 
 def for_app(server: Limits, own: Mapping[str, int]) -> Limits:
-    """Return the server's limits with an app's own in place of those it may set."""
-    return msgspec.structs.replace(server, **{name: own[name] for name in PER_APP & own.keys()})
+    """Return the server's limits, overridden by those of the app's own that are stricter."""
+    values = {name: stricter(name, getattr(server, name), own[name]) for name in PER_APP & own.keys()}
+    return msgspec.structs.replace(server, **values) if values else server
+
+
+def contradiction(limits: Limits) -> tuple[str, str] | None:
+    """Return the name of a limit that contradicts another, and a sentence about it; None if there is none."""
+    if limits.password_min_length > limits.password_max_length:
+        return "password_min_length", f"A password has at most {limits.password_max_length} characters here."
+    return None

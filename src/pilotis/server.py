@@ -1,190 +1,263 @@
-"""Puts the parts together: one `Node` is one process that answers requests."""
+"""The list of features, and the `Node`: one process that serves all of them, from start to stop."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, cast
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 import structlog
 
-from pilotis import __version__, master_key
-from pilotis.access.endpoints import AccessEndpoints
-from pilotis.access.service import Access
-from pilotis.apps.endpoints import AppEndpoints, AppSettingsEndpoints, KeyEndpoints
-from pilotis.apps.keyring import Keyring
-from pilotis.apps.service import Apps
-from pilotis.apps.settings import AppSettings
-from pilotis.audit.endpoints import AuditEndpoints
-from pilotis.audit.service import AuditLog
-from pilotis.blobs.open import open_store
-from pilotis.blobs.protocol import BlobStore
-from pilotis.db.extensions import Extensions
+from pilotis import __version__
+from pilotis.apps.feature import AppsFeature
+from pilotis.console.feature import ConsoleFeature
+from pilotis.data.indexes.feature import IndexesFeature
+from pilotis.data.query.feature import QueryFeature
+from pilotis.data.rows.feature import RowsFeature
+from pilotis.data.tables.feature import TablesFeature
+from pilotis.data.transfer.feature import TransferFeature
+from pilotis.data.trash.feature import TrashFeature
 from pilotis.db.migrations import require_current
-from pilotis.db.notifications import Notifications
 from pilotis.db.pool import Database
-from pilotis.encryption.service import Encryption
-from pilotis.files.endpoints import FileEndpoints, FileTransferEndpoints, StorageEndpoints
-from pilotis.files.service import Files
-from pilotis.files.tus.endpoints import TusEndpoints
-from pilotis.http.application import Application
-from pilotis.http.call import Call
-from pilotis.http.cors import Cors
-from pilotis.http.endpoint import Endpoint
-from pilotis.http.gate import Gate
+from pilotis.db.topics import Topic
+from pilotis.dead_jobs.feature import DeadJobsFeature
+from pilotis.events.feature import EventsFeature
+from pilotis.events.types import TargetKind
+from pilotis.feature import Feature, Features, Hook
+from pilotis.files.feature import FilesFeature
+from pilotis.floor import open_floor
+from pilotis.functions.feature import FunctionsFeature
+from pilotis.hosting.feature import HostingFeature
+from pilotis.http.api.application import Application
+from pilotis.http.api.cors import Cors
+from pilotis.http.api.endpoint import Endpoint, Endpoints
+from pilotis.http.api.hosts import Hosts
+from pilotis.http.api.principals import AppUser
+from pilotis.http.api.request import Call
 from pilotis.http.health import HealthEndpoints
-from pilotis.http.logs import log_request
-from pilotis.http.metrics import Gauges, Metrics
-from pilotis.http.site.endpoints import SiteEndpoints
-from pilotis.kit.passwords import Passwords
-from pilotis.kit.signing import TokenSigner
-from pilotis.maintenance import Maintenance, Task
-from pilotis.members.administration.endpoints import MemberAdministrationEndpoints
-from pilotis.members.administration.service import MemberAdministration
-from pilotis.members.endpoints import MemberEndpoints
-from pilotis.members.service import Members
-from pilotis.rates.service import RateLimits
-from pilotis.rows import counts
-from pilotis.rows.advanced import AdvancedEndpoints
-from pilotis.rows.aggregate.service import Aggregation
-from pilotis.rows.batches import Batches
-from pilotis.rows.bulk.service import BulkRows
-from pilotis.rows.endpoints import RowEndpoints
-from pilotis.rows.geo.service import Geo
-from pilotis.rows.indexes.endpoints import IndexEndpoints
-from pilotis.rows.indexes.recorder import UseRecorder
-from pilotis.rows.indexes.service import TURN_SECONDS, Indexes
-from pilotis.rows.prepared import PreparedTables
-from pilotis.rows.search.service import Search
-from pilotis.rows.service import Rows
-from pilotis.sessions.service import Sessions
+from pilotis.http.logs import log_area_request, log_request
+from pilotis.http.metrics import Gauges, Lanes, Metrics, Queued
+from pilotis.http.reference.endpoints import SiteEndpoints
+from pilotis.http.server.cached_answers import CachedAnswers
+from pilotis.integrations.feature import IntegrationsFeature
+from pilotis.jobs.background import Background
+from pilotis.jobs.lanes import LaneSource
+from pilotis.jobs.node import Identity, identity
+from pilotis.kit.errors import UnavailableError
+from pilotis.members.feature import MembersFeature
+from pilotis.oauth.feature import OAuthFeature
+from pilotis.security.encryption.types import EncryptedColumn
+from pilotis.security.feature import SecurityFeature
 from pilotis.settings import Settings
-from pilotis.stats.endpoints import StatsEndpoints
-from pilotis.stats.service import Statistics
-from pilotis.tables import rewriting
-from pilotis.tables.endpoints import TableEndpoints
-from pilotis.tables.service import Tables
-from pilotis.transfer.endpoints import TransferEndpoints
-from pilotis.transfer.service import Transfer
-from pilotis.trash.endpoints import TrashEndpoints
-from pilotis.trash.service import Trashes
-from pilotis.users.endpoints import InvitationEndpoints, RoleEndpoints, UserEndpoints
-from pilotis.users.expiry import delete_expired_invitations
-from pilotis.users.invitations import Invitations
-from pilotis.users.roles import Roles
-from pilotis.users.service import Users
+from pilotis.users.feature import UsersFeature
+from pilotis.webhooks.feature import WebhooksFeature
+from pilotis.workflows.feature import WorkflowsFeature
+
+FEATURES: tuple[type[Feature], ...] = (
+    MembersFeature,
+    UsersFeature,
+    AppsFeature,
+    SecurityFeature,
+    TablesFeature,
+    IndexesFeature,
+    RowsFeature,
+    QueryFeature,
+    TransferFeature,
+    TrashFeature,
+    FilesFeature,
+    OAuthFeature,
+    HostingFeature,
+    IntegrationsFeature,
+    WebhooksFeature,
+    FunctionsFeature,
+    WorkflowsFeature,
+    DeadJobsFeature,
+    ConsoleFeature,
+    EventsFeature,
+)
+"""In the order in which they start; they stop in the reverse order."""
+
+CLOSE_SECONDS = 4.0
+"""Time limit for a process to close what is still open, after its work has ended."""
 
 _log = structlog.get_logger("pilotis.server")
 
-# Signs nothing: services want a master key, and a table that is only described must not make its file.
-_UNCONNECTED = Settings(base_url="http://127.0.0.1:8090", master_key="00" * 32)
-# Stores nothing, and makes no directory.
-_NO_BLOBS = cast("BlobStore", object())
+
+class StoppingError(UnavailableError):
+    """503: this process is stopping."""
+
+    code = "STOPPING"
+    message = "This process is stopping. Try again shortly."
 
 
-class Services:
-    """Every service of a node, each made once, with what it needs."""
+def endpoint_table() -> list[Endpoint]:
+    """Return the endpoint table without a server, for documentation: its handlers cannot be called."""
+    classes: list[type[Endpoints]] = [described for feature in FEATURES for described in feature.described]
+    classes += [HealthEndpoints, SiteEndpoints]
+    return [endpoint for described in classes for endpoint in described.describe()]
 
-    def __init__(self, settings: Settings, database: Database, blobs: BlobStore | None = None) -> None:
-        limits = settings.limits
-        self.master_keys = master_key.keyring(settings)
-        self._base_url = settings.base_url or ""
-        self._limits = limits
-        self.database = database
-        self.notifications = Notifications(database)
-        self.notifications.subscribe(master_key.TOPIC, lambda _: self._refresh_master_keys(), self._refresh_master_keys)
-        self.passwords = Passwords()
-        self.rate_limits = RateLimits(database, limits)
-        self.sessions = Sessions(database, TokenSigner(self.master_keys))
-        self.members = Members(database, self.sessions, self.passwords, self.rate_limits)
-        self.users = Users(database, self.sessions, self.passwords, self.rate_limits, limits)
-        self.roles = Roles(database)
-        self.invitations = Invitations(database, settings.base_url or "")
-        self.audit_log = AuditLog(database)
-        self.apps = Apps(database, self.notifications, limits)
-        self.app_settings = AppSettings(database, self.apps, limits)
-        self.keyring = Keyring(database, self.apps)
-        self.access = Access(self.apps, self.members, self.users, self.sessions)
-        self.encryption = Encryption(database, self.master_keys)
-        self.tables = Tables(database, self.notifications, self.encryption)
-        self.rewriting = rewriting.Rewriting(self.tables, self.encryption)
-        self.extensions = Extensions(database)
-        self.index_uses = UseRecorder(database)
-        self.indexes = Indexes(database, self.tables, self.extensions, limits)
-        self.prepared_tables = PreparedTables(database, self.tables, self.encryption, self.index_uses)
-        self.rows = Rows(self.prepared_tables)
-        self.aggregation = Aggregation(self.prepared_tables)
-        self.search = Search(self.prepared_tables, self.extensions)
-        self.geo = Geo(self.prepared_tables, self.extensions)
-        self.transfer = Transfer(database, BulkRows(database, self.prepared_tables))
-        self.batches = Batches(database, self.prepared_tables, self.rows)
-        self.member_administration = MemberAdministration(database, self.sessions)
-        self.trashes = Trashes(database, self.tables)
-        self.statistics = Statistics(database)
-        self.blobs = blobs or blob_store(settings)
-        self.files = Files(
-            database,
-            self.blobs,
-            self.master_keys,
-            self.access,
-            self.apps,
-            base_url=settings.base_url or "",
-            files_base_url=settings.files_base_url,
-            redirects=settings.files_delivery == "redirect",
-            largest=limits.file_bytes,
+
+def encrypted_columns() -> list[EncryptedColumn]:
+    """Return the columns of all features with secrets under the master key."""
+    return [column for feature in FEATURES for column in feature.encrypted_columns]
+
+
+class Node:
+    """All features in one process, the application in front of them, and their background work."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        connect_arguments: dict[str, Any],
+        base_url: str,
+        member: Identity | None = None,
+        targets: Iterable[TargetKind] = (),
+        own_ports: Iterable[int] = (),
+    ) -> None:
+        self.settings = msgspec.structs.replace(settings, base_url=settings.base_url or base_url)
+        self.database = Database(
+            {"dsn": settings.database_url} if settings.database_url else connect_arguments,
+            direct_arguments=connect_arguments,
+            is_pooled=settings.database_pooler == "transaction",
+            size=settings.pool_size,
+            statement_seconds=settings.statement_seconds,
+            max_waiters=settings.pool_waiters,
+        )
+        self.floor = open_floor(self.settings, self.database, own_ports)
+        self.made = Features(self.floor)
+        self.features = [self.made.get(kind) for kind in FEATURES]
+        self._register(targets)
+        member = msgspec.structs.replace(member or identity(__version__), ports=tuple(sorted(self.floor.own_ports)))
+        self.background = self._background(member)
+        self.application = Application(
+            self._endpoints(),
+            authenticator=self.made.get(SecurityFeature).authentication,
+            limiter=self.floor.rate_limits,
+            cors=Cors(settings.console_origin or self.floor.base_url),
+            trusted_proxies=settings.trusted_proxies,
+            limits=settings.limits,
+            finished=self._finished,
+            require_room=self.floor.room.require,
+            base_url=self.floor.base_url,
+            idempotency=self.made.get(SecurityFeature).idempotency_keys,
+        )
+        self.made.get(FunctionsFeature).calls.attach(self.application.call_inside)
+        self.made.get(OAuthFeature).logos.attach(self.made.get(FilesFeature).files.variants.encoded)
+        self.hosts = Hosts(self.application)
+        areas = [area for feature in self.features for area in feature.areas]
+        self.cached_answers = CachedAnswers([area.cached for area in areas], self._sent_cached)
+        for area in areas:
+            self.hosts.add(area.predicate, self.application.area(area.handler))
+        self.metrics = Metrics(
+            self._gauges,
+            self.floor.outgoing_refused,
+            lambda: dict(self.made.get(EventsFeature).fan_out.dispatched),
+            self.made.get(WebhooksFeature).counts,
+            self.made.get(FunctionsFeature).series,
+            self.made.get(WorkflowsFeature).counts,
+        )
+        lanes = [source for feature in self.features for source in feature.sources if isinstance(source, LaneSource)]
+        for source in self.background.job_sources:
+            source.finished = self.metrics.job_finished
+        for lane in lanes:
+            lane.finished = self.metrics.job_finished
+        self._requests = self.made.get(AppsFeature).statistics.requests
+        self._request_log = self.made.get(AppsFeature).requests.logger
+        self._draining: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen for changes by other processes, start the features, and start background work."""
+        await self.floor.control.start()
+        for feature in self.features:
+            await feature.start()
+        await self.background.start()
+
+    def begin_stop(self) -> None:
+        """Report not ready, end streams, claim no more work, and let running work and requests in flight end."""
+        if self._draining is None:
+            self.application.streams.stop()
+            self._draining = asyncio.create_task(self._drain(self.settings.stop_seconds))
+
+    async def stop(self) -> None:
+        """Let running work end, return the rest of it, and close all resources.
+
+        A failing step is logged, a hanging one is cancelled; the next one runs in either case.
+        """
+        self.begin_stop()
+        if self._draining:
+            await asyncio.wait([self._draining])
+        await run_steps(
+            [
+                ("release of background work", self.background.release),
+                *((f"close of {feature.name}", feature.close) for feature in reversed(self.features)),
+                ("close of passwords", self.floor.close_passwords),
+                ("close of outgoing connections", self.floor.close_outgoing),
+                ("close of the object store", self.floor.close_blobs),
+                ("close of the control connection", self.floor.control.stop),
+                ("close of the pool", self.database.close),
+            ],
+            CLOSE_SECONDS,
         )
 
-    def endpoints(self) -> list[Endpoint]:
-        """Return the endpoint table of the whole service."""
-        features = [
-            MemberEndpoints(self.members),
-            AccessEndpoints(self.access),
-            UserEndpoints(self.users),
-            AppEndpoints(self.apps),
-            AppSettingsEndpoints(self.app_settings),
-            KeyEndpoints(self.keyring),
-            RoleEndpoints(self.roles),
-            InvitationEndpoints(self.invitations),
-            AuditEndpoints(self.audit_log),
-            TableEndpoints(self.tables),
-            RowEndpoints(self.rows),
-            AdvancedEndpoints(self.aggregation, self.search, self.geo, self.batches),
-            IndexEndpoints(self.indexes),
-            HealthEndpoints({"database": self._answers, "migrations": self._is_current}),
-            TransferEndpoints(self.transfer),
-            MemberAdministrationEndpoints(self.member_administration),
-            TrashEndpoints(self.trashes),
-            StatsEndpoints(self.statistics),
-            StorageEndpoints(self.files.storages),
-            FileEndpoints(self.files.uploads, self.files.listing),
-            FileTransferEndpoints(self.files.uploads, self.files.delivery),
-            TusEndpoints(self.files.resumable_uploads),
-        ]
-        table = [endpoint for feature in features for endpoint in feature.table()]
-        site = SiteEndpoints(table, base_url=self._base_url, version=__version__, limits=self._limits)
+    async def _drain(self, seconds: float) -> None:
+        drains = [(feature.name, feature.drain) for feature in self.features]
+        work: Sequence[tuple[str, Hook]] = [("background work", lambda: self.background.drain(seconds)), *drains]
+        await asyncio.gather(*(_run_step(f"end of {name}", step, seconds) for name, step in work))
+
+    def _register(self, targets: Iterable[TargetKind]) -> None:
+        """Register what the features declare for others."""
+        for feature in self.features:
+            for kind in feature.jobs:
+                self.floor.jobs.register(kind)
+            for event_type in feature.event_types:
+                self.floor.events.catalogue.register(event_type)
+        fan_out = self.made.get(EventsFeature).fan_out
+        for target in (*(target for feature in self.features for target in feature.targets), *targets):
+            fan_out.register(target)
+
+    def _background(self, member: Identity) -> Background:
+        floor, features = self.floor, self.features
+        background = Background(
+            self.database,
+            floor.control,
+            member,
+            floor.jobs,
+            lease_seconds=self.settings.node_lease_seconds,
+            serves=frozenset(self.settings.background) or None,
+            sources=[source for feature in features for source in feature.sources],
+            holdings=[holding for feature in features for holding in feature.holdings],
+            schedule_kinds=[kind for feature in features for kind in feature.schedules],
+            periodic=[task for feature in features for task in feature.periodic],
+            announce=lambda queue: floor.control.publish_soon(Topic.WORK, queue),
+            counters={
+                "events": self.made.get(EventsFeature).count_waiting,
+                "workflows": self.made.get(WorkflowsFeature).count_pending,
+            },
+        )
+        floor.control.subscribe(Topic.WORK, background.wake, lambda: None)
+        floor.control.subscribe(Topic.MASTER_KEY, lambda _: self._refresh_master_keys(), self._refresh_master_keys)
+        return background
+
+    def _endpoints(self) -> list[Endpoint]:
+        checks: dict[str, Hook] = {
+            "database": self._answers,
+            "migrations": self._is_current,
+            "process": self._is_staying,
+        }
+        for feature in self.features:
+            checks.update(feature.checks)
+        endpoints = [part for feature in self.features for part in feature.endpoints]
+        health = HealthEndpoints(checks, self.made.get(FunctionsFeature).isolation)
+        table = [endpoint for part in (*endpoints, health) for endpoint in part.table()]
+        described = [endpoint for endpoint in table if endpoint.tag != SiteEndpoints.tag]
+        site = SiteEndpoints(described, base_url=self.floor.base_url, version=__version__, limits=self.floor.limits)
         return [*table, *site.table()]
 
-    def maintenance_tasks(self) -> list[Task]:
-        """Return what is to be tidied up, with the seconds between one time and the next."""
-        return [
-            Task("deleted apps", 3600, self.apps.purge_deleted),
-            Task("trash", 3600, lambda _: self.trashes.purge_expired()),
-            Task("sessions", 3600, self.sessions.delete_expired),
-            Task("rate limits", 300, lambda _: self.rate_limits.delete_expired()),
-            Task("request stats", 6 * 3600, self.statistics.delete_old),
-            Task("invitations", 6 * 3600, delete_expired_invitations),
-            Task("imports", 6 * 3600, self.transfer.delete_old),
-            Task("row counts", 300, counts.fold_all),
-            Task("indexes", TURN_SECONDS, self.indexes.turn),
-            Task("uploads", 300, self.files.cleaning.reap_uploads),
-            Task("variants", 3600, self.files.cleaning.delete_unused_variants),
-            Task("dead blobs", 60, self.files.cleaning.delete_dead_blobs),
-            Task("rewriting", rewriting.TURN_SECONDS, self.rewriting.turn),
-        ]
-
     def _refresh_master_keys(self) -> None:
-        if self.master_keys.refresh():
-            _log.info("master key taken into use")
+        if self.floor.signing_keys.refresh():
+            _log.info("master key replaced")
 
     async def _answers(self) -> None:
         await self.database.fetchval("select 1")
@@ -193,68 +266,56 @@ class Services:
         async with self.database.connection() as connection:
             await require_current(connection)
 
-
-def endpoint_table(settings: Settings = _UNCONNECTED) -> list[Endpoint]:
-    """Return the endpoint table without a database, a data directory or a running server, to describe it."""
-    unconnected = msgspec.structs.replace(settings, master_key=settings.master_key or _UNCONNECTED.master_key)
-    return Services(unconnected, Database({}), _NO_BLOBS).endpoints()
-
-
-def blob_store(settings: Settings) -> BlobStore:
-    """Return the object store of the settings."""
-    return open_store(
-        settings.blob_store,
-        Path(settings.data_dir),
-        access_key=settings.s3_access_key,
-        secret_key=settings.s3_secret_key,
-    )
-
-
-class Node:
-    """The services of one process with the application in front of them."""
-
-    def __init__(self, settings: Settings, connect_arguments: dict[str, Any], base_url: str) -> None:
-        self.settings = msgspec.structs.replace(settings, base_url=settings.base_url or base_url)
-        self.database = Database(
-            connect_arguments, size=settings.pool_size, statement_seconds=settings.statement_seconds
-        )
-        self.services = Services(self.settings, self.database)
-        self.maintenance = Maintenance(self.database, self.services.maintenance_tasks())
-        self.application = Application(
-            self.services.endpoints(),
-            gate=Gate(self.services.access),
-            limiter=self.services.rate_limits,
-            cors=Cors(settings.console_origin or self.settings.base_url or base_url),
-            trusted_proxies=settings.trusted_proxies,
-            finished=self._finished,
-        )
-        self.metrics = Metrics(self._gauges)
-
-    async def start(self) -> None:
-        """Connect to the database, listen for changes made by other nodes, and tidy up from time to time."""
-        await self.services.notifications.start()
-        self.services.statistics.requests.start()
-        self.services.index_uses.start()
-        self.maintenance.start()
-
-    async def stop(self) -> None:
-        """Let go of everything."""
-        await self.maintenance.stop()
-        await self.services.statistics.requests.stop()
-        await self.services.index_uses.stop()
-        await self.services.notifications.stop()
-        await self.services.apps.stop()
-        await self.services.files.variants.stop()
-        self.services.passwords.close()
-        await self.services.blobs.close()
-        await self.database.close()
+    async def _is_staying(self) -> None:
+        if self._draining:
+            raise StoppingError
 
     def _finished(self, call: Call, status: int, seconds: float) -> None:
         self.metrics.finished(call, status, seconds)
-        log_request(call, status, seconds)
-        app, endpoint = call.principal.app, call.endpoint
-        if app is not None and endpoint is not None and not endpoint.access.is_console:
-            self.services.statistics.requests.count(app.app_id, status)
+        if not call.is_inside:
+            log_request(call, status, seconds)
+        principal, endpoint = call.principal, call.endpoint
+        if principal.app is None or endpoint is None or endpoint.access.is_console or isinstance(principal, AppUser):
+            return
+        self._requests.count(principal.app.app_id, status)
+        self._request_log.record(principal, call.client, endpoint, status, call.error_code, seconds)
+
+    def _sent_cached(self, request_id: str, status: int, seconds: float) -> None:
+        self.metrics.count(None, status, seconds)
+        log_area_request(request_id, status, seconds)
 
     def _gauges(self) -> Gauges:
-        return Gauges(self.application.in_flight, *self.database.state())
+        counts = self.background.counts
+        queued = [Queued(*one) for one in counts.latest]
+        lanes = [Lanes(*one) for one in counts.lanes]
+        return Gauges(
+            self.application.in_flight,
+            *self.database.state(),
+            queued,
+            lanes,
+            counts.numbers.get("events"),
+            self.made.get(FunctionsFeature).sandboxes(),
+            self.application.streams.count,
+            self.made.get(WorkflowsFeature).engine.running,
+            counts.numbers.get("workflows"),
+        )
+
+
+async def run_steps(steps: Sequence[tuple[str, Hook]], seconds: float) -> None:
+    """Run the steps in order, each whatever the result of the previous ones; all of them end within `seconds`.
+
+    A step may take up to half of the remaining time.
+    """
+    end = time.monotonic() + seconds
+    for name, step in steps:
+        await _run_step(name, step, (end - time.monotonic()) / 2)
+
+
+async def _run_step(name: str, step: Hook, seconds: float) -> None:
+    running = asyncio.ensure_future(step())
+    _, late = await asyncio.wait([running], timeout=max(seconds, 0))
+    if late:
+        running.cancel()
+        _log.warning("shutdown step timed out", step=name)
+    elif not running.cancelled() and (error := running.exception()):
+        _log.error("shutdown step failed", step=name, exc_info=error)

@@ -1,81 +1,172 @@
 """Settings: from flags, then `PILOTIS_*` variables, then a TOML file, then the defaults here.
 
 `--port` and `PILOTIS_PORT` set `port`; `PILOTIS_LIMITS_ROW_BYTES` sets `row_bytes` of the table `[limits]`. A variable
-that is empty counts as unset. The reference in `docs/configuration.md` is made from these types.
+that is empty counts as unset. `docs/configuration.md` is generated from these types.
 """
 
 from __future__ import annotations
 
+import ssl
 import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_origin
 
 import msgspec
 
-from pilotis.limits import Limits
+from pilotis.kit.expected import expectation
+from pilotis.kit.networks import parse_network
+from pilotis.limits import Limits, contradiction
 
 PREFIX = "PILOTIS_"
+_VARIABLES = {"oauth_rsa_private_key_pem": "OAUTH_RSA_PRIVATE_KEY_PEM"}
+"""Settings whose environment variable the public interface defines, without the prefix."""
 FILE_NAME = "pilotis.toml"
+OF_CLIENTS = frozenset({"PILOTIS_URL", "PILOTIS_PUBLIC_KEY", "PILOTIS_SECRET_KEY"})
+"""Variables of `pilotis deploy` and related commands: they are not settings of a server."""
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Origin = Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$", examples=["https://example.com"])]
+
+
+_WEBHOOK_SCHEDULE = (0.0, 5.0, 295.0, 1500.0, 7200.0, 18000.0, 36000.0, 50400.0, 72000.0, 86400.0)
+_MAX_GAP = 30 * 24 * 3600
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How one `pilotis` process runs. Everything else is in the database."""
+    """How one `pilotis` process runs. All other configuration is in the database."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; `0.0.0.0` for every interface, and then set `base_url` as well."""
+    """Address to listen on; use `0.0.0.0` for all interfaces, and set `base_url` as well."""
     port: Port = 8090
-    """Port to listen on; 0 takes a free one."""
+    """Port to listen on; 0 selects a free one."""
     data_dir: str = "pilotis-data"
-    """Directory for the embedded database, files and keys; made with mode 0700 if it is not there."""
+    """Directory for the embedded database, files and keys; created with mode 0700 if it does not exist."""
     database_url: str | None = None
-    """URL of a PostgreSQL (15 or newer) to use in place of the embedded one."""
+    """URL of a PostgreSQL (15 or newer) to use instead of the embedded one."""
+    direct_database_url: str | None = None
+    """URL of PostgreSQL itself, if `database_url` leads to a connection pooler."""
+    database_pooler: Literal["none", "transaction"] = "none"
+    """The pooler that `database_url` leads to: `transaction` for one in transaction mode, such as PgBouncer 1.21 or
+    newer with `max_prepared_statements`; it needs `direct_database_url`.
+    """
     postgres_binaries: str | None = None
-    """Directory with `postgres` and `initdb` for the embedded database, in place of the ones that came along."""
+    """Directory with `postgres` and `initdb` for the embedded database, instead of the included ones."""
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
-    """Processes that answer requests."""
-    base_url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$")] | None = None
-    """Address under which clients reach this server, such as `https://api.example.com`; by default host and port, or
-    this machine's own address where the host is every interface."""
-    console_origin: Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$")] | None = None
-    """Origin of the console, the only one that may call console routes from a browser; by default `base_url`."""
+    """Worker processes."""
+    base_url: Origin | None = None
+    """URL at which clients reach this server, such as `https://api.example.com`; by default host and port, or this
+    machine's own address if the host is a wildcard.
+    """
+    console_origin: Origin | None = None
+    """Origin of the console, the only one that may call console routes from a browser; by default that of
+    `base_url`.
+    """
+    metrics_host: str = "127.0.0.1"
+    """Address on which Prometheus' `/metrics` listens; it requires no credential."""
     metrics_port: Port | None = None
-    """Port of Prometheus' `/metrics`, on the same address; by default the port after `port`, 0 for none."""
+    """Port of `/metrics`; by default the port after `port`, 0 for none."""
     trusted_proxies: list[str] = []
-    """Addresses of reverse proxies whose `X-Forwarded-For` is believed."""
+    """Addresses of reverse proxies whose `X-Forwarded-For` is trusted."""
     master_key: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
-    """Master key as 64 hexadecimal digits; by default a file in the data directory. Never kept in the database."""
+    """Master key as 64 hexadecimal digits; by default a file in the data directory. Never stored in the database."""
     previous_master_key: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
-    """Another master key that is accepted as well, as 64 hexadecimal digits, while the master key is rotated."""
+    """A second master key, as 64 hexadecimal digits, that is also accepted while the master key is rotated."""
     pool_size: Annotated[int, msgspec.Meta(ge=2, le=500)] = 10
-    """Database connections of each worker."""
+    """Database connections per worker."""
+    pool_waiters: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1_000
+    """Requests of one app that may wait for a database connection in each worker; further ones get 503 at once."""
     statement_seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 5.0
-    """Longest time that a request's statement may take."""
+    """Time limit of a request's statement."""
+    background: list[str] = []
+    """Queues of background work that this server processes, such as `light,builds`, or `none`; by default all."""
+    node_lease_seconds: Annotated[float, msgspec.Meta(ge=2, le=300)] = 12.0
+    """Seconds after which other processes take over the background work of one that no longer responds."""
+    stop_seconds: Annotated[float, msgspec.Meta(ge=0, le=600)] = 20.0
+    """Seconds that background work has to end at a stop; unfinished work continues elsewhere or later."""
     blob_store: str | None = None
-    """Where files' bytes are kept: a directory, or `s3://bucket/prefix?endpoint=…&region=…`, `gs://…`, `az://…`; by
-    default `blobs` in the data directory."""
+    """Where the bytes of files are stored: a directory, or `s3://bucket/prefix?endpoint=…&region=…`, `gs://…`,
+    `az://…`; by default `blobs` in the data directory.
+    """
     s3_access_key: str | None = None
     """Access key of the S3 store; without the two keys clients cannot upload to it directly."""
     s3_secret_key: str | None = None
     """Secret key of the S3 store."""
-    files_base_url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$")] | None = None
-    """Address of a host name of its own under which files are served, such as `https://files.example.com`; by default
-    `base_url`."""
+    files_base_url: Origin | None = None
+    """URL with a separate host name under which files are served, such as `https://files.example.com`; by default
+    `base_url`.
+    """
     files_delivery: Literal["proxy", "redirect"] = "proxy"
-    """Whether files are sent from here, or readers are redirected to the object store where it can sign URLs."""
+    """Whether this server sends files, or redirects readers to the object store if that can sign URLs."""
+    sites_base_url: Origin | None = None
+    """URL below which each site has its own host name, such as `https://sites.example.com`; by default
+    `http://localhost` with the server's port, which browsers reach on this machine.
+    """
+    sites_cache_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**40)] = 64 * 1024**2
+    """Memory in each worker for recently requested files of sites and their metadata."""
+    dns_servers: list[str] = []
+    """Name servers, such as `192.0.2.53` or `192.0.2.53:5353`, for looking up the domains of sites; by default the
+    system's.
+    """
+    upload_reserve_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**50)] = 1024**3
+    """Free space of the disk with the files below which uploads fail with 507; 0 = no reserve."""
+    upload_reserve_percent: Annotated[float, msgspec.Meta(ge=0, le=100)] = 5.0
+    """The same in percent of that disk; the smaller of the two applies."""
+    write_reserve_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**50)] = 128 * 1024**2
+    """Free space of the embedded database's disk below which all other writes fail with 507; 0 = no reserve."""
+    outgoing_networks: list[str] = []
+    """Private networks, such as `10.1.0.0/16`, that the server may call on behalf of apps, also without TLS; all other
+    addresses that it calls must be public and use `https`.
+    """
+    egress_networks: list[str] = []
+    """Private networks that apps' own code may call."""
+    outgoing_ca_file: str | None = None
+    """PEM file with certificate authorities that are trusted for outgoing requests in addition to the system's."""
+    outgoing_proxy: Origin | None = None
+    """HTTP proxy for all outgoing requests, which also resolves host names; never taken from the environment's
+    `HTTPS_PROXY`.
+    """
+    oauth_rsa_private_key_pem: str | None = None
+    """Private RSA keys in PEM, of 2048 bits or more: the first signs OAuth tokens, all verify them; by default a key
+    created by `pilotis oauth keys create`.
+    """
+    oauth_allow_http: bool = False
+    """Whether the OAuth provider also answers requests that came by http, which anybody on the way can read."""
+    oauth_dynamic_registration: bool = True
+    """Whether clients may register with the OAuth provider without a credential; apps that allow it accept them."""
+    webhook_schedule: list[float] = msgspec.field(default_factory=lambda: list(_WEBHOOK_SCHEDULE))
+    """Seconds before each attempt of a webhook's delivery, including the first; by default over three days."""
+    webhook_jitter: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.1
+    """Fraction by which each of these times is randomised."""
+    webhook_breaker_seconds: Annotated[float, msgspec.Meta(gt=0, le=300)] = 1.0
+    """First pause of a webhook after 10 failures in a row; it doubles up to 5 minutes."""
+    functions_isolation: Literal["auto", "bwrap", "landlock", "permissions"] = "auto"
+    """How functions are isolated; `auto`: by bubblewrap, else by Landlock. `permissions` is for your own code alone."""
+    functions_sandboxes: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    """Maximum number of sandboxes for functions; 0 = the smaller of 32 and what half of the memory has room for."""
+    functions_ready_javascript: Annotated[int, msgspec.Meta(ge=0, le=100)] = 2
+    """Sandboxes for JavaScript that wait for a function, once there are functions."""
+    functions_ready_python: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
+    """Sandboxes for Python that wait for a function, once there are functions."""
+    functions_idle_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 300.0
+    """Seconds after which the sandbox of an unused function ends."""
+    functions_uid_base: Annotated[int, msgspec.Meta(ge=1000, le=2**31)] = 700_000
+    """First of the numeric users, 262,144 at most, under which a server that runs as root starts sandboxes."""
+    functions_npm_registry: str | None = None
+    """URL of a registry of npm packages for functions in JavaScript; by default the public one."""
+    functions_pypi_index: str | None = None
+    """URL of an index of PyPI packages for functions in Python, PEP 503; by default the public one."""
     log_format: Literal["auto", "json", "console"] = "auto"
-    """Logs as JSON lines or as text for people; `auto` is text on a terminal."""
+    """Logs as JSON lines or as readable text; `auto` means text on a terminal."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least level that is logged; requests are logged at `info`."""
+    """Minimum level that is logged; requests are logged at `info`."""
     limits: Limits = Limits()
     """Limits of this server, as the table `[limits]`."""
 
 
 class SettingsError(Exception):
-    """One or more settings are wrong; `problems` has a sentence for each."""
+    """One or more settings are invalid; `problems` has a sentence for each."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -83,10 +174,10 @@ class SettingsError(Exception):
 
 
 def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None = None) -> Settings:
-    """Return the settings; raises `SettingsError` with every problem at once.
+    """Return the settings; raises `SettingsError` with all problems at once.
 
-    `flags` holds what was given on the command line. `file` is the TOML file; without it `pilotis.toml` in the
-    working directory is read if it is there.
+    `flags` holds what was given on the command line. `file` is the TOML file; without it `pilotis.toml` in the working
+    directory is read if it exists.
     """
     problems: list[str] = []
     given: dict[str, _Given] = {}
@@ -100,18 +191,18 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | 
 
 
 def known_names() -> dict[str, msgspec.structs.FieldInfo]:
-    """Return every setting by name; limits as `limits.<name>`."""
+    """Return every setting by name; limits are named `limits.<name>`."""
     own = {field.name: field for field in msgspec.structs.fields(Settings) if field.name != "limits"}
     return own | {f"limits.{field.name}": field for field in msgspec.structs.fields(Limits)}
 
 
 def variable_of(name: str) -> str:
     """Return the environment variable of a setting."""
-    return PREFIX + name.replace(".", "_").upper()
+    return _VARIABLES.get(name) or PREFIX + name.replace(".", "_").upper()
 
 
 class _Given(NamedTuple):
-    """A value, and what the person who gave it calls it."""
+    """A value, and where the user set it."""
 
     called: str
     value: Any
@@ -124,12 +215,15 @@ def _from_flags(flags: Mapping[str, Any]) -> dict[str, _Given]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, _Given]:
     names = {variable_of(name): name for name in known_names()}
+    lists = {name for name, field in known_names().items() if get_origin(field.type) is list}
     given: dict[str, _Given] = {}
     for variable, value in environment.items():
-        if variable.startswith(PREFIX) and value:
+        if variable in OF_CLIENTS:
+            continue
+        if value and (variable.startswith(PREFIX) or variable in _VARIABLES.values()):
             name = names.get(variable, variable)
             listed = [part.strip() for part in value.split(",") if part.strip()]
-            given[name] = _Given(variable, listed if name == "trusted_proxies" else value)
+            given[name] = _Given(variable, listed if name in lists else value)
     return given
 
 
@@ -162,22 +256,46 @@ def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
             problems.append(f"{called} is not a setting.")
             continue
         try:
-            checked = msgspec.convert(value, known[name].type, strict=not isinstance(value, str))
+            # The value of a flag or a variable is text.
+            checked = msgspec.convert(value, known[name].type, strict=not isinstance(value, str | list))
         except msgspec.ValidationError as error:
-            problems.append(f"{called}: {error}.")
+            problems.append(f"{called}: {expectation(known[name].type, '', str(error)) or error}.")
             continue
         if name == "trusted_proxies":
             checked = _addresses(called, checked, problems)
+        elif name in {"outgoing_networks", "egress_networks"}:
+            checked = _networks(called, checked, problems)
+        elif name == "webhook_schedule" and not (checked and min(checked) >= 0 and max(checked) <= _MAX_GAP):
+            problems.append(f"{called}: a list of seconds is expected, each from 0 to {_MAX_GAP}.")
+        elif name == "outgoing_ca_file":
+            _check_authorities(called, checked, problems)
+        elif name == "oauth_rsa_private_key_pem":
+            _check_private_keys(called, checked, problems)
         group, _, limit = name.partition(".")
         if limit:
             limits[limit] = checked
         else:
             own[group] = checked
-    return Settings(**own, limits=Limits(**limits))
+    checked_limits = Limits(**limits)
+    if wrong := contradiction(checked_limits):
+        problems.append(f"limits.{wrong[0]}: {wrong[1]}")
+    settings = Settings(**own, limits=checked_limits)
+    if problem := _pooler_problem(settings):
+        problems.append(problem)
+    return settings
+
+
+def _pooler_problem(settings: Settings) -> str | None:
+    """Return a sentence if the settings about the database contradict each other."""
+    if settings.direct_database_url and not settings.database_url:
+        return "direct_database_url: it needs database_url, the URL of the pooler."
+    if settings.database_pooler == "transaction" and not settings.direct_database_url:
+        return "database_pooler: transaction needs direct_database_url, the URL of PostgreSQL itself."
+    return None
 
 
 def _addresses(called: str, texts: list[str], problems: list[str]) -> list[str]:
-    """Return IP addresses in the form in which connections have them."""
+    """Return IP addresses in the form that connections report."""
     addresses = []
     for text in texts:
         try:
@@ -185,3 +303,29 @@ def _addresses(called: str, texts: list[str], problems: list[str]) -> list[str]:
         except ValueError:
             problems.append(f"{called}: {text} is not an IP address.")
     return addresses
+
+
+def _networks(called: str, texts: list[str], problems: list[str]) -> list[str]:
+    networks = []
+    for text in texts:
+        try:
+            networks.append(str(parse_network(text)))
+        except ValueError:
+            problems.append(f"{called}: {text} is not a network, such as 10.1.0.0/16 or fd00::/8.")
+    return networks
+
+
+def _check_private_keys(called: str, text: str, problems: list[str]) -> None:
+    from pilotis.kit import rs256
+
+    try:
+        rs256.keys_of_pem(text)
+    except rs256.KeyFormatError as error:
+        problems.append(f"{called}: {error}")
+
+
+def _check_authorities(called: str, path: str, problems: list[str]) -> None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+    except OSError as error:
+        problems.append(f"{called}: {path} cannot be used as a PEM file of certificate authorities: {error.strerror}.")

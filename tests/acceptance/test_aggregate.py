@@ -4,6 +4,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.support import App, assert_error
@@ -191,7 +192,7 @@ async def test_unwind(app: App):
     unwind = {"path": "$sizes", "preserveNullAndEmptyArrays": True, "includeArrayIndex": "at"}
     kept = await aggregate(app, table, [{"$unwind": unwind}, {"$project": {"id": 0, "item": 1, "at": 1}}])
     assert [(row["item"], row["at"]) for row in kept] == [
-        ("a", 0), ("a", 1), ("b", None), ("c", 0), ("d", None), ("e", None)
+        ("a", 0), ("a", 1), ("b", None), ("c", None), ("d", None), ("e", None)
     ]  # fmt: skip
     pipeline = [{"$unwind": "$sizes"}, {"$group": {"_id": "$sizes", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]
     assert await aggregate(app, table, pipeline) == [{"_id": "M", "n": 2}, {"_id": "S", "n": 1}]
@@ -271,6 +272,9 @@ EXPRESSIONS: list[tuple[Any, Any]] = [
     ({"$year": "$nothing"}, None),
     ({"$dateToString": {"date": "$when"}}, "2014-01-01T08:15:39.736Z"),
     ({"$dateToString": {"date": "$when", "format": "%Y%m%d %H:%M:%S:%L 100%%"}}, "20140101 08:15:39:736 100%"),
+    ({"$eq": [{"$dateToString": {"date": "$when", "format": "%%"}}, "%"]}, True),
+    ({"$gt": [{"$dateToString": {"date": "$when", "format": "%%"}}, {"$dateToString": {"date": "$when"}}]}, False),
+    ({"$ifNull": [{"$dateToString": {"date": "$absent", "format": "%%"}}, "none"]}, "none"),
     ({"$dateToString": {"date": "$when", "format": "%j %u %V %G %z"}}, "001 3 01 2014 +0000"),
     ({"$dateToString": {"date": "$when", "format": "%H:%M %z", "timezone": "America/New_York"}}, "03:15 -0500"),
     ({"$dateToString": {"date": "$when", "format": "%H:%M", "timezone": "+04:30"}}, "12:45"),
@@ -496,7 +500,7 @@ async def test_one_moment_is_one_group_however_it_is_written(app: App):
     pipeline = [{"$group": {"_id": {"day": "$d"}, "n": {"$sum": 1}}}, {"$sort": {"n": -1}}]
     assert await aggregate(app, table, pipeline) == [
         {"_id": {"day": "2026-01-01T00:00:00Z"}, "n": 2},
-        {"_id": {"day": None}, "n": 1},
+        {"_id": {}, "n": 1},
     ]
 
 
@@ -551,3 +555,69 @@ async def test_paths_are_made_and_leave_arrays_alone(app: App):
         for stage, expected in cases:
             if schema or "$addFields" in stage:
                 assert await aggregate(app, table, [stage, {"$project": {"id": 0, "o": 1}}]) == [{"o": expected}], stage
+
+
+NULLS = [{"k": 1, "s": "a"}, {"k": 1, "s": None}, {"k": 1}, {"k": 2, "s": None}]
+
+
+@pytest.mark.parametrize("schema", [{}, {"k": "int", "s": "string"}], ids=["free form", "columns"])
+async def test_push_and_add_to_set_keep_explicit_nulls_and_drop_missing_fields(app: App, schema: dict[str, Any]):
+    table = await loaded(app, schema, NULLS)
+    group = {"_id": "$k", "all": {"$push": "$s"}, "set": {"$addToSet": "$s"}, "of": {"$push": {"s": "$s"}}}
+    first, second = await aggregate(app, table, [{"$group": group}, {"$sort": {"_id": 1}}])
+    assert first["all"] == ["a", None]
+    assert sorted(first["set"], key=str) == [None, "a"]
+    assert first["of"] == [{"s": "a"}, {"s": None}, {}]
+    assert (second["all"], second["set"], second["of"]) == ([None], [None], [{"s": None}])
+
+
+@pytest.mark.parametrize("schema", [{}, {"k": "int", "s": "string"}], ids=["free form", "columns"])
+async def test_a_missing_field_stays_away_from_an_object_also_in_an_id(app: App, schema: dict[str, Any]):
+    table = await loaded(app, schema, NULLS)
+    shown = await aggregate(app, table, [{"$project": {"id": 0, "of": {"k": "$k", "s": "$s"}, "s": 1}}])
+    assert shown == [
+        {"s": "a", "of": {"k": 1, "s": "a"}},
+        {"s": None, "of": {"k": 1, "s": None}},
+        {"of": {"k": 1}},
+        {"s": None, "of": {"k": 2, "s": None}},
+    ]
+    groups = await aggregate(app, table, [{"$group": {"_id": {"k": "$k", "s": "$s"}, "n": {"$count": {}}}}])
+    expected = [{"k": 1, "s": "a"}, {"k": 1, "s": None}, {"k": 1}, {"k": 2, "s": None}]
+    assert sorted((group["_id"] for group in groups), key=str) == sorted(expected, key=str)
+    assert [group["n"] for group in groups] == [1] * 4
+    both = await aggregate(app, table, [{"$group": {"_id": "$s", "n": {"$count": {}}}}, {"$sort": {"_id": 1}}])
+    assert both == [{"_id": None, "n": 3}, {"_id": "a", "n": 1}]
+
+
+@pytest.mark.parametrize("name", ["$year", "$month", "$dayOfMonth", "$hour", "$dateToString", "$dateTrunc"])
+async def test_a_part_of_what_is_no_date_is_refused(app: App, name: str):
+    more = {"unit": "day"} if name == "$dateTrunc" else {}
+
+    async def part(table: str, operand: Any) -> httpx.Response:
+        pipeline = [{"$project": {"x": {name: {"date": operand, **more}}}}]
+        async with app.client() as client:
+            return await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": pipeline})
+
+    row = {"s": "march", "n": 3, "b": True, "u": "018f0000-0000-7000-8000-000000000000", "l": []}
+    types = {"s": "string", "n": "number", "b": "boolean", "u": "uuid", "l": "array"}
+    for schema in ({}, types):
+        table = await loaded(app, schema, [row, {}])
+        for operand in ("$s", "$n", "$b", "$u", "$l", "no date", 3, {"$concat": ["$s", "-01"]}, {"a": "$s"}):
+            assert "date" in assert_error(await part(table, operand), 400, "INVALID_PIPELINE")["message"]
+        empty = await loaded(app, schema, [{"s": None}, {"s": "2026-03-01"}])
+        assert (await part(empty, "$s")).status_code == 200
+
+
+@pytest.mark.parametrize("schema", [{}, {"n": "int", "tags": "array"}], ids=["free form", "columns"])
+async def test_unwind_keeps_an_explicit_null_where_it_preserves(app: App, schema: dict[str, Any]):
+    table = await loaded(app, schema, [{"n": 1, "tags": None}, {"n": 2}, {"n": 3, "tags": []}, {"n": 4, "tags": ["a"]}])
+    unwind = {"path": "$tags", "preserveNullAndEmptyArrays": True, "includeArrayIndex": "at"}
+    end = [{"$sort": {"n": 1}}, {"$project": {"id": 0, "n": 1, "tags": 1, "at": 1}}]
+    assert await aggregate(app, table, [{"$unwind": unwind}, *end]) == [
+        {"n": 1, "tags": None, "at": None},
+        {"n": 2, "at": None},
+        {"n": 3, "at": None},
+        {"n": 4, "tags": "a", "at": 0},
+    ]
+    plain = [{"$unwind": "$tags"}, {"$project": {"id": 0, "n": 1, "tags": 1}}]
+    assert await aggregate(app, table, plain) == [{"n": 4, "tags": "a"}]

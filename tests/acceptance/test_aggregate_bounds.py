@@ -9,6 +9,7 @@ import pytest
 
 from tests.acceptance.test_aggregate import aggregate, loaded
 from tests.support import App, assert_error
+from tests.waiting import PATIENCE
 
 SCHEMA = {"a": "number", "d": "date", "s": "string", "o": "object", "tags": "array"}
 ROW = {"a": 5, "d": "2026-01-01", "s": "x", "o": {"x": 1}, "tags": [1, 2]}
@@ -16,7 +17,7 @@ ROW = {"a": 5, "d": "2026-01-01", "s": "x", "o": {"x": 1}, "tags": [1, 2]}
 
 async def posted(app: App, table: str, pipeline: Any) -> httpx.Response:
     async with app.client() as client:
-        return await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": pipeline}, timeout=60)
+        return await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": pipeline})
 
 
 def nested(operator: str, depth: int) -> Any:
@@ -42,11 +43,12 @@ def nested(operator: str, depth: int) -> Any:
 )
 async def test_a_pipeline_that_is_too_large_is_refused(app: App, stage: dict[str, Any]):
     table = await loaded(app, SCHEMA, [ROW])
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(PATIENCE):
         answer = await posted(app, table, [stage])
     assert_error(answer, 400, "INVALID_PIPELINE")
 
 
+@pytest.mark.alone
 async def test_a_large_pipeline_does_not_hold_up_others(app: App):
     table = await loaded(app, SCHEMA, [ROW])
     hostile = asyncio.create_task(posted(app, table, [{"$project": {"x": {"$in": ["$a", ["$a"] * 40_000]}}}]))
@@ -129,4 +131,4 @@ async def test_values_that_grow_from_stage_to_stage(app: App, name: str):
     answer = await posted(app, table, GROWING[name])
     assert answer.status_code == 400, answer.text
     assert answer.json()["code"] in {"RESULT_TOO_LARGE", "CALCULATION_FAILED", "INVALID_PIPELINE", "QUERY_TIMEOUT"}
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < PATIENCE

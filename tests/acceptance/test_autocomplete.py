@@ -101,8 +101,6 @@ async def test_free_form_fields(app: App):
 @pytest.mark.parametrize(
     "more",
     [
-        {"query": ""},
-        {"query": " - "},
         {"query": "x" * 501},
         {"query": 7},
         {"field": "size"},
@@ -116,6 +114,12 @@ async def test_bad_requests(app: App, places: str, more: dict[str, Any]):
     body = {"table_id": places, "query": "seo", "field": "name", **more}
     async with app.client() as client:
         assert_error(await client.post("/v1/public/autocomplete", json=body), 400, "VALIDATION_FAILED")
+
+
+@pytest.mark.parametrize("query", ["", " - "])
+async def test_an_empty_or_wordless_query_completes_nothing(app: App, places: str, query: str):
+    assert await suggestions(app, places, query) == []
+    assert_error(await complete(app, places, query, field="nothing"), 400, "UNKNOWN_COLUMN")
 
 
 async def test_fields_that_cannot_be_completed(app: App, places: str):

@@ -195,9 +195,9 @@ async def test_a_column_can_be_added_and_dropped_many_times(app: App):
         ({"name": "b", "data_type": "int", "is_required": 1}, "is_required"),
         ({"name": "b", "data_type": "int", "required": True}, "required"),
         ({"name": "b", "data_type": "int", "order": 1}, "order"),
-        ({"name": "b", "data_type": "int", "default_value": "1"}, "b"),
-        ({"name": "b", "data_type": "int", "default_value": 2**63}, "b"),
-        ({"name": "b", "data_type": "uuid", "default_value": "x"}, "b"),
+        ({"name": "b", "data_type": "int", "default_value": "1"}, "default_value"),
+        ({"name": "b", "data_type": "int", "default_value": 2**63}, "default_value"),
+        ({"name": "b", "data_type": "uuid", "default_value": "x"}, "default_value"),
         ({"name": "b", "data_type": "int", "description": "x" * 2001}, "description"),
     ],
 )
@@ -219,3 +219,15 @@ async def test_a_name_that_is_taken_or_unknown(app: App):
             assert_error(await client.patch(path, json={"is_required": True}), 404, "COLUMN_NOT_FOUND")
             assert_error(await client.delete(path), 404, "COLUMN_NOT_FOUND")
     assert [column["name"] for column in await columns(app, table)] == ["é"]
+
+
+async def test_changing_columns_answers_with_the_tables_id_and_the_columns_name(app: App):
+    table = await app.table({"a": "string"})
+    columns = f"/v1/public/tables/{table}/columns"
+    async with app.client() as client:
+        added = await client.post(columns, json={"name": "b", "data_type": "int"})
+        changed = await client.patch(f"{columns}/b", json={"is_required": False})
+        deleted = await client.delete(f"{columns}/b")
+    assert added.json() == {"message": "Column added.", "id": table, "name": "b"}
+    assert changed.json() == {"message": "Column updated.", "id": table, "name": "b"}
+    assert deleted.json() == {"message": "Column deleted.", "id": table, "name": "b"}

@@ -1,11 +1,13 @@
 """Console: apps, their deletion with its days of grace, and the schema lock."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
+from tests.background import paused
 from tests.conftest import new_app
 from tests.console import client_of, database_of, owner_of, second_node, the_log, user_with
 from tests.support import App, Server, assert_error
@@ -234,9 +236,9 @@ async def test_after_seven_days_an_app_is_gone_for_good(server: Server, console:
     async with owner_of(app).client(app) as client:
         await client.delete("")
     hex_id = UUID(app.app_id).hex
-    async with database_of(server) as database, second_node(server) as node:
+    async with database_of(server) as database, second_node(server) as node, AsyncExitStack() as stack:
         # The server would do it by itself sooner or later.
-        await database.execute("select pg_advisory_lock(hashtextextended('pilotis.maintenance.deleted apps', 0))")
+        await stack.enter_async_context(paused(database, "apps.purge"))
         purge = node.services.apps.purge_deleted
         assert await purge(database) == 0
         await database.execute(

@@ -8,10 +8,17 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from pilotis.http.endpoint import Endpoint
+from pilotis.http.api.endpoint import Endpoint
+from pilotis.kit.ids import uuid7
 from pilotis.server import endpoint_table
-from tests.console import invite, owner_of, the_log, user_with
+from tests.acceptance.test_dead_jobs import dead
+from tests.backstage import run_sql
+from tests.console import client_of, invite, owner_of, second_node, the_log, user_with
+from tests.files.pictures import RED, bands, encoded
+from tests.hosting.sites import new_site, zipped
+from tests.name_server import name_server
 from tests.support import App, assert_error
+from tests.waiting import until
 
 ENTRY = {
     "entry_id",
@@ -25,6 +32,7 @@ ENTRY = {
     "request_id",
 }
 AUTH = {"allow_id_password_login": True, "allow_guest_login": True, "enabled_oauth_providers": []}
+SOCIAL = {"client_id": "id", "client_secret": "secret"}
 Perform = Callable[[App, httpx.AsyncClient], Awaitable[httpx.Response]]
 
 
@@ -97,6 +105,218 @@ async def _import(app: App, console: httpx.AsyncClient) -> httpx.Response:
     return await console.post(path, content=b'{"a": 1}\n', headers={"Content-Type": "application/jsonl"})
 
 
+async def _set_password(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    member_id = (await app.member())["member_id"]
+    return await console.put(f"/apps/{app.app_id}/members/{member_id}/password", json={"password": "battery staple"})
+
+
+async def _deactivate(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    user = await user_with(app, "viewer")
+    return await console.patch(f"/users/{user.user_id}", json={"is_active": False})
+
+
+SCOPE = {"title": "Read orders"}
+CLIENT = {"name": "Shop", "redirect_uris": ["https://client.example/callback"]}
+WEBHOOK = {"url": "http://localhost:9/hooks", "event_types": ["row.created"]}
+EVENT_TYPE = {"title": "Order created", "example": {"total": 12.5}}
+
+
+async def _delete_social(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    provider = f"/apps/{app.app_id}/oauth/social/KAKAO"
+    await console.put(provider, json=SOCIAL)
+    return await console.delete(provider)
+
+
+async def _delete_scope(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    scope = f"/apps/{app.app_id}/oauth/scopes/orders:read"
+    await console.put(scope, json=SCOPE)
+    return await console.delete(scope)
+
+
+LOGO = encoded(bands(16, 16, RED))
+
+
+async def _on_client(app: App, console: httpx.AsyncClient, method: str, path: str = "", **body: Any) -> httpx.Response:
+    clients = f"/apps/{app.app_id}/oauth/clients"
+    made = (await console.post(clients, json=CLIENT)).json()
+    return await console.request(method, f"{clients}/{made['client_id']}{path}", **body)
+
+
+async def _delete_logo(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    answer = await _on_client(app, console, "PUT", "/logo", content=LOGO)
+    return await console.delete(f"/apps/{app.app_id}/oauth/clients/{answer.json()['client_id']}/logo")
+
+
+async def _revoke_grant(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    client = (await console.post(f"/apps/{app.app_id}/oauth/clients", json=CLIENT)).json()
+    grant_id = uuid7()
+    query = """
+        insert into pilotis.oauth_grants (
+            app_id, grant_id, client_id, member_id, session_id, is_offline, scopes, issuer, auth_time, expires_at
+        ) values ($1, $2, $3, 'm', $2, true, '{openid}', '', now(), now() + interval '1 hour')
+    """
+    await run_sql(app.server, query, app.app_id, grant_id, client["client_id"])
+    return await console.delete(f"/apps/{app.app_id}/oauth/grants/{grant_id}")
+
+
+async def _on_site(app: App, console: httpx.AsyncClient, method: str, path: str = "", **body: Any) -> httpx.Response:
+    """Call a route of a web storage that has two deployments and a domain; the older deployment is production."""
+    site = await new_site(app)
+    first = await site.deploy({"index.html": b"one", "about.html": b"about"})
+    await site.deploy({"index.html": b"two", "about.html": b"about"})
+    await site.promote(first["deployment"]["id"])
+    storage = f"/apps/{app.app_id}/storages/webs/{site.id}"
+    await console.post(f"{storage}/domains", json={"hostname": "www.cafes.example"})
+    return await console.request(method, f"{storage}{path}", **body)
+
+
+async def _verify_domain(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    site = await new_site(app)
+    domains = f"/apps/{app.app_id}/storages/webs/{site.id}/domains"
+    hostname = f"www.{site.slug}.example"
+    added = (await console.post(domains, json={"hostname": hostname})).json()
+    async with (
+        name_server({added["txt_name"]: added["txt_value"]}) as address,
+        second_node(app.server, listening=False, dns_servers=[address]) as node,
+        client_of(node, Authorization=f"Bearer {app.console['access_token']}") as client,
+    ):
+        return await client.post(f"/v1{domains}/{hostname}/verify")
+
+
+async def _delete_event_type(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    event_type = f"/apps/{app.app_id}/event-types/order.created"
+    await console.put(event_type, json=EVENT_TYPE)
+    return await console.delete(event_type)
+
+
+FUNCTION = {"name": "greet", "runtime": "javascript"}
+FILES = {"files": {"index.js": "export default () => 1"}}
+
+
+async def _on_function(
+    app: App, console: httpx.AsyncClient, method: str, path: str = "", **body: Any
+) -> httpx.Response:
+    functions = f"/apps/{app.app_id}/functions"
+    function = f"{functions}/{(await console.post(functions, json=FUNCTION)).json()['id']}"
+    assert (await console.post(f"{function}/versions", json=FILES)).status_code == 201
+    return await console.request(method, f"{function}{path}", **body)
+
+
+async def _end_session(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    member = await app.member()
+    sessions = f"/apps/{app.app_id}/members/{member['member_id']}/sessions"
+    (session,) = (await console.get(sessions)).json()["sessions"]
+    return await console.delete(f"{sessions}/{session['session_id']}")
+
+
+async def _rename_column(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    table_id = await app.table({"a": "string"})
+    return await console.post(f"/apps/{app.app_id}/tables/{table_id}/columns/a/rename", json={"name": "b"})
+
+
+async def _rename_file(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    storages = f"/apps/{app.app_id}/storages/files"
+    storage_id = (await console.post(storages, json={"name": "x"})).json()["id"]
+    async with app.client(app.console["access_token"], **{"X-App-Id": app.app_id}) as client:
+        folder = await client.post(f"/v1/public/storages/files/{storage_id}/folders", json={"name": "y"})
+    assert folder.status_code == 201, folder.text
+    return await console.patch(f"{storages}/{storage_id}/items/{folder.json()['id']}", json={"name": "z"})
+
+
+WORKFLOW: dict[str, Any] = {"name": "nightly", "steps": [{"step_type": "merge", "id": "sum"}]}
+
+
+async def _on_workflow(
+    app: App, console: httpx.AsyncClient, method: str, path: str = "", **body: Any
+) -> httpx.Response:
+    workflows = f"/apps/{app.app_id}/workflows"
+    workflow_id = (await console.post(workflows, json=WORKFLOW)).json()["id"]
+    return await console.request(method, f"{workflows}/{workflow_id}{path}", **body)
+
+
+async def _on_workflow_trigger(
+    app: App, console: httpx.AsyncClient, method: str, path: str = "", **body: Any
+) -> httpx.Response:
+    workflow = f"/apps/{app.app_id}/workflows"
+    workflow += f"/{(await console.post(workflow, json=WORKFLOW)).json()['id']}"
+    assert (await console.post(f"{workflow}/trigger", json={})).status_code == 201
+    return await console.request(method, f"{workflow}/trigger{path}", **body)
+
+
+async def _on_execution(app: App, console: httpx.AsyncClient, path: str, **body: Any) -> httpx.Response:
+    started = (await _on_workflow(app, console, "POST", "/execute", json={})).json()
+    execution = f"/apps/{app.app_id}/workflows/{started['workflow_id']}/executions/{started['execution_id']}"
+    if path == "/replay":
+
+        async def is_over() -> bool:
+            return (await console.get(execution)).json()["finished_at"] is not None
+
+        await until(is_over)
+    return await console.post(f"{execution}{path}", **body)
+
+
+async def _cancel(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    """One that waits for another one: of a workflow of which only one runs at a time."""
+    step = {"step_type": "function", "id": "slow", "function_id": "slow"}
+    functions = f"/apps/{app.app_id}/functions"
+    function_id = (await console.post(functions, json=FUNCTION | {"name": "slow"})).json()["id"]
+    slow = {"files": {"index.js": "export default () => new Promise((end) => setTimeout(end, 20000))"}}
+    assert (await console.post(f"{functions}/{function_id}/versions", json=slow)).status_code == 201
+    made = await console.post(f"/apps/{app.app_id}/workflows", json=WORKFLOW | {"steps": [step], "max_concurrency": 1})
+    workflow = f"/apps/{app.app_id}/workflows/{made.json()['id']}"
+    for _ in range(2):
+        started = await console.post(f"{workflow}/execute", json={})
+    return await console.post(f"{workflow}/executions/{started.json()['execution_id']}/cancel")
+
+
+TRIGGER = {"type": "schedule", "cron": "0 4 * * *"}
+
+
+async def _on_trigger(app: App, console: httpx.AsyncClient, method: str, **body: Any) -> httpx.Response:
+    made = (await _on_function(app, console, "POST", "/triggers", json=TRIGGER)).json()
+    path = f"/apps/{app.app_id}/functions/{made['function_id']}/triggers/{made['id']}"
+    return await console.request(method, path, **body)
+
+
+async def _delete_variable(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    assert (await _on_function(app, console, "PUT", "/env/GREETING", json={"value": "Hello"})).status_code == 200
+    (function,) = (await console.get(f"/apps/{app.app_id}/functions")).json()["data"]
+    return await console.delete(f"/apps/{app.app_id}/functions/{function['id']}/env/GREETING")
+
+
+async def _delete_app_variable(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    path = f"/apps/{app.app_id}/env/GREETING"
+    await console.put(path, json={"value": "Hello"})
+    return await console.delete(path)
+
+
+async def _on_webhook(app: App, console: httpx.AsyncClient, method: str, path: str = "", **body: Any) -> httpx.Response:
+    webhooks = f"/apps/{app.app_id}/webhooks"
+    made = (await console.post(webhooks, json=WEBHOOK)).json()
+    return await console.request(method, f"{webhooks}/{made['id']}{path}", **body)
+
+
+async def _redeliver(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    webhooks = f"/apps/{app.app_id}/webhooks"
+    webhook = f"{webhooks}/{(await console.post(webhooks, json=WEBHOOK)).json()['id']}"
+    await app.row(await app.table({"a": "int"}), {"a": 1})
+
+    async def deliveries() -> list[dict[str, Any]]:
+        return (await console.get(f"{webhook}/logs")).json()["data"]
+
+    (delivery,) = await until(deliveries)
+    return await console.post(f"{webhook}/logs/{delivery['id']}/redeliver")
+
+
+async def _on_dead_job(app: App, console: httpx.AsyncClient, method: str, path: str = "") -> httpx.Response:
+    return await console.request(method, f"/apps/{app.app_id}/dead-jobs/{await dead(app.server, app)}{path}")
+
+
+async def _retry_all(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    await dead(app.server, app)
+    return await console.post(f"/apps/{app.app_id}/dead-jobs/retry", json={})
+
+
 # How each console route that changes something is called with success. A new route belongs in here.
 ACTIONS: dict[str, tuple[str, Perform]] = {
     "POST /v1/apps/:app_id/tables/:table_id/import": ("table.import", _import),
@@ -152,6 +372,8 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         "member.delete",
         lambda app, console: _on_member(app, console, "DELETE"),
     ),
+    "PUT /v1/apps/:app_id/members/:member_id/password": ("member.set_password", _set_password),
+    "PATCH /v1/users/:user_id": ("user.deactivate", _deactivate),
     "POST /v1/apps/:app_id/members/:member_id/sign-out-everywhere": (
         "member.sign_out",
         lambda app, console: _on_member(app, console, "POST", "/sign-out-everywhere"),
@@ -188,22 +410,254 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         "file_storage.delete",
         lambda app, console: _on_storage(app, console, "DELETE"),
     ),
+    "PUT /v1/apps/:app_id/oauth/settings": (
+        "oauth_settings.update",
+        lambda app, console: console.put(f"/apps/{app.app_id}/oauth/settings", json={"access_token_seconds": 300}),
+    ),
+    "PUT /v1/apps/:app_id/oauth/social/:provider": (
+        "social_provider.put",
+        lambda app, console: console.put(f"/apps/{app.app_id}/oauth/social/KAKAO", json=SOCIAL),
+    ),
+    "DELETE /v1/apps/:app_id/oauth/social/:provider": ("social_provider.delete", _delete_social),
+    "PUT /v1/apps/:app_id/oauth/scopes/:name": (
+        "oauth_scope.put",
+        lambda app, console: console.put(f"/apps/{app.app_id}/oauth/scopes/orders:read", json=SCOPE),
+    ),
+    "DELETE /v1/apps/:app_id/oauth/scopes/:name": ("oauth_scope.delete", _delete_scope),
+    "POST /v1/apps/:app_id/oauth/clients": (
+        "oauth_client.create",
+        lambda app, console: console.post(f"/apps/{app.app_id}/oauth/clients", json=CLIENT),
+    ),
+    "PUT /v1/apps/:app_id/oauth/clients/:client_id": (
+        "oauth_client.update",
+        lambda app, console: _on_client(app, console, "PUT", json={"name": "y"}),
+    ),
+    "POST /v1/apps/:app_id/oauth/clients/:client_id/regenerate-secret": (
+        "oauth_client.regenerate_secret",
+        lambda app, console: _on_client(app, console, "POST", "/regenerate-secret", json={}),
+    ),
+    "DELETE /v1/apps/:app_id/oauth/clients/:client_id": (
+        "oauth_client.delete",
+        lambda app, console: _on_client(app, console, "DELETE"),
+    ),
+    "PUT /v1/apps/:app_id/oauth/clients/:client_id/logo": (
+        "oauth_client.put_logo",
+        lambda app, console: _on_client(app, console, "PUT", "/logo", content=LOGO),
+    ),
+    "DELETE /v1/apps/:app_id/oauth/clients/:client_id/logo": ("oauth_client.delete_logo", _delete_logo),
+    "DELETE /v1/apps/:app_id/oauth/grants/:grant_id": ("oauth_grant.revoke", _revoke_grant),
+    "POST /v1/apps/:app_id/storages/webs": (
+        "web_storage.create",
+        lambda app, console: console.post(f"/apps/{app.app_id}/storages/webs", json={"name": "x"}),
+    ),
+    "PATCH /v1/apps/:app_id/storages/webs/:storage_id": (
+        "web_storage.update",
+        lambda app, console: _on_site(app, console, "PATCH", json={"name": "y"}),
+    ),
+    "DELETE /v1/apps/:app_id/storages/webs/:storage_id": (
+        "web_storage.delete",
+        lambda app, console: _on_site(app, console, "DELETE"),
+    ),
+    "POST /v1/apps/:app_id/storages/webs/:storage_id/deploy": (
+        "web_storage.deploy",
+        lambda app, console: _on_site(
+            app, console, "POST", "/deploy", files={"file": ("site.zip", zipped({"index.html": b"three"}))}
+        ),
+    ),
+    "POST /v1/apps/:app_id/storages/webs/:storage_id/deploy/incremental": (
+        "web_storage.deploy",
+        lambda app, console: _on_site(app, console, "POST", "/deploy/incremental", json={"deletes": ["about.html"]}),
+    ),
+    "POST /v1/apps/:app_id/storages/webs/:storage_id/promote": (
+        "web_storage.promote",
+        lambda app, console: _on_site(app, console, "POST", "/promote"),
+    ),
+    "POST /v1/apps/:app_id/storages/webs/:storage_id/domains": (
+        "web_domain.add",
+        lambda app, console: _on_site(app, console, "POST", "/domains", json={"hostname": "www.bars.example"}),
+    ),
+    "POST /v1/apps/:app_id/storages/webs/:storage_id/domains/:hostname/verify": ("web_domain.verify", _verify_domain),
+    "DELETE /v1/apps/:app_id/storages/webs/:storage_id/domains/:hostname": (
+        "web_domain.remove",
+        lambda app, console: _on_site(app, console, "DELETE", "/domains/www.cafes.example"),
+    ),
+    "PUT /v1/apps/:app_id/event-types/:event_type": (
+        "event_type.put",
+        lambda app, console: console.put(f"/apps/{app.app_id}/event-types/order.created", json=EVENT_TYPE),
+    ),
+    "DELETE /v1/apps/:app_id/event-types/:event_type": ("event_type.delete", _delete_event_type),
+    "POST /v1/apps/:app_id/webhooks": (
+        "webhook.create",
+        lambda app, console: console.post(f"/apps/{app.app_id}/webhooks", json=WEBHOOK),
+    ),
+    "PUT /v1/apps/:app_id/webhooks/:webhook_id": (
+        "webhook.update",
+        lambda app, console: _on_webhook(app, console, "PUT", json={"name": "y"}),
+    ),
+    "DELETE /v1/apps/:app_id/webhooks/:webhook_id": (
+        "webhook.delete",
+        lambda app, console: _on_webhook(app, console, "DELETE"),
+    ),
+    "POST /v1/apps/:app_id/webhooks/:webhook_id/regenerate-secret": (
+        "webhook.rotate_secret",
+        lambda app, console: _on_webhook(app, console, "POST", "/regenerate-secret", json={}),
+    ),
+    "POST /v1/apps/:app_id/webhooks/:webhook_id/test": (
+        "webhook.test",
+        lambda app, console: _on_webhook(app, console, "POST", "/test", json={}),
+    ),
+    "POST /v1/apps/:app_id/webhooks/:webhook_id/logs/:delivery_id/redeliver": ("webhook.redeliver", _redeliver),
+    "POST /v1/apps/:app_id/webhooks/:webhook_id/recover": (
+        "webhook.recover",
+        lambda app, console: _on_webhook(app, console, "POST", "/recover", json={"since": "2026-01-01T00:00:00Z"}),
+    ),
+    "POST /v1/apps/:app_id/functions": (
+        "function.create",
+        lambda app, console: console.post(f"/apps/{app.app_id}/functions", json=FUNCTION),
+    ),
+    "PATCH /v1/apps/:app_id/functions/:function_id": (
+        "function.update",
+        lambda app, console: _on_function(app, console, "PATCH", json={"description": "y"}),
+    ),
+    "DELETE /v1/apps/:app_id/functions/:function_id": (
+        "function.delete",
+        lambda app, console: _on_function(app, console, "DELETE"),
+    ),
+    "POST /v1/apps/:app_id/functions/:function_id/versions": (
+        "function.deploy",
+        lambda app, console: _on_function(app, console, "POST", "/versions", json=FILES),
+    ),
+    "POST /v1/apps/:app_id/functions/:function_id/versions/:version/activate": (
+        "function.activate",
+        lambda app, console: _on_function(app, console, "POST", "/versions/1/activate"),
+    ),
+    "PUT /v1/apps/:app_id/functions/:function_id/draft": (
+        "function.draft",
+        lambda app, console: _on_function(app, console, "PUT", "/draft", json=FILES),
+    ),
+    "PUT /v1/apps/:app_id/functions/:function_id/env/:variable": (
+        "function.env",
+        lambda app, console: _on_function(app, console, "PUT", "/env/GREETING", json={"value": "Hello"}),
+    ),
+    "PATCH /v1/apps/:app_id/functions/:function_id/env": (
+        "function.env",
+        lambda app, console: _on_function(app, console, "PATCH", "/env", json={"set": {"GREETING": "Hello"}}),
+    ),
+    "DELETE /v1/apps/:app_id/functions/:function_id/env/:variable": ("function.env", _delete_variable),
+    "POST /v1/apps/:app_id/functions/:function_id/triggers": (
+        "function.trigger_create",
+        lambda app, console: _on_function(app, console, "POST", "/triggers", json=TRIGGER),
+    ),
+    "PATCH /v1/apps/:app_id/functions/:function_id/triggers/:trigger_id": (
+        "function.trigger_update",
+        lambda app, console: _on_trigger(app, console, "PATCH", json={"is_active": False}),
+    ),
+    "DELETE /v1/apps/:app_id/functions/:function_id/triggers/:trigger_id": (
+        "function.trigger_delete",
+        lambda app, console: _on_trigger(app, console, "DELETE"),
+    ),
+    "PUT /v1/apps/:app_id/env/:variable": (
+        "function.env",
+        lambda app, console: console.put(f"/apps/{app.app_id}/env/GREETING", json={"value": "Hello"}),
+    ),
+    "DELETE /v1/apps/:app_id/env/:variable": ("function.env", _delete_app_variable),
+    "POST /v1/apps/:app_id/dead-jobs/retry": ("job.retry_all", _retry_all),
+    "POST /v1/apps/:app_id/dead-jobs/:job_id/retry": (
+        "job.retry",
+        lambda app, console: _on_dead_job(app, console, "POST", "/retry"),
+    ),
+    "DELETE /v1/apps/:app_id/dead-jobs/:job_id": (
+        "job.delete",
+        lambda app, console: _on_dead_job(app, console, "DELETE"),
+    ),
+    "POST /v1/apps/:app_id/members": (
+        "member.create",
+        lambda app, console: console.post(
+            f"/apps/{app.app_id}/members", json={"login_id": "ada", "password": "correct horse battery"}
+        ),
+    ),
+    "DELETE /v1/apps/:app_id/members/:member_id/sessions/:session_id": ("member.end_session", _end_session),
+    "POST /v1/apps/:app_id/tables/:table_id/columns/:name/rename": ("column.rename", _rename_column),
+    "PATCH /v1/apps/:app_id/storages/files/:storage_id/items/:file_id": ("file.move", _rename_file),
+    "POST /v1/apps/:app_id/workflows": (
+        "workflow.create",
+        lambda app, console: console.post(f"/apps/{app.app_id}/workflows", json=WORKFLOW),
+    ),
+    "PUT /v1/apps/:app_id/workflows/:workflow_id": (
+        "workflow.update",
+        lambda app, console: _on_workflow(app, console, "PUT", json=WORKFLOW | {"description": "y"}),
+    ),
+    "PATCH /v1/apps/:app_id/workflows/:workflow_id": (
+        "workflow.update",
+        lambda app, console: _on_workflow(app, console, "PATCH", json={"is_active": False}),
+    ),
+    "DELETE /v1/apps/:app_id/workflows/:workflow_id": (
+        "workflow.delete",
+        lambda app, console: _on_workflow(app, console, "DELETE"),
+    ),
+    "PUT /v1/apps/:app_id/ai-provider": (
+        "ai_provider.put",
+        lambda app, console: console.put(f"/apps/{app.app_id}/ai-provider", json={"base_url": "http://localhost:9/v1"}),
+    ),
+    "DELETE /v1/apps/:app_id/ai-provider": (
+        "ai_provider.delete",
+        lambda app, console: console.delete(f"/apps/{app.app_id}/ai-provider"),
+    ),
+    "POST /v1/apps/:app_id/workflows/:workflow_id/trigger": (
+        "workflow.trigger_create",
+        lambda app, console: _on_workflow(app, console, "POST", "/trigger", json={}),
+    ),
+    "PATCH /v1/apps/:app_id/workflows/:workflow_id/trigger": (
+        "workflow.trigger_update",
+        lambda app, console: _on_workflow_trigger(app, console, "PATCH", json={"is_active": False}),
+    ),
+    "DELETE /v1/apps/:app_id/workflows/:workflow_id/trigger": (
+        "workflow.trigger_delete",
+        lambda app, console: _on_workflow_trigger(app, console, "DELETE"),
+    ),
+    "POST /v1/apps/:app_id/workflows/:workflow_id/trigger/rotate": (
+        "workflow.trigger_rotate",
+        lambda app, console: _on_workflow_trigger(app, console, "POST", "/rotate", json={}),
+    ),
+    "POST /v1/apps/:app_id/workflows/:workflow_id/execute": (
+        "workflow.execute",
+        lambda app, console: _on_workflow(app, console, "POST", "/execute", json={}),
+    ),
+    "POST /v1/apps/:app_id/workflows/:workflow_id/executions/:execution_id/cancel": ("workflow.cancel", _cancel),
+    "POST /v1/apps/:app_id/workflows/:workflow_id/executions/:execution_id/replay": (
+        "workflow.replay",
+        lambda app, console: _on_execution(app, console, "/replay", json={}),
+    ),
+}
+# Routes that are not called by `test_every_change_from_the_console_is_recorded`, and why.
+EXCEPTIONS = {
+    "POST /v1/apps/:app_id/functions/:function_id/invoke": "A call changes nothing; it is among the executions.",
+    "DELETE /v1/apps/:app_id": "The log of a deleted app cannot be read; a test of its own restores the app first.",
+    "POST /v1/apps/:app_id/tables/:table_id/schema-preview": "It changes nothing.",
+    "POST /v1/apps/:app_id/tables/:table_id/export-link": "It changes nothing; the export is recorded.",
+    "POST /v1/apps/:app_id/workflows/validate": "It changes nothing.",
+    "POST /v1/apps/:app_id/functions/:function_id/triggers/:trigger_id/failures/:job_id/retry": (
+        "It needs a call that failed permanently: `functions/test_triggers.py` retries one."
+    ),
+    "POST /v1/apps/:app_id/storages/webs/:storage_id/deploy/presign": "It signs URLs and changes nothing.",
 }
 
 
 def changes_an_app(endpoint: Endpoint) -> bool:
-    return endpoint.access.is_console and endpoint.method not in {"GET", "HEAD"}
+    # What console users do about their own account is in the console's log, which no app has.
+    own = endpoint.path.startswith("/v1/auth/")
+    return endpoint.access.is_console and not own and endpoint.method not in {"GET", "HEAD"}
 
 
 CHANGES = [f"{endpoint.method} {endpoint.path}" for endpoint in endpoint_table() if changes_an_app(endpoint)]
 
 
-@pytest.mark.parametrize("route", [route for route in CHANGES if route != "DELETE /v1/apps/:app_id"])
+@pytest.mark.parametrize("route", [route for route in CHANGES if route not in EXCEPTIONS])
 async def test_every_change_from_the_console_is_recorded(app: App, route: str):
     action, perform = ACTIONS[route]
     async with owner_of(app).client() as console:
         answer = await perform(app, console)
-        assert answer.status_code in {200, 201}, answer.text
+        assert answer.status_code in {200, 201, 202}, answer.text
     request_id = answer.headers["x-request-id"]
     entries = [entry for entry in await the_log(app) if entry["request_id"] == request_id]
     assert action in [entry["action"] for entry in entries]

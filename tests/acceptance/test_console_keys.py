@@ -13,7 +13,7 @@ from tests.support import App, assert_error
 from tests.waiting import until
 
 PUBLIC_KEY = {"key_id", "key", "name", "allowed_origins", "created_at", "last_used_at"}
-SECRET_KEY = {"key_id", "prefix", "name", "user_id", "email", "created_at", "last_used_at"}
+SECRET_KEY = {"key_id", "prefix", "name", "role", "user_id", "email", "created_at", "last_used_at"}
 TABLES = "/v1/public/tables"
 LOCKED = {"title": "by the secret key", "schema": {}, "access_level": "Public"}
 
@@ -198,7 +198,7 @@ async def test_a_node_notes_the_last_use_when_it_stops(app: App):
 
 async def test_a_secret_key_is_shown_once_and_stored_as_a_hash(app: App):
     made = await secret_key(app, "backend")
-    assert set(made) == {"key_id", "key", "prefix", "name", "created_at"}
+    assert set(made) == {"key_id", "key", "prefix", "name", "role", "created_at"}
     assert made["key"].startswith(made["prefix"])
     assert len(made["key"]) - len(made["prefix"]) >= 32
     async with owner_of(app).client(app) as console:
@@ -276,3 +276,22 @@ async def test_of_parallel_revocations_one_succeeds(app: App):
         answers = await asyncio.gather(*(console.delete(f"/keys/secret/{made['key_id']}") for _ in range(10)))
     assert sorted(answer.status_code for answer in answers) == [200] + [404] * 9
     assert len(await the_log(app, action="secret_key.revoke")) == 1
+
+
+async def test_a_secret_key_with_the_role_viewer_reads_and_changes_nothing(app: App):
+    table = await app.table({"name": "string"}, "Creator")
+    async with owner_of(app).client(app) as console:
+        made = await console.post("/keys/secret", json={"name": "reports", "role": "viewer"})
+        assert made.status_code == 201
+        assert made.json()["role"] == "viewer"
+        listed = (await console.get("/keys/secret")).json()["data"]
+        assert {key["name"]: key["role"] for key in listed} == {"first": "editor", "reports": "viewer"}
+        assert (await console.post("/keys/secret", json={"name": "x", "role": "owner"})).status_code == 400
+        await console.patch("", json={"schema_locked": True})
+    rows = f"/v1/public/tables/{table}/data"
+    async with app.client(app.secret_key) as editor, app.client(made.json()["key"]) as viewer:
+        row = (await editor.post(rows, json={"data": {"name": "a"}})).json()
+        assert (await viewer.get(rows)).json()["total_count"] == 1
+        assert (await viewer.patch(f"{rows}/{row['id']}", json={"data": {"name": "b"}})).status_code == 403
+        assert_error(await viewer.delete(f"/v1/public/tables/{table}"), 403, "SCHEMA_LOCKED")
+        assert (await editor.get(f"{rows}/{row['id']}")).json()["data"] == {"name": "a"}

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.conftest import PASSWORD
+from tests.console import owner_of, set_auth, the_log
 from tests.database import connection_to
 from tests.support import App, Server, assert_error
 
@@ -249,3 +250,46 @@ async def test_a_viewer_reads_and_changes_nothing(app: App, server: Server, cons
         assert_error(await console_of.post(f"{path}/sign-out-everywhere"), 403, "ROLE_REQUIRED")
         await connection.execute(set_role, app.app_id, "editor")
         assert (await console_of.patch(path, json={"is_active": False})).status_code == 200
+
+
+async def test_a_console_user_creates_a_member_where_nobody_can_sign_up(app: App):
+    await set_auth(app, allow_id_password_login=False)
+    async with owner_of(app).client(app) as console, app.client() as client:
+        body = {"login_id": "linus", "password": PASSWORD, "nickname": "Linus"}
+        made = await console.post("/members", json=body)
+        assert made.status_code == 201, made.text
+        assert (made.json()["login_id"], made.json()["nickname"], made.json()["sessions"]) == ("linus", "Linus", 0)
+        assert_error(await console.post("/members", json=body), 409, "LOGIN_ID_TAKEN")
+        short = await console.post("/members", json={"login_id": "ada", "password": "short"})
+        assert short.status_code == 400
+        await set_auth(app)
+        signed_in = await client.post("/v1/public/app-members/signin", json={"login_id": "linus", "password": PASSWORD})
+        assert signed_in.json()["member_id"] == made.json()["member_id"]
+    (entry,) = await the_log(app, action="member.create")
+    assert entry["target"] == made.json()["member_id"]
+    assert PASSWORD not in str(entry)
+
+
+async def test_one_session_of_a_member_ends_and_the_other_goes_on(app: App):
+    first = await app.member("linus", PASSWORD)
+    async with app.client() as client:
+        second = await client.post("/v1/public/app-members/signin", json={"login_id": "linus", "password": PASSWORD})
+    path = f"/members/{first['member_id']}/sessions"
+    async with owner_of(app).client(app) as console:
+        latest, oldest = (await console.get(path)).json()["sessions"]
+        assert latest["created_at"] > oldest["created_at"]
+        ended = await console.delete(f"{path}/{oldest['session_id']}")
+        assert ended.json() == {"message": "Session ended.", "id": oldest["session_id"]}
+        assert_error(await console.delete(f"{path}/{oldest['session_id']}"), 404, "SESSION_NOT_FOUND")
+        other = await app.member("ada", PASSWORD)
+        assert_error(
+            await console.delete(f"/members/{other['member_id']}/sessions/{latest['session_id']}"),
+            404,
+            "SESSION_NOT_FOUND",
+        )
+        assert [one["session_id"] for one in (await console.get(path)).json()["sessions"]] == [latest["session_id"]]
+    async with app.client(first["access_token"]) as client:
+        assert (await client.get("/v1/public/app-members/me")).status_code == 401
+    async with app.client(second.json()["access_token"]) as client:
+        assert (await client.get("/v1/public/app-members/me")).status_code == 200
+    assert len(await the_log(app, action="member.end_session")) == 1

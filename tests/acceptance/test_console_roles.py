@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from pilotis.http.endpoint import Endpoint
-from pilotis.http.principals import Role
+from pilotis.http.api.endpoint import Endpoint
+from pilotis.http.api.principals import Role
 from pilotis.server import endpoint_table
 from tests.conftest import new_app
 from tests.console import ConsoleUser, database_of, owner_of, the_log, user_with

@@ -140,7 +140,10 @@ async def test_sorting_and_aggregating_by_an_encrypted_column_is_refused(app: Ap
         assert_error(answer, 400, "ENCRYPTED_COLUMN_NOT_QUERYABLE")
         for pipeline in pipelines:
             answer = await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": pipeline})
-            assert_error(answer, 400, "ENCRYPTED_COLUMN_NOT_QUERYABLE")
+            body = assert_error(answer, 400, "ENCRYPTED_COLUMN_NOT_QUERYABLE")
+            # Not an advice to send what was sent.
+            assert "A pipeline cannot read it" in body["message"]
+            assert "$eq" not in body["message"]
         whole = await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": []})
     assert whole.status_code == 200
 
@@ -178,7 +181,7 @@ async def test_a_value_moved_to_another_row_does_not_open(app: App):
     await run_sql(app.server, f"delete from {name}")
 
 
-async def test_an_absorbed_column_is_sealed(app: App):
+async def test_an_absorbed_column_is_encrypted(app: App):
     table = await app.table({})
     row = await app.row(table, {"ssn": SECRET, "other": 1})
     async with app.client() as client:
@@ -189,6 +192,7 @@ async def test_an_absorbed_column_is_sealed(app: App):
     assert SECRET not in await run_sql(app.server, f"select __extra::text from {physical(app, table)}")
 
 
+@pytest.mark.embedded("it looks through the database's files")
 async def test_no_plaintext_is_left_on_disk(tmp_path: Path):
     """Files of the database, the write-ahead log, the logs and a dump hold no plaintext."""
     server = Server(tmp_path / "data").start()
@@ -226,3 +230,12 @@ def _dump(server: Server) -> str:
         [program, *host, address.database], capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     return dump.stdout
+
+
+async def test_a_creates_answer_spells_encrypted_numbers_as_a_read_does(app: App):
+    table = await app.table({"amount": {"type": "number", "encrypted": True}})
+    async with app.client() as client:
+        body = b'{"data":{"amount":1.50e3}}'
+        made = await client.post(data_path(table), content=body, headers={"Content-Type": "application/json"})
+        read = await client.get(data_path(table, f"/{made.json()['id']}"))
+    assert made.content == read.content

@@ -220,8 +220,8 @@ async def test_a_receiver_that_died_is_replaced(app: App):
         assert_error(await send(permitted), 409, "UPLOAD_IN_PROGRESS")
         dead = await run_sql(app.server, claimed.format("-1 second"), UUID(permitted["file_id"]))
         assert (await send(permitted)).status_code == 200
-        buried = "select true from pilotis.dead_blobs where key like '%' || $1"
-        assert await run_sql(app.server, buried, dead)
+        pending_deletions = "select true from pilotis.pending_deletions where key like '%' || $1"
+        assert await run_sql(app.server, pending_deletions, dead)
 
 
 async def test_a_declared_digest_is_checked(app: App):
@@ -458,9 +458,31 @@ async def test_a_folder_needs_a_place(app: App, other_app: App):
         await send(waiting)
         await client.delete(f"{base}/items/{folder}")
         assert_error(await complete(client, base, waiting), 404, "FOLDER_NOT_FOUND")
-        blocked = (await fixed(client, base, "a.png/inside", b"x")).json()
+        blocked = (await fixed(client, base, "later.png/inside", b"x")).json()
+        await put_at(client, base, "later.png", b"x")
         await send(blocked, b"x")
         assert_error(await complete(client, base, blocked), 409, "PATH_TAKEN")
+
+
+async def test_no_upload_below_a_file_is_permitted(app: App):
+    base = await storage(app)
+    async with app.client() as client:
+        await put_at(client, base, "photos/a.png", b"x")
+        for path in ("photos/a.png/inside", "photos/a.png/deep/inside"):
+            assert_error(await fixed(client, base, path, b"x"), 409, "PATH_TAKEN")
+        assert (await fixed(client, base, "photos/b.png", b"x")).status_code == 200
+
+
+async def test_items_of_no_folder_are_not_found(app: App, other_app: App):
+    base, theirs = await storage(app), await storage(other_app)
+    async with other_app.client() as client:
+        folder = (await client.post(f"{theirs}/folders", json={"name": "photos"})).json()["id"]
+        assert (await client.get(f"{theirs}/items", params={"parent_id": folder})).json()["files"] == []
+    async with app.client() as client:
+        file = await upload(client, base)
+        for parent_id in (folder, file["id"], str(UUID(int=0))):
+            answer = await client.get(f"{base}/items", params={"parent_id": parent_id})
+            assert_error(answer, 404, "FOLDER_NOT_FOUND")
 
 
 async def test_names_of_any_script(app: App):
@@ -589,7 +611,7 @@ async def test_a_reader_who_leaves_is_let_go(app: App):
 
 
 async def test_equal_files_live_and_end_on_their_own(app: App):
-    """Their bytes may be there once; nobody can tell."""
+    """Their bytes may be stored once; clients cannot detect it."""
     base = await storage(app)
     async with app.client() as client:
         one, two = await upload(client, base, file_name="1.png"), await upload(client, base, file_name="2.png")
@@ -602,3 +624,17 @@ async def test_equal_files_live_and_end_on_their_own(app: App):
         again = await put_at(client, base, "2.png", b"other", overwrite=True)
         assert (await client.get(again["url"])).content == b"other"
         assert (await client.get(text["url"])).content == PNG
+
+
+async def test_repeated_lines_of_if_none_match_are_one_list(app: App):
+    base = await storage(app)
+    async with app.client() as client:
+        item = await upload(client, base)
+        etag = (await client.get(item["url"])).headers["etag"]
+        for tags in ([etag, '"x"'], ['"x"', etag], ['"x"', f'"y", {etag}', '"z"']):
+            answer = await client.get(item["url"], headers=[("If-None-Match", tag) for tag in tags])
+            assert answer.status_code == 304, tags
+            refused = await client.get(item["url"], headers=[("If-Match", tag) for tag in tags])
+            assert refused.status_code == 200, tags
+        others = [("If-None-Match", '"x"'), ("If-None-Match", '"y"')]
+        assert (await client.get(item["url"], headers=others)).status_code == 200

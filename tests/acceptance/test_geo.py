@@ -121,11 +121,14 @@ async def test_a_ring_that_crosses_itself_holds_what_it_goes_around(app: App, ci
 
 
 async def test_a_polygon_of_ten_thousand_points(app: App, cities: str):
-    points = [at(51 + 0.9 * (index % 2) * 0.01 + index / 10_000, 3 + index / 10_000) for index in range(5000)]
-    points += [at(50.2 + index / 50_000, 4.9 - index / 10_000) for index in range(5000)]
-    answer = await geo(app, cities, polygon=points)
+    """In GeoJSON, with five decimals, a metre: with names for each number they would be larger than a shape may be."""
+    ring = [[3 + index / 10_000, 51 + 0.009 * (index % 2) + index / 10_000] for index in range(5000)]
+    ring += [[4.9 - index / 10_000, 50.2 + index / 50_000] for index in range(5000)]
+    ring = [[round(longitude, 5), round(latitude, 5)] for longitude, latitude in ring]
+    answer = await geo(app, cities, polygon={"type": "Polygon", "coordinates": [ring]})
     assert answer.status_code == 200, answer.text
-    assert_error(await geo(app, cities, polygon=[*points, at(0, 0)]), 400, "VALIDATION_FAILED")
+    too_many = {"type": "Polygon", "coordinates": [[*ring, [0, 0]]]}
+    assert_error(await geo(app, cities, polygon=too_many), 400, "VALIDATION_FAILED")
 
 
 async def test_columns_may_have_any_name(app: App):
@@ -207,3 +210,28 @@ async def test_members_find_their_own_rows_only(app: App):
     assert (await geo(app, table, ada["access_token"], near=near)).json()["total_count"] == 1
     assert (await geo(app, table, bob["access_token"], near=near)).json() == {"data": [], "total_count": 0}
     assert_error(await geo(app, table, near=near), 401, "MEMBER_TOKEN_REQUIRED")
+
+
+WORLD = ring(-85, -180, 85, 180)
+
+
+@pytest.mark.parametrize(
+    "polygon",
+    [
+        {"type": "Polygon", "coordinates": [WORLD]},
+        {"type": "Polygon", "coordinates": [WORLD[::-1]]},
+        {"type": "MultiPolygon", "coordinates": [[ring(50, 3, 52, 5)], [WORLD]]},
+        {"type": "Polygon", "coordinates": [ring(-80, -170, 80, 170)]},
+        [at(-80, -170), at(-80, 170), at(80, 170), at(80, -170)],
+        [at(-60, -130), at(-60, 130), at(80, 130), at(80, -130)],
+        [at(-10, 0), at(-10, 120), at(-10, -120), at(90, 0)],
+    ],
+)
+async def test_a_polygon_over_more_than_half_the_earth_is_refused(app: App, cities: str, polygon: Any):
+    body = assert_error(await geo(app, cities, polygon=polygon), 400, "VALIDATION_FAILED")
+    assert "less than half of the Earth" in body["message"]
+
+
+async def test_a_tall_polygon_across_the_antimeridian_is_no_such(app: App, cities: str):
+    pacific = [at(-60, 170), at(-60, -170), at(60, -170), at(60, 170)]
+    assert sorted(await names(app, cities, polygon=pacific)) == ["Apia", "Suva"]

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pilotis.db.embedded import EmbeddedPostgres
-from pilotis.db.embedded.lockfile import running_address
+from tests import databases
 from tests.backstage import bearer, run_sql
 from tests.conftest import PASSWORD, new_app
 from tests.support import App, Server, assert_error, plain_client
@@ -24,7 +24,7 @@ INVALID = "select indexrelid::regclass::text from pg_index where not indisvalid"
 
 @pytest.fixture
 def eager(tmp_path):
-    """A server of its own, which builds indexes for tables as small as the ones here."""
+    """A separate server, which builds indexes even for the small tables of these tests."""
     server = Server(tmp_path / "data", environment={"PILOTIS_LIMITS_INDEX_ROWS": str(ROWS // 2)}).start()
     body = {"email": "first@example.com", "password": PASSWORD, "token": server.setup_token}
     console = httpx.post(f"{server.url}/v1/auth/signup", json=body, verify=False).json()
@@ -64,11 +64,11 @@ async def listed(app: App, table_id: str):
 @asynccontextmanager
 async def old_snapshot(server):
     """A transaction that began before: building CONCURRENTLY waits for it, at its end."""
-    connection = await asyncpg.connect(**running_address(server.data_dir / "postgres")._asdict())
+    connection = await asyncpg.connect(**databases.address(server.data_dir))
     await connection.execute("begin isolation level repeatable read")
     await connection.fetch("select count(*) from pilotis.migrations")
     try:
-        yield
+        yield connection
     finally:
         connection.terminate()
 
@@ -83,6 +83,7 @@ async def left_behind(server):
         postgres.stop()
 
 
+@pytest.mark.embedded("PostgreSQL is to end with the server")
 async def test_a_killed_server_clears_its_half_built_index_away_and_builds_it(eager):
     server, table_id = eager.server, await fill(eager)
     before = await ask(eager, table_id)
@@ -92,11 +93,13 @@ async def test_a_killed_server_clears_its_half_built_index_away_and_builds_it(ea
         await ask(eager, table_id, 3)
         return await run_sql(server, INVALID)
 
-    async with old_snapshot(server):
+    async with old_snapshot(server) as snapshot:
         name = await until(half_built)
         (index,) = (await listed(eager, table_id))["indexes"]
         assert (index["state"], f"{name}".rpartition(".")[2]) == ("building", index["name"])
         server.kill()
+        # PostgreSQL ends a moment later. Without the snapshot the build would be done before that.
+        await until(snapshot.is_closed)
     assert await left_behind(server) == name
     server.start()
 
@@ -125,7 +128,7 @@ async def test_a_killed_server_clears_its_half_built_index_away_and_builds_it(ea
         return index["last_used_at"]
 
     assert (await until(used)).endswith("Z")
-    doctor = [sys.executable, "-m", "pilotis", "doctor", "--data-dir", str(server.data_dir)]
+    doctor = [sys.executable, "-m", "pilotis", "doctor", *server.place]
     told = await asyncio.to_thread(subprocess.run, doctor, capture_output=True, text=True, timeout=PATIENCE)
     assert "1 indexes are ready" in told.stdout, told
 

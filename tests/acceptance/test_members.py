@@ -76,7 +76,7 @@ class TestSignUp:
         answer = await post(app, SIGN_IN, {**ADA, "login_id": composed})
         assert answer.json()["member_id"] == made["member_id"]
 
-    @pytest.mark.parametrize("login_id", ["x", "x" * 255, "한" * 255, "a'b\"c;--", "guest_1", "👩‍👩‍👧"])
+    @pytest.mark.parametrize("login_id", ["x", "x" * 255, "한" * 255, "a'b\"c;--", "guest_1", "👩🏽"])
     async def test_any_text_of_1_to_255_characters_is_a_login_id(self, app: App, login_id: str):
         assert (await post(app, SIGN_UP, {**ADA, "login_id": login_id})).status_code == 201
         assert (await post(app, SIGN_IN, {**ADA, "login_id": login_id})).status_code == 200
@@ -162,7 +162,7 @@ class TestBodies:
     async def test_what_is_no_json_is_refused(self, app: App, path: str, body: bytes):
         assert_error(await post_text(app, path, body), 400, "MALFORMED_JSON")
 
-    @pytest.mark.parametrize("body", [b"[]", b'"ada"', b"1", b"null", b"true", b"[" * 100_000])
+    @pytest.mark.parametrize("body", [b"[]", b'"ada"', b"1", b"null", b"true", b"[" * 40_000])
     async def test_what_is_no_object_is_refused(self, app: App, body: bytes):
         assert_error(await post_text(app, SIGN_UP, body), 400, "VALIDATION_FAILED")
 
@@ -520,7 +520,7 @@ class TestPublicKey:
 
 class TestManyAtOnce:
     async def test_past_the_queue_passwords_are_refused_with_503(self):
-        passwords = Passwords(most_waiting=3)
+        passwords = Passwords(max_waiting=3)
         try:
             results = await asyncio.gather(
                 *(passwords.verify(None, "wrong horse") for _ in range(5)), return_exceptions=True
@@ -534,10 +534,23 @@ class TestManyAtOnce:
     async def test_the_event_loop_runs_on_while_passwords_are_hashed(self):
         # So many for each core that even the fastest machine takes a while.
         count, turns = 20 * (os.cpu_count() or 1), 0
-        passwords = Passwords(most_waiting=count)
+        passwords = Passwords(max_waiting=count)
         hashing = asyncio.gather(*(passwords.hash("correct horse") for _ in range(count)))
         while not hashing.done():
             turns += 1
             await asyncio.sleep(0.001)
         passwords.close()
         assert turns > 10
+
+
+@pytest.mark.parametrize(
+    "character",
+    ["\u200b", "\u200d", "\u2060", "\ufeff", "\u202e", "\u2066", "\u061c", "\u200f", "\u00ad", "\U000e0041"],
+)
+async def test_a_login_id_has_no_bidirectional_or_zero_width_characters(app: App, character: str):
+    for login_id in (f"ad{character}a", f"{character}ada", f"ada{character}"):
+        body = {"login_id": login_id, "password": "correct horse"}
+        error = assert_error(await post(app, SIGN_UP, body), 400, "VALIDATION_FAILED")
+        assert error["details"][0]["field"] == "login_id"
+    await app.member("אדה")
+    await app.member("आदा")

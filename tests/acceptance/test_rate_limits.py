@@ -24,7 +24,7 @@ WRONG = "wrong horse"
 
 @pytest.fixture(scope="module")
 def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with small limits for each address, behind a proxy at an address nobody has."""
+    """A server with small limits for each address, behind a proxy whose address no client has."""
     environment = {
         "PILOTIS_LIMITS_SIGNUP_PER_MINUTE": "3",
         "PILOTIS_LIMITS_GUEST_PER_MINUTE": "4",
@@ -60,7 +60,7 @@ async def sign_in(client: httpx.AsyncClient, login_id: str, password: str = WRON
 
 
 def standing(answer: httpx.Response) -> tuple[int, int, int]:
-    """The limit, what is left of it and the seconds to its reset, as the answer's headers tell them."""
+    """The limit, its remainder and the seconds until its reset, from the answer's headers."""
     limit, remaining, reset = (int(answer.headers[f"ratelimit-{name}"]) for name in ("limit", "remaining", "reset"))
     return limit, remaining, reset
 
@@ -69,6 +69,55 @@ async def rewind(app: App, seconds: float) -> None:
     """Let time pass for every rate limit of the app."""
     statement = "update pilotis.rate_limits set resets_at = resets_at - make_interval(secs => $2) where key like $1"
     await run_sql(app.server, statement, f"%{app.app_id}%", float(seconds))
+
+
+class TestSignInsFromOneAddress:
+    """Whatever the login names are."""
+
+    async def test_many_names_from_one_address_are_limited(self, app: App):
+        await app.member()
+        await set_limits(app, signin_address_per_minute=20)
+        async with app.client() as client:
+            answers = [await sign_in(client, f"name{number}") for number in range(21)]
+            assert [answer.status_code for answer in answers] == [401] * 20 + [429]
+            limit, remaining, reset = standing(answers[-1])
+            assert (limit, remaining) == (20, 0)
+            # No longer than a minute, however often: an office waits as one.
+            assert 1 <= reset <= 60
+            assert_error(await sign_in(client, "ada", "correct horse"), 429, "RATE_LIMITED")
+            assert standing(await sign_in(client, "ada", "correct horse"))[2] <= 60
+            await rewind(app, 60)
+            assert (await sign_in(client, "ada", "correct horse")).status_code == 200
+
+    async def test_together_they_are_each_counted(self, app: App):
+        await set_limits(app, signin_address_per_minute=10)
+        async with app.client() as client:
+            answers = await asyncio.gather(*(sign_in(client, f"name{number}") for number in range(30)))
+        assert Counter(answer.status_code for answer in answers) == {401: 10, 429: 20}
+
+    async def test_success_counts_too_and_another_app_and_address_do_not(self, tight_app: App, tight: Server):
+        await tight_app.member()
+        await set_limits(tight_app, signin_address_per_minute=3)
+        async with tight_app.client() as client:
+            right = [await sign_in(client, "ada", "correct horse") for _ in range(4)]
+            assert [answer.status_code for answer in right] == [200, 200, 200, 429]
+            other = await sign_in(client, "ada", "correct horse", **{"X-Forwarded-For": "192.0.2.77"})
+            assert other.status_code == 200
+
+    async def test_an_office_is_not_in_its_way_by_default(self):
+        assert Limits().signin_address_per_minute >= 20 * LIMIT
+
+    async def test_the_console_has_the_bound_too(self, tmp_path):
+        own = Server(tmp_path / "data", environment={"PILOTIS_LIMITS_SIGNIN_ADDRESS_PER_MINUTE": "5"}).start()
+        try:
+            async with plain_client(own.url) as client:
+                answers = [
+                    await client.post("/v1/auth/signin", json={"email": f"u{number}@example.com", "password": WRONG})
+                    for number in range(6)
+                ]
+            assert [answer.status_code for answer in answers] == [401] * 5 + [429]
+        finally:
+            own.stop()
 
 
 class TestSignIn:
@@ -84,7 +133,7 @@ class TestSignIn:
             assert_error(refused, 429, "RATE_LIMITED")
             assert standing(refused)[:2] == (LIMIT, 0)
             assert refused.headers["retry-after"] == refused.headers["ratelimit-reset"]
-            # The right password does not help now, or trying would tell it.
+            # The right password does not help now; otherwise guessing would find it.
             assert_error(await sign_in(client, "ada", "correct horse"), 429, "RATE_LIMITED")
             assert_error(await sign_in(client, "eve"), 401, "INVALID_CREDENTIALS")
 
@@ -131,7 +180,7 @@ class TestSignIn:
                 waits.append(int((await sign_in(client, "nobody")).headers["retry-after"]))
                 await rewind(app, waits[-1])
             assert waits == pytest.approx([60, 120, 240, 480, 900, 900], abs=2)
-            # After a quarter of an hour of quiet it begins anew.
+            # After a quarter of an hour of quiet it starts again.
             await rewind(app, 16 * 60)
             for _ in range(LIMIT + 1):
                 answer = await sign_in(client, "nobody")

@@ -150,7 +150,7 @@ async def test_giving_up_ends_a_request_that_still_sends(app: App):
 
 
 async def test_a_request_that_lost_its_lease_acknowledges_nothing(app: App):
-    """A server that stood still for longer than its lease, and then goes on."""
+    """A server that is stopped for longer than its lease, and then continues."""
     base = await storage(app)
     async with app.client() as client:
         created = await create(client, base)

@@ -111,7 +111,7 @@ async def test_the_first_bytes_may_come_with_the_creation(app: App):
         for one in (answer, whole):
             item = (await complete(client, base, one.json())).json()
             assert (await client.get(item["url"])).content == DATA
-        # What nobody could go on with is given up, and its room is free again.
+        # An upload that cannot be continued is discarded, and its space is freed.
         wrong = creation(filename="c.png") | more | {"Upload-Checksum": checksum("sha1", b"other")}
         assert_error(await client.post(f"{base}/tus", headers=wrong, content=DATA), 460, "CHECKSUM_MISMATCH")
         other = creation(filename="c.png") | {"Content-Type": "text/plain"}
@@ -147,7 +147,7 @@ async def test_a_path_a_folder_and_a_digest(app: App):
         assert_error(taken, 409, "PATH_TAKEN")
 
 
-async def test_a_file_without_the_declared_digest_can_be_sent_anew(app: App):
+async def test_a_file_without_the_declared_digest_can_be_sent_again(app: App):
     base = await storage(app)
     async with app.client() as client:
         created = await create(client, base, sha256=hashlib.sha256(DATA).hexdigest())
@@ -242,7 +242,7 @@ async def test_the_rules_of_the_storage_hold(app: App, other_app: App):
         assert_error(answer, 404, "FOLDER_NOT_FOUND")
 
 
-async def test_what_nobody_went_on_with_is_reaped(app: App):
+async def test_what_nobody_went_on_with_expires(app: App):
     base = await storage(app, quota_bytes=len(DATA))
     async with app.client() as client:
         url = await begin(client, base)
@@ -330,7 +330,7 @@ async def test_uploads_can_be_limited_by_address(app: App, other_app: App):
         ):
             assert_error(answer, 429, "RATE_LIMITED")
             assert int(answer.headers["retry-after"]) >= 1
-        # What has begun goes on, other requests count for themselves, and other apps are not concerned.
+        # Uploads in progress continue, other requests are counted separately, and other apps are not affected.
         assert (await append(created.headers["location"], 0, DATA)).status_code == 204
         listed = await client.get(f"{base}/items")
         assert (listed.status_code, listed.headers["ratelimit-limit"]) == (200, "100")

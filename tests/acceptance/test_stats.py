@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pilotis.apps.stats.recorder import RequestRecorder
 from pilotis.db.pool import Database
-from pilotis.http.principals import InvalidPublicKeyError
-from pilotis.stats.recorder import RequestRecorder
+from pilotis.http.api.principals import InvalidPublicKeyError
 from tests.conftest import new_app
 from tests.console import owner_of
 from tests.database import connection_to, second_node
@@ -98,7 +98,7 @@ async def test_requests_are_counted_with_their_errors(app: App, other_app: App):
     traffic: dict[str, Any] = {}
 
     async def all_are_written() -> bool:
-        """Those above may be written in two parts; a question that came after them is not written before them."""
+        """The requests above may be written in two parts; a later request is never written before them."""
         nonlocal traffic
         traffic = (await stats(app))["traffic"]
         return traffic["last_24h"]["requests"] >= 4
@@ -110,7 +110,7 @@ async def test_requests_are_counted_with_their_errors(app: App, other_app: App):
     assert traffic["last_30d"] == seen
     days = [day for day in traffic["by_day"] if day["requests"]]
     assert {name: sum(day[name] for day in days) for name in seen} == seen
-    # Two only where midnight came between.
+    # Two only if midnight was in between.
     assert {day["date"] for day in days} <= {str(before), str(datetime.now(UTC).date())}
     assert (await stats(other_app))["traffic"]["last_30d"] == NOTHING
 
@@ -187,3 +187,21 @@ async def test_the_public_key_is_needed(app: App):
     async with app.client() as client:
         del client.headers["x-public-key"]
         assert_error(await client.get("/v1/public/stats"), 401, "PUBLIC_KEY_REQUIRED")
+
+
+async def test_the_console_reads_as_many_days_as_it_asks_for(app: App, server: Server):
+    async with connection_to(server) as connection:
+        for days in (0, 40):
+            await connection.execute(
+                "insert into pilotis.request_stats values ($1, $2, 5, 0, 0)",
+                app.app_id,
+                datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(days=days),
+            )
+    async with owner_of(app).client(app) as console:
+        for days in (1, 30, 60):
+            traffic = (await console.get(f"/stats?days={days}")).json()["traffic"]
+            assert len(traffic["by_day"]) == days
+            assert sum(day["requests"] for day in traffic["by_day"]) == (10 if days == 60 else 5)
+            assert traffic["last_30d"]["requests"] == 5
+        assert_error(await console.get("/stats?days=61"), 400, "VALIDATION_FAILED")
+        assert_error(await console.get("/stats?days=0"), 400, "VALIDATION_FAILED")

@@ -12,24 +12,45 @@ import pytest
 
 from pilotis.files.signatures import UrlSigner
 from pilotis.kit.crypto import MasterKeyring, MasterKeys
-from pilotis.server import Node
+from pilotis.limits import Limits
 from tests.acceptance.test_files import PNG, complete, fixed, permit, put_at, send, storage, sums, upload
+from tests.background import run_task
 from tests.backstage import master_key, run_sql
 from tests.console import owner_of, second_node, the_log, user_with
+from tests.services import Node
 from tests.support import App, assert_error, plain_client
-from tests.waiting import until
 
 
 @pytest.fixture
 async def node(app: App) -> AsyncIterator[Node]:
-    """A node that cleans up when it is told to."""
+    """A node that cleans up on request."""
     async with second_node(app.server, listening=False) as made:
         yield made
 
 
 async def clean(node: Node, name: str) -> None:
     """Run a maintenance task, once no other node is at it."""
-    await until(lambda: node.maintenance.run(name))
+    await run_task(node, name)
+
+
+async def test_a_storage_that_names_no_quota_has_the_default_one(app: App):
+    """The server's limit, or the app's own stricter one; null means no limit."""
+    default = Limits().storage_quota_bytes
+    async with owner_of(app).client(app) as console:
+        assert default == 10 * 1024**3
+        assert (await console.post("/storages/files", json={"name": "default"})).json()["quota_bytes"] == default
+        for name, quota in (("own", 3 * default), ("none", None)):
+            made = await console.post("/storages/files", json={"name": name, "quota_bytes": quota})
+            assert made.json()["quota_bytes"] == quota
+        assert (await console.patch("/limits", json={"storage_quota_bytes": 150})).status_code == 200
+        made = (await console.post("/storages/files", json={"name": "small"})).json()
+        assert made["quota_bytes"] == 150
+    base = f"/v1/public/storages/files/{made['id']}"
+    async with app.client() as client:
+        body = {"file_name": "a.png", "mime_type": "image/png", "file_size": 100}
+        assert (await client.post(f"{base}/presigned-url", json=body)).status_code == 200
+        second = await client.post(f"{base}/presigned-url", json={**body, "file_name": "b.png"})
+        assert_error(second, 413, "QUOTA_EXCEEDED")
 
 
 async def test_a_storage_is_made_read_changed_and_deleted(app: App):
@@ -39,7 +60,8 @@ async def test_a_storage_is_made_read_changed_and_deleted(app: App):
         storage = made.json()
         assert storage["upload_access"] == storage["delete_access"] == storage["read_access"] == "Public"
         assert (storage["allowed_mime_types"], storage["max_file_size"]) == (["image/*"], None)
-        assert (await console.get("/storages/files")).json() == {"storages": [storage], "total_count": 1}
+        listed = (await console.get("/storages/files")).json()
+        assert listed == {"storages": [storage], "total_count": 1, "limit": 20, "offset": 0}
         address = f"/storages/files/{storage['id']}"
         assert (await console.get(address)).json() == storage
         assert_error(await console.post("/storages/files", json={"name": "avatars"}), 409, "STORAGE_NAME_TAKEN")
@@ -108,8 +130,8 @@ async def test_a_storage_with_files_is_deleted_only_by_force(app: App, node: Nod
         assert_error(await client.get(f"{base}/items"), 404, "STORAGE_NOT_FOUND")
         assert_error(await complete(client, base, waiting), 404, "STORAGE_NOT_FOUND")
     assert len(await stored(node, app)) == 2
-    await bury(app)
-    await clean(node, "dead blobs")
+    await mark_for_deletion(app)
+    await clean(node, "blobs.delete")
     assert await stored(node, app) == []
 
 
@@ -118,9 +140,9 @@ async def stored(node: Node, app: App) -> list[str]:
     return [info.key async for info in node.services.blobs.list(f"blobs/{app.app_id}")]
 
 
-async def bury(app: App) -> None:
+async def mark_for_deletion(app: App) -> None:
     """Let the time pass that readers of deleted files are given."""
-    due = "update pilotis.dead_blobs set due_at = now() - interval '1 second' where app_id = $1"
+    due = "update pilotis.pending_deletions set due_at = now() - interval '1 second' where app_id = $1"
     await run_sql(app.server, due, UUID(app.app_id))
 
 
@@ -280,7 +302,7 @@ async def test_settings_hold_for_uploads_that_are_under_way(app: App):
         assert_error(await complete(client, base, permitted), 401, "SECRET_KEY_REQUIRED")
 
 
-async def test_uploads_that_nobody_completes_are_reaped(app: App, node: Node):
+async def test_uploads_that_nobody_completes_expire(app: App, node: Node):
     base = await storage(app, quota_bytes=10_000)
     async with app.client() as client:
         kept = await upload(client, base, b"k" * 10)
@@ -291,19 +313,19 @@ async def test_uploads_that_nobody_completes_are_reaped(app: App, node: Node):
         await send(received, b"r" * 100)
         assert await sums(app, base) == (10, 200)
         await run_sql(app.server, "update pilotis.uploads set expires_at = now() where app_id = $1", UUID(app.app_id))
-        await clean(node, "uploads")
+        await clean(node, "uploads.expire")
         assert await sums(app, base) == (10, 0)
         for gone in (received, pending):
             assert_error(await complete(client, base, gone), 404, "FILE_NOT_FOUND")
         assert_error(await send(pending, b"p" * 100), 404, "UPLOAD_NOT_FOUND")
-        await bury(app)
-        await clean(node, "dead blobs")
+        await mark_for_deletion(app)
+        await clean(node, "blobs.delete")
         assert len(await stored(node, app)) == 1
         assert (await client.get(kept["url"])).content == b"k" * 10
         assert (await complete(client, base, {"file_id": kept["id"]})).json()["id"] == kept["id"]
 
 
-async def test_an_upload_that_is_coming_in_is_not_reaped(app: App, node: Node):
+async def test_an_upload_that_is_coming_in_does_not_expire(app: App, node: Node):
     base = await storage(app)
     async with app.client() as client:
         permitted = await permit(client, base)
@@ -312,7 +334,7 @@ async def test_an_upload_that_is_coming_in_is_not_reaped(app: App, node: Node):
             " lease_until = now() + interval '1 minute' where file_id = $1"
         )
         await run_sql(app.server, late, UUID(permitted["file_id"]))
-        await clean(node, "uploads")
+        await clean(node, "uploads.expire")
         left = "select count(*) from pilotis.uploads where file_id = $1"
         assert await run_sql(app.server, left, UUID(permitted["file_id"])) == 1
 
@@ -322,10 +344,10 @@ async def test_replaced_bytes_go_after_their_readers(app: App, node: Node):
     async with app.client() as client:
         for data in (b"1", b"2", b"3"):
             item = await put_at(client, base, "f", data)
-        await clean(node, "dead blobs")
+        await clean(node, "blobs.delete")
         assert len(await stored(node, app)) == 3
-        await bury(app)
-        await clean(node, "dead blobs")
+        await mark_for_deletion(app)
+        await clean(node, "blobs.delete")
         assert len(await stored(node, app)) == 1
         assert (await client.get(item["url"])).content == b"3"
 
@@ -340,11 +362,11 @@ async def test_a_deleted_app_takes_its_files_along(app: App, node: Node):
         assert_error(await send(permitted), 404, "UPLOAD_NOT_FOUND")
     gone = "update pilotis.apps set deleted_at = now() - interval '8 days' where app_id = $1"
     await run_sql(app.server, gone, UUID(app.app_id))
-    await clean(node, "deleted apps")
+    await clean(node, "apps.purge")
     left = "select count(*) from pilotis.files where app_id = $1"
     assert await run_sql(app.server, left, UUID(app.app_id)) == 0
-    await bury(app)
-    await clean(node, "dead blobs")
+    await mark_for_deletion(app)
+    await clean(node, "blobs.delete")
     assert await stored(node, app) == []
 
 
@@ -394,3 +416,69 @@ async def test_files_count_in_the_statistics(app: App):
         before = (await client.get("/v1/public/stats")).json()["storage_bytes"]
         await upload(client, base, b"s" * 12345)
         assert (await client.get("/v1/public/stats")).json()["storage_bytes"] == before + 12345
+
+
+async def test_storages_page_as_every_list_does(app: App):
+    async with owner_of(app).client(app) as console:
+        for name in "abc":
+            assert (await console.post("/storages/files", json={"name": name})).status_code == 201
+        pages = {
+            (1, 1): ["b"],
+            (2, 2): ["c"],
+            (0, 0): [],
+            (10**6, 0): ["a", "b", "c"],
+        }
+        for (limit, offset), names in pages.items():
+            page = (await console.get("/storages/files", params={"limit": limit, "offset": offset})).json()
+            assert [storage["name"] for storage in page["storages"]] == names
+            assert (page["total_count"], page["limit"], page["offset"]) == (3, min(limit, 1000), offset)
+        assert_error(await console.get("/storages/files?limit=-1"), 400, "VALIDATION_FAILED")
+
+
+async def test_a_file_and_a_folder_are_renamed_and_moved(app: App):
+    base = await storage(app)
+    storage_id = base.rpartition("/")[2]
+    async with owner_of(app).client(app) as console, app.client() as client:
+
+        async def move(item_id: str, **change: Any) -> httpx.Response:
+            return await console.patch(f"/storages/files/{storage_id}/items/{item_id}", json=change)
+
+        async def at(path: str) -> dict[str, Any]:
+            return (await client.get(f"{base}/path/{path}")).json()
+
+        file = await put_at(client, base, "drafts/old/menu.png")
+        drafts, old = await at("drafts"), await at("drafts/old")
+        renamed = await move(file["id"], name="card.png")
+        assert renamed.status_code == 200, renamed.text
+        assert renamed.json()["path"] == "drafts/old/card.png"
+        assert (await client.get(renamed.json()["url"])).content == PNG
+        assert (await client.get(file["url"])).status_code == 404
+        moved = await move(old["id"], parent_id=None, name="new")
+        assert (moved.json()["path"], moved.json()["parent_id"]) == ("new", None)
+        inside = await at("new/card.png")
+        assert (inside["id"], inside["parent_id"]) == (file["id"], old["id"])
+        assert (await client.get(inside["url"])).content == PNG
+        await client.post(f"{base}/folders", json={"name": "taken"})
+        assert_error(await move(old["id"], name="taken"), 409, "PATH_TAKEN")
+        assert_error(await move(drafts["id"], parent_id=file["id"]), 404, "FOLDER_NOT_FOUND")
+        await move(old["id"], parent_id=drafts["id"])
+        assert_error(await move(drafts["id"], parent_id=old["id"]), 400, "INVALID_PATH")
+        assert_error(await move(drafts["id"], parent_id=drafts["id"]), 400, "INVALID_PATH")
+        assert_error(await move(file["id"], name="../x"), 400, "INVALID_PATH")
+        for name in ("a" * 250, "b" * 250, "c" * 250, "d" * 200):
+            top = (await client.post(f"{base}/folders", json={"name": name})).json()
+            assert (await move(drafts["id"], parent_id=top["id"])).is_success
+            drafts = top
+        assert_error(await move(drafts["id"], name="z" * 255), 400, "INVALID_PATH")
+    places = [(entry["details"]["from"], entry["details"]["to"]) for entry in await the_log(app, action="file.move")]
+    assert places[-1] == ("drafts/old/menu.png", "drafts/old/card.png")
+
+
+async def test_a_viewer_moves_no_file(app: App):
+    base = await storage(app)
+    viewer = await user_with(app, "viewer")
+    async with viewer.client(app) as console, app.client() as client:
+        file = await put_at(client, base, "menu.png")
+        place = f"/storages/files/{base.rpartition('/')[2]}/items/{file['id']}"
+        refused = await console.patch(place, json={"name": "x"})
+    assert_error(refused, 403, "ROLE_REQUIRED")

@@ -100,7 +100,7 @@ async def test_required_and_default_apply_on_create(app: App):
     async with app.client() as client:
         for data in ({}, {"must": None}):
             answer = await client.post(f"{TABLES}/{table}/data", json={"data": data})
-            assert assert_error(answer, 400, "VALIDATION_FAILED")["details"][0]["field"] == "must"
+            assert assert_error(answer, 400, "VALIDATION_FAILED")["details"][0]["field"] == "data.must"
         for data, stored in (
             ({"must": 1}, {"must": 1, "may": "d"}),
             ({"must": 1, "may": None, "free": None}, {"must": 1, "may": None, "free": None}),
@@ -163,7 +163,7 @@ async def test_bulk_makes_what_it_can_and_tells_of_the_rest(app: App, path: str)
         none = assert_error(
             await client.post(f"{TABLES}/{table}/{path}", json={"data": rows[1:3]}), 400, "NOTHING_CREATED"
         )
-        assert [detail["field"] for detail in none["details"]] == ["data[0]", "data[1]"]
+        assert [detail["field"] for detail in none["details"]] == ["data[0].a", "data[1].a"]
         listed = (await client.get(f"{TABLES}/{table}/data")).json()
         assert listed["data"] == [*made.json()["created"], *mixed["created"]]
         assert listed["total_count"] == 4
@@ -204,7 +204,7 @@ async def test_the_list_is_paged_in_the_order_of_creation(app: App):
 
 
 @pytest.mark.parametrize("name", ["limit", "offset"])
-@pytest.mark.parametrize("value", ["-1", "1.5", '"5"', "true", "null", "1e400", "9" * 30, "[]"])
+@pytest.mark.parametrize("value", ["-1", "1.5", '"5"', "true", "1e400", "[]"])
 async def test_a_bad_limit_or_offset_is_400(app: App, name: str, value: str):
     table = await app.table({})
     async with app.client() as client:
@@ -253,6 +253,7 @@ async def test_query_filters_sorts_and_pages(app: App):
         ({"$endsWith": "b"}, ["bb"]),
         ({"$matches": "^(a|b+)$"}, ["a", "bb"]),
         ({"$between": ["a", "b"]}, ["a"]),
+        ({"$between": ["%", "a"]}, ["a", "%"]),
         ({"$isNull": True}, [None]),
         ({"$isNull": False}, ["a", "bb", "%"]),
         ({"$gt": "%", "$lt": "b"}, ["a"]),
@@ -480,12 +481,12 @@ async def test_a_row_does_not_outgrow_its_limit_by_patches(app: App, schema: dic
 async def test_a_page_too_large_to_send_is_refused(app: App):
     table = await app.table({"a": "string"})
     async with app.client() as client:
-        for _ in range(8):
+        for _ in range(4):
             rows = [{"a": "x" * 1_000_000}] * 9
             assert (await client.post(f"{TABLES}/{table}/data/bulk", json={"data": rows})).status_code == 201
-        assert_error(await client.get(f"{TABLES}/{table}/data?limit=72"), 400, "RESULT_TOO_LARGE")
-        page = (await client.get(f"{TABLES}/{table}/data?limit=66")).json()
-        assert (len(page["data"]), page["total_count"]) == (66, 72)
+        assert_error(await client.get(f"{TABLES}/{table}/data?limit=36"), 400, "RESULT_TOO_LARGE")
+        page = (await client.get(f"{TABLES}/{table}/data?limit=33")).json()
+        assert (len(page["data"]), page["total_count"]) == (33, 36)
 
 
 @pytest.mark.parametrize("row_id", ["1", "x' or 1=1", "%00", "x" * 10_000, NOWHERE.replace("-", "")])
@@ -519,3 +520,130 @@ async def test_a_path_deeper_than_any_row_is_unknown(app: App, schema: dict[str,
         ):
             answer = await client.post(f"/v1/public/{route}", json={"table_id": table, **body})
             assert_error(answer, 400, "UNKNOWN_COLUMN")
+
+
+async def test_a_limit_above_2_to_the_53_is_clamped_on_every_list(app: App):
+    table = await app.table({"name": "string", "place": "object"})
+    await app.row(table, {"name": "needle", "place": {"latitude": 1, "longitude": 1}})
+    near = {"near": {"center": {"latitude": 1, "longitude": 1}}}
+    for limit in (2**53 + 1, 2**63, 10**30):
+        async with app.client() as client:
+            listed = await client.get(f"{TABLES}/{table}/data?limit={limit}")
+            queried = await client.post(f"{TABLES}/{table}/data/query", json={"limit": limit, "offset": limit})
+            assert (listed.json()["limit"], listed.json()["total_count"]) == (1000, 1)
+            assert (queried.json()["limit"], queried.json()["data"]) == (1000, [])
+            for path, body in (
+                ("search", {"query": "needle"}),
+                ("autocomplete", {"query": "nee", "field": "name"}),
+                ("geo", {"field": "place", **near}),
+            ):
+                answer = await client.post(f"/v1/public/{path}", json={"table_id": table, "limit": limit, **body})
+                assert answer.status_code == 200, answer.text
+                assert answer.json().get("total_count", 1) == 1
+
+
+async def test_null_limit_offset_and_direction_are_as_if_absent(app: App):
+    table = await app.table({"name": "string", "place": "object"})
+    await app.row(table, {"name": "a", "place": {"latitude": 1, "longitude": 1}})
+    await app.row(table, {"name": "b"})
+    nothing = {"limit": None, "offset": None}
+    near = {"near": {"center": {"latitude": 1, "longitude": 1}}}
+    async with app.client() as client:
+        body = {"order_by": "name", "order_direction": None, **nothing}
+        answer = (await client.post(f"{TABLES}/{table}/data/query", json=body)).json()
+        assert [row["data"]["name"] for row in answer["data"]] == ["a", "b"]
+        assert (answer["limit"], answer["offset"]) == (20, 0)
+        for path, body in (
+            ("search", {"query": "a", **nothing}),
+            ("autocomplete", {"query": "a", "field": "name", "limit": None}),
+            ("geo", {"field": "place", **near, **nothing}),
+        ):
+            answer = await client.post(f"/v1/public/{path}", json={"table_id": table, **body})
+            assert answer.status_code == 200, answer.text
+
+
+SPELLINGS = ["1e2", "1.50e3", "-2E-7", "1e-300", "1e300", "-0.0", "0e5", "0.0e-3", "-0", "1.10", "12e-1", "5"]
+
+
+@pytest.mark.parametrize("schema", [{}, {"n": "number", "o": "object"}])
+async def test_a_creates_answer_spells_numbers_as_a_read_does(app: App, schema: dict[str, Any]):
+    table = await app.table(schema)
+    async with app.client() as client:
+        for number in SPELLINGS:
+            data = f'{{"n":{number},"o":{{"a":[{number},"1E+5 \\"-0",{number}]}}}}'
+            made = await send(client, f"{TABLES}/{table}/data", f'{{"data":{data}}}')
+            bulk = await send(client, f"{TABLES}/{table}/data", f'{{"data":[{data}]}}')
+            body = f'{{"operations":[{{"type":"create","table_id":"{table}","data":{data}}}]}}'
+            batch = await send(client, "/v1/public/batch", body)
+            for answer, id_ in (
+                (made, made.json()["id"]),
+                (bulk, bulk.json()["created"][0]["id"]),
+                (batch, batch.json()["results"][0]["id"]),
+            ):
+                read = (await client.get(f"{TABLES}/{table}/data/{id_}")).content
+                spelled = read[read.index(b'"data":') : read.index(b',"created_at"')].replace(b": ", b":")
+                assert spelled.replace(b", ", b",") in answer.content, (number, answer.content, read)
+
+
+@pytest.mark.parametrize("name", ["", "__id", "__x"])
+async def test_free_form_tables_refuse_empty_names_and_pilotis_own(app: App, name: str):
+    table = await app.table({})
+    row = await app.row(table, {"a": 1})
+    async with app.client() as client:
+        for sent in ({name: 1}, {"a": 1, name: None}):
+            made = await client.post(f"{TABLES}/{table}/data", json={"data": sent})
+            assert_error(made, 400, "INVALID_COLUMN_NAME")
+            changed = await client.patch(f"{TABLES}/{table}/data/{row['id']}", json={"data": sent})
+            assert_error(changed, 400, "INVALID_COLUMN_NAME")
+        added = await client.patch(f"{TABLES}/{table}/data/{row['id']}", json={"data": {name: {"$inc": 1}}})
+        assert_error(added, 400, "INVALID_COLUMN_NAME")
+        inner = await client.post(f"{TABLES}/{table}/data", json={"data": {"a": {name: 1}}})
+    assert inner.json()["data"] == {"a": {name: 1}}
+
+
+COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
+
+
+@pytest.mark.parametrize("schema", [{}, {COMPOSED: "int", "o": "object"}], ids=["free form", "columns"])
+async def test_names_in_nfd_are_normalised_as_in_schemas(app: App, schema: dict[str, Any]):
+    table = await app.table(schema)
+    path = f"{TABLES}/{table}/data"
+    async with app.client() as client:
+        row = (await client.post(path, json={"data": {DECOMPOSED: 1, "o": {DECOMPOSED: 2}}})).json()
+        assert row["data"] == {COMPOSED: 1, "o": {DECOMPOSED: 2}}
+        bulk = await client.post(path, json={"data": [{DECOMPOSED: 3}]})
+        assert bulk.json()["created"][0]["data"] == {COMPOSED: 3}
+        changed = await client.patch(f"{path}/{row['id']}", json={"data": {DECOMPOSED: 4}})
+        assert changed.json()["data"][COMPOSED] == 4
+        changed = await client.patch(f"{path}/{row['id']}", json={"data": {DECOMPOSED: {"$inc": 1}}})
+        assert changed.json()["data"] == {COMPOSED: 5, "o": {DECOMPOSED: 2}}
+        for where in ({DECOMPOSED: 5}, {"$or": [{DECOMPOSED: {"$gt": 4}}]}, {f"o.{DECOMPOSED}": 2}):
+            found = (await client.post(f"{path}/query", json={"where": where, "order_by": DECOMPOSED})).json()
+            assert [one["id"] for one in found["data"]] == [row["id"]], where
+        pipeline = [
+            {"$match": {DECOMPOSED: {"$gt": 0}}},
+            {"$sort": {DECOMPOSED: -1}},
+            {"$addFields": {"more": {"$add": [f"${DECOMPOSED}", 1]}}},
+            {"$project": {DECOMPOSED: 1, "more": 1, "id": 0}},
+        ]
+        answer = await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": pipeline})
+        assert answer.json()["data"] == [{COMPOSED: 5, "more": 6}, {COMPOSED: 3, "more": 4}]
+        gone = await client.post(f"{path}/delete-where", json={"where": {DECOMPOSED: 3}})
+        assert gone.json() == {"deleted_count": 1}
+
+
+async def test_column_routes_search_and_geo_take_names_in_nfd(app: App):
+    table = await app.table({COMPOSED: "string", "lie\u0300u": "object"})
+    await app.row(table, {DECOMPOSED: "needle", "li\u00e8u": {"latitude": 1, "longitude": 1}})
+    async with app.client() as client:
+        for path, body in (
+            ("search", {"query": "needle", "fields": [DECOMPOSED]}),
+            ("autocomplete", {"query": "nee", "field": DECOMPOSED}),
+            ("geo", {"field": "lie\u0300u", "near": {"center": {"latitude": 1, "longitude": 1}}}),
+        ):
+            answer = (await client.post(f"/v1/public/{path}", json={"table_id": table, **body})).json()
+            assert len(answer.get("data", answer.get("suggestions"))) == 1
+        column = f"{TABLES}/{table}/columns/{DECOMPOSED}"
+        changed = await client.patch(column, json={"description": "x"})
+        assert changed.json()["name"] == COMPOSED
+        assert (await client.delete(column)).json()["name"] == COMPOSED

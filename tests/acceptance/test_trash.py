@@ -326,4 +326,4 @@ async def test_an_app_that_is_purged_meanwhile_has_an_empty_trash(app: App, serv
     async with stale_node(server) as node:
         known = await node.apps.by_public_key(app.public_key, None)
         await run_sql(server, f"drop schema app_{UUID(app.app_id).hex} cascade")
-        assert (await node.trashes.contents(known)).tables == []
+        assert (await node.trash.contents(known)).tables == []

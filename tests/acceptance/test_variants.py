@@ -371,6 +371,6 @@ async def test_a_private_storage_keeps_its_variants_private(app: App):
         assert_error(await anybody.get(f"{signed}x&width=20"), 403, "FILE_SIGNATURE_INVALID")
     async with app.client(eve) as client:
         assert_error(await client.get(url, params=query), 404, "FILE_NOT_FOUND")
-        # Nobody learns of a file whether it is a picture.
+        # The answer does not reveal whether a file is an image.
         assert_error(await client.get(url, params={"width": "21"}), 404, "FILE_NOT_FOUND")
     assert await kept(app) == 1

@@ -72,9 +72,11 @@ def checksum(algorithm: str, data: bytes) -> str:
 async def tidy(app: App) -> None:
     """End what has expired, and delete the bytes of it, as if ten minutes had passed."""
     async with second_node(app.server, listening=False) as node, node.database.connection() as connection:
-        await node.services.files.cleaning.reap_uploads(connection)
-        await connection.execute("update pilotis.dead_blobs set due_at = now() where app_id = $1", UUID(app.app_id))
-        await node.services.files.cleaning.delete_dead_blobs(connection)
+        await node.services.files.cleaning.expire_uploads(connection)
+        await connection.execute(
+            "update pilotis.pending_deletions set due_at = now() where app_id = $1", UUID(app.app_id)
+        )
+        await node.services.files.cleaning.delete_pending_blobs(connection)
 
 
 async def drafts(app: App) -> list[int]:

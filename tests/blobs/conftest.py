@@ -1,4 +1,4 @@
-"""The stores under test. Every test has a folder or a bucket's prefix of its own."""
+"""The stores under test. Every test has its own directory or bucket prefix."""
 
 import itertools
 from collections.abc import AsyncIterator, Iterator

@@ -9,7 +9,8 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from pilotis.blobs.errors import BlobStoreUnavailableError, StoreFullError
+from pilotis.blobs.errors import BlobStoreUnavailableError
+from pilotis.kit.errors import StorageFullError
 from tests.blobs.conftest import opened
 from tests.blobs.support import MIB, chunked, keys, put, read
 
@@ -46,7 +47,7 @@ async def overfill(url: str, key: str) -> None:
     await put(store, "blobs/a/0", b"before")
     try:
         await put(store, key, bytes(16 * MIB))
-    except StoreFullError:
+    except StorageFullError:
         print("full", flush=True)
     print(await keys(store), list((Path(url) / "tmp").iterdir()), flush=True)
     await put(store, key, bytes(MIB))

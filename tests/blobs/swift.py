@@ -17,6 +17,7 @@ import time
 import venv
 from pathlib import Path
 
+from tests import shared
 from tests.waiting import PATIENCE, reserved_port
 
 REQUIREMENTS = ("swift==2.38.3", "setuptools<81")
@@ -26,7 +27,6 @@ REGION = "us-east-1"
 STORAGE = ("account", "container", "object")
 STORAGE_DOMAIN = "s3.test"
 ALLOWED_ORIGIN = "https://app.test"
-_SECONDS_TO_INSTALL = 900
 _SECONDS_TO_START = 120
 
 _SERVER = """[DEFAULT]
@@ -159,18 +159,11 @@ def _installed() -> Path:
 
 def _install(folder: Path) -> None:
     venv.create(folder, with_pip=True)
-    command = [
-        folder / "bin" / "python",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--retries",
-        "10",
-    ]
+    command = [folder / "bin" / "python", "-m", "pip", "install", *shared.PIP]
     try:
-        done = subprocess.run([*command, *REQUIREMENTS], capture_output=True, text=True, timeout=_SECONDS_TO_INSTALL)
+        done = subprocess.run(
+            [*command, *REQUIREMENTS], capture_output=True, text=True, timeout=shared.SECONDS_TO_INSTALL
+        )
     except subprocess.TimeoutExpired:
         raise UnavailableError("Swift could not be installed in time.") from None
     if done.returncode:

@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import os
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -62,6 +63,17 @@ async def test_nothing_stays_in_tmp(store: LocalStore, tmp_path: Path):
     assert list((tmp_path / "blobs" / "tmp").iterdir()) == []
 
 
+async def test_an_upload_that_is_cancelled_while_its_file_is_created_leaves_nothing(store: LocalStore, tmp_path: Path):
+    for _ in range(300):
+        upload = asyncio.ensure_future(store.put("blobs/a/1", stalled(), size=5 * MIB, content_type="a/b"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(random.random() / 2000)
+        upload.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await upload
+    assert list((tmp_path / "blobs" / "tmp").iterdir()) == []
+
+
 async def stalled() -> AsyncIterator[bytes]:
     yield bytes(2 * MIB)
     await asyncio.sleep(3600)
@@ -115,7 +127,7 @@ async def test_without_extended_attributes_the_rest_is_known(store: LocalStore, 
 
 
 async def test_a_folder_of_many_names_is_listed_in_pages(store: LocalStore, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(local, "_NAMES_AT_ONCE", 10)
+    monkeypatch.setattr(local, "_NAMES_PER_SCAN", 10)
     monkeypatch.setattr(local, "_LIST_BATCH", 7)
     names = sorted([f"a/{number:03}" for number in range(95)] + [f"a/{number:03}-/x" for number in range(50, 60)])
     for name in names:

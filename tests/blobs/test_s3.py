@@ -18,12 +18,13 @@ from obstore.store import LocalStore as ObstoreFiles
 from obstore.store import MemoryStore
 
 from pilotis.blobs import open as opening
-from pilotis.blobs.check import send, try_direct_uploads
-from pilotis.blobs.errors import BlobStoreUnavailableError, StoreFullError
+from pilotis.blobs.check import check_direct_uploads, send
+from pilotis.blobs.errors import BlobStoreUnavailableError
 from pilotis.blobs.objects import ObjectStore
 from pilotis.blobs.open import open_store
 from pilotis.blobs.protocol import BlobStore, UploadTicket
 from pilotis.kit import clock
+from pilotis.kit.errors import StorageFullError
 from tests.blobs import swift
 from tests.blobs.conftest import BUCKET, opened
 from tests.blobs.support import MIB, content, hex_sha256, keys, put, read
@@ -190,7 +191,7 @@ async def test_what_is_too_large_for_the_store_to_copy_goes_through_the_server(s
     small = ObjectStore(s3._backend, copy_bytes=MIB)
     data = content(9 * MIB)
     await put(s3, KEY, data)
-    # The digest of what came in parts is known only to whoever sees the bytes go by.
+    # Only the process that receives the parts can compute their digest.
     assert (await s3.copy(KEY, "blobs/a/1")).sha256 is None
     copied = await small.copy(KEY, "blobs/a/1")
     assert (copied.size, copied.sha256, copied.content_type) == (len(data), hex_sha256(data), "image/png")
@@ -303,7 +304,7 @@ async def test_errors_of_the_server_are_retried(tmp_path: Path):
 async def test_a_server_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(opening._RETRY, "max_retries", 1)
     async with answering(answer("507 Insufficient Storage")) as (url, _):
-        with pytest.raises(StoreFullError):
+        with pytest.raises(StorageFullError):
             await put(opened(url, tmp_path), KEY, DATA)
 
 
@@ -327,6 +328,6 @@ async def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.M
 
 async def test_check_finds_a_server_that_ignores_the_signature(tmp_path: Path):
     async with answering(answer("200 OK")) as (url, _):
-        problems = await try_direct_uploads(opened(url, tmp_path), ORIGIN)
-    assert "longer than was signed" in problems[0]
+        problems = await check_direct_uploads(opened(url, tmp_path), ORIGIN)
+    assert "longer than the signed size" in problems[0]
     assert "CORS" in problems[1]

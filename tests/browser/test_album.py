@@ -64,11 +64,11 @@ async def add(page: Page, name: str, mime_type: str, content: bytes) -> None:
         {"name": name, "mimeType": mime_type, "buffer": content}
     )
     await page.get_by_role("button", name="Add to the album").click()
-    await expect(page.get_by_role("status")).to_have_text(f"{name} is in the album.", timeout=60_000)
+    await expect(page.get_by_role("status")).to_have_text(f"{name} is in the album.")
 
 
 async def slow_down(page: Page) -> None:
-    """Make the network so slow that an upload takes a second, during which its progress is told."""
+    """Make the network so slow that an upload takes a second and reports its progress."""
     session = await page.context.new_cdp_session(page)
     limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": BYTES_PER_SECOND}
     await session.send("Network.enable")

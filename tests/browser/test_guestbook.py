@@ -57,7 +57,7 @@ def link(app: App) -> Iterator[str]:
 
 
 class Visitor:
-    """A browser context of its own, with the page open. Nothing may go to the console but what a test expects."""
+    """A separate browser context with the page open. Only messages that a test expects may appear on the console."""
 
     def __init__(self, context: BrowserContext, page: Page) -> None:
         self.context = context

@@ -5,7 +5,6 @@ import hashlib
 import http.server
 import json
 import shutil
-import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -17,13 +16,15 @@ from tests.acceptance.test_files import storage
 from tests.browser.test_guestbook import ARGUMENTS, CHROMIUM
 from tests.browser.test_guestbook import pytestmark as needs_chromium
 from tests.files.npm import NEEDS_NODE, modules
+from tests.serving import serving
 from tests.support import App
+from tests.waiting import PATIENCE
 
 __all__ = ["modules"]
 
 pytestmark = [needs_chromium, NEEDS_NODE]
 
-# Uploads 3 MiB in chunks, stops after one, and goes on in a second call with what localStorage remembers.
+# Uploads 3 MiB in chunks, stops after one, and continues in a second call with the state in localStorage.
 PAGE = """<!doctype html><title>upload</title><script src="tus.min.js"></script><script>
 const file = new File([new Uint8Array(3 << 20).map((_, at) => at % 251)], "film.bin", { type: "video/mp4" });
 let fileId;
@@ -67,21 +68,19 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def page_url(modules: Path, tmp_path: Path) -> Iterator[str]:
-    """The address of the page, on a port of its own."""
+    """The address of the page, on its own port."""
     (tmp_path / "index.html").write_text(PAGE)
     shutil.copy(modules / "node_modules" / "tus-js-client" / "dist" / "tus.min.js", tmp_path)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=tmp_path)) as serving:
-        thread = threading.Thread(target=serving.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{serving.server_port}/"
-        serving.shutdown()
-        thread.join()
+    with serving(functools.partial(Quiet, directory=tmp_path)) as url:
+        yield f"{url}/"
 
 
 @pytest.fixture
 async def browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        running = await playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=ARGUMENTS)
+        running = await playwright.chromium.launch(
+            executable_path=CHROMIUM, headless=True, args=ARGUMENTS, timeout=PATIENCE * 1000
+        )
         yield running
         await running.close()
 
@@ -89,12 +88,13 @@ async def browser() -> AsyncIterator[Browser]:
 async def test_a_page_of_another_origin_uploads_and_goes_on(browser: Browser, page_url: str, app: App):
     base = await storage(app)
     page = await browser.new_page()
+    page.set_default_timeout(PATIENCE * 1000)
     await page.goto(page_url)
     given = json.dumps({"base": f"{app.server.url}{base}", "key": app.public_key})
     first = await page.evaluate(f"upload({given}, true)")
     assert first[:2] == [["POST", 201, "0"], ["PATCH", 204, str(1 << 20)]]
     second = await page.evaluate(f"upload({given}, false)")
-    assert "POST" not in {method for method, _, _ in second}, "It began anew."
+    assert "POST" not in {method for method, _, _ in second}, "It started again."
     assert second[0][:2] == ["HEAD", 200]
     assert second[-1] == ["PATCH", 204, str(3 << 20)]
     item = await page.evaluate(f"complete({given})")

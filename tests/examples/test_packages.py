@@ -106,7 +106,7 @@ def is_database(package: Package) -> bool:
     )
 
 
-# What each question asks for, said once more in Python.
+# The expected answer to each query, computed in Python.
 ANSWERS: list[Callable[[Package], bool]] = [
     lambda p: p.get("section") == "games",
     lambda p: p["name"].startswith("python3-"),

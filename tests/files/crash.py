@@ -25,10 +25,10 @@ from tests.conftest import first_console_user, new_app
 from tests.console import owner_of, second_node
 from tests.support import App, Server, plain_client
 
-AT_ONCE = 6
+CONCURRENT_UPLOADS = 6
 FIXED_PATHS = 4
 LARGEST = 300_000
-MOST_ANSWERS = 20
+MAX_ANSWERS = 20
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Outcome:
 
 
 class Crash:
-    """One run: uploaders beside a killer."""
+    """One run: uploaders, and a task that kills processes."""
 
     def __init__(self, directory: Path, uploads: int, seed: int) -> None:
         self.random = random.Random(seed)
@@ -65,7 +65,7 @@ class Crash:
                 made = await console.post("/storages/files", json={"name": "crash"})
             self.base = f"/v1/public/storages/files/{made.json()['id']}"
             self.up.set()
-            uploading = asyncio.gather(*(self._upload_many() for _ in range(AT_ONCE)))
+            uploading = asyncio.gather(*(self._upload_many() for _ in range(CONCURRENT_UPLOADS)))
             killing = asyncio.create_task(self._kill_often(uploading))
             await asyncio.wait([uploading, killing], return_when=asyncio.FIRST_EXCEPTION)
             await asyncio.gather(uploading, killing)
@@ -79,7 +79,7 @@ class Crash:
         uploading.add_done_callback(lambda _: self.enough.set())
         while not uploading.done():
             # So many answers, not so much time: at any pace something is done and something is cut off.
-            self.answers_to_kill = self.random.randrange(1, MOST_ANSWERS)
+            self.answers_to_kill = self.random.randrange(1, MAX_ANSWERS)
             self.enough.clear()
             await self.enough.wait()
             await asyncio.sleep(self.random.uniform(0, 0.02))
@@ -90,7 +90,7 @@ class Crash:
         await asyncio.to_thread(self.server.kill)
         self.outcome.kills += 1
         await asyncio.to_thread(self.server.start)
-        # Who was killed holds no lease: nobody need wait for the end of it.
+        # A killed process holds no lease: nothing has to wait for its end.
         await run_sql(self.server, "update pilotis.uploads set lease_until = now() where draft is not null")
         self.up.set()
 
@@ -213,7 +213,7 @@ async def reconciled(server: Server) -> Reconciliation:
 
 
 def main() -> None:
-    """Run once and print what came of it."""
+    """Run once and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--uploads", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pilotis.db.embedded.lockfile import running_address
-from pilotis.server import Node
 from pilotis.settings import Settings
+from tests import databases
 from tests.blobs import swift
+from tests.services import Node
 from tests.support import Server
 
 
@@ -21,7 +21,7 @@ async def s3_node(server: Server, url: str, **settings: Any) -> AsyncIterator[No
         s3_secret_key=swift.SECRET_KEY,
         **settings,
     )
-    node = Node(given, running_address(server.data_dir / "postgres")._asdict(), "http://node")
+    node = Node(given, databases.address(server.data_dir), "http://node")
     try:
         yield node
     finally:

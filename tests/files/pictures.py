@@ -76,9 +76,11 @@ async def kept(app: App) -> int:
     return await run_sql(app.server, "select count(*) from pilotis.variants where app_id = $1", UUID(app.app_id))
 
 
-async def buried(app: App) -> int:
+async def pending_deletions(app: App) -> int:
     """How many of the app's blobs are to be deleted."""
-    return await run_sql(app.server, "select count(*) from pilotis.dead_blobs where app_id = $1", UUID(app.app_id))
+    return await run_sql(
+        app.server, "select count(*) from pilotis.pending_deletions where app_id = $1", UUID(app.app_id)
+    )
 
 
 async def variant_path(app: App) -> Path:

@@ -7,12 +7,12 @@ from uuid import UUID
 import httpx
 import pytest
 
-from pilotis.server import Node
 from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
 from tests.backstage import run_sql
 from tests.blobs.conftest import s3_server, s3_url
 from tests.console import client_of
 from tests.files.nodes import s3_node
+from tests.services import Node
 from tests.support import App, assert_error
 
 __all__ = ["s3_server", "s3_url"]
@@ -80,11 +80,11 @@ async def test_many_completions_of_one_upload_leave_one_blob(
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.json()["id"] for answer in answers}) == 1
     app_id = UUID(app.app_id)
-    await run_sql(app.server, "update pilotis.dead_blobs set due_at = now() where app_id = $1", app_id)
+    await run_sql(app.server, "update pilotis.pending_deletions set due_at = now() where app_id = $1", app_id)
     await run_sql(app.server, "update pilotis.uploads set expires_at = now() where app_id = $1", app_id)
     async with node.database.connection() as connection:
-        await node.services.files.cleaning.reap_uploads(connection)
-        await node.services.files.cleaning.delete_dead_blobs(connection)
+        await node.services.files.cleaning.expire_uploads(connection)
+        await node.services.files.cleaning.delete_pending_blobs(connection)
     blobs = node.services.blobs
     assert len([info async for info in blobs.list(f"blobs/{app_id}")]) == 1
     assert [info async for info in blobs.list(f"staging/{app_id}")] == []

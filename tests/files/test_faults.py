@@ -1,4 +1,4 @@
-"""What readers and uploaders are told while the object store is away, and that nothing is lost meanwhile."""
+"""The errors that readers and uploaders get while the object store is unavailable; no data is lost."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ class Wire:
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self.is_away = False
-        self.most_bytes: int | None = None
+        self.max_bytes: int | None = None
 
     async def open(self) -> int:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -43,7 +43,7 @@ class Wire:
                 await writer.drain()
             else:
                 far_reader, far_writer = await asyncio.open_connection(*self._target)
-                back = asyncio.create_task(self._pump(far_reader, writer, self.most_bytes))
+                back = asyncio.create_task(self._pump(far_reader, writer, self.max_bytes))
                 await self._pump(reader, far_writer, None)
                 await back
         writer.close()
@@ -108,12 +108,12 @@ async def test_an_answer_cut_short_is_never_taken_for_the_whole(
     base = await storage(app)
     data = bytes(range(256)) * 8000
     item = await upload(client, base, data)
-    wire[0].most_bytes = 700_000
+    wire[0].max_bytes = 700_000
     try:
         answer = await client.get(item["url"])
     except (httpx.HTTPError, ConnectionError, RuntimeError):
         pass
     else:
         assert answer.content == data or answer.status_code == 503
-    wire[0].most_bytes = None
+    wire[0].max_bytes = None
     assert (await client.get(item["url"])).content == data

@@ -1,6 +1,7 @@
 """The processes that decode: how many, how long, what they may, and what happens when one dies."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pilotis.files.errors import ImageTooLargeError, InvalidImageError
-from pilotis.files.image_workers import ImageWorkers
-from pilotis.files.imaging import PROCESSOR_SECONDS, placement, scaled
+from pilotis.files.images.imaging import PROCESSOR_SECONDS, placement, scaled
+from pilotis.files.images.workers import ImageWorkers
 from pilotis.files.recipes import LARGEST_SIDE, Recipe
 from pilotis.kit.errors import UnavailableError
 from tests.files.pictures import RED, bands, encoded
@@ -32,7 +33,7 @@ async def bytes_of(data: bytes) -> AsyncGenerator[bytes]:
 
 
 class Held:
-    """Sources that send nothing until they are let go."""
+    """Sources that send nothing until they are released."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -46,7 +47,13 @@ class Held:
 
 def children() -> list[psutil.Process]:
     """The decoding processes of this one."""
-    return [child for child in psutil.Process().children() if "pilotis.files.imaging" in child.cmdline()]
+    found = []
+    for child in psutil.Process().children():
+        # One that has ended in the meantime, or waits to be noticed, has no command line.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "pilotis.files.images.imaging" in child.cmdline():
+                found.append(child)
+    return found
 
 
 async def test_no_app_has_them_all(monkeypatch: pytest.MonkeyPatch):
@@ -62,7 +69,7 @@ async def test_no_app_has_them_all(monkeypatch: pytest.MonkeyPatch):
 
 
 async def test_past_the_queue_requests_are_refused():
-    workers, held = ImageWorkers(most_waiting=5, most_waiting_of_app=3), Held()
+    workers, held = ImageWorkers(max_waiting=5, max_waiting_of_app=3), Held()
     tasks = [asyncio.create_task(workers.make(ONE, held.source(), RECIPE)) for _ in range(3)]
     await asyncio.sleep(0)
     with pytest.raises(UnavailableError):
@@ -136,7 +143,7 @@ async def test_it_gets_no_secret_and_no_signal_of_ours(monkeypatch: pytest.Monke
     ],
 )
 def test_what_it_may(code: str, outcome: str, tmp_path: Path):
-    program = f"from pilotis.files import imaging; imaging.confine(); {code}"
+    program = f"from pilotis.files.images import imaging; imaging.confine(); {code}"
     ended = subprocess.run(
         [sys.executable, "-I", "-c", program], capture_output=True, text=True, cwd=tmp_path, timeout=60
     )

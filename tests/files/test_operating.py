@@ -1,4 +1,4 @@
-"""What whoever runs a server does with files: the commands, and a host name of their own."""
+"""An operator's work with files: the commands, and a separate host name for files."""
 
 import json
 import os
@@ -8,34 +8,36 @@ import uuid
 
 import httpx
 
-from pilotis.db.embedded.lockfile import running_address
-from pilotis.server import Node
 from pilotis.settings import Settings
+from tests import databases
 from tests.acceptance.test_files import PNG, storage, upload
 from tests.console import client_of
+from tests.services import Node
 from tests.support import App, Server
 from tests.waiting import PATIENCE
 
 
 def pilotis(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `pilotis storage …` beside the running server."""
-    command = [sys.executable, "-m", "pilotis", "storage", *arguments, "--data-dir", str(server.data_dir)]
+    """Run `pilotis storage …` while the server runs."""
+    command = [sys.executable, "-m", "pilotis", "storage", *arguments, *server.place]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=os.environ.copy())
 
 
 async def test_a_storage_made_on_the_command_line(app: App):
     made = pilotis(app.server, "create", "pictures", "--app", app.app_id, "--access", "AppMember", "--json")
     assert made.returncode == 0, made.stderr
-    base = f"/v1/public/storages/files/{json.loads(made.stdout)['storage_id']}"
+    base = f"/v1/public/storages/files/{json.loads(made.stdout)['id']}"
     async with app.client((await app.member())["access_token"]) as client:
         await upload(client, base)
     listed = json.loads(pilotis(app.server, "list", "--app", app.app_id, "--json").stdout)
-    assert [(one["name"], one["files"], one["bytes"], one["read"]) for one in listed] == [
-        ("pictures", 1, len(PNG), "AppMember")
+    assert [(one["id"], one["name"], one["files"], one["bytes"], one["read"]) for one in listed] == [
+        (json.loads(made.stdout)["id"], "pictures", 1, len(PNG), "AppMember")
     ]
     again = pilotis(app.server, "create", "pictures", "--app", app.app_id)
     assert (again.returncode, "has that name" in again.stderr) == (1, True)
-    assert pilotis(app.server, "create", "x", "--app", app.app_id, "--access", "Nobody").returncode == 1
+    refused = pilotis(app.server, "create", "x", "--app", app.app_id, "--access", "Nobody")
+    expected = '--access: "Public", "AppMember", "Creator" or "Secret" is expected, not "Nobody".'
+    assert (refused.returncode, expected in refused.stderr) == (1, True), refused.stderr
 
 
 def test_reconciling_tells_and_deletes_only_when_asked(server: Server):
@@ -59,16 +61,16 @@ def test_checking_the_store(server: Server):
 async def test_a_host_name_of_files_own(app: App):
     base = await storage(app)
     settings = Settings(data_dir=str(app.server.data_dir), files_base_url="https://files.example")
-    node = Node(settings, running_address(app.server.data_dir / "postgres")._asdict(), app.server.url)
+    node = Node(settings, databases.address(app.server.data_dir), app.server.url)
     try:
         async with app.client() as client, client_of(node, **{"X-Public-Key": app.public_key}) as here:
             stored = await upload(client, base)
             item = (await here.get(f"{base}/path/a.png")).json()
             assert item["url"] == stored["url"].replace(app.server.url, "https://files.example")
             path = httpx.URL(item["url"]).raw_path.decode()
-            elsewhere = await here.get(path + "?v=1")
-            assert elsewhere.status_code == 308
-            assert elsewhere.headers["location"] == f"https://files.example{path}?v=1"
+            redirect = await here.get(path + "?v=1")
+            assert redirect.status_code == 308
+            assert redirect.headers["location"] == f"https://files.example{path}?v=1"
             served = await here.get(path, headers={"Host": "files.example"})
             assert (served.status_code, served.content) == (200, PNG)
     finally:

@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from pilotis.blobs.objects import PART_BYTES
-from pilotis.server import Node
 from tests.acceptance.test_files import complete, storage, sums
 from tests.acceptance.tus import TUS, checksum, create
 from tests.backstage import run_sql
@@ -16,6 +15,7 @@ from tests.blobs.conftest import s3_server, s3_url
 from tests.blobs.support import content, keys
 from tests.console import client_of
 from tests.files.nodes import s3_node
+from tests.services import Node
 from tests.support import App, assert_error
 
 __all__ = ["s3_server", "s3_url"]
@@ -91,9 +91,9 @@ async def test_an_unfinished_upload_leaves_nothing(
         else:
             statement = "update pilotis.uploads set expires_at = now() where app_id = $1"
             await run_sql(app.server, statement, UUID(app.app_id))
-            await cleaning.reap_uploads(connection)
-            statement = "update pilotis.dead_blobs set due_at = now() where app_id = $1"
+            await cleaning.expire_uploads(connection)
+            statement = "update pilotis.pending_deletions set due_at = now() where app_id = $1"
             await run_sql(app.server, statement, UUID(app.app_id))
-            await cleaning.delete_dead_blobs(connection)
+            await cleaning.delete_pending_blobs(connection)
     assert await keys(nodes[0].services.blobs) == []
     assert_error(await append(clients[0], url, PART_BYTES + 10, b"x"), 404, "UPLOAD_NOT_FOUND")

@@ -33,7 +33,7 @@ def test_names_that_are_taken(name: str):
 
 def test_a_decomposed_name_is_composed():
     assert paths.checked_name("e\u0301.png") == "é.png"
-    # 300 bytes as they came, 200 as they are kept.
+    # 300 bytes as received, 200 as stored.
     assert paths.checked_name("e\u0301" * 100) == "é" * 100
 
 

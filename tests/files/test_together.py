@@ -10,8 +10,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import httpx
 
-from pilotis.db.embedded.lockfile import running_address
-from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
+from pilotis.db.pool import Database
+from pilotis.files.uploads import store as upload_store
+from pilotis.kit.ids import uuid7
+from tests import databases
+from tests.acceptance.test_files import PNG, complete, permit, send, storage, sums, upload
 from tests.backstage import run_sql
 from tests.console import owner_of
 from tests.support import App, assert_error
@@ -79,7 +82,7 @@ async def test_completions_of_one_upload_at_once_list_it_once(app: App):
 @contextlib.asynccontextmanager
 async def path_held(app: App, base: str, path: str) -> AsyncIterator[Callable[[], Awaitable[int]]]:
     """Keep a path taken by a transaction that comes to nothing; yields what tells how many statements wait for it."""
-    database = running_address(app.server.data_dir / "postgres")._asdict()
+    database = databases.address(app.server.data_dir)
     holder, watcher = await asyncpg.connect(**database), await asyncpg.connect(**database)
     transaction = holder.transaction()
     await transaction.start()
@@ -135,3 +138,48 @@ async def test_a_quota_that_is_set_meanwhile_counts_every_upload(app: App):
         async with owner_of(app).client(app) as console:
             seen = (await console.get(f"/storages/files/{storage_id}")).json()
         assert (seen["used_bytes"], seen["reserved_bytes"]) == (MANY * len(PNG), 0)
+
+
+async def test_uploads_to_a_storage_with_a_quota_share_a_statement(app: App):
+    """As many as there is room for, and only those are counted; the others get a closer look."""
+    base = await storage(app, quota_bytes=250)
+    storage_id, app_id = UUID(base.rpartition("/")[2]), UUID(app.app_id)
+    rows = [
+        upload_store.NewUploadRow(
+            app_id, uuid7(), storage_id, None, name, "image/png", size, None, None, False, 3600, ["Public"], []
+        )
+        for name, size in (("a.png", 100), ("b.png", 100), ("c.png", 100), ("a/b.png", 10))
+    ]
+    database = Database(databases.address(app.server.data_dir))
+    assert await upload_store.insert_many(database, rows[:3]) == [True, True, False]
+    assert await sums(app, base) == (0, 200)
+    wanted = [upload_store.CompletionRow(app_id, storage_id, row.upload_id, None, True, ["Public"]) for row in rows]
+    assert await upload_store.complete_many(database, wanted) == [None] * 4
+    await database.execute(
+        "update pilotis.uploads set state = 'uploaded', blob_id = upload_id where storage_id = $1", storage_id
+    )
+    listed = await upload_store.complete_many(database, wanted)
+    assert [row and row["path"] for row in listed] == ["a.png", "b.png", None, None]
+    assert await sums(app, base) == (200, 0)
+    assert await upload_store.insert_many(database, rows[2:3]) == [False]
+    await database.close()
+
+
+async def test_a_quota_is_never_exceeded_by_uploads_of_many_statements(app: App):
+    base = await storage(app, quota_bytes=7 * len(PNG))
+    async with app.client() as client, app.client() as other:
+        answers = await asyncio.gather(
+            *(
+                presign(one, base, file_name=f"{n}{at}.png")
+                for n in range(MANY)
+                for at, one in enumerate((client, other))
+            )
+        )
+        granted = [answer.json() for answer in answers if answer.status_code == 200]
+        assert len(granted) == 7
+        assert {answer.json()["code"] for answer in answers if answer.status_code != 200} == {"QUOTA_EXCEEDED"}
+        assert await sums(app, base) == (0, 7 * len(PNG))
+        await asyncio.gather(*(send(one) for one in granted))
+        completed = await asyncio.gather(*(complete(client, base, one) for one in granted))
+        assert {answer.status_code for answer in completed} == {200}
+        assert await sums(app, base) == (7 * len(PNG), 0)

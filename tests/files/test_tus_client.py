@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.acceptance.test_files import complete, storage, sums
@@ -20,6 +19,7 @@ from tests.blobs.conftest import s3_server, s3_url
 from tests.conftest import first_console_user, new_app
 from tests.files.npm import NEEDS_NODE, modules
 from tests.support import App, Server
+from tests.waiting import reserved_port
 
 __all__ = ["modules", "s3_server", "s3_url"]
 
@@ -65,7 +65,7 @@ class Client:
         }
 
     async def run(self, **given: Any) -> dict[str, Any]:
-        """Upload, or go on where the last run broke off; what the client tells."""
+        """Upload, or continue where the last run stopped; returns the client's output."""
         arguments = [str(self.modules), json.dumps(self.given | given)]
         process = await asyncio.create_subprocess_exec("node", str(PROGRAM), *arguments, stdout=subprocess.PIPE)
         output, _ = await asyncio.wait_for(process.communicate(), 120)
@@ -127,11 +127,19 @@ async def test_an_upload_is_given_up(app: App, modules: Path, tmp_path: Path):
     assert (await head(ended["url"])).status_code == 404
 
 
-async def test_a_server_that_is_killed_in_the_middle(tmp_path: Path, modules: Path, request: pytest.FixtureRequest):
-    """The client waits for it to come back, asks how far it has come, and goes on."""
-    server = Server(tmp_path / "data").start()
+@pytest.fixture
+def port() -> Iterator[str]:
+    """A port that no other process gets while the server is down."""
+    with reserved_port() as number:
+        yield str(number)
+
+
+async def test_a_server_that_is_killed_in_the_middle(
+    tmp_path: Path, modules: Path, port: str, request: pytest.FixtureRequest
+):
+    """The client waits until the server is back, asks for the offset, and continues."""
+    server = Server(tmp_path / "data", "--port", port).start()
     request.addfinalizer(lambda: server.process.poll() is None and server.stop())
-    port = str(httpx.URL(server.url).port)
     app = new_app(server, first_console_user(server))
     base = await storage(app)
     client = Client(modules, tmp_path, app, base, 12 * MIB)
@@ -142,11 +150,10 @@ async def test_a_server_that_is_killed_in_the_middle(tmp_path: Path, modules: Pa
         assert not running.done(), running.result()
         await asyncio.sleep(0.02)
     await asyncio.to_thread(server.kill)
-    server.arguments = ("--port", port)
     await asyncio.to_thread(server.start)
     go_on.touch()
     done = await running
     assert done["outcome"] == "done", done
-    assert done["requests"].count(["POST", 201]) == 1, "It began anew."
+    assert done["requests"].count(["POST", 201]) == 1, "It started again."
     assert done["resumedAt"] >= 4 * MIB
     await check(app, base, done["fileId"], client.data)

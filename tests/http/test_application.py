@@ -67,7 +67,7 @@ async def test_405_lists_the_methods(server: Server):
         assert answer.headers["allow"] == "GET, HEAD, OPTIONS, POST"
         # A fixed segment does not hide what a parameter in its place would take.
         answer = await client.put("/v1/public/app-members/me")
-        assert answer.headers["allow"] == "GET, HEAD, OPTIONS"
+        assert answer.headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH"
 
 
 async def test_head_is_get_without_the_body(server: Server):
@@ -146,7 +146,7 @@ async def test_a_body_of_json_by_another_name_is_taken(app: App, content_type: s
 
 @pytest.mark.parametrize("size", [11 * 1024 * 1024, 25 * 1024 * 1024])
 async def test_a_body_too_large_gets_its_answer(app: App, size: int):
-    """Also where the client sends all of it before it looks for an answer, with or without a declared length."""
+    """Even if the client sends all of it before it reads the answer, with or without a declared length."""
 
     async def chunks() -> Any:
         for _ in range(size // 65536):

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import httpx
 import structlog
 
 from pilotis.http import logs
-from pilotis.http.call import Call
-from pilotis.http.endpoint import Endpoints, post
-from pilotis.http.principals import Access
+from pilotis.http.api.endpoint import Endpoints, post
+from pilotis.http.api.principals import Access
+from pilotis.http.api.request import Call
 from pilotis.kit.errors import UnavailableError
 from tests.http.bare import application
 from tests.support import Server, assert_error
@@ -80,7 +81,7 @@ class Refusing(Endpoints, tag="Failures"):
 
     @post("/unexpected", access=Access.OPEN)
     async def unexpected(self, _call: Call, body: dict[str, Any]) -> None:
-        """Fail as a database error nobody foresaw does: its message quotes the row."""
+        """Fail like an unexpected database error, whose message quotes the row."""
         password = body["password"]
         try:
             raise asyncpg.UniqueViolationError(f"Key (login_id)=({password}) already exists.")
@@ -99,7 +100,7 @@ async def test_what_fails_is_logged_without_values(monkeypatch: Any):
     handlers, level = logging.root.handlers[:], logging.root.level
     stream = io.TextIOWrapper(raw, write_through=True)
     logs.configure("json", "info", stream)
-    for module in ("pilotis.http.application", "pilotis.http.logs"):
+    for module in ("pilotis.http.api.application", "pilotis.http.logs"):
         monkeypatch.setattr(f"{module}._log", structlog.get_logger(module))
     try:
         transport = httpx.ASGITransport(application(Refusing(), logs.log_request))
@@ -148,3 +149,31 @@ def test_text_for_people_holds_no_values_either():
     assert "failed" in raw.getvalue()
     assert "ValueError" in raw.getvalue()
     assert PASSWORD not in raw.getvalue()
+
+
+async def test_threads_lose_no_lines_of_each_other() -> None:
+    written = io.BytesIO()
+    lines = logs._Lines(written)
+
+    def write(name: str) -> None:
+        for number in range(2000):
+            lines.write(f"{name} {number}\n".encode())
+            lines.flush()
+
+    threads = [threading.Thread(target=write, args=(f"thread {number}",)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(2000):
+        write_one = f"loop {number}\n".encode()
+        lines.write(write_one)
+        lines.flush()
+        await asyncio.sleep(0)
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
+    lines.flush()
+    await asyncio.sleep(0)
+    found = written.getvalue().decode().splitlines()
+    assert len(found) == 6000
+    for name in ("thread 0", "thread 1", "loop"):
+        own = [line for line in found if line.startswith(name)]
+        assert own == [f"{name} {number}" for number in range(2000)]

@@ -6,17 +6,24 @@ import os
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from pilotis.http.call import Call
-from pilotis.http.metrics import Gauges, Metrics
+from pilotis.http import metrics
+from pilotis.http.api.principals import Client
+from pilotis.http.api.request import Call, ServerBounds
+from pilotis.http.in_flight import InFlight, InFlightLimits
+from pilotis.http.metrics import Gauges, Metrics, Queued
+from pilotis.limits import Limits
 from pilotis.server import endpoint_table
 from tests.waiting import PATIENCE, until
 
+BOUNDS = ServerBounds(Limits(), InFlight(InFlightLimits(1, 1, 1)))
 TABLE = endpoint_table()
 READ = next(endpoint for endpoint in TABLE if endpoint.path == "/v1/public/tables/:table_id")
 
@@ -25,7 +32,7 @@ def call(path: str, *, found: bool) -> Call:
     async def receive() -> dict[str, str]:
         return {"type": "http.request"}
 
-    made = Call({"method": "GET", "path": path}, receive, "id", {})
+    made = Call({"method": "GET", "path": path}, receive, Client("127.0.0.1", "id"), {}, BOUNDS)
     made.endpoint = READ if found else None
     return made
 
@@ -91,7 +98,7 @@ async def test_unknown_paths_make_no_labels():
 ENDED = """
 import asyncio, socket, sys
 from pathlib import Path
-from tests.http.test_metrics import Gauges, Metrics, call
+from tests.http.test_metrics import Gauges, Metrics, Queued, call
 
 async def main():
     metrics = Metrics(lambda: Gauges(in_flight=7))
@@ -125,3 +132,38 @@ async def test_workers_add_up_and_one_that_has_ended_keeps_its_counters(tmp_path
             return total(await read(address), "2xx") == 7
 
         await until(published)
+
+
+def test_jobs_are_counted_by_kind_and_result_over_all_workers():
+    workers = [Metrics(Gauges), Metrics(Gauges)]
+    for worker in workers:
+        worker.job_finished("blobs.delete", "completed", 0.5)
+    workers[0].job_finished("blobs.delete", "dead", 2.0)
+    registry = CollectorRegistry()
+    registry.register(metrics._Exposition(lambda: [worker.snapshot() for worker in workers]))
+    for result, number, seconds in (("completed", 2, 1.0), ("dead", 1, 2.0)):
+        labels = {"kind": "blobs.delete", "result": result}
+        assert registry.get_sample_value("pilotis_job_attempts_total", labels) == number
+        assert registry.get_sample_value("pilotis_job_seconds_total", labels) == seconds
+
+
+async def test_refused_outgoing_requests_are_counted_by_reason():
+    refused: Counter[str] = Counter()
+    async with served(Metrics(Gauges, lambda: dict(refused))) as address:
+        assert not [name for name, _ in await read(address) if name == "pilotis_outgoing_refused_total"]
+        refused.update({"REDIRECT": 2, "ADDRESS_NOT_ALLOWED": 1})
+        samples = await read(address)
+    assert samples[("pilotis_outgoing_refused_total", (("reason", "REDIRECT"),))] == 2
+    assert samples[("pilotis_outgoing_refused_total", (("reason", "ADDRESS_NOT_ALLOWED"),))] == 1
+
+
+async def test_jobs_in_the_queue_are_shown_by_the_worker_that_counts_them(tmp_path: Path):
+    counting = Metrics(lambda: Gauges(queued=[Queued("calls", "functions.call", "dead", 3)]))
+    async with served(counting, tmp_path) as address:
+
+        async def shown() -> bool:
+            samples = await read(address)
+            labels = (("kind", "functions.call"), ("queue", "calls"), ("state", "dead"))
+            return samples.get(("pilotis_jobs", labels)) == 3
+
+        await until(shown)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotis.http.router import Router
+from pilotis.http.api.router import Router
 
 METHODS = ["GET", "POST"]
 SEGMENTS = st.sampled_from(["a", "b", ":x", ":y"])

@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from pilotis.http.openapi import document
+from pilotis.http.api.openapi import document
 from pilotis.server import endpoint_table
 from tests.conftest import new_app
 from tests.support import Server
@@ -33,6 +33,8 @@ BOUNDED = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
+# The bytes of a resumable upload are sent as they are.
+schemathesis.serializer.alias("application/offset+octet-stream", "application/octet-stream")
 _turns = itertools.cycle([True, True, False])
 
 
@@ -88,7 +90,8 @@ def test_as_a_member(case: Any, things: dict[str, str]) -> None:
     exercise(case, things, things["access_token"])
 
 
-@schema.include(path_regex="^/v1/a").parametrize()
+# A stream of events has no end that a client could wait for.
+@schema.include(path_regex="^/v1/a").exclude(path_regex="/events/stream$").parametrize()
 @BOUNDED
 def test_as_a_console_user(case: Any, things: dict[str, str], console: dict[str, str]) -> None:
     exercise(case, things, console["access_token"])

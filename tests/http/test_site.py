@@ -1,22 +1,31 @@
 """The pages, in a real browser without a network, and their policies."""
 
-import contextlib
+import asyncio
+import itertools
+import json
 import re
 import shutil
+import subprocess
+import sys
+import zipfile
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 import pytest_asyncio
-from playwright.async_api import Error as BrowserError
-from playwright.async_api import Page, async_playwright, expect
+from flit_core.buildapi import build_wheel
+from playwright.async_api import Browser, Page, async_playwright, expect
 
+from pilotis.http.reference.languages import CONDITIONS, STAGES
+from pilotis.http.reference.samples import python, request_of
 from pilotis.server import endpoint_table
-from tests.support import Server
-from tests.waiting import PATIENCE, until
+from tests.http.example_world import SCHEMA
+from tests.support import App, Server
+from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse battery"
-PAGES = ["/", "/docs", "/setup"]
+PAGES = ["/", "/docs", "/docs/guides", "/docs/guides/rows", "/docs/guides/where", "/setup/reset"]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 
@@ -29,21 +38,28 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     own.stop()
 
 
-@pytest_asyncio.fixture
-async def page(fresh: Server) -> AsyncIterator[Page]:
-    """A page on a phone; anything it says on the console or asks of others is an error."""
-    complaints: list[str] = []
+@pytest_asyncio.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """Chromium; each test has its own page, with its own cookies and cache."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
+        running = await playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE * 1000
         )
-        opened = await browser.new_page(viewport={"width": 390, "height": 844})
-        opened.set_default_timeout(PATIENCE * 1000)
-        opened.on("console", lambda message: complaints.append(message.text))
-        opened.on("pageerror", lambda error: complaints.append(str(error)))
-        opened.on("request", lambda sent: sent.url.startswith((fresh.url, "data:")) or complaints.append(sent.url))
-        yield opened
-        await browser.close()
+        yield running
+        await running.close()
+
+
+@pytest_asyncio.fixture
+async def page(fresh: Server, browser: Browser) -> AsyncIterator[Page]:
+    """A page on a phone; anything it says on the console or asks of others is an error."""
+    complaints: list[str] = []
+    opened = await browser.new_page(viewport={"width": 390, "height": 844})
+    opened.set_default_timeout(PATIENCE * 1000)
+    opened.on("console", lambda message: complaints.append(message.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("request", lambda sent: sent.url.startswith((fresh.url, "data:")) or complaints.append(sent.url))
+    yield opened
+    await opened.close()
     # Chromium itself reports answers of 4xx, which the form is there to show.
     assert [said for said in complaints if "the server responded with a status of 4" not in said] == []
 
@@ -60,7 +76,12 @@ async def test_a_page_lets_nothing_in(fresh: Server, path: str):
     assert answer.headers["referrer-policy"] == "no-referrer"
     assert answer.headers["x-content-type-options"] == "nosniff"
     addresses = re.findall(r'(?:src|href|action)="([^"]*)"', answer.text)
-    assert [address for address in addresses if not re.match(r"[/#]|data:,", address)] == []
+    if not path.startswith("/docs/guides/"):
+        assert [address for address in addresses if not re.match(r"[/#]|data:,", address)] == []
+    assert (
+        re.findall(r'<(?:script|img|iframe|link|form)[^>]*(?:src|href|action)="(?!data:,|/setup/reset")', answer.text)
+        == []
+    )
     assert not re.search(r"@import|url\(|style=|\son\w+=", answer.text)
 
 
@@ -69,9 +90,9 @@ async def test_the_reference_has_every_endpoint(fresh: Server):
         text = (await client.get("/docs")).text
     endpoints = [endpoint for endpoint in endpoint_table() if endpoint.tag != "Pages"]
     assert text.count("<article") == len(endpoints)
-    assert text.count("curl ") == len(endpoints)
+    assert text.count('<pre data-language="curl"') == len(endpoints)
     for endpoint in endpoints:
-        assert f"</span>{endpoint.path}</a></h3>" in text
+        assert f"<code>{endpoint.path}</code></p>" in text
     anchors = re.findall(r'<article id="([^"]+)"', text)
     assert len(set(anchors)) == len(anchors)
 
@@ -84,57 +105,137 @@ async def test_the_reference_is_searched(fresh: Server, page: Page):
     await page.keyboard.press("/")
     await page.keyboard.type("signup")
     await expect(page.locator("article:visible")).to_have_count(2)
+    await expect(page.locator("#signUpMember")).to_be_visible()
     await page.fill("#search", "no route has this")
     await expect(page.locator("#none")).to_be_visible()
     await page.fill("#search", "")
     await expect(page.locator("article:visible")).to_have_count(every)
 
 
-@in_browser
-async def test_a_link_without_its_token_says_what_to_do(fresh: Server, page: Page):
-    await page.goto(f"{fresh.url}/setup")
-    assert "start Pilotis again" in await page.locator("#no-token").inner_text()
-    assert not await page.locator("form").is_visible()
-
-
-@in_browser
-async def test_the_first_console_user_is_made_behind_the_link(fresh: Server, page: Page):
-    """With a wrong token first, then a short password, then right; by the keyboard alone."""
-    status = page.locator("#status")
-    await page.goto(f"{fresh.url}/setup#wrong")
-    # By itself, but only with the page's first frame.
-    await expect(page.locator("#email")).to_be_focused()
-    await page.keyboard.type("ada@example.com")
-    await page.keyboard.press("Tab")
-    await page.keyboard.type(PASSWORD)
-    await page.keyboard.press("Enter")
-    await status.get_by_text("new link").wait_for()
-    assert "used up, expired" in await status.inner_text()
-
-    await page.goto("about:blank")
-    await page.goto(f"{fresh.url}/setup#{fresh.setup_token}")
-    assert fresh.setup_token not in page.url
-    await expect(page.locator("#email")).to_be_focused()
-    await page.keyboard.type("ada@example.com")
-    await page.keyboard.press("Tab")
-    await page.keyboard.type("short")
-    await page.keyboard.press("Enter")
-    await expect(page.locator("#password:invalid")).to_have_count(1)
-    await page.fill("#password", PASSWORD)
-    done = status.get_by_text("You can now sign in as ada@example.com")
-
-    async def sent() -> bool:
-        """Whether the form is under way: the browser's own hint about the short password may swallow the first key."""
-        await page.press("#password", "Enter")
-        with contextlib.suppress(BrowserError):
-            await status.locator("p").first.wait_for(timeout=2000)
-        return bool(await status.inner_text())
-
-    await until(sent)
-    await done.wait_for()
-    assert not await page.locator("form").is_visible()
-    assert fresh.setup_token not in fresh.logs()
-
+async def test_links_lead_to_what_is_there(fresh: Server):
+    """From page to page, and to places within them."""
+    seen: dict[str, str] = {}
+    pending = ["/"]
+    targets: set[str] = set()
     async with httpx.AsyncClient(base_url=fresh.url) as client:
-        credentials = {"email": "ada@example.com", "password": PASSWORD}
-        assert (await client.post("/v1/auth/signin", json=credentials)).status_code == 200
+        while pending:
+            path = pending.pop()
+            if path in seen:
+                continue
+            answer = await client.get(path)
+            assert answer.status_code == 200, path
+            seen[path] = answer.text
+            links = (
+                re.findall(r'<a [^>]*href="([^"]*)"', answer.text) if "html" in answer.headers["content-type"] else []
+            )
+            for link in links:
+                if link.startswith(("/", "#")):
+                    target = link if link.startswith("/") else path + link
+                    targets.add(target)
+                    pending.append(target.partition("#")[0])
+    assert {"/docs", "/docs/guides/getting-started", "/docs/guides/security", "/openapi.json"} <= seen.keys()
+    broken = [t for t in targets if "#" in t and f'id="{t.partition("#")[2]}"' not in seen[t.partition("#")[0]]]
+    assert broken == []
+
+
+async def test_a_guide_that_is_none_is_not_found(fresh: Server):
+    async with httpx.AsyncClient(base_url=fresh.url) as client:
+        assert (await client.get("/docs/guides/none")).status_code == 404
+        assert (await client.get("/docs/guides/..%2Findex")).status_code == 404
+
+
+def test_the_package_carries_the_guides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)
+    with zipfile.ZipFile(tmp_path / build_wheel(str(tmp_path))) as wheel:
+        for guide in (root / "docs").glob("*.md"):
+            assert wheel.read(f"pilotis/http/reference/guides/{guide.name}") == guide.read_bytes()
+
+
+@pytest.mark.parametrize(("condition", "said"), CONDITIONS)
+async def test_an_explained_condition_is_one(app: App, condition: str, said: str):
+    table_id = await app.table(SCHEMA)
+    async with app.client() as client:
+        where = {"where": json.loads(condition)}
+        assert (await client.post(f"/v1/public/tables/{table_id}/data/query", json=where)).status_code == 200
+
+
+@pytest.mark.parametrize(("stage", "said"), STAGES)
+async def test_an_explained_stage_is_one(app: App, stage: str, said: str):
+    table_id = await app.table(SCHEMA)
+    async with app.client() as client:
+        body = {"table_id": table_id, "pipeline": [json.loads(stage)]}
+        assert (await client.post("/v1/public/aggregate", json=body)).status_code == 200
+
+
+@in_browser
+async def test_an_example_is_copied_in_the_chosen_language(fresh: Server, page: Page):
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.goto(f"{fresh.url}/docs#createRow")
+    sample = page.locator("#createRow .sample").first
+    await sample.get_by_role("button", name="Python").click()
+    await expect(page.locator('pre[data-language="python"]:visible').first).to_be_visible()
+    await expect(page.locator('pre[data-language="curl"]:visible')).to_have_count(0)
+    await sample.locator(".copy").click()
+    await expect(sample.locator(".copy")).to_have_text("Copied")
+    copied = await page.evaluate("navigator.clipboard.readText()")
+    example = next(e for e in endpoint_table() if e.example and e.example.operation == "createRow")
+    assert example.example
+    assert copied == python(request_of(example, example.example, fresh.url))
+    await page.reload()
+    await expect(page.locator('pre[data-language="python"]:visible').first).to_be_visible()
+
+
+@in_browser
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_fits_and_has_its_landmarks(fresh: Server, page: Page, path: str):
+    await page.goto(f"{fresh.url}{path}")
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await expect(page.get_by_role("main")).to_have_count(1)
+    await expect(page.get_by_role("banner")).to_have_count(1)
+    levels = await page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map((h) => Number(h.tagName[1]))")
+    assert levels.count(1) == 1
+    assert all(deeper <= level + 1 for level, deeper in itertools.pairwise(levels))
+
+
+@in_browser
+async def test_a_reset_link_without_its_token_says_what_to_do(fresh: Server, page: Page):
+    await page.goto(f"{fresh.url}/setup/reset")
+    assert "pilotis user reset" in await page.locator("#no-token").inner_text()
+    assert not await page.locator("form").is_visible()
+
+
+def command(server: Server, *arguments: str) -> str:
+    """Run `pilotis` while the server runs, with the password on standard input, and return what it prints."""
+    words = [sys.executable, "-m", "pilotis", *arguments, *server.place]
+    return subprocess.run(words, input=PASSWORD, capture_output=True, text=True, check=True).stdout
+
+
+@in_browser
+async def test_a_forgotten_password_is_reset_behind_the_link(fresh: Server, page: Page):
+    """With a wrong token first, then the link that the command prints, once; by the keyboard."""
+    email, new = "forgetful@example.com", "battery staple"
+    await asyncio.to_thread(command, fresh, "user", "create", email, "--password-stdin")
+    printed = await asyncio.to_thread(command, fresh, "user", "reset", email, "--base-url", fresh.url, "--json")
+    link = json.loads(printed)["link"]
+    status = page.locator("#status")
+
+    async def send(address: str, expected: str) -> None:
+        await page.goto("about:blank")
+        await page.goto(address)
+        await expect(page.locator("#password")).to_be_focused()
+        await page.keyboard.type(new)
+        await page.keyboard.press("Enter")
+        await status.get_by_text(expected).wait_for()
+
+    await send(f"{fresh.url}/setup/reset#wrong", "Whoever runs the server prints one")
+    await send(link, f"You can now sign in as {email}")
+    assert link.partition("#")[2] not in page.url
+    assert not await page.locator("form").is_visible()
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await send(link, "This link has been used")
+    assert link.partition("#")[2] not in fresh.logs()
+    async with httpx.AsyncClient(base_url=fresh.url) as client:
+        for password, expected in ((new, 200), (PASSWORD, 401)):
+            answer = await client.post("/v1/auth/signin", json={"email": email, "password": password})
+            assert answer.status_code == expected

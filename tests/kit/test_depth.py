@@ -23,7 +23,7 @@ def depth(value: Any) -> int:
 
 @st.composite
 def nested(draw: st.DrawFn) -> Any:
-    """A value about as deep as allowed, with enough brackets beside it to be looked at."""
+    """A value about as deep as allowed, with enough other brackets to be checked."""
     value: Any = draw(TEXTS)
     for _ in range(draw(st.integers(MAX_DEPTH - 3, MAX_DEPTH + 1))):
         sibling = draw(TEXTS)

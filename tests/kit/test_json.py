@@ -1,4 +1,4 @@
-"""JSON in and out: what is refused, what is kept exactly."""
+"""JSON: what is rejected, and what is preserved exactly."""
 
 import json as stdlib
 from decimal import Decimal
@@ -134,7 +134,7 @@ def test_depth_agrees_with_a_plain_count(value: Any):
         (b'{"name":1}', "name", "INVALID_VALUE"),
         (b'{"name":"abcd"}', "name", "INVALID_VALUE"),
         (b'{"name":"a","more":1}', "more", "UNKNOWN_FIELD"),
-        (b'{"name":"a","inner":{"x":"y"}}', "inner[...]", "INVALID_VALUE"),
+        (b'{"name":"a","inner":{"x":"y"}}', "inner.x", "INVALID_VALUE"),
         (b"[]", "", "INVALID_VALUE"),
     ],
 )
@@ -153,3 +153,78 @@ def test_nul_is_found(value: Any):
 @given(VALUES)
 def test_nul_is_found_wherever_it_is(value: Any):
     assert json.has_nul(value) == ("\\u0000" in stdlib.dumps(value).replace("\\\\", ""))
+
+
+def count(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(count, inner))
+
+
+@given(VALUES | st.lists(st.text(alphabet='[]{},:"\\\\ a')))
+def test_values_are_counted_before_they_are_decoded(value: Any):
+    """Containers and their members are counted; the contents of strings are not."""
+    text, values = stdlib.dumps(value).encode(), count(value)
+    empty = text.count(b"[]") + text.count(b"{}")
+    json.check_values(text, values + empty)
+    if values > 1:
+        with pytest.raises(json.TooManyValuesError):
+            json.check_values(text, values - 1)
+
+
+def test_strings_longer_than_a_slice_are_left_out_of_the_count():
+    json.check_values(b'["' + b"," * 200_000 + b'","' + b"[" * 200_000 + b'"]', 3)
+    with pytest.raises(json.TooManyValuesError):
+        json.check_values(b'["' + b"," * 200_000 + b'",' + b'"a,[",' * 50_000 + b"1]", 50_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ('{"where": {"a": 1}, "where": {"b": 1}}', "where"),
+        ('{"where": {"a": 1}, "wh\\u0065re": {"b": 1}}', "where"),
+        ('{"operations": [{}, {"data": {"l": [1, {"n": 1e400, "n": 2}]}}]}', "operations[1].data.l[1].n"),
+        ('{"a": {"b": 1, "c": {"d": 1, "d": 1}, "b": 2}}', "a.c.d"),
+    ],
+)
+def test_a_key_given_twice_is_refused_by_its_path(text: str, path: str):
+    with pytest.raises(json.DuplicateKeyError) as refused:
+        json.check_unique_keys(text.encode())
+    assert [(detail.field, detail.code) for detail in refused.value.details] == [(path, "DUPLICATE_KEY")]
+
+
+def test_equal_keys_of_different_objects_and_large_numbers_are_let_through():
+    json.check_unique_keys(b'{"a": {"a": [{"a": %s}, {"a": 1e999}]}, "A": 1}' % (b"9" * 5000))
+
+
+@pytest.mark.parametrize("offset", range(6))
+def test_escapes_are_understood_across_slices(offset: int):
+    """Wherever a slice ends, before or amid backslashes and quotes."""
+    text = stdlib.dumps(["x" * (65_530 - offset) + '\\\\",[{\\', 'a","b', 1, {"k": "\\"}]).encode()
+    json.check_values(text, 6)
+    with pytest.raises(json.TooManyValuesError):
+        json.check_values(text, 5)
+
+
+def test_the_path_of_a_key_in_a_large_body():
+    members = ",".join(f'"k{number}":"{number}"' for number in range(10_000))
+    json.check_unique_keys(b'{"a":[{%b}]}' % members.encode())
+    with pytest.raises(json.DuplicateKeyError, match=r"a\[0\].k77 "):
+        json.check_unique_keys(b'{"a":[{%b,"k77":1}]}' % members.encode())
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        (b"1E+2", b"100"),
+        (b"-0", b"0"),
+        (b'{"a":-0.0}', b'{"a":0.0}'),
+        (b"[1,-0]", b"[1,0]"),
+        (b"[-0]", b"[0]"),
+        (b'["1E5",":-0",2E-3]', b'["1E5",":-0",0.002]'),
+        (b'["1E5"]', b'["1E5"]'),
+        (b'["E-0"]', b'["E-0"]'),
+        (b"-1.5", b"-1.5"),
+    ],
+)
+def test_numbers_are_spelled_without_exponents_and_texts_stay(written, plain):
+    assert json.plain_numbers(written) == plain

@@ -1,4 +1,4 @@
-"""Password hashes are those of everybody else's argon2id."""
+"""Password hashes are compatible with other implementations of argon2id."""
 
 import pytest
 from argon2 import PasswordHasher
@@ -40,5 +40,22 @@ async def test_what_is_no_hash_matches_nothing(stored: str):
     passwords = Passwords()
     try:
         assert not await passwords.verify(stored, PASSWORD)
+    finally:
+        passwords.close()
+
+
+async def test_a_password_is_one_in_every_normal_form_and_old_hashes_stay_valid():
+    composed, decomposed = "caf\u00e9 au lait", "cafe\u0301 au lait"
+    passwords = Passwords()
+    try:
+        for made, typed in ((composed, decomposed), (decomposed, composed)):
+            stored = await passwords.hash(made)
+            assert await passwords.verify(stored, typed)
+            assert await passwords.verify(stored, made)
+            assert REFERENCE.verify(stored, composed)
+        old = REFERENCE.hash(decomposed)
+        assert await passwords.verify(old, decomposed)
+        assert not await passwords.verify(old, "cafe au lait")
+        assert not await passwords.verify(None, decomposed)
     finally:
         passwords.close()

@@ -3,6 +3,7 @@
 import hmac
 import time
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -12,7 +13,16 @@ from joserfc import jws
 from joserfc.jwk import RSAKey
 
 from pilotis.kit.crypto import MasterKeyring, MasterKeys, base64url, derive_key, from_base64url
-from pilotis.kit.signing import TokenError, TokenKind, TokenSigner, looks_like
+from pilotis.kit.signing import (
+    CursorPosition,
+    ExportLink,
+    FunctionAccess,
+    Signed,
+    TokenError,
+    TokenKind,
+    TokenSigner,
+    looks_like,
+)
 
 MASTER = bytes(range(32))
 SIGNER = TokenSigner(MasterKeyring(MasterKeys(MASTER)))
@@ -44,6 +54,14 @@ def signed(header: dict[str, Any], payload: bytes, key: bytes) -> str:
     return f"{head}.{base64url(hmac.digest(key, head.encode(), digest))}"
 
 
+ID = UUID(IDS["app_id"])
+OTHERS: list[Signed] = [
+    FunctionAccess(app_id=ID, iat=NOW, exp=NOW + 60, sub=ID, eid=ID, scp=("rows:read", "files:read"), depth=2),
+    ExportLink(app_id=ID, iat=NOW, exp=NOW + 60, sub=ID, table_id=ID, format="csv"),
+    CursorPosition(app_id=ID, iat=NOW, exp=NOW + 60, table_id=ID, where_hash="h", after=("a", 1, 1.5, True, None)),
+]
+
+
 def refused(text: str, kind: TokenKind = TokenKind.MEMBER_ACCESS, now: float = NOW) -> None:
     with pytest.raises(TokenError):
         SIGNER.verify(kind, text, now)
@@ -57,6 +75,45 @@ def test_a_token_is_good_for_its_kind_alone(kind: TokenKind):
         if other is not kind:
             refused(token(kind), other)
             assert not looks_like(other, token(kind))
+
+
+@pytest.mark.parametrize("claims", OTHERS, ids=lambda claims: claims.kind)
+def test_a_token_of_another_kind_carries_its_claims_and_passes_for_nothing_else(claims: Signed):
+    text = SIGNER.sign_as(claims)
+    assert SIGNER.verify_as(type(claims), text, NOW) == claims
+    assert looks_like(claims.kind, text)
+    for kind in KINDS:
+        refused(text, kind)
+        if kind is not claims.kind:
+            assert not looks_like(kind, text)
+    for other in OTHERS:
+        if other is not claims:
+            with pytest.raises(TokenError):
+                SIGNER.verify_as(type(other), text, NOW)
+    for kind in KINDS:
+        with pytest.raises(TokenError):
+            SIGNER.verify_as(type(claims), token(kind), NOW)
+
+
+@pytest.mark.parametrize("claims", OTHERS, ids=lambda claims: claims.kind)
+def test_each_kind_has_a_key_of_its_own_and_ends(claims: Signed):
+    kind = claims.kind
+    named = {"typ": kind.value, "aud": kind.audience, "iss": "pilotis"}
+    payload = msgspec.json.encode(msgspec.to_builtins(claims) | named)
+    header = {"alg": "HS256", "typ": "JWT"}
+    assert SIGNER.verify_as(type(claims), signed(header, payload, derive_key(MASTER, f"token/{kind.value}")), NOW)
+    for other in KINDS:
+        if other is not kind:
+            with pytest.raises(TokenError):
+                SIGNER.verify_as(type(claims), signed(header, payload, derive_key(MASTER, f"token/{other.value}")), NOW)
+    with pytest.raises(TokenError):
+        SIGNER.verify_as(type(claims), SIGNER.sign_as(claims), NOW + 60)
+
+
+def test_every_kind_is_one_of_sessions_or_has_claims_of_its_own():
+    own = {claims.kind for claims in OTHERS}
+    sessions = {kind for kind in KINDS if kind.value.startswith(("member_", "console_"))}
+    assert own | sessions == set(KINDS)
 
 
 def test_the_forged_token_is_good_with_an_honest_header():

@@ -1,4 +1,4 @@
-"""The first-run link is good for one console user, however many take it at once."""
+"""The first-run link creates one console user, however many concurrent requests use it."""
 
 import asyncio
 from collections import Counter

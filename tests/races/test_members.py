@@ -1,4 +1,4 @@
-"""What happens at once must end as if it had happened one after the other."""
+"""Concurrent requests must have the same result as if they ran one after another."""
 
 import asyncio
 from collections import Counter

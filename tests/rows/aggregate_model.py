@@ -44,6 +44,15 @@ def compare(left: Any, right: Any) -> int:
     return -1 if left < right else 1
 
 
+def same(left: Any, right: Any) -> bool:
+    """Return whether two values are equal and of the same type: 1 is not true, and no member is missing."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return rank(left) == rank(right) and (rank(left) == 1 or left == right)
+
+
 def value(document: Document, expression: Any) -> Any:
     if isinstance(expression, str) and expression.startswith("$"):
         found: Any = document
@@ -51,6 +60,9 @@ def value(document: Document, expression: Any) -> Any:
             found = found.get(name, MISSING) if isinstance(found, dict) else MISSING
         return found
     if isinstance(expression, dict):
+        if not any(name.startswith("$") for name in expression):
+            members = {name: value(document, item) for name, item in expression.items()}
+            return {name: one for name, one in members.items() if one is not MISSING}
         ((name, operand),) = expression.items()
         operands = [value(document, item) for item in (operand if isinstance(operand, list) else [operand])]
         return OPERATORS[name](*operands)
@@ -94,7 +106,7 @@ def _group(documents: list[Document], operand: Document) -> list[Document]:
     for document in documents:
         key = value(document, operand["_id"])
         key = None if key is MISSING else key
-        members = next((found for known, found in groups if compare(known, key) == 0), None)
+        members = next((found for known, found in groups if same(known, key)), None)
         if members is None:
             groups.append((key, members := []))
         members.append(document)
@@ -113,19 +125,24 @@ def _group(documents: list[Document], operand: Document) -> list[Document]:
 def _accumulate(kind: str, found: list[Any]) -> Any:
     numbers = [one for one in found if is_number(one)]
     present = [one for one in found if one is not MISSING and one is not None]
-    in_order = sorted(present, key=cmp_to_key(compare))
     match kind:
         case "$sum":
             return sum(numbers)
         case "$min":
-            return in_order[0] if in_order else None
+            return min(present, key=cmp_to_key(compare), default=None)
         case "$max":
-            return in_order[-1] if in_order else None
+            return max(present, key=cmp_to_key(compare), default=None)
         case "$first" | "$last":
             one = found[0 if kind == "$first" else -1]
             return None if one is MISSING else one
         case "$push":
             return [one for one in found if one is not MISSING]
+        case "$addToSet":
+            members: list[Any] = []
+            for one in found:
+                if one is not MISSING and not any(same(one, other) for other in members):
+                    members.append(one)
+            return members
     raise AssertionError(kind)
 
 
@@ -137,12 +154,21 @@ def _add_fields(documents: list[Document], operand: Document) -> list[Document]:
     return out
 
 
-def _unwind(documents: list[Document], path: str) -> list[Document]:
+def _unwind(documents: list[Document], operand: Any) -> list[Document]:
+    options = operand if isinstance(operand, dict) else {"path": operand}
+    path, keeps = options["path"], options.get("preserveNullAndEmptyArrays", False)
+    index = options.get("includeArrayIndex")
     out = []
     for document in documents:
         found = value(document, path)
-        items = found if isinstance(found, list) else [] if found is MISSING or found is None else [found]
-        out += [document | {path[1:]: item} for item in items]
+        if found is MISSING or found is None or found == []:
+            # Preserved values are unchanged, except that an empty array is removed.
+            kept = {name: one for name, one in document.items() if found != [] or name != path[1:]}
+            out += [kept | ({index: None} if index else {})] if keeps else []
+            continue
+        for position, item in enumerate(found if isinstance(found, list) else [found]):
+            place = position if isinstance(found, list) else None
+            out.append(document | {path[1:]: item} | ({index: place} if index else {}))
     return out
 
 

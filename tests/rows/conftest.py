@@ -1,17 +1,18 @@
 """A filled table on a node whose every statement counts as slow."""
 
 import secrets
+from uuid import UUID
 
 import msgspec
 import pytest
 
-from pilotis.db.embedded import running_address
+from pilotis.data.indexes import selection
+from pilotis.data.tables.schema import AccessLevel
+from pilotis.data.tables.types import TableDefinition
 from pilotis.db.pool import Database
-from pilotis.http.principals import OPERATOR, Principal, Role
-from pilotis.rows.indexes import selection
+from pilotis.http.api.principals import OPERATOR, AppUser, Role, UserInfo
 from pilotis.settings import Settings
-from pilotis.tables.schema import AccessLevel
-from pilotis.tables.types import TableDefinition
+from tests import databases
 from tests.rows.index_world import ROWS, SCHEMA, World, make_services, row
 from tests.waiting import PATIENCE
 
@@ -19,10 +20,12 @@ from tests.waiting import PATIENCE
 @pytest.fixture
 async def world(server, monkeypatch):
     monkeypatch.setattr(selection, "LEAST_MILLISECONDS", 0.0)
-    database = Database(running_address(server.data_dir / "postgres")._asdict(), size=8, statement_seconds=PATIENCE)
+    database = Database(databases.address(server.data_dir), size=8, statement_seconds=PATIENCE)
     services = make_services(Settings(data_dir=str(server.data_dir)), database)
     made = await services.apps.create("indexed", None)
-    principal = Principal(await services.apps.by_id(made.app_id), role=Role.OWNER)
+    principal = AppUser(
+        await services.apps.by_id(made.app_id), UserInfo(UUID(int=0), "owner@example.com", None), Role.OWNER
+    )
     definition = TableDefinition(f"people {secrets.token_hex(4)}", SCHEMA, AccessLevel.PUBLIC)
     table_id = await services.tables.create(principal.app, OPERATOR, definition)
     for start in range(0, ROWS, 1000):

@@ -1,12 +1,13 @@
-"""A node of its own on the test server's database, whose every statement counts as slow: for tests of indexes."""
+"""A separate node on the test server's database, for which every statement is slow: for tests of indexes."""
 
 import msgspec
 
+from pilotis.data.rows.query import compile_query
+from pilotis.data.rows.types import Query
 from pilotis.limits import Limits
-from pilotis.maintenance import Maintenance, Task
-from pilotis.rows.query import compile_query
-from pilotis.rows.types import Query
-from pilotis.server import Services
+from tests import databases
+from tests.background import worker
+from tests.services import Services
 from tests.waiting import until
 
 SCHEMA = {
@@ -22,7 +23,7 @@ ROWS = 3000
 
 
 class World:
-    """A node of its own on the server's database, whose every statement counts as slow, and one filled table."""
+    """A separate node on the server's database, for which every statement is slow, and one filled table."""
 
     def __init__(self, services, principal, table_id):
         self.services, self.principal, self.table_id = services, principal, table_id
@@ -42,10 +43,10 @@ class World:
     async def ids(self, **query):
         return {row["id"] for row in (await self.query(1, limit=1000, **query))["data"]}
 
-    async def turn(self, services=None):
-        """Let a node do its turn; the server's own may have to finish first."""
+    async def run_once(self, services=None):
+        """Let a node run once; the server's own may have to finish first."""
         await self.services.index_uses.flush()
-        await until(lambda: maintenance(services or self.services).run("indexes"))
+        await until(lambda: worker(services or self.services, "indexes.maintain").run_now("indexes.maintain"))
 
     async def indexes(self):
         return (await self.services.indexes.of_table(self.app, self.table_id)).indexes
@@ -63,6 +64,14 @@ class World:
     async def sql(self, statement, *arguments):
         return await self.services.database.fetchval(statement, *arguments)
 
+    async def on_shard(self, relation, query):
+        """Return the number that a query reads on the node that has the table, which the query calls %s."""
+        if databases.have_citus():
+            return await self.sql(
+                "select nullif(result, '')::float8 from run_command_on_shards($1, $2)", relation, query
+            )
+        return await self.sql(query.replace("%s", relation))
+
     async def physical(self):
         """Return the names of the indexes that PostgreSQL has, valid or not."""
         rows = await self.services.database.fetch(
@@ -70,10 +79,6 @@ class World:
             (await self.table()).schema.physical,
         )
         return {row[0] for row in rows if row[0].startswith("i_")}
-
-
-def maintenance(services):
-    return Maintenance(services.database, [Task("indexes", 3600, services.indexes.turn)])
 
 
 def with_limits(world, **limits):

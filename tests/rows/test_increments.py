@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilotis.data.tables.schema import Column, ColumnType
+from pilotis.data.tables.values import RowDecoder
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError
-from pilotis.tables.schema import Column, ColumnType
-from pilotis.tables.values import RowDecoder
 from tests.support import App
 
 SCHEMA = {

@@ -1,4 +1,4 @@
-"""Indexes that appear by themselves: what is noted, what is built and used, and what happens when it goes wrong."""
+"""Automatic indexes: which access patterns are recorded, which indexes are built and used, and failures."""
 
 import asyncio
 import secrets
@@ -9,21 +9,23 @@ import asyncpg
 import msgspec
 import pytest
 
+from pilotis.data.indexes import service, store
+from pilotis.data.indexes.definitions import field_name
+from pilotis.data.query.aggregate.pipeline import compile_pipeline
+from pilotis.data.rows.batches import Operation
+from pilotis.data.rows.query import compile_query
+from pilotis.data.rows.table import PreparedTable
+from pilotis.data.rows.types import Query
+from pilotis.data.tables.schema import AccessLevel, TableSchema, numbered, parse_schema
+from pilotis.data.tables.types import ColumnChange, NewColumn, TableDefinition
+from pilotis.data.where.access_patterns import columns_of, decode, encode
 from pilotis.db.pool import Database
-from pilotis.encryption.cipher import Cipher
-from pilotis.http.principals import OPERATOR
+from pilotis.http.api.principals import OPERATOR
+from pilotis.kit import json
 from pilotis.limits import Limits
-from pilotis.rows.aggregate.pipeline import compile_pipeline
-from pilotis.rows.batches import Operation
-from pilotis.rows.indexes import service, store
-from pilotis.rows.indexes.definitions import field_name
-from pilotis.rows.indexes.uses import columns_of, decode, encode
-from pilotis.rows.query import compile_query
-from pilotis.rows.table import PreparedTable
-from pilotis.rows.types import Query
-from pilotis.tables.schema import AccessLevel, TableSchema, numbered, parse_schema
-from pilotis.tables.types import ColumnChange, NewColumn, TableDefinition
-from tests.rows.index_world import ROWS, SCHEMA, World, maintenance, with_limits
+from pilotis.security.encryption.cipher import Cipher
+from tests.background import worker
+from tests.rows.index_world import ROWS, SCHEMA, World, with_limits
 from tests.waiting import PATIENCE, until
 
 
@@ -37,7 +39,7 @@ def test_a_field_is_shown_as_requests_name_it():
 @asynccontextmanager
 async def old_snapshot(world):
     """A transaction that began before: building CONCURRENTLY waits for it, at its end."""
-    connection = await world.services.database.open_connection()
+    connection = await world.services.database.dedicated(name="test", statement_seconds=0)
     await connection.execute("begin isolation level repeatable read")
     await connection.fetch("select count(*) from pilotis.migrations")
     try:
@@ -55,7 +57,7 @@ async def unfinished(world):
 
 
 PURE = TableSchema(
-    uuid.uuid4(), uuid.uuid4(), "people", AccessLevel.PUBLIC, 1, tuple(numbered(parse_schema(SCHEMA, 200), 1))
+    uuid.uuid4(), uuid.uuid4(), "people", AccessLevel.PUBLIC, 1, tuple(numbered(parse_schema(SCHEMA, Limits()), 1))
 )
 
 NOTED = [
@@ -90,7 +92,7 @@ NOTED = [
 def test_a_query_tells_what_it_reads_by(query, expected):
     prepared = PreparedTable(PURE, Database({}), Cipher(uuid.uuid4(), secrets.token_bytes(32)))
     compiled = compile_query(prepared, Query(**query), None, Limits())
-    assert [encode(use) for use in compiled.notes.uses()] == expected
+    assert [encode(use) for use in compiled.access.patterns()] == expected
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,7 @@ def test_a_query_tells_what_it_reads_by(query, expected):
 )
 def test_a_pipeline_tells_what_it_reads_by(pipeline, expected):
     compiled = compile_pipeline(PURE, pipeline, None, Limits())
-    assert [encode(use) for use in compiled.notes.uses()] == expected
+    assert [encode(use) for use in compiled.access.patterns()] == expected
 
 
 BUILT = [
@@ -131,7 +133,7 @@ BUILT = [
 @pytest.mark.parametrize(("query", "columns", "method"), BUILT)
 async def test_an_index_appears_and_serves_the_query(world, query, columns, method):
     before = await world.query(limit=1000, **query)
-    await world.turn()
+    await world.run_once()
     (index,) = await world.ready()
     assert (index.columns, index.method) == (columns, method)
     assert index.reason.startswith("3 slow queries with ")
@@ -143,30 +145,30 @@ async def test_an_index_appears_and_serves_the_query(world, query, columns, meth
 async def test_an_index_that_is_there_is_not_built_again(world):
     query = {"where": {"age": 5}, "order_by": "score"}
     await world.query(**query)
-    await world.turn()
+    await world.run_once()
     (first,) = await world.ready()
     await world.query(**query)
-    await world.turn()
+    await world.run_once()
     (second,) = await world.ready()
-    # PostgreSQL tells of its use a moment later.
+    # PostgreSQL reports its use a moment later.
     assert second == msgspec.structs.replace(first, last_used_at=second.last_used_at)
 
 
 async def test_a_comparison_is_content_with_an_index_in_the_other_direction(world):
     await world.query(order_by="score", order_direction="desc")
-    await world.turn()
+    await world.run_once()
     await world.query(where={"score": {"$gt": 2990}})
-    await world.turn()
+    await world.run_once()
     (index,) = await world.ready()
     assert index.name in await world.explain(where={"score": {"$gt": 2990}})
 
 
 async def test_seldom_queries_and_small_tables_ask_for_nothing(world):
     await world.query(times=2, where={"city": "city 7"})
-    await world.turn()
+    await world.run_once()
     assert await world.indexes() == []
     await world.query(where={"city": "city 7"})
-    await world.turn(with_limits(world, index_rows=ROWS + 1))
+    await world.run_once(with_limits(world, index_rows=ROWS + 1))
     assert await world.indexes() == []
     noted = await world.services.indexes.of_table(world.app, world.table_id)
     assert [(use.uses[0].column, use.count) for use in noted.noted] == [("city", 5)]
@@ -181,7 +183,7 @@ async def test_quick_statements_are_not_noted(world):
 
 async def test_a_column_that_is_unique_in_fact_is_not_made_unique(world):
     await world.query(where={"score": 77})
-    await world.turn()
+    await world.run_once()
     assert len(await world.ready()) == 1
     await world.services.rows.create(world.principal, world.table_id, msgspec.Raw(b'{"score": 77}'))
     assert (await world.query(1, where={"score": 77}))["total_count"] == 2
@@ -191,17 +193,17 @@ async def test_a_column_that_is_unique_in_fact_is_not_made_unique(world):
 async def test_the_number_of_indexes_is_bounded_and_the_costliest_wins(world, limits):
     await world.query(times=3, order_by="age")
     await world.query(times=30, order_by="score")
-    await world.turn(with_limits(world, **limits))
+    await world.run_once(with_limits(world, **limits))
     assert [index.columns for index in await world.ready()] == [["score"]]
 
 
 async def test_an_index_beyond_the_budget_in_bytes_is_not_kept(world):
     await world.query(order_by="score")
-    await world.turn(with_limits(world, index_percent=0))
+    await world.run_once(with_limits(world, index_percent=0))
     assert await world.indexes() == []
     # Nothing is foretold of the size of such an index: it is looked at when it is there.
     await world.query(where={"city": {"$contains": "299"}})
-    await world.turn(with_limits(world, index_percent=1))
+    await world.run_once(with_limits(world, index_percent=1))
     (index,) = await world.indexes()
     assert (index.state, index.error) == ("failed", "The table's indexes together would be too large.")
     assert await world.physical() == set()
@@ -210,29 +212,29 @@ async def test_an_index_beyond_the_budget_in_bytes_is_not_kept(world):
 async def test_what_nobody_used_for_weeks_is_dropped_and_not_built_again_at_once(world):
     await world.query(order_by="score")
     await world.query(order_by="age")
-    await world.turn()
+    await world.run_once()
     await world.sql(
         "update pilotis.indexes set idle = '29 days' where table_id = $1 and use = 'sort:3'", world.table_id
     )
-    await world.turn()
+    await world.run_once()
     states = {tuple(index.columns): index.state for index in await world.indexes()}
     assert states == {("score",): "dropped", ("age",): "ready"}
     assert len(await world.physical()) == 1
     await world.query(order_by="score")
-    await world.turn()
+    await world.run_once()
     assert len(await world.physical()) == 1
 
 
 async def test_use_is_seen_and_ends_idleness(world, monkeypatch):
     monkeypatch.setattr(service, "OBSERVE_SECONDS", 0.0)
     await world.query(order_by="score", order_direction="desc")
-    await world.turn()
+    await world.run_once()
     assert (await world.ready())[0].last_used_at is None
     await world.sql("update pilotis.indexes set idle = '20 days' where table_id = $1", world.table_id)
     await world.query(order_by="score", order_direction="desc")
 
     async def used():
-        await world.turn()
+        await world.run_once()
         return await world.sql("select idle = '0' from pilotis.indexes where table_id = $1", world.table_id)
 
     await until(used)
@@ -243,10 +245,10 @@ async def test_two_nodes_never_build_at_once_and_writers_never_wait(world):
     await world.query(order_by="score")
     await world.services.index_uses.flush()
     async with old_snapshot(world):
-        building = asyncio.create_task(world.turn())
+        building = asyncio.create_task(world.run_once())
         await until(lambda: unfinished(world))
         assert [index.state for index in await world.indexes()] == ["building"]
-        assert await maintenance(with_limits(world)).run("indexes") is False
+        assert await worker(with_limits(world), "indexes.maintain").run_now("indexes.maintain") is False
         async with asyncio.timeout(PATIENCE):
             await world.services.rows.create(world.principal, world.table_id, row_data(score=4001))
             await world.query(1, where={"score": 4001})
@@ -260,7 +262,7 @@ async def test_a_build_that_ended_half_way_is_cleared_away_and_begun_again(world
     await world.query(order_by="score")
     await world.services.index_uses.flush()
     async with old_snapshot(world):
-        building = asyncio.create_task(world.turn())
+        building = asyncio.create_task(world.run_once())
         await until(lambda: unfinished(world))
         building.cancel()
         await asyncio.gather(building, return_exceptions=True)
@@ -268,7 +270,7 @@ async def test_a_build_that_ended_half_way_is_cleared_away_and_begun_again(world
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'pilotis indexes'"
         )
     assert await unfinished(world)
-    await world.turn()
+    await world.run_once()
     assert not await unfinished(world)
     (index,) = await world.ready()
     assert await world.physical() == {index.name}
@@ -277,9 +279,9 @@ async def test_a_build_that_ended_half_way_is_cleared_away_and_begun_again(world
 
 async def test_a_build_that_ended_unnoticed_is_ready(world):
     await world.query(order_by="score")
-    await world.turn()
+    await world.run_once()
     await world.sql("update pilotis.indexes set state = 'building' where table_id = $1", world.table_id)
-    await world.turn()
+    await world.run_once()
     assert len(await world.ready()) == 1
 
 
@@ -287,12 +289,12 @@ async def test_a_schema_change_does_not_wait_for_a_build(world):
     await world.query(order_by="score")
     await world.services.index_uses.flush()
     async with old_snapshot(world):
-        building = asyncio.create_task(world.turn())
+        building = asyncio.create_task(world.run_once())
         await until(lambda: unfinished(world))
         async with asyncio.timeout(PATIENCE):
             await world.services.tables.add_column(world.app, OPERATOR, world.table_id, NewColumn("more", "string"))
         await building
-    await world.turn()
+    await world.run_once()
     assert [index.columns for index in await world.ready()] == [["score"]]
     assert not await unfinished(world)
 
@@ -301,10 +303,10 @@ async def test_a_changed_or_dropped_column_takes_its_indexes_along(world):
     await world.query(where={"city": {"$contains": "299"}})
     await world.query(where={"age": 5}, order_by="score")
     await world.query(order_by="joined")
-    await world.turn()
+    await world.run_once()
     assert len(await world.ready()) == 3
     change = ColumnChange(data_type="array")
-    with pytest.raises(Exception, match="cannot become array"):
+    with pytest.raises(Exception, match="cannot be converted to array"):
         await world.services.tables.change_column(world.app, OPERATOR, world.table_id, "city", change)
     assert len(await world.physical()) == 3
     change = ColumnChange(data_type="string")
@@ -318,7 +320,7 @@ async def test_a_changed_or_dropped_column_takes_its_indexes_along(world):
 @pytest.mark.parametrize("size", [2500, 10_000])
 async def test_no_index_refuses_a_value_that_is_too_long_for_it(world, size):
     await world.query(order_by="city")
-    await world.turn()
+    await world.run_once()
     assert len(await world.ready()) == 1
     long = secrets.token_hex(size)
     made = await world.services.rows.create(world.principal, world.table_id, row_data(city=long))
@@ -328,7 +330,7 @@ async def test_no_index_refuses_a_value_that_is_too_long_for_it(world, size):
     assert msgspec.json.decode(made)["data"]["city"] == long
     # And none is built over such values.
     await world.query(order_by="city")
-    await world.turn()
+    await world.run_once()
     (index,) = await world.indexes()
     assert (index.state, index.error) == ("failed", "Values of this table are too long for this index.")
     assert await world.physical() == set()
@@ -336,7 +338,7 @@ async def test_no_index_refuses_a_value_that_is_too_long_for_it(world, size):
 
 async def test_writers_that_meet_the_same_index_all_go_on(world):
     await world.query(order_by="city")
-    await world.turn()
+    await world.run_once()
     rows = [row_data(city=secrets.token_hex(2500)) for _ in range(12)]
     await asyncio.gather(*(world.services.rows.create(world.principal, world.table_id, row) for row in rows))
     assert (await world.query(1, limit=0))["total_count"] == ROWS + 12
@@ -344,19 +346,20 @@ async def test_writers_that_meet_the_same_index_all_go_on(world):
 
 async def test_no_index_makes_way_for_a_limit_of_another_sort(world):
     await world.query(order_by="city")
-    await world.turn()
+    await world.run_once()
     places = ", ".join("1" for _ in range(101))
     with pytest.raises(asyncpg.ProgramLimitExceededError) as refused:
         await world.services.database.fetch(f"select jsonb_build_array({places})")
     schema = (await world.table()).schema
-    assert not await world.services.prepared_tables.made_way(schema, refused.value)
+    assert not await world.services.prepared_tables.drop_blocking_index(schema, refused.value)
     assert len(await world.ready()) == 1
 
 
 async def test_a_transaction_does_not_fail_for_an_index_either(world):
     await world.query(order_by="city")
-    await world.turn()
-    create = Operation("create", world.table_id, data=row_data(city=secrets.token_hex(2500)))
+    await world.run_once()
+    data = row_data(city=secrets.token_hex(2500))
+    create = msgspec.Raw(json.encode(Operation("create", world.table_id, data=data)))
     done = await world.services.batches.transaction(world.principal, [create, create])
     assert done.success_count == 2
     assert (await world.query(1, limit=0))["total_count"] == ROWS + 2
@@ -377,7 +380,7 @@ async def test_contains_and_ends_with_are_literal_with_and_without_an_index(worl
         made[msgspec.json.decode(answer)["id"]] = text
     if indexed:
         await world.query(where={"city": {"$contains": "100%"}})
-        await world.turn()
+        await world.run_once()
         assert len(await world.ready()) == 1
     for text in [text for text in LITERAL if text]:
         contains = await world.ids(where={"city": {"$contains": text}})
@@ -410,7 +413,7 @@ async def test_equality_along_a_path_means_the_same_with_an_index(world):
     expected = [4, 2, 2, 1968, 4, 4, 2]
     assert await counts() == expected
     await free.query(where={"n": 5})
-    await free.turn()
+    await free.run_once()
     (index,) = await free.ready()
     assert index.columns == ["extra"]
     assert index.name in await free.explain(where={"n": 5})
@@ -419,7 +422,7 @@ async def test_equality_along_a_path_means_the_same_with_an_index(world):
 
 async def test_the_report_counts(world):
     await world.query(order_by="score")
-    await world.turn()
+    await world.run_once()
     assert any("indexes are ready" in line for line in await service.report(world.services.database))
 
 
@@ -427,7 +430,7 @@ async def test_an_index_serves_the_first_stages_of_a_pipeline(world):
     pipeline = [{"$match": {"city": "city 7"}}, {"$sort": {"score": 1}}, {"$limit": 5}]
     for _ in range(3):
         before = await world.services.aggregation.run(world.principal, world.table_id, pipeline)
-    await world.turn()
+    await world.run_once()
     (index,) = await world.ready()
     compiled = compile_pipeline((await world.table()).schema, pipeline, None, world.app.limits)
     async with world.services.database.connection() as connection:
@@ -440,18 +443,22 @@ async def test_an_index_serves_the_first_stages_of_a_pipeline(world):
 
 async def test_connections_that_know_a_query_from_before_use_the_index_too(world):
     query = {"where": {"city": {"$startsWith": "city 29"}}, "limit": 5}
-    await world.services.notifications.start()
+    await world.services.control.start()
     # After five times PostgreSQL settles on a plan; one for any value, in which no index can serve a prefix.
     await world.query(times=20, **query)
-    await world.turn()
+    await world.run_once()
 
     name = (await world.ready())[0].name
-    read = "select idx_tup_read / idx_scan from pg_stat_user_indexes where indexrelname = $1 and idx_scan > 0"
+    physical = (await world.table()).schema.physical
+    read = f"""
+        select idx_tup_read / idx_scan from pg_stat_user_indexes
+        where relid = '%s'::regclass and left(indexrelname, 47) = '{name}' and idx_scan > 0
+    """
 
     async def used():
         """Its entries are found; a plan for any value, as of before the node has heard of it, reads them all."""
         await world.query(1, **query)
-        return (await world.sql(read, name) or ROWS) < ROWS / 10
+        return (await world.on_shard(physical, read) or ROWS) < ROWS / 10
 
     await until(used)
-    await world.services.notifications.stop()
+    await world.services.control.stop()

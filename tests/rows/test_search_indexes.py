@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
+from pilotis.data.indexes import store
+from pilotis.data.query.geo.types import Coordinates, GeoRequest, Near, Within
+from pilotis.data.query.search.types import AutocompleteRequest, SearchRequest
+from pilotis.data.rows.table import PreparedTable
+from pilotis.data.tables.schema import AccessLevel
+from pilotis.data.tables.types import ColumnChange, NewColumn, TableDefinition
 from pilotis.db.pool import Database
-from pilotis.http.principals import OPERATOR
+from pilotis.http.api.principals import OPERATOR
 from pilotis.kit.errors import QueryTimeoutError
-from pilotis.rows.geo.types import Coordinates, GeoRequest, Near, Within
-from pilotis.rows.indexes import store
-from pilotis.rows.search.types import AutocompleteRequest, SearchRequest
-from pilotis.rows.table import PreparedTable
-from pilotis.tables.schema import AccessLevel
-from pilotis.tables.types import ColumnChange, NewColumn, TableDefinition
 from tests.rows.index_world import ROWS, World, make_services
 from tests.services import address
 from tests.waiting import PATIENCE
@@ -138,7 +138,7 @@ async def test_indexes_appear_and_the_very_statements_use_them(places, ask, uses
     before = await ask(places)
     assert before
     assert await places.noted() == set(uses)
-    await places.turn()
+    await places.run_once()
     ready = {index.name: index.method for index in await places.ready()}
     assert sorted(ready.values()) == sorted(uses.values())
     places.statements.clear()
@@ -151,7 +151,7 @@ async def test_indexes_appear_and_the_very_statements_use_them(places, ask, uses
 async def test_nearest_of_all_come_in_the_order_of_the_index(places):
     first = (await places.near(near=Near(FAR)))[0]
     assert first == "Harbour0 station"
-    await places.turn()
+    await places.run_once()
     indexes = {index.method: index.name for index in await places.ready()}
     places.statements.clear()
     assert (await places.near(near=Near(FAR), times=1))[0] == first
@@ -166,7 +166,7 @@ async def test_a_table_that_takes_any_field_gets_them_too(free):
     await free.complete("harbour2")
     await free.near(near=SYDNEY)
     assert await free.noted() == {"text:extra.about.author", "completion:extra.name", "geo:extra.spot"}
-    await free.turn()
+    await free.run_once()
     ready = {index.name: index.columns for index in await free.ready()}
     assert sorted(ready.values()) == [["about.author"], ["name"], ["spot"]]
     free.statements.clear()
@@ -179,10 +179,10 @@ async def test_a_table_that_takes_any_field_gets_them_too(free):
 
 async def test_contains_and_typing_errors_share_one_index(places):
     await places.query(where={"name": {"$contains": "bour77 s"}})
-    await places.turn()
+    await places.run_once()
     (index,) = await places.ready()
     await places.search("harbbpur77 sttion", ["name"])
-    await places.turn()
+    await places.run_once()
     assert len(await places.ready()) == 2
     places.statements.clear()
     assert await places.search("harbbpur77 sttion", ["name"], times=1)
@@ -225,7 +225,7 @@ async def test_changed_and_dropped_columns_take_these_indexes_along(places):
     await places.complete("harbour2")
     await places.near(near=SYDNEY)
     await places.near("about.home", near=SYDNEY)
-    await places.turn()
+    await places.run_once()
     assert len(await places.physical()) == 4
     tables = places.services.tables
     await tables.drop_column(places.app, OPERATOR, places.table_id, "spot")
@@ -237,7 +237,7 @@ async def test_changed_and_dropped_columns_take_these_indexes_along(places):
     assert await places.noted() == set()
     # A new column of the same name is another one.
     await tables.add_column(places.app, OPERATOR, places.table_id, NewColumn("spot", "object"))
-    await places.turn()
+    await places.run_once()
     assert await places.physical() == {left.name}
 
 
@@ -250,14 +250,14 @@ async def test_an_index_of_places_along_a_line_is_no_larger_than_others(world, m
     request = GeoRequest(track.table_id, "spot", near=SYDNEY)
     for _ in range(3):
         await world.services.geo.search(world.principal, request)
-    await track.turn()
+    await track.run_once()
     (index,) = await track.ready()
     assert index.size_bytes < 500 * 2000
 
 
 async def test_an_index_of_places_holds_what_is_no_place(places):
     await places.near(near=SYDNEY)
-    await places.turn()
+    await places.run_once()
     for spot in ({}, {"latitude": "x", "longitude": 1}, {"latitude": 91, "longitude": 0}, None):
         await places.services.rows.create(
             places.principal, places.table_id, msgspec.Raw(msgspec.json.encode({"spot": spot}))

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilotis.data.query.search.compiler import Scope, Window
+from pilotis.data.query.search.completion import following
+from pilotis.data.query.search.highlights import by_similarity, by_words
+from pilotis.data.query.search.text import Term, all_of, folded, parse, tsquery
+from pilotis.data.query.search.typos import edits
+from pilotis.data.where.fields import Field
+from pilotis.data.where.operands import Arguments
 from pilotis.kit.errors import BadRequestError
-from pilotis.rows.fields import Field
-from pilotis.rows.operands import Arguments
-from pilotis.rows.search.compiler import Scope, Window
-from pilotis.rows.search.completion import following
-from pilotis.rows.search.highlights import by_likeness, by_words
-from pilotis.rows.search.text import Term, all_of, folded, parse, tsquery
-from pilotis.rows.search.typos import edits
 
 
 def terms(query: str) -> tuple[Term, ...]:
@@ -82,7 +82,7 @@ def test_a_highlight_is_the_text_escaped_with_marks(text: str, query: str):
         search = parse(query, 500)
     except BadRequestError:
         return
-    for highlight in (by_words(search), by_likeness(search)):
+    for highlight in (by_words(search), by_similarity(search)):
         shown = highlight(text)
         if shown is not None:
             bare = shown.replace("<mark>", "").replace("</mark>", "")

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pilotis.data.rows.references import InvalidReferenceError, with_references
 from pilotis.kit import json
-from pilotis.rows.references import InvalidReferenceError, with_references
 from tests.conftest import first_console_user, new_app
 from tests.support import App, Server, assert_error
 from tests.waiting import PATIENCE, until
@@ -76,7 +76,7 @@ class Bank:
 def serial_order(done: dict[str, list[tuple[int, dict[str, Any]]]]) -> list[str]:
     """Return an order in which the transactions can have run one by one; raises `CycleError` if there is none.
 
-    Each account's versions tell the order of those that changed it.
+    Each account's versions give the order of the transactions that changed it.
     """
     sorter: TopologicalSorter[str] = TopologicalSorter({tag: set() for tag in done})
     for account in range(ACCOUNTS):
@@ -100,7 +100,7 @@ def check_against_model(done: dict[str, list[tuple[int, dict[str, Any]]]], sent:
 
 
 async def through(client: httpx.AsyncClient, operations: list[dict[str, Any]]) -> httpx.Response:
-    """Send a transaction until it had its turn: where too many wait for too long, the last are told to come back."""
+    """Send a transaction until it has run: if too many wait for too long, the last ones get 503."""
     async with asyncio.timeout(PATIENCE):
         while True:
             answer = await client.post(TRANSACTIONS, json={"operations": operations})
@@ -164,7 +164,7 @@ def transfers(count: int, turns: int) -> list[list[Steps]]:
 
 
 async def test_transfers_keep_the_sum(app: App):
-    """Many clients on three accounts: whoever is in the way of another, all of them get through."""
+    """Many clients on three accounts: despite conflicts, all of them succeed."""
     bank = await Bank(app).open()
     await run_clients(bank, transfers(40, 5))
     assert sum(account["balance"] for account in (await bank.standing()).values()) == 0

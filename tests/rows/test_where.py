@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pilotis.kit import json
 from tests.conftest import new_app
 from tests.rows import where_model
-from tests.rows.values import FREE_FIELDS, SCHEMA, TYPED_FIELDS, free_rows, typed_rows, wheres
+from tests.rows.values import FREE_FIELDS, SCHEMA, TYPED_FIELDS, UUIDS, free_rows, typed_rows, wheres
 from tests.support import Server
 
 PROFILE = settings(max_examples=100, deadline=None, phases=[Phase.reuse, Phase.generate, Phase.shrink])
@@ -19,7 +19,7 @@ SORTABLE = [name for name, type_ in SCHEMA.items() if type_ not in {"object", "a
 
 
 class Table:
-    """A table on the server, emptied and filled anew for each example."""
+    """A table on the server, emptied and refilled for each example."""
 
     def __init__(self, client: httpx.Client, schema: dict[str, str]) -> None:
         self._client = client
@@ -74,6 +74,29 @@ def test_conditions_on_columns(typed: Table, rows: list[Any], conditions: list[A
 @given(rows=st.lists(free_rows, max_size=6), conditions=st.lists(wheres(FREE_FIELDS), min_size=1, max_size=6))
 def test_conditions_on_free_form_rows(free: Table, rows: list[Any], conditions: list[Any]):
     assert_the_same_rows(free, rows, conditions)
+
+
+THREE = {
+    "string_1": ["A", "a", "é"],
+    "number_1": [-1, 1.5, 2],
+    "int_1": [-(2**63), 0, 2**63 - 1],
+    "date_1": ["2019-12-31T23:59:59Z", "2020-01-01", "2020-01-01T00:00:00.000001Z"],
+    "uuid_1": [UUIDS[0], UUIDS[0].replace("1", "2"), UUIDS[1]],
+}
+
+
+def test_both_bounds_of_between_hold_and_belong_to_it(typed: Table):
+    items = typed.fill([{name: values[number] for name, values in THREE.items()} for number in range(3)])
+    ids = [item["id"] for item in items]
+    for name, (low, middle, high) in THREE.items():
+        for bounds, expected in [
+            ([low, middle], ids[:2]),
+            ([middle, middle], ids[1:2]),
+            ([middle, high], ids[1:]),
+            ([high, low], []),
+        ]:
+            found = typed.query({"where": {name: {"$between": bounds}}})
+            assert [item["id"] for item in found["data"]] == expected, (name, bounds)
 
 
 def assert_the_same_rows(table: Table, rows: list[Any], conditions: list[Any]) -> None:

@@ -74,7 +74,8 @@ _ANY = {
     "$in": st.lists(_operands, max_size=4),
     "$nin": st.lists(_operands, max_size=4),
     "$isNull": st.booleans(),
-    "$between": st.tuples(_ordered, _ordered).map(list),
+    # Both bounds hold: often they are one value.
+    "$between": st.tuples(_ordered, _ordered).map(list) | _ordered.map(lambda one: [one, one]),
     **dict.fromkeys(COMPARISONS, _ordered),
 }
 _TEXT = dict.fromkeys(["$contains", "$startsWith", "$endsWith"], texts)
@@ -95,6 +96,7 @@ def _conditions(type_: str, own: st.SearchStrategy) -> st.SearchStrategy:
         name: st.one_of(own, strategy) if name in {"$eq", "$ne", *COMPARISONS} else strategy
         for name, strategy in _FOR_TYPE.get(type_, _ANY).items()
     }
+    allowed["$between"] |= own.map(lambda one: [one, one]) | st.tuples(own, own).map(list)
     one = st.sampled_from(sorted(allowed)).flatmap(lambda name: st.fixed_dictionaries({name: allowed[name]}))
     several = st.lists(one, min_size=1, max_size=2).map(lambda parts: {k: v for part in parts for k, v in part.items()})
     return _plain | several | st.builds(lambda inner: {"$not": inner}, several)

@@ -14,7 +14,7 @@ OWN = {"id": "uuid", "created_at": "date", "updated_at": "date"}
 
 
 def matches(item: Mapping[str, Json], where: Mapping[str, Json], schema: Mapping[str, str]) -> bool:
-    """Tell whether a row, as the API shows it, satisfies the condition."""
+    """Return whether a row, as the API returns it, satisfies the condition."""
     return all(_entry(item, name, value, schema) for name, value in where.items())
 
 

@@ -1,7 +1,7 @@
 """Classes J and L: files that would run in a browser, names that would leave their place, links that would mislead."""
 
+import contextlib
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from tests.acceptance.test_files import PNG, complete, fixed, permit, put_at, se
 from tests.backstage import run_sql
 from tests.console import owner_of
 from tests.support import App, Server, assert_error, plain_client
+from tests.waiting import reserved_port
 
 SCRIPT = (
     b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script><foreignObject><body/></foreignObject></svg>"
@@ -262,11 +263,10 @@ async def test_links_come_from_the_servers_own_address(app: App):
 
 @pytest.mark.advisory("GHSA-3529-5m8x-rpv3", "CVE-2026-22794")
 async def test_a_configured_address_is_the_only_one_in_links(tmp_path: Path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = Server(tmp_path / "data", "--base-url", "https://api.example.com", "--port", str(port)).start()
-    try:
+    with contextlib.ExitStack() as cleanup:
+        port = cleanup.enter_context(reserved_port())
+        server = Server(tmp_path / "data", "--base-url", "https://api.example.com", "--port", str(port)).start()
+        cleanup.callback(server.stop)
         assert f"https://api.example.com/setup#{server.setup_token}" in server.output
         async with plain_client(f"http://127.0.0.1:{port}") as client:
             user = {"email": "first@example.com", "password": "correct horse battery", "token": server.setup_token}
@@ -281,8 +281,6 @@ async def test_a_configured_address_is_the_only_one_in_links(tmp_path: Path):
                 permitted = (await client.post(path, json=body, headers=headers)).json()
                 assert permitted["upload_url"].startswith("https://api.example.com/v1/uploads/")
                 assert permitted["public_url"].startswith("https://api.example.com/files/")
-    finally:
-        server.stop()
 
 
 @pytest.mark.advisory("parse-server#10237")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from pilotis.data.query.aggregate.accumulators import ACCUMULATORS
+from pilotis.data.query.aggregate.expressions import _OPERATORS as EXPRESSIONS
+from pilotis.data.query.aggregate.pipeline import _STAGES
+from pilotis.data.where.compiler import _OPERATORS as CONDITIONS
 from pilotis.kit import json
-from pilotis.rows.aggregate.accumulators import ACCUMULATORS
-from pilotis.rows.aggregate.expressions import _OPERATORS as EXPRESSIONS
-from pilotis.rows.aggregate.pipeline import _STAGES
-from pilotis.rows.where import _OPERATORS as CONDITIONS
 from tests.conftest import new_app
 from tests.support import Server
 

@@ -121,7 +121,7 @@ async def test_an_encrypted_column_is_not_sorted_searched_grouped_or_computed(ap
 
 
 async def views(client: httpx.AsyncClient, table: str) -> dict[str, Any]:
-    """What every route that reads tells of a table: totals, groups, suggestions, and the rows' names."""
+    """What every reading route reveals about a table: totals, groups, suggestions, and the rows' names."""
 
     async def post(path: str, **body: Any) -> Any:
         answer = await client.post(path, json=body)

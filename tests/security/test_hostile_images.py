@@ -137,7 +137,7 @@ async def test_c_truncated_and_damaged(app: App, format_: str):
 
 
 def other_formats() -> dict[str, bytes]:
-    """What Pillow could decode, were it not told by which decoder alone."""
+    """Formats that Pillow could decode if it were not restricted to one decoder."""
     image = bands(64, 48, RED)
     made = {
         format_: encoded(image, format_)

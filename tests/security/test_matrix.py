@@ -12,9 +12,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pilotis.http.endpoint import Endpoint
-from pilotis.http.openapi import document
-from pilotis.http.principals import Access, Role
+from pilotis.http.api.endpoint import Endpoint
+from pilotis.http.api.openapi import document
+from pilotis.http.api.principals import Access, Credential, Role
 from pilotis.kit.signing import TokenKind
 from pilotis.server import endpoint_table
 from tests.security import world
@@ -22,7 +22,7 @@ from tests.security.world import Operator, Tenant
 from tests.support import Server
 
 ENDPOINTS = [endpoint for endpoint in endpoint_table() if endpoint.tag != "Pages"]
-GUARDED = [endpoint for endpoint in ENDPOINTS if endpoint.access is not Access.OPEN]
+GUARDED = [endpoint for endpoint in ENDPOINTS if endpoint.access.any_of]
 DOCUMENT = document(ENDPOINTS, base_url="http://127.0.0.1", version="0")
 LOGOUT = "/v1/auth/logout"
 ORIGIN = "https://allowed.example"
@@ -55,7 +55,7 @@ async def w(server: Server, console: dict[str, str]) -> AsyncIterator[World]:
 
 
 async def bearers(operator: Operator, a: Tenant, b: Tenant) -> dict[str, str]:
-    """Bearer credentials by what they are; what is not said to be another's is of tenant A."""
+    """Bearer credentials by their kind; unless stated otherwise they belong to tenant A."""
     access, refresh = a.member["access_token"], a.member["refresh_token"]
     console, console_refresh = a.owner["access_token"], a.owner["refresh_token"]
     past = {"iat": int(time.time()) - 7200, "exp": int(time.time()) - 3600}
@@ -81,9 +81,24 @@ async def bearers(operator: Operator, a: Tenant, b: Tenant) -> dict[str, str]:
         "expired console access": operator.resigned(console, TokenKind.CONSOLE_ACCESS, **past),
         "expired console refresh": operator.resigned(console_refresh, TokenKind.CONSOLE_REFRESH, **past),
         "member access signed as a console's": operator.resigned(access, TokenKind.CONSOLE_ACCESS),
+        "function access": operator.resigned(access, later_kind(TokenKind.MEMBER_ACCESS, "function_access")),
+        "OAuth access": operator.resigned(access, later_kind(TokenKind.MEMBER_ACCESS, "oauth_access")),
         "console access signed as a member's": operator.resigned(console, TokenKind.MEMBER_ACCESS),
         **await ended(operator, a),
     }
+
+
+class _LaterKind(str):
+    """A kind of token that is never issued, under the key of one that is."""
+
+    value: str
+    audience: str
+
+
+def later_kind(kind: TokenKind, name: str) -> Any:
+    later = _LaterKind(kind.value)
+    later.value, later.audience = name, "pilotis:" + name.replace("_", ":")
+    return later
 
 
 async def ended(operator: Operator, a: Tenant) -> dict[str, str]:
@@ -114,19 +129,21 @@ CONSOLE_ROLES = {
 def expected(endpoint: Endpoint, bearer: str) -> int | None:
     """The status that a bearer credential of tenant A must get; None where it is good."""
     access = endpoint.access
-    if access is Access.PUBLIC_KEY:
+    if access.takes(Credential.PUBLIC_KEY):
         if bearer == "console access without a role":
             return 403
         return None if bearer in {*CONSOLE_ROLES, "member access", "secret key"} else 401
-    if access is Access.PUBLIC_KEY_AND_MEMBER:
+    if access == Access.PUBLIC_KEY_AND_MEMBER:
         return None if bearer == "member access" else 401
-    if access is Access.MEMBER:
+    if access == Access.MEMBER:
         return None if bearer in {"member access", "member access of another app"} else 401
-    if access is Access.SECRET_KEY:
+    if access == Access.SECRET_KEY:
         return None if bearer == "secret key" else 401
-    if access is Access.REFRESH_TOKEN:
+    if access == Access.REFRESH_TOKEN:
         good = {"console refresh"} if endpoint.path == LOGOUT else {"console refresh", "member refresh"}
         return None if bearer in good else 401
+    if bearer == "secret key" and access.takes(Credential.SECRET_KEY):
+        return None
     if bearer not in CONSOLE_ROLES:
         return 401
     if access.role is None:
@@ -146,7 +163,12 @@ async def send(
 ) -> httpx.Response:
     made = world.body(endpoint, DOCUMENT, tenant or w.a, given)
     options = {} if made is None else {"json": made}
-    address = world.path(endpoint, given)
+    options |= (
+        world.FORMS.get(endpoint.operation_id.partition(".")[2], {})
+        if endpoint.tag.startswith(("Web", "Functions"))
+        else {}
+    )
+    address = world.path(endpoint, given) + world.QUERIES.get(endpoint.operation_id, "")
     headers = world.HEADERS.get(endpoint.operation_id, {}) | headers
     return await w.client.request(endpoint.method, address, headers=headers, **options)
 
@@ -167,7 +189,7 @@ async def test_without_credentials(endpoint: Endpoint, w: World):
     assert answer.json()["code"] == code
 
 
-@pytest.mark.advisory("GHSA-79wj-8rqv-jvp5", "GHSA-fr88-w35c-r596")
+@pytest.mark.advisory("GHSA-79wj-8rqv-jvp5", "GHSA-fr88-w35c-r596", "GHSA-h3jj-5f3v-3685")
 @by_name(GUARDED)
 async def test_wrong_bearer_credentials(endpoint: Endpoint, w: World):
     given = await world.values(w.operator, w.a, endpoint, DOCUMENT)
@@ -195,9 +217,9 @@ def _good_bearer(w: World, endpoint: Endpoint, tenant: Tenant) -> str | None:
     access = endpoint.access
     if access in {Access.PUBLIC_KEY_AND_MEMBER, Access.MEMBER}:
         return tenant.member["access_token"]
-    if access is Access.SECRET_KEY:
+    if access == Access.SECRET_KEY:
         return tenant.app.secret_key
-    if access is Access.REFRESH_TOKEN:
+    if access == Access.REFRESH_TOKEN:
         return tenant.owner["refresh_token"]
     return tenant.owner["access_token"] if access.is_console else None
 
@@ -236,7 +258,7 @@ async def test_the_public_key_and_the_member_of_different_apps(endpoint: Endpoin
 
 def _bearers_of(endpoint: Endpoint, tenant: Tenant) -> dict[str, str | None]:
     """The credentials with which the tenant's own people pass the endpoint's gate."""
-    if endpoint.access is Access.PUBLIC_KEY:
+    if endpoint.access.takes(Credential.PUBLIC_KEY):
         return {
             "nobody": None,
             "member": tenant.member["access_token"],
@@ -245,6 +267,8 @@ def _bearers_of(endpoint: Endpoint, tenant: Tenant) -> dict[str, str | None]:
         }
     if endpoint.access.is_console:
         return {"owner": tenant.owner["access_token"]}
+    if endpoint.access is Access.SECRET_KEY:
+        return {"secret key": tenant.app.secret_key}
     return {"member": tenant.member["access_token"]}
 
 
@@ -292,7 +316,7 @@ async def test_ids_that_are_none(endpoint: Endpoint, w: World):
 
 @by_name(GUARDED)
 async def test_the_right_credentials_pass(endpoint: Endpoint, w: World, server: Server):
-    """Without this the refusals above could have any reason. A tenant of its own, for deletes are among the routes."""
+    """Without this, the errors above could have any cause. A separate tenant, because some routes delete."""
     tenant = await world.new_tenant(w.operator, server, "right")
     given = await world.values(w.operator, tenant, endpoint, DOCUMENT)
     await world.prepare(w.operator, server, tenant, endpoint)
@@ -303,6 +327,38 @@ async def test_the_right_credentials_pass(endpoint: Endpoint, w: World, server: 
 
 # Routes that a fresh tenant gives nothing to do: its storage is not empty.
 PAST_THE_GATE = {"StorageEndpoints.delete": 409}
+# A deploy answers 201, and 202 or 200 in cases of their own.
+PAST_THE_GATE |= {"WebDeployEndpoints.deploy": 201, "WebConsoleEndpoints.deploy": 201}
+PAST_THE_GATE |= {"WebDeployEndpoints.deploy_incremental": 201, "WebConsoleEndpoints.deploy_incremental": 201}
+PAST_THE_GATE |= {"FunctionEndpoints.deploy_version": 201}
+# Its subject is in the query string.
+PAST_THE_GATE |= {"ConsentEndpoints.info": 404}
+# What is sent is no image, and the client has no logo.
+PAST_THE_GATE |= {"LogoEndpoints.put": 400, "LogoEndpoints.delete": 404}
+# It would stay open; the event to continue after is checked after authorization.
+PAST_THE_GATE |= {"WorkflowEndpoints.stream": 400, "FunctionEndpoints.log_stream": 400}
+PAST_THE_GATE |= {"EventTypeEndpoints.event_stream": 400}
+# The tenant has a failed job, but not one of this trigger.
+PAST_THE_GATE |= {"TriggerEndpoints.retry": 404}
+# Their page has no metadata.
+PAST_THE_GATE |= {"PageMetaEndpoints.get": 404, "PageMetaEndpoints.remove": 404}
+
+
+@by_name([endpoint for endpoint in GUARDED if endpoint.access.takes(Credential.PUBLIC_KEY)])
+async def test_a_console_token_names_its_app(endpoint: Endpoint, w: World):
+    """Without public key, by `X-App-Id`: no other app's, and no other kind of credential."""
+    given = await world.values(w.operator, w.a, endpoint, DOCUMENT)
+    app_id = str(w.a.app.app_id)
+    for name, token in w.tokens.items():
+        headers = {"X-App-Id": app_id, "Authorization": f"Bearer {token}"}
+        if CONSOLE_ROLES.get(name, Role.OWNER) is None:
+            assert_refused(await send(w, endpoint, given, headers), 404, name)
+        elif name not in CONSOLE_ROLES:
+            assert_refused(await send(w, endpoint, given, headers), 401, name)
+    bearer = {"Authorization": f"Bearer {w.tokens['console access']}"}
+    assert_refused(await send(w, endpoint, given, bearer | {"X-App-Id": str(w.b.app.app_id)}), 404, "another app")
+    assert_refused(await send(w, endpoint, given, bearer | {"X-App-Id": "x"}), 400, "no id")
+    assert_refused(await send(w, endpoint, given, {"X-App-Id": app_id}), 401, "the id alone")
 
 
 async def test_nothing_was_changed(w: World):

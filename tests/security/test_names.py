@@ -38,7 +38,7 @@ NAMES = [
     "x" * 10_000,
 ]
 
-# Where a name is looked up; NAME stands for it and TABLE for the table. Each is a path and a body.
+# Places where a name is looked up, each a path and a body; NAME is the name and TABLE the table.
 LOOKED_UP: dict[str, tuple[str, Any]] = {
     "where": ("/data/query", {"where": {"NAME": 1}}),
     "where with an operator": ("/data/query", {"where": {"NAME": {"$gt": 1}}}),
@@ -222,6 +222,10 @@ async def test_a_hostile_name_inside_json_is_a_name_like_any_other(app: App):
             pipeline = [{"$match": {"id": row["id"]}}, {"$group": {"_id": f"$o.{name}.{name}"}}]
             grouped = await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": pipeline})
             assert grouped.json()["data"] == [{"_id": 7}], name
+            if not name or name.startswith("__"):
+                refused = await client.post(f"{TABLES}/{free}/data", json={"data": {name: 1}})
+                assert_error(refused, 400, "INVALID_COLUMN_NAME")
+                continue
             made = await app.row(free, {name: 1})
             assert made["data"] == {name: 1}
             change = {"data": {name: {"$inc": 41}}}

@@ -1,4 +1,4 @@
-"""Every published weakness that Pilotis is tested against has a test, and every test's reference is a known one."""
+"""Every listed vulnerability has a test, and every test's reference is listed."""
 
 import subprocess
 import sys

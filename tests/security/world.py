@@ -13,22 +13,31 @@ import httpx
 import msgspec
 import pytest
 
-from pilotis import master_key
-from pilotis.db.embedded.lockfile import running_address
 from pilotis.db.pool import Database
-from pilotis.http.endpoint import Endpoint
-from pilotis.http.openapi import Json
-from pilotis.http.principals import OPERATOR
-from pilotis.http.site.reference import sample
+from pilotis.http.api.endpoint import Endpoint
+from pilotis.http.api.openapi import Json
+from pilotis.http.api.principals import OPERATOR
 from pilotis.kit.crypto import base64url, from_base64url, secret_hash
 from pilotis.kit.ids import uuid7
 from pilotis.kit.signing import TokenKind, TokenSigner
-from pilotis.server import Services
-from pilotis.sessions.service import CONSOLE
+from pilotis.limits import Limits
+from pilotis.oauth.feature import OAuthFeature
+from pilotis.oauth.flow.granting import REQUEST_PREFIX
+from pilotis.oauth.flow.requests import AuthorizationRequest
+from pilotis.oauth.social.types import SocialProviderChange
+from pilotis.oauth.types import NewClient
+from pilotis.security import master_key
+from pilotis.security.sessions.service import CONSOLE
+from pilotis.security.single_use import mint
 from pilotis.settings import Settings
 from pilotis.users.service import grant_role
-from tests.support import App, Server
-from tests.waiting import PATIENCE
+from tests import databases
+from tests.backstage import run_sql
+from tests.hosting.sites import new_site, zipped
+from tests.security.samples import sample
+from tests.services import Services
+from tests.support import App, Server, plain_client
+from tests.waiting import PATIENCE, until
 
 PASSWORD = "correct horse battery"
 
@@ -38,7 +47,7 @@ class Operator:
 
     def __init__(self, server: Server) -> None:
         settings = Settings(data_dir=str(server.data_dir), pool_size=2)
-        address = running_address(server.data_dir / "postgres")._asdict()
+        address = databases.address(server.data_dir)
         self.database = Database(address, size=2, statement_seconds=PATIENCE)
         self.services = Services(settings, self.database)
         self.signer = TokenSigner(master_key.keyring(settings))
@@ -52,7 +61,7 @@ class Operator:
 
     async def user_session(self, user_id: UUID) -> dict[str, str]:
         async with self.database.connection() as connection:
-            tokens = await self.services.sessions.start(connection, CONSOLE, str(user_id))
+            tokens = await self.services.sessions.start(connection, CONSOLE, str(user_id), Limits())
         return {"access_token": tokens.access_token, "refresh_token": tokens.refresh_token}
 
     async def role(self, tenant: "Tenant", email: str, role: str) -> str:
@@ -114,6 +123,7 @@ async def new_tenant(operator: Operator, server: Server, label: str) -> Tenant:
         extra = await app.table({"name": "string"}, title="dropped")
         assert (await client.delete(f"/v1/public/tables/{extra}")).status_code == 200
     storage_id, file_id = await _stored_file(app, f"{label}.txt")
+    await _site(app, label)
     return Tenant(app, owner, member, table_id, row["id"], label, storage_id, file_id)
 
 
@@ -129,6 +139,21 @@ async def _stored_file(app: App, name: str) -> tuple[str, str]:
         stored = await client.post(f"{base}/complete-upload", json={"file_id": permitted["file_id"]})
         assert stored.status_code == 200, stored.text
     return made.json()["id"], permitted["file_id"]
+
+
+async def _site(app: App, label: str) -> None:
+    """Make a web storage with a deployment, a page's metadata and a domain."""
+    site = await new_site(app)
+    await site.deploy({"index.html": b"<title>Home</title>"})
+    bearer = {"Authorization": f"Bearer {app.console['access_token']}"}
+    async with plain_client(app.server.url, **bearer) as console:
+        path = f"/v1/apps/{app.app_id}/storages/webs/{site.id}/domains"
+        added = await console.post(path, json={"hostname": f"{label}.example"})
+    assert added.status_code == 201, added.text
+    # As if its TXT record had been found: no name server is asked about one that is verified.
+    await run_sql(
+        app.server, "update pilotis.web_domains set verified_at = now() where hostname = $1", f"{label}.example"
+    )
 
 
 Provider = Callable[[Operator, Tenant, Endpoint], Awaitable[str]]
@@ -159,7 +184,20 @@ async def _row_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str
 
 
 async def _storage_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    if "/storages/webs" in endpoint.path:
+        query = "select storage_id from pilotis.web_storages where app_id = $1"
+        return await _one(operator, query, tenant.app.app_id)
     return tenant.storage_id
+
+
+async def _deployment_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    query = "select deployment_id from pilotis.web_deployments where app_id = $1"
+    return await _one(operator, query, tenant.app.app_id)
+
+
+async def _hostname(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    query = "select hostname from pilotis.web_domains where app_id = $1"
+    return await _one(operator, query, tenant.app.app_id)
 
 
 async def _file_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
@@ -171,12 +209,98 @@ async def _path(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
     return f"{tenant.login_id}.txt" if endpoint.method == "GET" else "new/file.txt"
 
 
-async def _column(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
-    return "name"
+async def _name(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """The name of a column, or of a scope."""
+    if "/oauth/" not in endpoint.path:
+        return "name"
+    # PUT creates a scope under the given name, so no name can belong to another tenant.
+    name = "orders:read" if endpoint.method == "PUT" else f"{tenant.login_id}:read"
+    await operator.database.execute(
+        "insert into pilotis.oauth_scopes (app_id, name, title) values ($1, $2, 'Read') on conflict do nothing",
+        tenant.app.app_id,
+        name,
+    )
+    return name
+
+
+async def _client_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    if endpoint.operation_id == "SocialProviderEndpoints.put":
+        return "given-by-a-vendor"
+    query = "select client_id from pilotis.oauth_clients where app_id = $1 limit 1"
+    found = await operator.database.fetchval(query, tenant.app.app_id)
+    if found is None:
+        clients = operator.services.features.get(OAuthFeature).clients
+        found = (
+            await clients.create(UUID(tenant.app.app_id), OPERATOR, NewClient("c", redirect_uris=[CALLBACK]))
+        ).client_id
+    return str(found)
+
+
+async def _request_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """An authorization request that waits for a member."""
+    app_id, asked = UUID(tenant.app.app_id), mint(REQUEST_PREFIX, UUID(tenant.app.app_id))
+    client_id = await _client_id(operator, tenant, endpoint)
+    await operator.database.execute(
+        "insert into pilotis.oauth_settings (app_id, is_provider) values ($1, true) on conflict do nothing", app_id
+    )
+    request = AuthorizationRequest(
+        client_id=client_id,
+        redirect_uri=CALLBACK,
+        scopes=["openid"],
+        resources=[],
+        state=None,
+        nonce=None,
+        code_challenge="x" * 43,
+        dpop_jkt=None,
+        prompt=[],
+        max_age=None,
+    )
+    await operator.database.execute(
+        "insert into pilotis.oauth_requests (app_id, hash, client_id, request, expires_at) "
+        "values ($1, $2, $3, $4, now() + interval '10 minutes')",
+        app_id,
+        asked.hash,
+        client_id,
+        msgspec.json.encode(request).decode(),
+    )
+    return asked.text
+
+
+async def _consent_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """What the tenant's member has consented to."""
+    query = """
+        insert into pilotis.oauth_consents (app_id, consent_id, member_id, client_id, scopes)
+        values ($1, $2, $3, $4, '{openid}')
+        on conflict (app_id, member_id, client_id) do update set granted_at = now() returning consent_id
+    """
+    client_id = await _client_id(operator, tenant, endpoint)
+    return await _one(operator, query, tenant.app.app_id, uuid7(), tenant.member["member_id"], client_id)
+
+
+async def _grant_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """A grant of the tenant's member."""
+    query = """
+        insert into pilotis.oauth_grants (
+            app_id, grant_id, client_id, member_id, session_id, is_offline, scopes, issuer, auth_time, expires_at
+        ) values ($1, $2, $3, $4, $2, true, '{openid}', '', now(), now() + interval '1 hour') returning grant_id
+    """
+    client_id = await _client_id(operator, tenant, endpoint)
+    return await _one(operator, query, tenant.app.app_id, uuid7(), client_id, tenant.member["member_id"])
 
 
 async def _member_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
     return tenant.member["member_id"]
+
+
+async def _session_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """A session of the member, or of the console user, that no other test needs."""
+    async with operator.database.connection() as connection:
+        owner = _claims(tenant.owner["access_token"])["sub"]
+        app_id, subject = (
+            (UUID(tenant.app.app_id), tenant.member["member_id"]) if "member_id" in endpoint.path else (CONSOLE, owner)
+        )
+        tokens = await operator.services.sessions.start(connection, app_id, subject, Limits())
+    return str(_claims(tokens.access_token)["sid"])
 
 
 async def _key_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
@@ -208,19 +332,221 @@ async def _invitation_id(operator: Operator, tenant: Tenant, endpoint: Endpoint)
     return str(invitation_id)
 
 
+async def _webhook_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    found = await operator.database.fetchval(
+        "select webhook_id from pilotis.webhooks where app_id = $1 order by 1 limit 1", tenant.app.app_id
+    )
+    return str(found or (await _created_webhook(tenant))["id"])
+
+
+async def _delivery_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """A delivery of the webhook that is no test, so that it can be sent again."""
+    webhook_id = await _webhook_id(operator, tenant, endpoint)
+    query = "select delivery_id from pilotis.deliveries where app_id = $1 and target_id = $2 and not is_test limit 1"
+    found = await operator.database.fetchval(query, tenant.app.app_id, webhook_id)
+    if found is None:
+        row = await tenant.app.row(tenant.table_id, {"name": "delivered"})
+        found = await until(lambda: operator.database.fetchval(query, tenant.app.app_id, webhook_id))
+        # The delivery keeps the event; the row must not stay among the tenant's.
+        async with tenant.app.client() as client:
+            deleted = await client.delete(f"/v1/public/tables/{tenant.table_id}/data/{row['id']}")
+        assert deleted.status_code == 200, deleted.text
+    return str(found)
+
+
+async def _created_webhook(tenant: Tenant) -> dict[str, Any]:
+    body = {"url": "http://localhost:9/hooks", "event_types": ["row.created"]}
+    headers = {"Authorization": f"Bearer {tenant.owner['access_token']}"}
+    async with httpx.AsyncClient(base_url=tenant.app.server.url, headers=headers) as client:
+        answer = await client.post(f"/v1/apps/{tenant.app.app_id}/webhooks", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def _event_type(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    await operator.database.execute(
+        """
+        insert into pilotis.event_types (app_id, event_type, type_id, title, description, version, deprecated)
+        values ($1, 'order.created', $2, '', '', 1, false) on conflict do nothing
+        """,
+        tenant.app.app_id,
+        uuid7(),
+    )
+    return "order.created"
+
+
+async def _job_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    query = """
+        insert into pilotis.jobs (app_id, job_id, queue, kind, payload, state, run_at, ended_at)
+        values ($1, gen_random_uuid(), 'calls', 'test', '{}', 'dead', now(), now()) returning job_id
+    """
+    return await _one(operator, query, tenant.app.app_id)
+
+
+async def _function_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """A function with a version, a variable, a trigger and the record of a call."""
+    app_id = tenant.app.app_id
+    query = "select function_id from pilotis.functions where app_id = $1 order by 1 limit 1"
+    if found := await operator.database.fetchval(query, app_id):
+        return str(found)
+    headers = {"Authorization": f"Bearer {tenant.owner['access_token']}"}
+    async with httpx.AsyncClient(base_url=tenant.app.server.url, headers=headers, timeout=PATIENCE) as client:
+        base = f"/v1/apps/{app_id}"
+        body = {"name": f"greet-{uuid7()}", "runtime": "javascript"}
+        function_id = (await client.post(f"{base}/functions", json=body)).json()["id"]
+        files = {"files": {"index.js": "export default () => 1"}}
+        deployed = await client.post(f"{base}/functions/{function_id}/versions", json=files)
+        assert deployed.status_code == 201, deployed.text
+        for place in (base, f"{base}/functions/{function_id}"):
+            assert (await client.put(f"{place}/env/GREETING", json={"value": "Hello"})).status_code == 200
+    await operator.database.execute(
+        """
+        insert into pilotis.function_executions
+            (app_id, function_id, execution_id, version, status, trigger, caller_type, duration, queue_ms, load_ms,
+            cpu_ms, log_lines, log_dropped, started_at, finished_at)
+        values ($1, $2, $3, '1', 'success', 'console', 'console', 1, 0, 0, 0, 0, 0, now(), now())
+        """,
+        app_id,
+        function_id,
+        uuid7(),
+    )
+    return str(function_id)
+
+
+async def _workflow_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    app_id = tenant.app.app_id
+    query = "select workflow_id from pilotis.workflows where app_id = $1 and deleted_at is null order by 1 limit 1"
+    if found := await operator.database.fetchval(query, app_id):
+        return str(found)
+    headers = {"Authorization": f"Bearer {tenant.owner['access_token']}"}
+    async with httpx.AsyncClient(base_url=tenant.app.server.url, headers=headers, timeout=PATIENCE) as client:
+        made = await client.post(f"/v1/apps/{app_id}/workflows", json={"name": f"flow-{uuid7()}"})
+        assert made.status_code == 201, made.text
+    return str(made.json()["id"])
+
+
+async def _token(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """The token of a workflow's trigger URL."""
+    return (await _trigger_url(operator, tenant, endpoint)).rpartition("/")[2]
+
+
+async def _trigger_url(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    workflow_id = await _workflow_id(operator, tenant, endpoint)
+    headers = {"Authorization": f"Bearer {tenant.owner['access_token']}"}
+    async with httpx.AsyncClient(base_url=tenant.app.server.url, headers=headers, timeout=PATIENCE) as client:
+        path = f"/v1/apps/{tenant.app.app_id}/workflows/{workflow_id}/trigger"
+        await client.post(path, json={})
+        return str((await client.get(path)).json()["trigger_url"])
+
+
+async def _workflow_execution_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """An execution that waits, or one that has ended for a route that asks for that."""
+    workflow_id = await _workflow_id(operator, tenant, endpoint)
+    has_ended = endpoint.path.endswith(("/replay", "/stream"))
+    query = """
+        insert into pilotis.workflow_executions
+            (app_id, execution_id, workflow_id, version, status, trigger, trigger_type, input, run_at, timeout_seconds,
+            finished_at)
+        values ($1, $2, $3, 1, $4, '{"type": "manual"}', 'manual', '{}', now() + interval '1 hour', 60,
+            case when $4 = 'completed' then now() end)
+        returning execution_id
+    """
+    status = "completed" if has_ended else "pending"
+    return str(await operator.database.fetchval(query, tenant.app.app_id, uuid7(), workflow_id, status))
+
+
+async def _execution_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    if "workflow_id" in endpoint.parameters:
+        return await _workflow_execution_id(operator, tenant, endpoint)
+    function_id = await _function_id(operator, tenant, endpoint)
+    query = "select execution_id from pilotis.function_executions where app_id = $1 and function_id = $2 limit 1"
+    return str(await operator.database.fetchval(query, tenant.app.app_id, function_id))
+
+
+async def _trigger_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    function_id = await _function_id(operator, tenant, endpoint)
+    query = """
+        insert into pilotis.function_triggers (app_id, function_id, trigger_id, type, is_active, cron)
+        values ($1, $2, gen_random_uuid(), 'schedule', false, '0 4 * * *') returning trigger_id
+    """
+    return str(await operator.database.fetchval(query, tenant.app.app_id, function_id))
+
+
+async def _version(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    if "workflow_id" in endpoint.parameters:
+        return "1"
+    await _function_id(operator, tenant, endpoint)
+    return "1"
+
+
+async def _variable(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    await _function_id(operator, tenant, endpoint)
+    return "GREETING"
+
+
+async def _provider(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """The name of a provider of social login that the tenant has set up."""
+    change = SocialProviderChange(client_id="id", client_secret="secret")
+    social = operator.services.features.get(OAuthFeature).social_providers
+    await social.put(UUID(tenant.app.app_id), OPERATOR, "KAKAO", change)
+    return "KAKAO"
+
+
+async def _import_key(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    table_id = await _table_id(operator, tenant, endpoint)
+    await operator.database.execute(
+        "insert into pilotis.imports (app_id, table_id, key, format) values ($1, $2, 'first', 'csv') "
+        "on conflict do nothing",
+        tenant.app.app_id,
+        table_id,
+    )
+    return "first"
+
+
+async def _export_link(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    table_id = await _table_id(operator, tenant, endpoint)
+    headers = {"Authorization": f"Bearer {tenant.owner['access_token']}"}
+    async with httpx.AsyncClient(base_url=tenant.app.server.url, headers=headers, timeout=PATIENCE) as client:
+        made = await client.post(f"/v1/apps/{tenant.app.app_id}/tables/{table_id}/export-link", json={})
+    assert made.status_code == 200, made.text
+    return str(made.json()["url"].rpartition("/")[2])
+
+
 PROVIDERS: dict[str, Provider] = {
     "app_id": _app_id,
     "table_id": _table_id,
     "row_id": _row_id,
-    "name": _column,
+    "name": _name,
+    "client_id": _client_id,
+    "request_id": _request_id,
+    "consent_id": _consent_id,
+    "grant_id": _grant_id,
     "number": _number,
     "member_id": _member_id,
+    "session_id": _session_id,
     "key_id": _key_id,
     "user_id": _user_id,
     "invitation_id": _invitation_id,
     "storage_id": _storage_id,
     "file_id": _file_id,
+    "deployment_id": _deployment_id,
+    "hostname": _hostname,
     "path": _path,
+    "webhook_id": _webhook_id,
+    "delivery_id": _delivery_id,
+    "event_type": _event_type,
+    "provider_app_id": _app_id,
+    "job_id": _job_id,
+    "function_id": _function_id,
+    "workflow_id": _workflow_id,
+    "token": _token,
+    "execution_id": _execution_id,
+    "trigger_id": _trigger_id,
+    "version": _version,
+    "variable": _variable,
+    "provider": _provider,
+    "import_key": _import_key,
+    "export_link": _export_link,
 }
 
 
@@ -239,6 +565,10 @@ async def prepare(operator: Operator, server: Server, tenant: Tenant, endpoint: 
     """Bring about what a route asks for before it can succeed."""
     if endpoint.operation_id == "AppEndpoints.restore":
         await operator.services.apps.delete(UUID(tenant.app.app_id), OPERATOR)
+    if endpoint.operation_id == "EventTypeEndpoints.publish":
+        await _event_type(operator, tenant, endpoint)
+    if endpoint.operation_id.startswith("WorkflowTriggerEndpoints.") and not endpoint.operation_id.endswith("create"):
+        await _trigger_url(operator, tenant, endpoint)
     if endpoint.operation_id == "InvitationEndpoints.accept":
         host = await new_tenant(operator, server, "host")
         await operator.database.execute(
@@ -264,6 +594,26 @@ HEADERS = {
         "Upload-Length": "4",
         "Upload-Metadata": "filename bmV3LnR4dA==,filetype dGV4dC9wbGFpbg==",
     }
+}
+
+
+# What a route takes from the query string.
+QUERIES = {
+    "ConsentEndpoints.info": "?request_id=req_none",
+    "WorkflowEndpoints.stream": "?last_event_id=none",
+    "FunctionEndpoints.log_stream": "?last_event_id=none",
+    "EventTypeEndpoints.event_stream": "?last_event_id=none",
+    "PageMetaEndpoints.get": "?path=/",
+    "PageMetaEndpoints.remove": "?path=/",
+}
+
+_FUNCTION_FILES = {"files": {"file": ("function.zip", zipped({"index.js": b"export default () => 2"}))}}
+# What a route takes as a form.
+FORMS: dict[str, Any] = {
+    "deploy": {"files": {"file": ("site.zip", zipped({"index.html": b"<title>New</title>"}))}},
+    "deploy_incremental": {"files": {"file": ("new.txt", b"new")}},
+    "deploy_version": _FUNCTION_FILES,
+    "put_draft": _FUNCTION_FILES,
 }
 
 
@@ -309,6 +659,7 @@ def _filled(value: Any, given: dict[str, str]) -> Any:
 
 # Identifiers that a client makes up.
 NOT_OURS = {"login_id"}
+CALLBACK = "https://client.example/callback"
 
 
 def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
@@ -319,6 +670,14 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "AdvancedEndpoints.batch": {"operations": [operation]},
         "AdvancedEndpoints.transact": {"operations": [operation]},
         "MemberEndpoints.sign_in": {"login_id": tenant.login_id, "password": "correct horse"},
+        "MemberEndpoints.change_password": {"current_password": "correct horse", "new_password": "battery staple"},
+        "MemberEndpoints.delete": {"password": "correct horse"},
+        "MemberAdministrationEndpoints.set_password": {"password": "battery staple"},
+        "MemberAdministrationEndpoints.create": {"login_id": f"made-{uuid7()}", "password": "battery staple"},
+        "SchemaEndpoints.rename_column": {"name": "renamed"},
+        "AppSettingsEndpoints.change_limits": {"access_token_seconds": None},
+        "UserEndpoints.change": {"is_active": True},
+        "UserEndpoints.change_password": {"current_password": PASSWORD, "new_password": "battery staple"},
         "MemberEndpoints.sign_up": {"login_id": "newcomer", "password": PASSWORD},
         "TableEndpoints.create": {"schema": {"name": "string"}},
         "TableEndpoints.replace": {"schema": {"name": "string"}},
@@ -332,11 +691,41 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "RowEndpoints.query": {"where": {"name": "x"}},
         "RowEndpoints.update": {"data": {"name": "y"}},
         "RowEndpoints.delete_where": {"where": {"name": "nobody has this name"}},
-        "AppSettingsEndpoints.change_auth": {"enabled_oauth_providers": ["GOOGLE"]},
+        "AppSettingsEndpoints.change_auth": {"enabled_oauth_providers": []},
+        "SocialProviderEndpoints.put": {"client_id": "id", "client_secret": "secret", "scopes": [], "options": {}},
+        "OAuthClientEndpoints.create": {
+            "grant_types": ["authorization_code"],
+            "redirect_uris": [CALLBACK],
+            "scopes": [],
+        },
+        "OAuthClientEndpoints.change": {
+            "grant_types": ["authorization_code"],
+            "redirect_uris": [CALLBACK],
+            "scopes": [],
+        },
         "InvitationEndpoints.accept": {"token": f"invitation of {tenant.login_id}"},
         "FileEndpoints.presign": {"file_name": "new.txt", "mime_type": "text/plain"},
         "FileEndpoints.presign_path": {"mime_type": "text/plain"},
         "FileEndpoints.make_folder": {"name": "folder"},
+        "WebDeployEndpoints.presign": {"files": []},
+        "WebConsoleEndpoints.presign": {"files": []},
+        "WebConsoleEndpoints.add_domain": {"hostname": "new.example"},
+        "WebhookEndpoints.create": {"url": "http://localhost:9/hooks", "event_types": ["row.created"]},
+        "WebhookEndpoints.change": {"url": "http://localhost:9/hooks"},
+        "WebhookEndpoints.recover": {"since": "2026-01-01T00:00:00Z"},
+        "FunctionEndpoints.create": {"name": f"new-{uuid7()}"},
+        "FunctionEndpoints.change": {"name": f"new-{uuid7()}"},
+        "WorkflowEndpoints.create": {"name": f"new-{uuid7()}", "steps": []},
+        "AiProviderEndpoints.replace": {
+            "base_url": "http://localhost:9/v1",
+            "api_key": None,
+            "headers": {},
+            "prices": {},
+        },
+        "WorkflowEndpoints.change": {"name": f"new-{uuid7()}", "steps": []},
+        "TriggerEndpoints.create": {"type": "schedule", "cron": "0 4 * * *"},
+        "TriggerEndpoints.change": {"cron": "0 5 * * *"},
+        "EventTypeEndpoints.publish": {"event_type": "order.created", "data": {}},
         "InvitationEndpoints.create": {"email": "invited@example.com", "role": "viewer"},
     }
 

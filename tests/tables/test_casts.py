@@ -91,7 +91,7 @@ async def test_a_cast_keeps_what_fits_and_refuses_what_does_not(app: App, source
         if misfits:
             refused = await client.patch(column, json={"data_type": target})
             body = assert_error(refused, 409, "ROWS_DO_NOT_FIT")
-            assert body["message"].startswith(f"{len(misfits)} rows")
+            assert body["message"].startswith(f"{len(misfits)} rows have" if len(misfits) > 1 else "1 row has")
             assert [detail["field"] for detail in body["details"]] == misfits[:5]
             assert await rows_of(client, table) == before
             assert await type_of(client, table) == source

@@ -34,7 +34,7 @@ SCHEMA = {
 
 
 def command(server: Server, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "pilotis", "table", *arguments, "--data-dir", str(server.data_dir)]
+    return [sys.executable, "-m", "pilotis", "table", *arguments, *server.place]
 
 
 def run(app: App, *arguments: object, typed: bytes | None = None, status: int = 0) -> "subprocess.CompletedProcess":
@@ -125,8 +125,8 @@ async def test_export_import_export_is_the_same(app: App, tmp_path: Path, format
     assert second.read_bytes() == first.read_bytes()
     assert await rows(app, copy) == before
     async with app.client() as client:
-        sealed = {"where": {"secret": before[0].get("secret")}}
-        found = (await client.post(f"/v1/public/tables/{copy}/data/query", json=sealed)).json()
+        query = {"where": {"secret": before[0].get("secret")}}
+        found = (await client.post(f"/v1/public/tables/{copy}/data/query", json=query)).json()
         assert found["total_count"] == sum(row.get("secret") == before[0].get("secret") for row in before)
     sealed_column = f"select count(__e{list(SCHEMA).index('secret') + 1})"
     hidden = await run_sql(app.server, f"{sealed_column} from app_{UUID(app.app_id).hex}.t_{UUID(copy).hex}")
@@ -135,7 +135,7 @@ async def test_export_import_export_is_the_same(app: App, tmp_path: Path, format
 
 async def test_json_lines_of_a_free_form_table(app: App, tmp_path: Path):
     table, copy = await app.table({}), await app.table({})
-    for row in ({"any": 1.10, "__id": "mine"}, {}, {"id": [None], "with space": {"x": ""}}):
+    for row in ({"any": 1.10, "_id": "mine"}, {}, {"id": [None], "with space": {"x": ""}}):
         await app.row(table, row)
     file = tmp_path / "rows.jsonl"
     await beside(run, app, "export", "--table", table, "-o", file)
@@ -216,10 +216,10 @@ async def test_bad_lines_go_to_a_file_and_do_not_stop_the_others(app: App, tmp_p
 async def test_what_cannot_begin_is_refused_before_any_row(app: App, tmp_path: Path):
     table = await app.table({"name": "string"})
     cases = [
-        ("name,other\nx,1\n", "no columns: other"),
+        ("name,other\nx,1\n", "not columns: other"),
         ("name,name\nx,1\n", "name twice"),
         ("name,\nx,1\n", "without a name"),
-        ("", "begins with a line"),
+        ("", "must begin with a line"),
         ("\ufeffname\nx\n".encode("utf-16-le"), "UTF-16"),
     ]
     for number, (text, reason) in enumerate(cases):
@@ -259,7 +259,7 @@ async def test_a_file_is_imported_once_unless_asked_for_again(app: App, tmp_path
     (tmp_path / "x.csv").write_text("a\n1\n")
     assert (await beside(imported, app, tmp_path / "x.csv", "--table", table))["created"] == 1
     told = await beside(run, app, "import", tmp_path / "x.csv", "--table", table)
-    assert b"before; --again" in told.stderr
+    assert b"already imported into this table; --again" in told.stderr
     assert len(await rows(app, table)) == 1
     await beside(run, app, "import", tmp_path / "x.csv", "--table", table, "--again")
     assert len(await rows(app, table)) == 2
@@ -380,7 +380,7 @@ async def test_a_changed_schema_in_the_middle_is_heeded(app: App, tmp_path: Path
     await beside(big_file, file, 20_000)
     arguments = [*command(app.server, "import", "-", "--format", "csv", "--table", table), "--app", app.app_id]
     process = await asyncio.create_subprocess_exec(
-        *arguments, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        *arguments, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path
     )
     text = file.read_bytes()
     process.stdin.write(text[: len(text) // 2])

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pilotis.tables.schema import ColumnType
-from pilotis.transfer import formats, lines
-from pilotis.transfer.formats import CsvReader, CsvWriter, JsonLinesReader, Record, json_of_fields
+from pilotis.data.tables.schema import ColumnType
+from pilotis.data.transfer import formats, lines
+from pilotis.data.transfer.formats import CsvReader, CsvWriter, JsonLinesReader, Record, json_of_fields
 
 TYPES = {"t": ColumnType.STRING, "n": ColumnType.NUMBER, "b": ColumnType.BOOLEAN, "o": ColumnType.OBJECT}
 

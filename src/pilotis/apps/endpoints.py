@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from pilotis.apps.examples import EXAMPLES
 from pilotis.apps.keyring import KeyNotFoundError, Keyring
 from pilotis.apps.service import AppNotDeletedError, AppNotFoundError, Apps
 from pilotis.apps.settings import AppSettings
@@ -22,21 +23,21 @@ from pilotis.apps.types import (
     SecretKey,
     ShownSecretKey,
 )
-from pilotis.http.call import Call
-from pilotis.http.endpoint import Endpoints, delete, get, patch, post, put
-from pilotis.http.principals import Access, RoleRequiredError
-from pilotis.http.shapes import Deleted, ItemPage, Paging
+from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
+from pilotis.http.api.principals import Access, RoleRequiredError
+from pilotis.http.api.request import Call
+from pilotis.http.api.schemas import Deleted, ItemPage, Paging
 
 
-class AppEndpoints(Endpoints, tag="Apps"):
+class AppEndpoints(Endpoints, tag="Apps", examples=EXAMPLES):
     """Apps, for console users."""
 
     def __init__(self, apps: Apps) -> None:
         self._apps = apps
 
-    @post("/v1/apps", access=Access.CONSOLE, status=201)
+    @post("/v1/apps", access=Access.CONSOLE, status=201, creates="app_id")
     async def create(self, call: Call, body: NewAppName) -> NewApp:
-        """Make an app with its first public and secret key. The secret key is shown this once."""
+        """Create an app with its first public and secret key. The secret key is shown only once."""
         return await self._apps.create(body.name, call.user.user_id, call.actor)
 
     @get("/v1/apps", access=Access.CONSOLE)
@@ -65,8 +66,8 @@ class AppEndpoints(Endpoints, tag="Apps"):
     async def delete(self, call: Call, app_id: UUID) -> Deleted:
         """Delete an app.
 
-        Its keys and its members' tokens stop working at once. For 7 days an owner can restore it whole; then it is
-        gone for good.
+        Its keys and its members' tokens stop working at once. For 7 days an owner can restore it completely; then it is
+        deleted permanently.
         """
         await self._apps.delete(app_id, call.actor)
         return Deleted("App deleted. It can be restored for 7 days.", app_id)
@@ -77,12 +78,12 @@ class AppEndpoints(Endpoints, tag="Apps"):
         errors=[AppNotFoundError, RoleRequiredError, AppNotDeletedError],
     )
     async def restore(self, call: Call, app_id: UUID) -> App:
-        """Take the deletion of an app back, within 7 days; for its owners."""
+        """Restore a deleted app within 7 days. Only its owners may."""
         return await self._apps.restore(app_id, call.user, call.actor)
 
 
-class AppSettingsEndpoints(Endpoints, tag="App settings"):
-    """How an app's members sign in, and the limits that hold for it."""
+class AppSettingsEndpoints(Endpoints, tag="App settings", examples=EXAMPLES):
+    """How an app's members sign in, and the limits that apply to it."""
 
     def __init__(self, settings: AppSettings) -> None:
         self._settings = settings
@@ -99,30 +100,34 @@ class AppSettingsEndpoints(Endpoints, tag="App settings"):
 
     @put("/v1/apps/:app_id/auth-settings", access=Access.APP_EDITOR)
     async def change_auth(self, call: Call, app_id: UUID, body: AuthSettings) -> AuthSettings:
-        """Say how members of the app may sign in."""
+        """Set how members of the app may sign in."""
         return await self._settings.change_auth(app_id, call.actor, body)
 
     @get("/v1/apps/:app_id/limits", access=Access.APP_VIEWER)
     async def limits(self, call: Call, app_id: UUID) -> AppLimits:
-        """Read the limits in force for the app, each beside the server's."""
+        """Read the limits that apply to the app, each with the server's."""
         return await self._settings.limits(app_id)
 
     @patch("/v1/apps/:app_id/limits", access=Access.APP_EDITOR)
     async def change_limits(self, call: Call, app_id: UUID, body: LimitChange) -> AppLimits:
-        """Set limits of the app's own in place of the server's; null takes one away again."""
+        """Set stricter limits for the app than the server's; null removes one."""
         return await self._settings.change_limits(app_id, call.actor, body)
 
 
-class KeyEndpoints(Endpoints, tag="Keys"):
+class KeyEndpoints(Endpoints, tag="Keys", examples=EXAMPLES):
     """An app's public and secret keys."""
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
 
-    @post("/v1/apps/:app_id/keys/public", access=Access.APP_EDITOR, status=201)
+    @post("/v1/apps/:app_id/keys/public", access=Access.APP_EDITOR, status=201, creates="key_id", again="public_key")
     async def create_public(self, call: Call, app_id: UUID, body: NewPublicKey) -> PublicKey:
-        """Make a public key, perhaps one for pages of some origins only."""
-        return await self._keyring.create_public(app_id, call.actor, body)
+        """Create a public key, optionally restricted to pages of some origins."""
+        return await self._keyring.create_public(app_id, call.actor, body, UUID(call.new_id()))
+
+    async def public_key(self, call: Call, app_id: UUID, key_id: UUID) -> PublicKey:
+        """Return an existing public key."""
+        return await self._keyring.public_key(app_id, key_id)
 
     @get("/v1/apps/:app_id/keys/public", access=Access.APP_VIEWER)
     async def public(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[PublicKey]:
@@ -136,22 +141,25 @@ class KeyEndpoints(Endpoints, tag="Keys"):
 
     @delete("/v1/apps/:app_id/keys/public/:key_id", access=Access.APP_EDITOR, errors=[KeyNotFoundError])
     async def revoke_public(self, call: Call, app_id: UUID, key_id: UUID) -> Deleted:
-        """Revoke a public key: it stops working at once."""
+        """Revoke a public key. It stops working immediately."""
         await self._keyring.revoke_public(app_id, call.actor, key_id)
         return Deleted("Public key revoked.", key_id)
 
-    @post("/v1/apps/:app_id/keys/secret", access=Access.APP_EDITOR, status=201)
+    @post("/v1/apps/:app_id/keys/secret", access=Access.APP_EDITOR, status=201, creates="key_id")
     async def create_secret(self, call: Call, app_id: UUID, body: NewSecretKey) -> ShownSecretKey:
-        """Make a secret key that acts for the console user on the app. It is shown this once."""
-        return await self._keyring.create_secret(app_id, call.actor, call.user.user_id, body.name)
+        """Create a secret key that acts for the console user on the app. It is shown only once.
+
+        A key with the role viewer has a viewer's rights, whatever its user's role.
+        """
+        return await self._keyring.create_secret(app_id, call.actor, call.user.user_id, body.name, body.role)
 
     @get("/v1/apps/:app_id/keys/secret", access=Access.APP_VIEWER)
     async def secret(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[SecretKey]:
-        """List the app's secret keys by how they begin."""
+        """List the app's secret keys, each with its first characters."""
         return await self._keyring.secret(call.app, query)
 
     @delete("/v1/apps/:app_id/keys/secret/:key_id", access=Access.APP_EDITOR, errors=[KeyNotFoundError])
     async def revoke_secret(self, call: Call, app_id: UUID, key_id: UUID) -> Deleted:
-        """Revoke a secret key: it stops working at once."""
+        """Revoke a secret key. It stops working immediately."""
         await self._keyring.revoke_secret(app_id, call.actor, key_id)
         return Deleted("Secret key revoked.", key_id)

@@ -1,6 +1,6 @@
-"""The text of keys: `pk_` or `sk_`, then the app's id and random bytes in base64url.
+"""The format of keys: `pk_` or `sk_`, then the app's id and random bytes in base64url.
 
-A key names its app, so a look-up goes straight to the app's own rows, wherever they are kept.
+A key contains its app's id, so a lookup reads only the app's own rows, wherever they are stored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def new_secret_key(app_id: UUID) -> str:
 
 
 def app_of(key: str, prefix: str) -> UUID | None:
-    """Return the id of the app that a key names, or None if the text has not the form of such a key."""
+    """Return the id of the app that a key names, or None if the key is malformed."""
     random_bytes = _PUBLIC_BYTES if prefix == PUBLIC_PREFIX else _SECRET_BYTES
     if not key.startswith(prefix):
         return None

@@ -1,4 +1,4 @@
-"""When public keys were last used: noted by a request in passing, written together a moment later."""
+"""When public keys were last used: requests record it in memory, and a task writes it in batches."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _GATHER_SECONDS = 1.0
 
 
 class LastUse:
-    """Gathers keys for a second and writes them in one statement, which leaves keys used within the minute alone."""
+    """Collects keys for a second and writes them in one statement, which skips keys used within the last minute."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._used: set[tuple[UUID, str]] = set()
         self._task: asyncio.Task[None] | None = None
 
-    def note(self, app_id: UUID, key: str) -> None:
-        """Note that a key is in use; waits for nothing."""
+    def record(self, app_id: UUID, key: str) -> None:
+        """Record that a key was used, without waiting."""
         self._used.add((app_id, key))
         if self._task is None:
             self._task = asyncio.create_task(self._write_later())
 
     async def stop(self) -> None:
-        """Write what is noted."""
+        """Write the recorded uses."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -47,6 +47,6 @@ class LastUse:
     async def _write(self) -> None:
         used, self._used = self._used, set()
         if used:
-            # It only informs; a database that is away has more to say elsewhere.
+            # Last use is informative only; an unreachable database is reported elsewhere.
             with contextlib.suppress(PilotisError, asyncpg.PostgresError):
                 await key_store.touch_public_keys(self._database, used)

@@ -1,4 +1,4 @@
-"""Making keys inside a transaction, as an app's creation and the routes of keys both do."""
+"""Creates keys inside a transaction, for new apps and for the key routes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from uuid import UUID
 from asyncpg import Connection, Record
 
 from pilotis.apps import key_store, keys
-from pilotis.apps.types import PublicKey, ShownSecretKey
-from pilotis.audit.service import record
-from pilotis.http.principals import Actor
-from pilotis.kit.clock import rfc3339
+from pilotis.apps.types import KeyRole, PublicKey, ShownSecretKey
+from pilotis.http.api.principals import Actor
+from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.crypto import secret_hash
 from pilotis.kit.ids import uuid7
+from pilotis.security.audit.service import record
 
 
 async def add_public_key(
@@ -23,7 +23,7 @@ async def add_public_key(
     allowed_origins: list[str],
     key_id: UUID | None = None,
 ) -> PublicKey:
-    """Make a public key."""
+    """Create a public key."""
     key, key_id = keys.new_public_key(app_id), key_id or uuid7()
     row = await key_store.insert_public_key(connection, app_id, key_id, key, name, allowed_origins)
     await record(
@@ -39,23 +39,26 @@ async def add_secret_key(
     user_id: UUID | None,
     name: str,
     key_id: UUID | None = None,
+    role: KeyRole = "editor",
 ) -> ShownSecretKey:
-    """Make a secret key that acts for a console user; without one, for whoever runs the server."""
+    """Create a secret key that acts for a console user, or for the operator if there is none."""
     key, key_id = keys.new_secret_key(app_id), key_id or uuid7()
     prefix = key[: keys.SHOWN_CHARACTERS]
-    row = await key_store.insert_secret_key(connection, app_id, key_id, user_id, name, prefix, secret_hash(key))
-    await record(connection, app_id, actor, "secret_key.create", key_id, name=name, prefix=prefix)
-    return ShownSecretKey(key_id, key, prefix, name, rfc3339(row["created_at"]))
+    row = await key_store.insert_secret_key(connection, app_id, key_id, user_id, name, prefix, secret_hash(key), role)
+    await record(connection, app_id, actor, "secret_key.create", key_id, name=name, prefix=prefix, role=role)
+    return ShownSecretKey(
+        key_id=key_id, key=key, prefix=prefix, name=name, role=role, created_at=rfc3339(row["created_at"])
+    )
 
 
 def shown_public_key(row: Record) -> PublicKey:
-    """Return a public key's row as answers show it."""
+    """Convert a public key's row to the response type."""
     last_used_at = row["last_used_at"]
     return PublicKey(
-        row["key_id"],
-        row["key"],
-        row["name"],
-        list(row["allowed_origins"]),
-        rfc3339(row["created_at"]),
-        rfc3339(last_used_at) if last_used_at else None,
+        key_id=row["key_id"],
+        key=row["key"],
+        name=row["name"],
+        allowed_origins=list(row["allowed_origins"]),
+        created_at=rfc3339(row["created_at"]),
+        last_used_at=optional_rfc3339(last_used_at),
     )

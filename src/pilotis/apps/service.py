@@ -1,4 +1,4 @@
-"""Apps: finding the app that a key names, and an app's life from its creation to its purge."""
+"""Apps: find the app of a key, and manage its lifecycle from creation to purge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -16,10 +16,11 @@ from pilotis.apps import key_store, keys, store
 from pilotis.apps.last_use import LastUse
 from pilotis.apps.new_keys import add_public_key, add_secret_key
 from pilotis.apps.types import App, AppChange, NewApp
-from pilotis.audit.service import record
-from pilotis.db.notifications import Notifications, notify
+from pilotis.db.control import Control
 from pilotis.db.pool import Database
-from pilotis.http.principals import (
+from pilotis.db.topics import Topic, publish
+from pilotis.db.waiters import CONSOLE
+from pilotis.http.api.principals import (
     OPERATOR,
     Actor,
     AppInfo,
@@ -29,31 +30,32 @@ from pilotis.http.principals import (
     Principal,
     Role,
     RoleRequiredError,
+    SecretKey,
     UserInfo,
 )
-from pilotis.http.shapes import ItemPage, Paging
+from pilotis.http.api.schemas import ItemPage, Paging
 from pilotis.kit import json
-from pilotis.kit.clock import rfc3339
+from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.crypto import secret_hash
 from pilotis.kit.errors import ConflictError, NotFoundError
 from pilotis.kit.ids import uuid7
 from pilotis.limits import Limits, for_app
+from pilotis.security.audit.service import record
 from pilotis.users.service import grant_role
 
-TOPIC = "app"
 _KEYS_KEPT = 10_000
 _NOTE_SECONDS = 60.0
-_TABLES_AT_ONCE = 50
+_TABLES_BATCH_SIZE = 50
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
 class AppNotFoundError(NotFoundError):
-    """404: no such app, or the caller has no role on it."""
+    """404: the app does not exist, or the caller has no role on it."""
 
     code = "APP_NOT_FOUND"
-    message = "There is no such app."
+    message = "The app does not exist."
 
 
 class AppNotDeletedError(ConflictError):
@@ -72,20 +74,30 @@ class _KnownKey:
         self.note_at = 0.0
 
 
-class Apps:
-    """Finds apps by id and by key; what it remembers is dropped when an app or one of its keys changes."""
+class ListedApp(NamedTuple):
+    """An app as the operator lists it, with its unrevoked public keys."""
 
-    def __init__(self, database: Database, notifications: Notifications, limits: Limits) -> None:
+    app_id: UUID
+    name: str
+    created_at: str
+    deleted_at: str | None
+    public_keys: list[str]
+
+
+class Apps:
+    """Finds apps by id and by key, with a cache that is invalidated when an app or one of its keys changes."""
+
+    def __init__(self, database: Database, control: Control, limits: Limits) -> None:
         self._database = database
         self._limits = limits
         self._known_keys: OrderedDict[str, _KnownKey] = OrderedDict()
         self._known_apps: OrderedDict[UUID, AppInfo] = OrderedDict()
         self._changes = 0
         self._last_use = LastUse(database)
-        notifications.subscribe(TOPIC, self._changed, self._forget)
+        control.subscribe(Topic.APP, self._changed, self._forget)
 
     async def stop(self) -> None:
-        """Write down what is still to be noted."""
+        """Write the last uses of keys that are still in memory."""
         await self._last_use.stop()
 
     async def by_public_key(self, key: str, origin: str | None) -> AppInfo:
@@ -95,11 +107,11 @@ class Apps:
             raise OriginNotAllowedError
         if (now := time.monotonic()) >= known.note_at:
             known.note_at = now + _NOTE_SECONDS
-            self._last_use.note(known.app.app_id, key)
+            self._last_use.record(known.app.app_id, key)
         return known.app
 
     async def by_id(self, app_id: UUID) -> AppInfo:
-        """Return a live app; raises `AppNotFoundError`."""
+        """Return an existing app; raises `AppNotFoundError`."""
         if app := self._known_apps.get(app_id):
             return app
         changes = self._changes
@@ -111,33 +123,33 @@ class Apps:
             _keep(self._known_apps, app_id, app)
         return app
 
-    async def by_secret_key(self, app: AppInfo, key: str) -> Principal:
+    async def by_secret_key(self, app: AppInfo, key: str) -> SecretKey:
         """Return the principal of a secret key on the app; raises `InvalidSecretKeyError`.
 
-        The key acts with the role that its console user has on the app, at most as an editor.
+        The key acts with its own role, or with the one that its console user has on the app if that is lower.
         """
         if keys.app_of(key, keys.SECRET_PREFIX) != app.app_id:
             raise InvalidSecretKeyError
         row = await key_store.secret_key(self._database, app.app_id, secret_hash(key))
         if row is None:
             raise InvalidSecretKeyError
-        user, role = None, Role.EDITOR
+        user, role = None, Role[row["key_role"].upper()]
         if row["user_id"]:
             if row["email"] is None or row["role"] is None:
                 raise InvalidSecretKeyError
             user = UserInfo(row["user_id"], row["email"], None)
-            role = min(Role[row["role"].upper()], Role.EDITOR)
+            role = min(Role[row["role"].upper()], role)
         if not row["used_lately"]:
             await key_store.touch_secret_key(self._database, app.app_id, row["key_id"])
-        return Principal(app, user=user, role=role, secret_key_id=row["key_id"])
+        return SecretKey(app, user, role, row["key_id"])
 
     async def create(self, name: str, owner_id: UUID | None, actor: Actor = OPERATOR) -> NewApp:
         """Create an app with its schema, a public and a secret key.
 
-        `owner_id` is the console user that owns it; without one it belongs to whoever runs the server.
+        `owner_id` is the console user that owns it; without one it belongs to the server's operator.
         """
         app_id = uuid7()
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(CONSOLE) as connection:
             await store.insert_app(connection, app_id, name)
             await store.create_schema(connection, app_id)
             if owner_id is not None:
@@ -145,13 +157,30 @@ class Apps:
             await record(connection, app_id, actor, "app.create", app_id, name=name)
             public_key = await add_public_key(connection, app_id, actor, "first", [])
             secret_key = await add_secret_key(connection, app_id, actor, owner_id, "first")
-        return NewApp(app_id, name, public_key.key, secret_key.key)
+        return NewApp(app_id=app_id, name=name, public_key=public_key.key, secret_key=secret_key.key)
+
+    async def all(self) -> list[ListedApp]:
+        """Return every app of the server, including deleted ones, for the operator."""
+        return [
+            ListedApp(
+                row["app_id"],
+                row["name"],
+                rfc3339(row["created_at"]),
+                optional_rfc3339(row["deleted_at"]),
+                list(row["public_keys"]),
+            )
+            for row in await store.all_apps(self._database)
+        ]
 
     async def page(self, user: UserInfo, paging: Paging) -> ItemPage[App]:
-        """Return the apps that a console user has a role on; its own deleted ones too, while they can be restored."""
-        limit = min(paging.limit, self._limits.page_rows)
-        rows, total = await store.apps_of_user(self._database, user.user_id, limit, paging.offset)
-        return ItemPage([_app(row, row["role"]) for row in rows], total, limit, paging.offset)
+        """Return the apps on which a console user has a role, including deleted ones that it owns and can restore."""
+        limit = self._limits.page_size(paging.limit)
+        rows, total = await store.apps_of_user(
+            self._database, user.user_id, limit, paging.offset, self._limits.deleted_app_days
+        )
+        return ItemPage(
+            data=[_app(row, row["role"]) for row in rows], total_count=total, limit=limit, offset=paging.offset
+        )
 
     async def read(self, principal: Principal) -> App:
         """Return the principal's app."""
@@ -162,7 +191,7 @@ class Apps:
         return _app(row, role_name(principal))
 
     async def update(self, principal: Principal, actor: Actor, change: AppChange) -> App:
-        """Change an app's name, or lock or unlock its schema, which takes an owner."""
+        """Change an app's name; an owner can also lock or unlock its schema."""
         assert principal.app is not None
         given = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
         if "schema_locked" in given and not principal.may(Role.OWNER):
@@ -175,18 +204,18 @@ class Apps:
         return _app(row, role_name(principal))
 
     async def delete(self, app_id: UUID, actor: Actor) -> None:
-        """Put an app out of reach of everybody, for 7 days in which it can be restored."""
+        """Delete an app. It is inaccessible at once, and can be restored for `deleted_app_days`."""
         async with self.change(app_id) as connection:
             await store.mark_deleted(connection, app_id)
             await record(connection, app_id, actor, "app.delete", app_id)
 
     async def restore(self, app_id: UUID, user: UserInfo, actor: Actor) -> App:
-        """Take a deletion back, for an owner.
+        """Restore a deleted app, for an owner.
 
-        The role is looked up here because a deleted app is out of reach of the routes' own check.
+        The role is looked up here because the routes' own check does not find a deleted app.
         """
-        async with self._database.transaction() as connection:
-            found = await store.lock_deleted_app(connection, app_id, user.user_id)
+        async with self._database.transaction(CONSOLE) as connection:
+            found = await store.lock_deleted_app(connection, app_id, user.user_id, self._limits.deleted_app_days)
             if found is None or (found["is_deleted"] and not found["is_in_grace"]):
                 raise AppNotFoundError
             if found["role"] != "owner":
@@ -199,33 +228,38 @@ class Apps:
         return _app(row, found["role"])
 
     async def purge_deleted(self, connection: Connection) -> int:
-        """Delete for good the apps whose 7 days are over, and return how many.
+        """Permanently delete the apps whose grace period is over, and return how many.
 
-        A task for every hour or so, on a connection whose statements may take minutes. Nodes that do this at once
-        share the apps among them.
+        For a periodic task, on a connection whose statements may take minutes. Nodes that run it concurrently
+        divide the apps between them.
         """
-        return sum([await _purge(connection, app_id) for app_id in await store.apps_to_purge(connection)])
+        days = self._limits.deleted_app_days
+        return sum([await _purge(connection, app_id, days) for app_id in await store.apps_to_purge(connection, days)])
 
     async def create_public_key(
         self, connection: Connection, app_id: UUID, name: str, allowed_origins: list[str], key_id: UUID | None = None
     ) -> str:
-        """Make a public key for whoever runs the server, in the caller's transaction, and return it."""
+        """Create a public key for the operator, in the caller's transaction, and return it."""
         return (await add_public_key(connection, app_id, OPERATOR, name, allowed_origins, key_id)).key
 
     async def create_secret_key(
         self, connection: Connection, app_id: UUID, user_id: UUID | None, name: str, key_id: UUID | None = None
     ) -> str:
-        """Make a secret key for whoever runs the server, in the caller's transaction, and return it."""
+        """Create a secret key for the operator, in the caller's transaction, and return it."""
         return (await add_secret_key(connection, app_id, OPERATOR, user_id, name, key_id)).key
+
+    async def set_oauth_providers(self, connection: Connection, app_id: UUID, names: list[str]) -> None:
+        """Record which providers of social login are enabled, in a transaction of `change`."""
+        await store.update_oauth_providers(connection, app_id, names)
 
     @asynccontextmanager
     async def change(self, app_id: UUID) -> AsyncGenerator[Connection]:
-        """Lend a transaction that changes a live app or what belongs to it, and tell every node of the change.
+        """Open a transaction that changes an existing app or something that belongs to it, and notify every node.
 
-        Changes to one app take turns. This node knows of the change as soon as it is committed, the others a moment
+        Changes to one app are serialized. This node sees the change as soon as it is committed, other nodes a moment
         later. Raises `AppNotFoundError`.
         """
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(app_id) as connection:
             if await store.lock_live_app(connection, app_id) is None:
                 raise AppNotFoundError
             yield connection
@@ -233,8 +267,8 @@ class Apps:
         self._changed(str(app_id))
 
     async def announce(self, connection: Connection, app_id: UUID) -> None:
-        """Tell every node, when the transaction commits, that an app or one of its keys has changed."""
-        await notify(connection, TOPIC, app_id)
+        """Notify every node, when the transaction commits, that an app or one of its keys has changed."""
+        await publish(connection, Topic.APP, app_id)
 
     async def _look_up(self, key: str) -> _KnownKey:
         app_id = keys.app_of(key, keys.PUBLIC_PREFIX)
@@ -245,7 +279,7 @@ class Apps:
         if row is None:
             raise InvalidPublicKeyError
         known = _KnownKey(app_info(row, self._limits), frozenset(row["allowed_origins"]))
-        # A change that arrives while the answer is on its way makes the answer too old to keep.
+        # A change that arrives while the query runs makes its result too old to cache.
         if changes == self._changes:
             _keep(self._known_keys, key, known)
         return known
@@ -264,7 +298,7 @@ class Apps:
 
 
 def app_info(row: Record, server_limits: Limits) -> AppInfo:
-    """Return an app's row as the endpoint layer knows it."""
+    """Convert an app's row to the type that the endpoint layer uses."""
     return AppInfo(
         row["app_id"],
         row["name"],
@@ -278,7 +312,7 @@ def app_info(row: Record, server_limits: Limits) -> AppInfo:
 
 
 def role_name(principal: Principal) -> str:
-    """Return the principal's role on its app as answers write it: `owner`, `editor` or `viewer`."""
+    """Return the principal's role on its app as it is written in responses: `owner`, `editor` or `viewer`."""
     assert principal.role is not None
     return principal.role.name.lower()
 
@@ -286,23 +320,23 @@ def role_name(principal: Principal) -> str:
 def _app(row: Record, role: str) -> App:
     deleted_at = row["deleted_at"]
     return App(
-        row["app_id"],
-        row["name"],
-        row["schema_locked"],
-        rfc3339(row["created_at"]),
-        rfc3339(row["updated_at"]),
-        rfc3339(deleted_at) if deleted_at else None,
-        role,
+        app_id=row["app_id"],
+        name=row["name"],
+        schema_locked=row["schema_locked"],
+        created_at=rfc3339(row["created_at"]),
+        updated_at=rfc3339(row["updated_at"]),
+        deleted_at=optional_rfc3339(deleted_at),
+        role=role,
     )
 
 
-async def _purge(connection: Connection, app_id: UUID) -> bool:
-    dropped = _TABLES_AT_ONCE
+async def _purge(connection: Connection, app_id: UUID, grace_days: int) -> bool:
+    dropped = _TABLES_BATCH_SIZE
     while dropped:
         async with connection.transaction():
-            if not await store.lock_app_to_purge(connection, app_id):
+            if not await store.lock_app_to_purge(connection, app_id, grace_days):
                 return False
-            dropped = await store.drop_some_tables(connection, app_id, _TABLES_AT_ONCE)
+            dropped = await store.drop_some_tables(connection, app_id, _TABLES_BATCH_SIZE)
             if not dropped:
                 await store.delete_app(connection, app_id)
     return True

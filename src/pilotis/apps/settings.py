@@ -1,8 +1,7 @@
-"""An app's settings: how its members sign in, and the limits that hold for it."""
+"""An app's settings: how its members sign in, and the limits that apply to it."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from uuid import UUID
 
@@ -12,14 +11,12 @@ from asyncpg import Record
 from pilotis.apps import store
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.apps.types import AppLimits, AuthSettings, Limit
-from pilotis.audit.service import record
 from pilotis.db.pool import Database
-from pilotis.http.principals import Actor, AppInfo
+from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.kit import json
-from pilotis.kit.errors import invalid
-from pilotis.limits import PER_APP, Limits, for_app
-
-_PROVIDER = re.compile(r"[A-Z][A-Z0-9_]*")
+from pilotis.kit.errors import Detail, ValidationError, invalid
+from pilotis.limits import PER_APP, Limits, contradiction, for_app, stricter, unit_of
+from pilotis.security.audit.service import record
 
 
 class AppSettings:
@@ -35,36 +32,57 @@ class AppSettings:
         return AuthSettings(app.allow_id_password_login, app.allow_guest_login, app.enabled_oauth_providers)
 
     async def change_auth(self, app_id: UUID, actor: Actor, settings: AuthSettings) -> AuthSettings:
-        """Put auth settings in place of the app's, and return them; a provider given twice is kept once."""
-        providers = _providers(settings.enabled_oauth_providers)
-        settings = msgspec.structs.replace(settings, enabled_oauth_providers=providers)
+        """Replace the app's auth settings and return them.
+
+        Which providers are enabled follows from those that are set up for social login: another list is an error.
+        """
         async with self._apps.change(app_id) as connection:
-            await store.update_auth_settings(
-                connection, app_id, settings.allow_id_password_login, settings.allow_guest_login, providers
+            row = await store.update_auth_settings(
+                connection, app_id, settings.allow_id_password_login, settings.allow_guest_login
             )
+            enabled = list(row["enabled_oauth_providers"])
+            if sorted(settings.enabled_oauth_providers) != sorted(enabled):
+                raise invalid(
+                    "enabled_oauth_providers",
+                    f"Social login is set up at oauth/social/:provider. Enabled there: {', '.join(enabled) or 'none'}.",
+                )
+            settings = msgspec.structs.replace(settings, enabled_oauth_providers=enabled)
             await record(connection, app_id, actor, "auth_settings.update", app_id, **msgspec.structs.asdict(settings))
         return settings
 
     async def limits(self, app_id: UUID) -> AppLimits:
-        """Return the limits in force for an app."""
+        """Return the limits that apply to an app."""
         row = await store.read_app(self._database, app_id)
         if row is None:
             raise AppNotFoundError
         return self._app_limits(row)
 
     async def change_limits(self, app_id: UUID, actor: Actor, change: msgspec.Struct) -> AppLimits:
-        """Set limits of an app's own, or take them away, and return those in force. `change` is a `LimitChange`."""
+        """Set or remove an app's own limits, and return those that apply. `change` is a `LimitChange`."""
         given: dict[str, Any] = {
             name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET
         }
         own = {name: value for name, value in given.items() if value is not None}
+        self._require_stricter(own)
         async with self._apps.change(app_id) as connection:
             row = await store.update_limits(
                 connection, app_id, json.encode(own).decode(), [name for name in given if name not in own]
             )
-            _check(for_app(self._limits, _own(row)))
+            if wrong := contradiction(for_app(self._limits, _own(row))):
+                raise invalid(*wrong)
             await record(connection, app_id, actor, "limits.update", app_id, **given)
         return self._app_limits(row)
+
+    def _require_stricter(self, own: dict[str, int]) -> None:
+        """Raise a validation error that names every limit less strict than the server's."""
+        details = []
+        for name, value in own.items():
+            server = getattr(self._limits, name)
+            if stricter(name, server, value) != value:
+                message = f"{name}: the server's limit is {server}; an app's limit may only be stricter."
+                details.append(Detail(name, "BEYOND_SERVER_LIMIT", message))
+        if details:
+            raise ValidationError(details[0].message, details=details)
 
     def _app_limits(self, row: Record) -> AppLimits:
         own = _own(row)
@@ -72,27 +90,18 @@ class AppSettings:
         in_force = msgspec.structs.asdict(for_app(self._limits, own))
         return AppLimits(
             {
-                name: Limit(value, server[name], name in own and name in PER_APP, name in PER_APP)
+                name: Limit(
+                    value=value,
+                    server_value=server[name],
+                    is_own=name in own and name in PER_APP,
+                    is_settable=name in PER_APP,
+                    unit=unit_of(name),
+                )
                 for name, value in in_force.items()
             }
         )
 
 
-def _providers(names: list[str]) -> list[str]:
-    for index, name in enumerate(names):
-        if not _PROVIDER.fullmatch(name):
-            raise invalid(
-                f"enabled_oauth_providers[{index}]", "A provider is an upper-case identifier, such as GOOGLE."
-            )
-    return list(dict.fromkeys(names))
-
-
 def _own(row: Record) -> dict[str, int]:
     own: dict[str, int] = json.decode(row["limits"].encode())
     return own
-
-
-def _check(limits: Limits) -> None:
-    if limits.password_min_length > limits.password_max_length:
-        most = limits.password_max_length
-        raise invalid("password_min_length", f"A password has at most {most} characters on this server.")

@@ -1,4 +1,4 @@
-"""The statements on apps and the PostgreSQL schemas that hold their rows."""
+"""SQL statements for apps and the PostgreSQL schemas that contain their rows."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from uuid import UUID
 
 from asyncpg import Connection, Record
 
+from pilotis.db import sharding
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
-
-GRACE_DAYS = 7
+from pilotis.db.waiters import CONSOLE, UNAUTHENTICATED
 
 _APP_COLUMNS = """
     a.app_id, a.name, a.version, a.schema_locked, a.allow_id_password_login, a.allow_guest_login,
     a.enabled_oauth_providers, a.limits
 """
-# Not now(), which stands still while a restore waits for a purge.
-_IN_GRACE = f"deleted_at > clock_timestamp() - interval '{GRACE_DAYS} days'"
-_GRACE_OVER = f"deleted_at <= clock_timestamp() - interval '{GRACE_DAYS} days'"
+
+
+def _in_grace(days: str) -> str:
+    """Return the condition of a deleted app that can still be restored; `days` is the number of the parameter."""
+    # Not now(), which is the start of the transaction: a restore may have waited for a purge.
+    return f"a.deleted_at > clock_timestamp() - make_interval(days => {days}::integer)"
 
 
 async def live_app(database: Database, app_id: UUID) -> Record | None:
@@ -25,11 +28,12 @@ async def live_app(database: Database, app_id: UUID) -> Record | None:
     return await database.fetchrow(
         f"select {_APP_COLUMNS} from pilotis.apps a where a.app_id = $1 and a.deleted_at is null",
         app_id,
+        tenant=UNAUTHENTICATED,
     )
 
 
 async def app_of_public_key(database: Database, app_id: UUID, key: str) -> Record | None:
-    """Return the live app and the key's `allowed_origins`, if the key is the app's and not revoked."""
+    """Return the existing app and the key's `allowed_origins`, if the key belongs to the app and is not revoked."""
     return await database.fetchrow(
         f"""
         select {_APP_COLUMNS}, k.allowed_origins
@@ -38,28 +42,49 @@ async def app_of_public_key(database: Database, app_id: UUID, key: str) -> Recor
         """,
         app_id,
         key,
+        tenant=UNAUTHENTICATED,
     )
 
 
 async def lock_live_app(connection: Connection, app_id: UUID) -> Record | None:
-    """Return an app that is not deleted, locked until the transaction ends against changes and deletion."""
+    """Return an app that is not deleted, locked against changes and deletion until the transaction ends."""
     return await connection.fetchrow(
         "select * from pilotis.apps where app_id = $1 and deleted_at is null for no key update", app_id
     )
 
 
-async def apps_of_user(database: Database, user_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
-    """Return a page of the apps that a user has a role on, and their number; deleted ones are their owners' to see."""
+async def apps_of_user(
+    database: Database, user_id: UUID, limit: int, offset: int, grace_days: int
+) -> tuple[list[Record], int]:
+    """Return a page of the apps on which a user has a role, and the total count; only owners see deleted ones."""
     query = f"""
         select a.*, r.role from pilotis.app_users r join pilotis.apps a using (app_id)
-        where r.user_id = $1 and (a.deleted_at is null or r.role = 'owner' and a.{_IN_GRACE})
+        where r.user_id = $1 and (a.deleted_at is null or r.role = 'owner' and {_in_grace("$2")})
     """
-    return await fetch_page(database, query, (user_id,), order_by="app_id", limit=limit, offset=offset)
+    return await fetch_page(
+        database, CONSOLE, query, (user_id, grace_days), order_by="app_id", limit=limit, offset=offset
+    )
+
+
+async def all_apps(database: Database) -> list[Record]:
+    """Return every app, including deleted ones, with its unrevoked public keys."""
+    return await database.fetch(
+        """
+        select a.app_id, a.name, a.created_at, a.deleted_at, array(
+            select k.key from pilotis.public_keys k
+            where k.app_id = a.app_id and k.revoked_at is null order by k.key_id
+        ) as public_keys
+        from pilotis.apps a order by a.app_id
+        """,
+        tenant=CONSOLE,
+    )
 
 
 async def read_app(database: Database, app_id: UUID) -> Record | None:
-    """Return all of an app that is not deleted."""
-    return await database.fetchrow("select * from pilotis.apps where app_id = $1 and deleted_at is null", app_id)
+    """Return the complete row of an app that is not deleted."""
+    return await database.fetchrow(
+        "select * from pilotis.apps where app_id = $1 and deleted_at is null", app_id, tenant=app_id
+    )
 
 
 async def insert_app(connection: Connection, app_id: UUID, name: str) -> None:
@@ -68,7 +93,7 @@ async def insert_app(connection: Connection, app_id: UUID, name: str) -> None:
 
 
 async def update_app(connection: Connection, app_id: UUID, name: str | None, schema_locked: bool | None) -> Record:
-    """Change what is given of an app and return it."""
+    """Update the given fields of an app and return it."""
     return await _updated(
         connection,
         "name = coalesce($2, name), schema_locked = coalesce($3, schema_locked)",
@@ -78,18 +103,16 @@ async def update_app(connection: Connection, app_id: UUID, name: str | None, sch
     )
 
 
-async def update_auth_settings(
-    connection: Connection, app_id: UUID, id_password: bool, guest: bool, providers: list[str]
-) -> Record:
-    """Put auth settings in place of an app's and return the app."""
+async def update_auth_settings(connection: Connection, app_id: UUID, id_password: bool, guest: bool) -> Record:
+    """Replace an app's auth settings and return the app."""
     return await _updated(
-        connection,
-        "allow_id_password_login = $2, allow_guest_login = $3, enabled_oauth_providers = $4",
-        app_id,
-        id_password,
-        guest,
-        providers,
+        connection, "allow_id_password_login = $2, allow_guest_login = $3", app_id, id_password, guest
     )
+
+
+async def update_oauth_providers(connection: Connection, app_id: UUID, names: list[str]) -> None:
+    """Replace the list of enabled providers of social login."""
+    await _updated(connection, "enabled_oauth_providers = $2", app_id, names)
 
 
 async def update_limits(connection: Connection, app_id: UUID, given: str, removed: list[str]) -> Record:
@@ -111,51 +134,56 @@ async def _updated(connection: Connection, assignments: str, app_id: UUID, *valu
 
 
 async def mark_deleted(connection: Connection, app_id: UUID) -> None:
-    """Begin an app's days of grace. Its rows are out of reach of every statement from the commit on."""
+    """Mark an app as deleted. After the commit no statement can reach its rows."""
     await _updated(connection, "deleted_at = now()", app_id)
     await connection.execute(f"alter schema {live_schema(app_id)} rename to {_deleted_schema(app_id)}")
 
 
-async def lock_deleted_app(connection: Connection, app_id: UUID, user_id: UUID) -> Record | None:
-    """Return an app that is deleted or live, with the user's role on it, locked until the transaction ends."""
+async def lock_deleted_app(connection: Connection, app_id: UUID, user_id: UUID, grace_days: int) -> Record | None:
+    """Return a deleted or existing app with the user's role on it, locked until the transaction ends."""
     return await connection.fetchrow(
         f"""
-        select r.role, a.deleted_at is not null as is_deleted, coalesce(a.{_IN_GRACE}, false) as is_in_grace
+        select r.role, a.deleted_at is not null as is_deleted, coalesce({_in_grace("$3")}, false) as is_in_grace
         from pilotis.apps a join pilotis.app_users r using (app_id)
         where a.app_id = $1 and r.user_id = $2 for no key update of a
         """,
         app_id,
         user_id,
+        grace_days,
     )
 
 
 async def mark_restored(connection: Connection, app_id: UUID) -> Record:
-    """Take an app's deletion back and return the app."""
+    """Restore a deleted app and return it."""
     await connection.execute(f"alter schema {_deleted_schema(app_id)} rename to {live_schema(app_id)}")
     return await _updated(connection, "deleted_at = null", app_id)
 
 
-async def apps_to_purge(connection: Connection) -> list[UUID]:
-    """Return the apps whose days of grace are over."""
-    rows = await connection.fetch(f"select app_id from pilotis.apps where {_GRACE_OVER} order by deleted_at")
+async def apps_to_purge(connection: Connection, grace_days: int) -> list[UUID]:
+    """Return the apps whose grace period is over."""
+    rows = await connection.fetch(
+        f"select app_id from pilotis.apps a where not {_in_grace('$1')} order by deleted_at", grace_days
+    )
     return [row["app_id"] for row in rows]
 
 
-async def lock_app_to_purge(connection: Connection, app_id: UUID) -> bool:
-    """Lock an app whose grace is over until the transaction ends; False if another node has it, or had it."""
+async def lock_app_to_purge(connection: Connection, app_id: UUID, grace_days: int) -> bool:
+    """Lock an app to purge until the transaction ends; False if another node is purging or has purged it."""
     locked = await connection.fetchval(
-        f"select true from pilotis.apps where app_id = $1 and {_GRACE_OVER} for update skip locked", app_id
+        f"select true from pilotis.apps a where app_id = $1 and not {_in_grace('$2')} for update skip locked",
+        app_id,
+        grace_days,
     )
     return bool(locked)
 
 
-async def drop_some_tables(connection: Connection, app_id: UUID, most: int) -> int:
-    """Drop some of a deleted app's tables and return how many: each takes locks, which a transaction has few of."""
+async def drop_some_tables(connection: Connection, app_id: UUID, limit: int) -> int:
+    """Drop some of a deleted app's tables and return how many; each takes locks, whose number is limited."""
     rows = await connection.fetch(
         "select quote_ident(schemaname) || '.' || quote_ident(tablename) as name from pg_tables"
         " where schemaname = $1 limit $2",
         _deleted_schema(app_id),
-        most,
+        limit,
     )
     if rows:
         await connection.execute(f"drop table {', '.join(row['name'] for row in rows)} cascade")
@@ -163,7 +191,7 @@ async def drop_some_tables(connection: Connection, app_id: UUID, most: int) -> i
 
 
 async def delete_app(connection: Connection, app_id: UUID) -> None:
-    """Delete a deleted app for good, with all that names it."""
+    """Delete a deleted app permanently, with everything that refers to it."""
     await connection.execute(f"drop schema if exists {_deleted_schema(app_id)} cascade")
     await connection.execute("delete from pilotis.sessions where app_id = $1", app_id)
     await connection.execute("delete from pilotis.audit_log where app_id = $1", app_id)
@@ -171,12 +199,13 @@ async def delete_app(connection: Connection, app_id: UUID) -> None:
 
 
 async def create_schema(connection: Connection, app_id: UUID) -> None:
-    """Create the PostgreSQL schema that holds an app's rows, with the tally its row counts are kept in.
+    """Create the PostgreSQL schema for an app's rows, with the table that stores its row counts.
 
-    Each writing connection has its own slot in the tally, so that no writer waits for another; see
-    `pilotis.rows.counts`.
+    Each writing connection has its own slot in the row counts, so that no writer waits for another; see
+    `pilotis.data.rows.counts`.
     """
     schema = live_schema(app_id)
+    await sharding.distribute_new_schemas(connection, True)
     await connection.execute(
         f"""
         create schema {schema};
@@ -191,7 +220,7 @@ async def create_schema(connection: Connection, app_id: UUID) -> None:
 
 
 def live_schema(app_id: UUID) -> str:
-    """Return the name of a live app's PostgreSQL schema; hexadecimal digits only, so it needs no quoting."""
+    """Return the name of an existing app's PostgreSQL schema; hexadecimal digits only, so it needs no quoting."""
     return f"app_{app_id.hex}"
 
 

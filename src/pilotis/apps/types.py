@@ -1,8 +1,8 @@
-"""The shapes of apps, their settings and their keys."""
+"""The types of apps, their settings and their keys."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -15,13 +15,13 @@ Origins = Annotated[list[Annotated[str, msgspec.Meta(max_length=300)]], msgspec.
 
 
 class NewAppName(msgspec.Struct, forbid_unknown_fields=True):
-    """An app to make."""
+    """An app to create."""
 
     name: Name
 
 
-class App(msgspec.Struct, frozen=True):
-    """An app as console routes show it. `deleted_at` is set during the 7 days in which a deletion can be taken back.
+class App(msgspec.Struct, frozen=True, kw_only=True):
+    """An app as console routes show it. `deleted_at` is set during the 7 days in which a deleted app can be restored.
 
     `role` is the caller's: `owner`, `editor` or `viewer`.
     """
@@ -35,8 +35,8 @@ class App(msgspec.Struct, frozen=True):
     role: str
 
 
-class NewApp(msgspec.Struct, frozen=True):
-    """A created app with its first keys. The secret key is shown this once."""
+class NewApp(msgspec.Struct, frozen=True, kw_only=True):
+    """A created app with its first keys. The secret key is shown only once."""
 
     app_id: UUID
     name: str
@@ -45,31 +45,35 @@ class NewApp(msgspec.Struct, frozen=True):
 
 
 class AppChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What to change of an app; what is not given stays. Only an owner may give `schema_locked`."""
+    """Changes to an app; absent fields keep their values. Only an owner may set `schema_locked`."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     schema_locked: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class AuthSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How members may sign in. `enabled_oauth_providers` are identifiers of A to Z, 0 to 9 and _."""
+    """How members may sign in. `enabled_oauth_providers` are those that are enabled at `oauth/social`."""
 
     allow_id_password_login: bool
     allow_guest_login: bool
     enabled_oauth_providers: Annotated[list[Provider], msgspec.Meta(max_length=50)]
 
 
-class Limit(msgspec.Struct, frozen=True):
-    """A limit in force for an app: its value, the server's, whether the app set its own, and whether it may."""
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit that applies to an app: its value, the server's, whether the app set its own, and whether it may.
+
+    `unit` is null for a limit on a count.
+    """
 
     value: int
     server_value: int
     is_own: bool
     is_settable: bool
+    unit: str | None
 
 
 class AppLimits(msgspec.Struct, frozen=True):
-    """The limits in force for an app, by name."""
+    """The limits that apply to an app, by name."""
 
     limits: dict[str, Limit]
 
@@ -90,26 +94,26 @@ else:
         _limit_fields(),
         forbid_unknown_fields=True,
         module=__name__,
-        namespace={"__doc__": "Limits to set for an app; null takes the app's own away, so that the server's holds."},
+        namespace={"__doc__": "Limits to set for an app; null removes the app's own, so that the server's applies."},
     )
 
 
 class NewPublicKey(msgspec.Struct, forbid_unknown_fields=True):
-    """A public key to make. With `allowed_origins`, browsers may use it from pages of these origins only."""
+    """A public key to create. With `allowed_origins`, browsers may use it only from pages of these origins."""
 
     name: Name
     allowed_origins: Origins = []
 
 
 class PublicKeyChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What to change of a public key; what is not given stays. An empty list of origins allows any."""
+    """Changes to a public key; absent fields keep their values. An empty list of origins allows any origin."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     allowed_origins: Origins | msgspec.UnsetType = msgspec.UNSET
 
 
-class PublicKey(msgspec.Struct, frozen=True):
-    """A public key. `last_used_at` is exact to about a minute."""
+class PublicKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A public key. `last_used_at` is accurate to about a minute."""
 
     key_id: UUID
     key: str
@@ -119,33 +123,39 @@ class PublicKey(msgspec.Struct, frozen=True):
     last_used_at: str | None
 
 
+KeyRole = Literal["viewer", "editor"]
+
+
 class NewSecretKey(msgspec.Struct, forbid_unknown_fields=True):
-    """A secret key to make."""
+    """A secret key to create. One with the role viewer reads whatever its user may, and changes nothing."""
 
     name: Name
+    role: KeyRole = "editor"
 
 
-class SecretKey(msgspec.Struct, frozen=True):
-    """A secret key as lists show it: how it begins, and whose it is.
+class SecretKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A secret key as lists show it: its first characters and its user.
 
-    It acts with the role that its user has on the app, as an editor at most. `user_id` and `email` are null for a key
-    made on the server's command line, which acts as an editor.
+    It acts with its `role`, or with the one that its user has on the app if that is lower. `user_id` and `email` are
+    null for a key created on the server's command line.
     """
 
     key_id: UUID
     prefix: str
     name: str
+    role: KeyRole
     user_id: UUID | None
     email: str | None
     created_at: str
     last_used_at: str | None
 
 
-class ShownSecretKey(msgspec.Struct, frozen=True):
-    """A new secret key, shown this once."""
+class ShownSecretKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A new secret key, shown only once."""
 
     key_id: UUID
     key: str
     prefix: str
     name: str
+    role: KeyRole
     created_at: str

@@ -1,1 +1,1 @@
-"""Where bytes live: one protocol, a local directory and object stores behind it."""
+"""Blob storage: one protocol, implemented by a local directory and by object stores."""

@@ -1,4 +1,4 @@
-"""Trying a store out: what an operator wants to know before users find it."""
+"""Tests an object store, so that operators find problems before users do."""
 
 from __future__ import annotations
 
@@ -9,36 +9,37 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from pilotis.blobs.errors import BlobStoreUnavailableError, StoreFullError
+from pilotis.blobs.errors import BlobStoreUnavailableError
 from pilotis.blobs.protocol import BlobStore, UploadTicket
 from pilotis.kit import clock
+from pilotis.kit.errors import StorageFullError
 
 _CONTENT = b"pilotis"
 _TYPE = "text/plain"
-_MOST_SKEW = timedelta(minutes=1)
+_MAX_SKEW = timedelta(minutes=1)
 _SECONDS = 10
 
 
-async def try_out(store: BlobStore) -> list[str]:
-    """Store, copy, read and delete a blob; return what went wrong in sentences."""
+async def check_round_trip(store: BlobStore) -> list[str]:
+    """Store, copy, read and delete a blob; return the problems as sentences."""
     source, target = probe_key(), probe_key()
     try:
         await store.put(source, _content(), size=len(_CONTENT), content_type=_TYPE)
         await store.copy(source, target)
         read = b"".join([chunk async for chunk in store.open(target)])
-        problems = [] if read == _CONTENT else ["The object store gave back other bytes than were stored."]
+        problems = [] if read == _CONTENT else ["The object store returned bytes that differ from the stored ones."]
         problems += await _clock_problems(store, target)
         await store.delete([source, target])
         left = [key for key in (source, target) if await store.stat(key)]
-    except (BlobStoreUnavailableError, StoreFullError) as error:
+    except (BlobStoreUnavailableError, StorageFullError) as error:
         return [f"{error.text} The store says: {_cause(error)}"]
     return problems + ["The object store did not delete a blob."] * bool(left)
 
 
-async def try_direct_uploads(store: BlobStore, origin: str) -> list[str]:
-    """Upload as a browser would; return what went wrong in sentences.
+async def check_direct_uploads(store: BlobStore, origin: str) -> list[str]:
+    """Upload as a browser would; return the problems as sentences.
 
-    Some servers that speak S3 take a presigned upload of any size: with those, clients could store more than they
+    Some S3-compatible servers accept a presigned upload of any size: with those, clients could store more than they
     declared.
     """
     key = probe_key()
@@ -52,7 +53,7 @@ async def try_direct_uploads(store: BlobStore, origin: str) -> list[str]:
             problems.append(f"The object store answered a presigned upload with {status}.")
         status, _ = await asyncio.to_thread(send, ticket.method, ticket.url, ticket.headers, _CONTENT + b".")
         if 200 <= status < 300:
-            problems.append("The object store takes presigned uploads that are longer than was signed.")
+            problems.append("The object store accepts presigned uploads that are longer than the signed size.")
         problems += await asyncio.to_thread(_cors_problems, ticket, origin)
         await store.delete([key])
     except (OSError, http.client.HTTPException) as error:
@@ -63,12 +64,12 @@ async def try_direct_uploads(store: BlobStore, origin: str) -> list[str]:
 
 
 def probe_key() -> str:
-    """Return a key that nothing else uses and that counts as left behind if it stays."""
+    """Return a key that nothing else uses, and that the cleanup deletes if it stays."""
     return f"staging/check/{secrets.token_hex(8)}"
 
 
 def send(method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> tuple[int, Mapping[str, str]]:
-    """Send one request; return the answer's status and its headers by lower-case name. Blocks up to 10 s a step."""
+    """Send one request; return the response's status and headers by lower-case name. Each step blocks up to 10 s."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.netloc, timeout=_SECONDS)
@@ -105,9 +106,9 @@ def _cause(error: Exception) -> str:
 async def _clock_problems(store: BlobStore, key: str) -> list[str]:
     info = await store.stat(key)
     if info is None:
-        return ["The object store does not know a blob that was just stored."]
+        return ["The object store does not find a blob that was just stored."]
     skew = abs(info.modified_at - clock.now())
-    if skew <= _MOST_SKEW:
+    if skew <= _MAX_SKEW:
         return []
     return [f"The clocks of this machine and of the object store differ by {round(skew.total_seconds())} seconds."]
 

@@ -1,9 +1,8 @@
-"""Files by their content: of equal blobs in one folder, such as those of one app, the bytes are there once.
+"""Deduplication of files by content: equal blobs in one folder, such as those of one app, share their bytes.
 
-Below the directory of contents each file has a second name, which follows from its SHA-256 and its content type. A
-blob that has come in and finds its name taken is that file: it gets one more name, and the bytes that came go. The
-file system counts the names. So a blob never depends on another one, whatever happens to that, and a name of contents
-that is lost or left over costs room and nothing else.
+Each file has a second hard link in the directory of contents, named after its SHA-256 and content type. If that name
+exists when a blob arrives, the blob becomes another link to the existing file, and the new bytes are deleted. The file
+system counts the links, so no blob depends on another. A lost or leftover name of contents only costs space.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pilotis.blobs.writing import (
 
 
 class Contents:
-    """The contents of the blobs below `objects`; every method blocks. `temporary` is where names are prepared."""
+    """The contents of the blobs below `objects`; every method blocks. `temporary` is where links are prepared."""
 
     def __init__(self, folder: Path, objects: Path, temporary: Path) -> None:
         self._folder = folder
@@ -35,51 +34,56 @@ class Contents:
         self._temporary = temporary
 
     def place(self, file: int, path: Path, target: Path, attributes: Attributes) -> os.stat_result:
-        """Make the whole and open file at `path` the blob at `target`, durably; returns a status with size and time.
+        """Move the complete, open file at `path` to the blob `target`, durably; return a status with size and time.
 
-        The name `path` is gone afterwards, unless the bytes were there already.
+        If the bytes already exist, `target` becomes a link to them. The name `path` does not exist afterwards.
         """
         name = self._name(target, attributes)
         former = self._name_of(target)
         if _is(target, os.fstat(file)):
-            # Placed by somebody who died before saying so.
+            # Placed by a process that died before it could report it.
             sync_folder(target.parent)
-        elif not self._share(name, target):
+        elif not self._link_existing(name, target):
             set_attributes(file, attributes)
             os.fsync(file)
             make_folder(target.parent)
             path.replace(target)
-            # Its lock kept others from taking it for a left-over. Whoever shares it now must not wait for its close.
+            # Its lock prevented a sweep from deleting it. Other processes that link to it now must not wait until it is
+            # closed.
             fcntl.flock(file, fcntl.LOCK_UN)
             sync_folder(target.parent)
-            # A name that the file does not tell could not be found again to be taken away.
+            # Without the attribute on the file, the name could not be found again to be deleted.
             if read_attributes(file) == attributes:
-                self._note(file, name, target)
+                self._add_content_name(file, name, target)
         if former is not None and former != name:
             self._release(former)
+        # A new hard link updates the time of the existing file. Its name of contents never refers to other bytes.
+        with suppress(FileNotFoundError):
+            if _is(target, status := name.stat()):
+                return status
         return os.fstat(file)
 
     def remove(self, path: Path) -> None:
-        """Delete a blob; raises `OSError` where there is none."""
+        """Delete a blob; raises `OSError` if it does not exist."""
         name = self._name_of(path)
         status = path.lstat()
         if name is not None and status.st_nlink == 2 and _is(name, status):
-            # Before the blob's own name: should the process end in between, no bytes are left that no blob has.
+            # Before the blob's own name: if the process ends in between, no bytes are left without a blob.
             name.unlink(missing_ok=True)
         path.unlink()
         if name is not None:
             self._release(name)
 
-    def _share(self, name: Path, target: Path) -> bool:
+    def _link_existing(self, name: Path, target: Path) -> bool:
         try:
             return link(name, target, self._temporary, waits=False)
         except (FileNotFoundError, BlockingIOError):
             return False
 
-    def _note(self, file: int, name: Path, target: Path) -> None:
+    def _add_content_name(self, file: int, name: Path, target: Path) -> None:
         """Give the open file at `target` its name of contents."""
         make_folder(name.parent)
-        # Somebody may put another file there at any time. What has a name of our own stays what it is.
+        # Another process may put another file here at any time. A file keeps the name of contents that it has.
         own = self._temporary / secrets.token_hex(16)
         with suppress(FileNotFoundError, FileExistsError):
             try:
@@ -93,7 +97,7 @@ class Contents:
                 own.unlink(missing_ok=True)
 
     def _release(self, name: Path) -> None:
-        """Delete a name of contents that is the last one of its file."""
+        """Delete a name of contents that is the last name of its file."""
         with suppress(FileNotFoundError):
             if name.stat().st_nlink == 1:
                 name.unlink()

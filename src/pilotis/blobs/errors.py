@@ -1,4 +1,4 @@
-"""What can go wrong between the service and its object store."""
+"""The errors of object stores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pilotis.kit.errors import BadRequestError, NotFoundError, PilotisError, Una
 
 
 class SizeMismatchError(BadRequestError):
-    """400 `SIZE_MISMATCH`: fewer or more bytes came than were declared."""
+    """400 `SIZE_MISMATCH`: fewer or more bytes arrived than were declared."""
 
     code = "SIZE_MISMATCH"
     message = "The number of bytes is not the declared one."
@@ -20,14 +20,14 @@ class DigestMismatchError(BadRequestError):
 
 
 class BlobNotFoundError(NotFoundError):
-    """404 `BLOB_NOT_FOUND`: the object store has nothing under the key."""
+    """404 `BLOB_NOT_FOUND`: the object store has no blob under the key."""
 
     code = "BLOB_NOT_FOUND"
-    message = "The stored bytes are not there."
+    message = "The stored file is missing."
 
 
 class DraftLockedError(PilotisError):
-    """423 `UPLOAD_LOCKED`: another request is sending to this resumable upload right now."""
+    """423 `UPLOAD_LOCKED`: another request is currently sending to this resumable upload."""
 
     status = 423
     code = "UPLOAD_LOCKED"
@@ -35,22 +35,15 @@ class DraftLockedError(PilotisError):
 
 
 class BlobStoreUnavailableError(UnavailableError):
-    """503 `BLOB_STORE_UNAVAILABLE`: the object store is down, too slow, or refuses the server."""
+    """503 `BLOB_STORE_UNAVAILABLE`: the object store is down, too slow, or rejects the server's requests."""
 
     code = "BLOB_STORE_UNAVAILABLE"
     message = "The object store is unavailable. Try again shortly."
 
 
-class StoreFullError(UnavailableError):
-    """503 `STORE_FULL`: the object store has no room left; nothing was kept of the upload."""
-
-    code = "STORE_FULL"
-    message = "The object store has no room left."
-
-
 class InvalidKeyError(ValueError):
-    """A key is not of the form that stores take: a mistake of the program, never of a caller."""
+    """A key is invalid: a bug in the program, never a user's mistake."""
 
 
 class InvalidStoreUrlError(ValueError):
-    """The text names no object store; the message says what is wrong with it."""
+    """The text is not the URL of an object store; the message says why."""

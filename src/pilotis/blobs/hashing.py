@@ -1,4 +1,4 @@
-"""Hashing a file while it is being written, in another thread."""
+"""Hashes a file in another thread while it is being written."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pilotis.blobs.streams import Digest
 
-_AT_ONCE_BYTES = 64 << 10
+_INLINE_BYTES = 64 << 10
 _STEP_BYTES = 4 << 20
 _STEPS_IN_A_TURN = 16
 
 
-class FollowingDigest:
-    """Reads what is appended to a file, soon after, and takes it into a digest.
+class BackgroundDigest:
+    """Reads the bytes that are appended to a file, shortly afterwards, and adds them to a digest.
 
-    Hashing takes longest of all that is done to an upload. So it is not handed pieces, each of which would wait for the
-    one before: it reads as far as the file goes by then, in steps of up to 4 MiB that leave the GIL to others.
+    Hashing is the slowest part of an upload. So this thread does not receive chunks, each of which would wait for the
+    previous one: it reads the file up to its end, in steps of up to 4 MiB, which release the GIL.
     """
 
     def __init__(self, file: int, digest: Digest, helpers: ThreadPoolExecutor) -> None:
@@ -31,12 +31,12 @@ class FollowingDigest:
         self._runs = False
         self._error: Exception | None = None
 
-    def wrote(self, data: bytes | memoryview) -> None:
-        """Tell of bytes that were appended."""
+    def appended(self, data: bytes | memoryview) -> None:
+        """Report appended bytes."""
         with self._changed:
             is_behind = self._hashed < self._written
             self._written += len(data)
-            if len(data) <= _AT_ONCE_BYTES and not is_behind:
+            if len(data) <= _INLINE_BYTES and not is_behind:
                 self._digest.update(data)
                 self._hashed = self._written
             elif not self._runs:
@@ -44,12 +44,12 @@ class FollowingDigest:
                 self._runs = True
 
     def stop(self) -> None:
-        """Wait until the file is no longer used."""
+        """Wait until the file is no longer in use."""
         with self._changed:
             self._changed.wait_for(lambda: not self._runs)
 
     def finish(self) -> None:
-        """Wait until all that was appended is in the digest; raises what kept it from that, mostly an `OSError`."""
+        """Wait until the digest includes all bytes; raises the error that prevented it, usually an `OSError`."""
         self.stop()
         if self._error is not None:
             raise self._error
@@ -61,9 +61,9 @@ class FollowingDigest:
             for _ in range(_STEPS_IN_A_TURN):
                 if not self._step(buffer):
                     return
-            # Others have their turn in between.
+            # Other tasks run in between.
             self._helpers.submit(self._follow)
-        except Exception as error:  # it is for `finish` to raise
+        except Exception as error:  # `finish` raises it.
             self._end(error)
 
     def _step(self, buffer: memoryview) -> bool:

@@ -1,4 +1,4 @@
-"""The form of keys: what every store and file system takes as it is."""
+"""The form of keys: valid in every object store and file system."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def check_key(key: str) -> str:
     """Return the key; raises `InvalidKeyError`.
 
     Segments of 1 to 200 lower-case ASCII letters, digits, `-`, `_` and `.`, none starting with `.`, joined by `/`, at
-    most 512 in all. Upper case is left out because some file systems do not tell it apart.
+    most 512 in all. Upper case is excluded because some file systems ignore case.
     """
     if len(key) > LONGEST_KEY or _KEY.fullmatch(key) is None:
-        raise InvalidKeyError(f"{key[:80]!r} is no key")
+        raise InvalidKeyError(f"{key[:80]!r} is not a valid key")
     return key
 
 
 def check_prefix(prefix: str) -> str:
-    """Return a folder without its last `/`, or `""`; raises `InvalidKeyError`."""
+    """Return a folder without its trailing `/`, or `""`; raises `InvalidKeyError`."""
     return check_key(prefix.removesuffix("/")) if prefix else ""

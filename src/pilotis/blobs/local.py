@@ -1,8 +1,8 @@
-"""Blobs as files below one directory: `objects/{key}`, and `tmp/` for those on their way in.
+"""Blobs as files in one directory: `objects/{key}`, and `tmp/` for incoming files.
 
-`contents/` has them by their content, so that equal ones of one folder share their bytes.
+`contents/` has a link to each file named after its content, so that equal blobs of one folder share their bytes.
 
-Any number of processes of one machine share a directory; a network file system must support `flock`.
+Any number of processes of one machine can share a directory; a network file system must support `flock`.
 """
 # ruff: noqa: ARG002 - the protocol's methods have arguments that a directory does not need.
 
@@ -24,28 +24,23 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from pilotis.blobs import writing
-from pilotis.blobs.check import try_out
+from pilotis.blobs.check import check_round_trip
 from pilotis.blobs.contents import Contents
-from pilotis.blobs.errors import (
-    BlobNotFoundError,
-    BlobStoreUnavailableError,
-    InvalidKeyError,
-    SizeMismatchError,
-    StoreFullError,
-)
-from pilotis.blobs.growing import GrowingFile
+from pilotis.blobs.draft_file import DraftFile
+from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, InvalidKeyError, SizeMismatchError
 from pilotis.blobs.keys import check_key, check_prefix
-from pilotis.blobs.protocol import BlobInfo, Draft, Pourable, UploadTicket
+from pilotis.blobs.protocol import BlobInfo, Draft, UploadTicket
 from pilotis.blobs.streams import BATCH_BYTES, Digest, Pieces, batches
+from pilotis.kit.disk import DiskReserve
+from pilotis.kit.errors import StorageFullError
 from pilotis.kit.threads import finished
 
 _THREADS = 8
 _READ_BYTES = 256 << 10
 _LIST_BATCH = 500
-_NAMES_AT_ONCE = 20_000
+_NAMES_PER_SCAN = 20_000
 _LEAST_FREE = 0.05
 _DURABLE_BYTES = 16 << 20
-_POURED_BYTES = 4 << 20
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _P = ParamSpec("_P")
@@ -53,32 +48,34 @@ _T = TypeVar("_T")
 
 
 class LocalStore:
-    """A `BlobStore` in a directory of this machine. Opening it deletes what a crash left unfinished."""
+    """A `BlobStore` in a local directory. Opening it deletes what a crash left unfinished."""
 
-    def __init__(self, directory: Path) -> None:
-        """Make the directory with mode 0700 if it is not there; raises `OSError`."""
+    def __init__(self, directory: Path, *, reserve_bytes: int = 0, reserve_percent: float = 100) -> None:
+        """Create the directory with mode 0700 if it does not exist; raises `OSError`.
+
+        The smaller of the two reserves stays free in its file system: writes that would use it are rejected.
+        """
         self._directory = directory.resolve()
         self._objects = self._directory / "objects"
         self._temporary = self._directory / "tmp"
+        self._reserve = DiskReserve(self._directory, reserve_bytes, reserve_percent)
         for folder in (self._objects, self._temporary):
             writing.make_folder(folder)
         self._contents = Contents(self._directory / "contents", self._objects, self._temporary)
         writing.sweep(self._temporary)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="blobs")
-        # These never wait for others, or all threads could wait for each other.
+        # These tasks never wait for other tasks; otherwise all threads could wait for each other.
         self._helpers = ThreadPoolExecutor(_THREADS, thread_name_prefix="blobs-helper")
 
     async def put(
         self, key: str, chunks: AsyncIterator[bytes], *, size: int, content_type: str, sha256: bytes | None = None
     ) -> BlobInfo:
-        """See `BlobStore.put`. Holds two batches of 1 MiB: one being written while the next comes in."""
+        """See `BlobStore.put`. Holds two batches of 1 MiB: one is written while the next arrives."""
         target = self._path(key)
-        writer = await self._run(writing.FileWriter, self._temporary, self._helpers)
+        self._reserve.require(size)
+        writer = await self._new_file()
         try:
-            if isinstance(chunks, Pourable) and size >= _POURED_BYTES:
-                await self._pour(writer, chunks, size)
-            else:
-                await self._write(writer, batches(chunks, size))
+            await self._write(writer, batches(chunks, size))
             file = await self._run(writer.finish, sha256)
             attributes = writing.Attributes(writer.digest.hex, content_type)
             status = await self._run(self._contents.place, file, writer.path, target, attributes)
@@ -90,19 +87,19 @@ class LocalStore:
         self, key: str, draft: Draft, chunks: AsyncIterator[bytes], *, size: int, whole: bool = False
     ) -> AsyncGenerator[Draft]:
         """See `BlobStore.append`: one file, appended to in place and flushed every 16 MiB."""
-        file = await self._run(GrowingFile, self._path(key), draft.size)
+        file = await self._run(DraftFile, self._path(key), draft.size)
         try:
             pieces = Pieces(chunks, BATCH_BYTES)
             written = durable = draft.size
             async for piece in pieces:
-                await self._run(file.write, piece)
+                await self._run(self._write_to, file, piece)
                 written += len(piece)
                 if written - durable >= _DURABLE_BYTES and not whole:
                     await self._run(file.sync)
                     durable = written
                     yield Draft(written)
             if pieces.error is not None and whole:
-                await self._run(file.cut, draft.size)
+                await self._run(file.truncate, draft.size)
             elif written > durable:
                 await self._run(file.sync)
                 yield Draft(written)
@@ -114,18 +111,18 @@ class LocalStore:
     async def finish(
         self, key: str, draft: Draft, target: str, *, size: int, content_type: str, sha256: bytes | None = None
     ) -> BlobInfo:
-        """See `BlobStore.finish`: the file is read once, for its digest, and renamed, unless its bytes are there."""
+        """See `BlobStore.finish`: the file is read once for its digest, and renamed unless equal bytes exist."""
         if draft.size != size:
             raise SizeMismatchError
         place = self._path(target)
         try:
-            file = await self._run(GrowingFile, self._path(key), size)
+            file = await self._run(DraftFile, self._path(key), size)
         except BlobNotFoundError:
-            # Renamed by somebody who died before saying so.
-            file = await self._run(GrowingFile, place, size)
+            # Renamed by a process that died before it could report it.
+            file = await self._run(DraftFile, place, size)
         try:
             digest = Digest()
-            while await self._run(file.hash_some, digest):
+            while await self._run(file.hash_next, digest):
                 pass
             digest.verify(sha256)
             attributes = writing.Attributes(digest.hex, content_type)
@@ -163,7 +160,7 @@ class LocalStore:
         await self._run(self._remove_all, [self._path(key) for key in keys])
 
     async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[BlobInfo]:
-        """See `BlobStore.list`. A folder of n blobs is read n / 20,000 times, so that memory stays bounded."""
+        """See `BlobStore.list`. A folder of n blobs is scanned n / 20,000 times, so that memory stays bounded."""
         folder = check_prefix(prefix)
         found = _walk(self._objects / folder, f"{folder}/" if folder else "", after or "")
         while batch := await self._run(_take, found):
@@ -187,7 +184,7 @@ class LocalStore:
     def open_file(self, key: str) -> int | None:
         """See `BlobStore.open_file`."""
         try:
-            # Putting a `Path` together would take longer than opening it.
+            # Building a `Path` would take longer than opening the file.
             file = os.open(f"{self._objects}/{check_key(key)}", os.O_RDONLY | os.O_CLOEXEC)
         except _ABSENT:
             return None
@@ -199,12 +196,16 @@ class LocalStore:
         return None
 
     async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
-        """See `BlobStore.check`: writes and reads a blob, and looks for free space."""
-        problems = await try_out(self)
+        """See `BlobStore.check`: writes and reads a blob, and checks the free space."""
+        problems = await check_round_trip(self)
         usage = await self._run(shutil.disk_usage, self._directory)
         if usage.free < usage.total * _LEAST_FREE:
             problems.append(f"Only {usage.free >> 20} MB are free in the file system of the directory for files.")
         return problems
+
+    def require_space(self, size: int) -> None:
+        """See `BlobStore.require_space`: the reserve of the file system stays free."""
+        self._reserve.require(size)
 
     async def close(self) -> None:
         """See `BlobStore.close`."""
@@ -220,18 +221,17 @@ class LocalStore:
         except OSError as error:
             raise _translated(error) from error
 
-    async def _pour(self, writer: writing.FileWriter, incoming: Pourable, size: int) -> None:
-        def write(data: memoryview) -> None:
-            if writer.size + len(data) > size:
-                raise SizeMismatchError
-            writer.write(data)
-
+    async def _new_file(self) -> writing.FileWriter:
+        """Create a temporary file, which is deleted again if the caller is cancelled meanwhile."""
+        creating = self._threads.submit(writing.FileWriter, self._temporary, self._helpers)
         try:
-            await incoming.pour(write)
+            return await finished(creating)
+        except asyncio.CancelledError:
+            if not creating.cancelled() and creating.exception() is None:
+                await asyncio.shield(self._run(creating.result().close))
+            raise
         except OSError as error:
             raise _translated(error) from error
-        if writer.size < size:
-            raise SizeMismatchError
 
     async def _write(self, writer: writing.FileWriter, incoming: AsyncGenerator[bytes]) -> None:
         writing_one: asyncio.Task[None] | None = None
@@ -239,10 +239,15 @@ class LocalStore:
             async for batch in incoming:
                 if writing_one is not None:
                     await writing_one
-                writing_one = asyncio.ensure_future(self._run(writer.write, batch))
+                writing_one = asyncio.ensure_future(self._run(self._write_to, writer, batch))
         finally:
             if writing_one is not None:
                 await writing_one
+
+    def _write_to(self, file: writing.FileWriter | DraftFile, data: bytes | memoryview) -> None:
+        # Checked each time: other processes write as well, and no space is reserved for a blob in advance.
+        self._reserve.require(len(data))
+        file.write(data)
 
     def _remove_all(self, paths: Sequence[Path]) -> None:
         for path in paths:
@@ -250,7 +255,7 @@ class LocalStore:
                 self._contents.remove(path)
 
     def _link(self, source: str, target: str) -> BlobInfo | None:
-        """Return None where the file system or the file takes no further link."""
+        """Return None if the file system or the file supports no further link."""
         if _stat(self._path(source), source) is None:
             raise BlobNotFoundError
         if not writing.link(self._path(source), self._path(target), self._temporary):
@@ -268,7 +273,7 @@ class LocalStore:
 
 def _translated(error: OSError) -> Exception:
     if error.errno in _FULL:
-        return StoreFullError()
+        return StorageFullError()
     if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
         return InvalidKeyError("No key may be the folder of another.")
     return BlobStoreUnavailableError()
@@ -316,7 +321,7 @@ def _take(found: Iterator[BlobInfo]) -> list[BlobInfo]:
 
 
 def _walk(folder: Path, prefix: str, after: str) -> Iterator[BlobInfo]:
-    """Yield what is below the folder in the order of keys; a folder's keys start with its name and `/`."""
+    """Yield what is below the folder in key order; a folder's keys start with its name and `/`."""
     for name in _names(folder):
         key = prefix + name
         if name.endswith("/"):
@@ -327,7 +332,7 @@ def _walk(folder: Path, prefix: str, after: str) -> Iterator[BlobInfo]:
 
 
 def _names(folder: Path) -> Iterator[str]:
-    """Yield a folder's names in order, those of folders with a `/`; reads on in pages."""
+    """Yield a folder's names in order, folders with a trailing `/`; continues in pages."""
     last = ""
     while page := _names_after(folder, last):
         yield from page
@@ -338,7 +343,7 @@ def _names_after(folder: Path, last: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             names = (entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in entries)
-            return heapq.nsmallest(_NAMES_AT_ONCE, (name for name in names if name > last))
+            return heapq.nsmallest(_NAMES_PER_SCAN, (name for name in names if name > last))
     except _ABSENT:
         return []
 

@@ -1,4 +1,4 @@
-"""Blobs in an object store, through `obstore`: S3 and what speaks it, Google Cloud Storage, Azure."""
+"""Blobs in an object store, through `obstore`: S3 and compatible servers, Google Cloud Storage, Azure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import ObjectStore as Backend
 
-from pilotis.blobs.check import try_direct_uploads, try_out
-from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, SizeMismatchError, StoreFullError
+from pilotis.blobs.check import check_direct_uploads, check_round_trip
+from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, SizeMismatchError
 from pilotis.blobs.keys import check_key, check_prefix
 from pilotis.blobs.parts import Part, Run, parts
 from pilotis.blobs.presign import Presigner
 from pilotis.blobs.protocol import BlobInfo, Draft, UploadTicket
 from pilotis.blobs.streams import BATCH_BYTES, Digest, Pieces, batches
 from pilotis.kit import clock
-from pilotis.kit.errors import UnavailableError
+from pilotis.kit.errors import StorageFullError, UnavailableError
 
 PART_BYTES = 8 << 20
-_MOST_PARTS = 10_000
-_PARTS_AT_ONCE = 3
+_MAX_PARTS = 10_000
+_CONCURRENT_PARTS = 3
 _READ_BYTES = 256 << 10
 _LIST_BATCH = 1000
 _COPY_BYTES = 5 << 30
@@ -36,7 +36,7 @@ _FULL_WORDS = ("Insufficient Storage", "QuotaExceeded", "XMinioStorageFull")
 class ObjectStore:
     """A `BlobStore` over one of obstore's stores; clients upload to it directly if there is a presigner.
 
-    What lies below `copy_bytes` is copied by the store itself; S3 copies up to 5 GiB in one request.
+    The store itself copies blobs smaller than `copy_bytes`; S3 copies up to 5 GiB in one request.
     """
 
     def __init__(self, backend: Backend, presigner: Presigner | None = None, *, copy_bytes: int = _COPY_BYTES) -> None:
@@ -47,7 +47,7 @@ class ObjectStore:
     async def put(
         self, key: str, chunks: AsyncIterator[bytes], *, size: int, content_type: str, sha256: bytes | None = None
     ) -> BlobInfo:
-        """See `BlobStore.put`. From 8 MiB on in parts, of which three are under way at a time."""
+        """See `BlobStore.put`. From 8 MiB on as a multipart upload with three parts in flight."""
         check_key(key)
         digest = Digest()
         stream = _Stream(digest.watch(batches(chunks, size), sha256))
@@ -63,9 +63,9 @@ class ObjectStore:
     async def append(
         self, key: str, draft: Draft, chunks: AsyncIterator[bytes], *, size: int, whole: bool = False
     ) -> AsyncGenerator[Draft]:
-        """See `BlobStore.append`: an object for every 8 MiB; the last, shorter one is written anew with what follows.
+        """See `BlobStore.append`: one object per 8 MiB; the last, shorter one is rewritten with the bytes that follow.
 
-        The library cannot go on with another request's multipart upload, so `finish` puts the parts together.
+        obstore cannot resume another request's multipart upload, so `finish` concatenates the parts.
         """
         check_key(key)
         part_bytes = _part_bytes(size)
@@ -94,7 +94,7 @@ class ObjectStore:
         check_key(key)
         if draft.size != size:
             raise SizeMismatchError
-        chunks = self._chained(parts(key, draft, _part_bytes(size)))
+        chunks = self._prepend(parts(key, draft, _part_bytes(size)))
         return await self.put(target, chunks, size=size, content_type=content_type, sha256=sha256)
 
     async def discard(self, key: str) -> None:
@@ -122,7 +122,7 @@ class ObjectStore:
         return _info(key, answer.meta, answer.attributes)
 
     async def copy(self, source: str, target: str) -> BlobInfo:
-        """See `BlobStore.copy`: by the store itself, or through this server above the size that stores copy."""
+        """See `BlobStore.copy`: by the store itself, or through this server above the size that the store copies."""
         check_key(target)
         info = await self.stat(source)
         if info is None:
@@ -137,7 +137,7 @@ class ObjectStore:
         return copied
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """See `BlobStore.delete`: in bulk where the store can."""
+        """See `BlobStore.delete`: in bulk if the store supports it."""
         paths = [check_key(key) for key in keys]
         if not paths:
             return
@@ -181,13 +181,16 @@ class ObjectStore:
         return self._presigner.sign("GET", key, expires_seconds=expires_seconds, query=query)
 
     def open_file(self, key: str) -> int | None:
-        """Return None: the bytes are elsewhere."""
+        """Return None: the bytes are not on this machine."""
         check_key(key)
         return None
 
     async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
         """See `BlobStore.check`: credentials, clock, and direct uploads with their CORS."""
-        return await try_out(self) or await try_direct_uploads(self, origin)
+        return await check_round_trip(self) or await check_direct_uploads(self, origin)
+
+    def require_space(self, size: int) -> None:
+        """See `BlobStore.require_space`: an object store manages its own space."""
 
     async def close(self) -> None:
         """See `BlobStore.close`; connections end with the object."""
@@ -195,7 +198,7 @@ class ObjectStore:
     async def _put(
         self, key: str, body: bytes | _Stream, attributes: dict[str, str], stream: _Stream, **options: Any
     ) -> Any:
-        options |= {"use_multipart": body is stream, "max_concurrency": _PARTS_AT_ONCE}
+        options |= {"use_multipart": body is stream, "max_concurrency": _CONCURRENT_PARTS}
         try:
             with _errors():
                 return await obstore.put_async(self._backend, key, body, attributes=attributes, **options)
@@ -205,7 +208,7 @@ class ObjectStore:
             raise
 
     async def _get(self, key: str, start: int, end: int | None) -> obstore.GetResult | None:
-        """Return the answer to a GET, or None if no byte of the blob is in the range."""
+        """Return the answer to a GET, or None if the range contains no byte of the blob."""
         check_key(key)
         try:
             with _errors(may_be_absent=True):
@@ -232,13 +235,13 @@ class ObjectStore:
             raise BlobNotFoundError
         return data
 
-    async def _chained(self, found: Iterator[Part]) -> AsyncGenerator[bytes]:
+    async def _prepend(self, found: Iterator[Part]) -> AsyncGenerator[bytes]:
         for part in found:
             async for chunk in self.open(part.key, 0, part.size):
                 yield chunk
 
     async def _forget(self, run: Run) -> None:
-        """Delete the part that a run has taken over, now that nobody refers to it any more."""
+        """Delete the part that a run has replaced, to which nothing refers any more."""
         if run.taken_over is not None:
             await self.delete([run.taken_over.key])
             run.taken_over = None
@@ -255,7 +258,7 @@ class ObjectStore:
 
 
 class _Stream:
-    """An async iterator that remembers why it broke off, to tell a caller's `OSError` from one of the store."""
+    """An async iterator that records its error, to tell a caller's `OSError` from one of the store."""
 
     def __init__(self, stream: AsyncGenerator[bytes]) -> None:
         self._stream = stream
@@ -286,7 +289,7 @@ def _translated(error: Exception, may_be_absent: bool) -> Exception:
     text = str(error)
     if may_be_absent and isinstance(error, FileNotFoundError) and "NoSuchBucket" not in text:
         return BlobNotFoundError()
-    return StoreFullError() if any(words in text for words in _FULL_WORDS) else BlobStoreUnavailableError()
+    return StorageFullError() if any(words in text for words in _FULL_WORDS) else BlobStoreUnavailableError()
 
 
 def _info(key: str, meta: Any, attributes: Any) -> BlobInfo:
@@ -307,4 +310,4 @@ def _bare(etag: str | None) -> str:
 
 
 def _part_bytes(size: int) -> int:
-    return max(PART_BYTES, -(-size // _MOST_PARTS))
+    return max(PART_BYTES, -(-size // _MAX_PARTS))

@@ -3,7 +3,7 @@
 | URL | Store |
 |---|---|
 | none, or a path, or `file:///path` | a directory |
-| `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…&addressing=path` | S3 and what speaks it |
+| `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…&addressing=path` | S3 and compatible servers |
 | `gs://bucket/prefix`, `az://container/prefix` | Google Cloud Storage, Azure |
 
 The last two take credentials from the environment as the clouds' own tools do: `GOOGLE_APPLICATION_CREDENTIALS` or the
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -36,23 +37,31 @@ _S3_OPTIONS = {
     "addressing": r"path|virtual",
 }
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-# A stalled connection is given up after `read_timeout`; `timeout` bounds a whole answer, however large the blob.
+# A stalled connection is closed after `read_timeout`; `timeout` bounds the whole response, whatever the blob's size.
 _CLIENT: Any = {"connect_timeout": "5s", "read_timeout": "30s", "timeout": "6h", "allow_http": True}
 _RETRY: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
 
 
 def open_store(
-    url: str | None, data_dir: Path, *, access_key: str | None = None, secret_key: str | None = None
+    url: str | None,
+    data_dir: Path,
+    *,
+    access_key: str | None = None,
+    secret_key: str | None = None,
+    reserve_bytes: int = 0,
+    reserve_percent: float = 100,
 ) -> BlobStore:
-    """Return the store; nothing is sent to it yet. Raises `InvalidStoreUrlError`, and `OSError` for a directory.
+    """Return the store without sending anything to it. Raises `InvalidStoreUrlError`, and `OSError` for a directory.
 
-    Without the two keys an S3 store finds credentials as AWS' tools do, and clients cannot upload to it directly.
+    Without the two keys an S3 store looks for credentials as the AWS tools do, and clients cannot upload to it
+    directly. A directory keeps the smaller of the two reserves free in its file system.
     """
+    local = partial(LocalStore, reserve_bytes=reserve_bytes, reserve_percent=reserve_percent)
     if url is None:
-        return LocalStore(data_dir / "blobs")
+        return local(data_dir / "blobs")
     parts = urlsplit(url)
     if parts.scheme in {"", "file"}:
-        return LocalStore(Path(unquote(parts.path)) if parts.scheme else Path(url))
+        return local(Path(unquote(parts.path)) if parts.scheme else Path(url))
     try:
         if parts.scheme == "s3":
             return _s3(_read_s3_url(url), access_key, secret_key)
@@ -62,12 +71,12 @@ def open_store(
         raise
     except (BaseError, ValueError) as error:
         reason = str(error).partition("\n")[0]
-        raise InvalidStoreUrlError(f"The object store's URL is not right: {reason}") from error
-    raise InvalidStoreUrlError(f"{parts.scheme!r} is no kind of object store: use a directory, s3, gs or az.")
+        raise InvalidStoreUrlError(f"The object store's URL is invalid: {reason}") from error
+    raise InvalidStoreUrlError(f"{parts.scheme!r} is not a kind of object store: use a directory, s3, gs or az.")
 
 
 class _Bucket(NamedTuple):
-    """What an S3 URL says."""
+    """The parts of an S3 URL."""
 
     name: str
     prefix: str
@@ -77,7 +86,7 @@ class _Bucket(NamedTuple):
     in_host: bool
 
     def url(self, endpoint: str) -> str:
-        """Return the bucket's URL: its name is part of the host's ("virtual-hosted-style") or of the path."""
+        """Return the bucket's URL; the bucket is part of the host name ("virtual-hosted-style") or of the path."""
         parts = urlsplit(endpoint.rstrip("/"))
         if self.in_host:
             return f"{parts.scheme}://{self.name}.{parts.netloc}{parts.path}"
@@ -107,9 +116,9 @@ def _read_s3_url(url: str) -> _Bucket:
         if name not in _S3_OPTIONS:
             raise InvalidStoreUrlError(f"An S3 URL has no option {name}; it has {', '.join(_S3_OPTIONS)}.")
         if not re.fullmatch(_S3_OPTIONS[name], value):
-            raise InvalidStoreUrlError(f"{value!r} is not right for {name} in an S3 URL.")
+            raise InvalidStoreUrlError(f"{value!r} is not valid for {name} in an S3 URL.")
     if not _BUCKET.fullmatch(parts.netloc):
-        raise InvalidStoreUrlError(f"{parts.netloc!r} is no name of an S3 bucket.")
+        raise InvalidStoreUrlError(f"{parts.netloc!r} is not the name of an S3 bucket.")
     region = options.get("region", "us-east-1")
     endpoint = options.get("endpoint", f"https://s3.{region}.amazonaws.com")
     addressing = options.get("addressing", "path" if "endpoint" in options else "virtual")

@@ -1,7 +1,7 @@
-"""Where an object store keeps a draft: parts of one size, of which the last may be shorter. Pure.
+"""The representation of a draft in an object store: parts of one size, of which the last may be shorter. Pure.
 
-A part's name holds its number and the run that wrote it, one for each `append`. So what a run writes that is not
-acknowledged, or writes too late, never takes the place of a part that is.
+A part's name contains its number and the run that wrote it; each `append` is a run. So parts that a run writes late, or
+that are never acknowledged, do not replace acknowledged ones.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pilotis.blobs.protocol import Draft
 
 
 class Part(NamedTuple):
-    """One object of a draft, and how many of its bytes count."""
+    """One object of a draft, and how many of its bytes belong to the draft."""
 
     key: str
     size: int
 
 
 class Run:
-    """The parts that one `append` writes. It begins with the part that is not full yet, which it takes over."""
+    """The parts that one `append` writes. It starts with the incomplete last part, which it replaces."""
 
     def __init__(self, key: str, draft: Draft, part_bytes: int) -> None:
         self._key = key
@@ -39,18 +39,18 @@ class Run:
         return self.keys[-1]
 
     def draft(self, size: int) -> Draft:
-        """Return the draft with what this run has written, in all `size` bytes."""
+        """Return the draft, now `size` bytes long, with what this run has written."""
         return Draft(size, (*self._kept, (self._first, self._name)))
 
 
 def part_key(key: str, draft: Draft, number: int) -> str:
-    """Return the key of a draft's part: that of the last run which got so far as to write it."""
+    """Return the key of a draft's part: that of the latest run that wrote it."""
     name = next(name for first, name in reversed(draft.runs) if first <= number)
     return _key(key, number, name)
 
 
 def parts(key: str, draft: Draft, part_bytes: int) -> Iterator[Part]:
-    """Yield the draft's parts in their order."""
+    """Yield the draft's parts in order."""
     for number, start in enumerate(range(0, draft.size, part_bytes)):
         yield Part(part_key(key, draft, number), min(part_bytes, draft.size - start))
 

@@ -1,8 +1,7 @@
 """Presigned URLs: AWS Signature Version 4 in the query string.
 
-"Authenticating Requests: Using Query Parameters (AWS Signature Version 4)" in the Amazon S3 API reference. Written
-here because the library binds nothing but the host: an upload must be bound to its size, type and digest as well,
-which any signed header is.
+"Authenticating Requests: Using Query Parameters (AWS Signature Version 4)" in the Amazon S3 API reference. Implemented
+here because obstore signs only the host header: the signature of an upload must also cover its size, type and digest.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ class Presigner:
         query: Mapping[str, str] | None = None,
         now: datetime | None = None,
     ) -> str:
-        """Return a URL good for `expires_seconds` (at most 7 days).
+        """Return a URL valid for `expires_seconds` (at most 7 days).
 
-        It takes exactly this method and these headers, of which values are compared with single spaces.
+        It is valid only for this method and these headers, whose values are compared with runs of spaces collapsed.
         """
         moment = f"{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}"
         scope = f"{moment[:8]}/{self._region}/s3/aws4_request"

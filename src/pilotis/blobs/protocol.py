@@ -1,27 +1,27 @@
-"""The object store that features see.
+"""The interface of object stores.
 
-A blob is bytes under a key. It appears whole or not at all, and what was acknowledged survives a power cut. Every
-implementation passes the tests in `tests/blobs/test_contract.py`.
+A blob is a sequence of bytes under a key. It appears complete or not at all, and acknowledged bytes survive a power
+cut. Every implementation passes the tests in `tests/blobs/test_contract.py`.
 
-Keys are ASCII paths such as `blobs/{app_id}/{blob_id}`; `keys.check_key` has the rule. No key may be the folder of
+Keys are ASCII paths such as `blobs/{app_id}/{blob_id}`; `keys.check_key` defines them. No key may be the folder of
 another: with `a/b` there is no `a`.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import msgspec
 
 
 class BlobInfo(msgspec.Struct, frozen=True):
-    """What a store knows of a blob.
+    """The metadata of a blob.
 
-    `size` in bytes; `etag` changes with the content, and a copy may have another one; `sha256` in lower-case
-    hexadecimal. `sha256` and `content_type` are None where a store did not keep them: the database is their record.
+    `size` is in bytes; `etag` changes with the content, and a copy may have another one; `sha256` is lower-case
+    hexadecimal. `sha256` and `content_type` are None if the store did not store them: the database contains them too.
     """
 
     key: str
@@ -33,9 +33,9 @@ class BlobInfo(msgspec.Struct, frozen=True):
 
 
 class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far a blob has come that arrives bit by bit: its first `size` bytes are durable.
+    """The progress of a resumable upload: its first `size` bytes are durable.
 
-    Whoever lets it grow keeps this between one `append` and the next. `runs` is the store's own: where the parts are.
+    The caller stores it between one `append` and the next. `runs` is internal to the store: it locates the parts.
     """
 
     size: int = 0
@@ -43,9 +43,10 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class UploadTicket(msgspec.Struct, frozen=True):
-    """How a client sends bytes to the store itself: this method, to this URL, with these headers exactly.
+    """How a client sends bytes directly to the store: with this method to this URL with exactly these headers.
 
-    `Content-Length` is bound too, but HTTP clients set it by themselves and browsers forbid to, so it is not listed.
+    `Content-Length` is signed too, but it is not listed: HTTP clients set it themselves, and browsers do not let
+    scripts set it.
     """
 
     url: str
@@ -53,117 +54,109 @@ class UploadTicket(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
-@runtime_checkable
-class Pourable(Protocol):
-    """A stream of bytes that can be had from threads as well, which costs less than from the event loop."""
-
-    async def pour(self, sink: Callable[[memoryview], None]) -> None:
-        """Call the function with all pieces in order, in one thread at a time; what it is given is its own only then.
-
-        Raises what iterating would, and whatever the function raises.
-        """
-        ...
-
-
 class BlobStore(Protocol):
-    """Bytes under keys. Besides the errors named, each method raises `BlobStoreUnavailableError`.
+    """Stores bytes under keys. In addition to the listed errors, each method raises `BlobStoreUnavailableError`.
 
-    A key that is not of the right form raises `InvalidKeyError`.
+    An invalid key raises `InvalidKeyError`.
     """
 
     async def put(
         self, key: str, chunks: AsyncIterator[bytes], *, size: int, content_type: str, sha256: bytes | None = None
     ) -> BlobInfo:
-        """Store exactly `size` bytes, in place of what was under the key; they are durable when this returns.
+        """Store exactly `size` bytes, replacing the blob under the key; they are durable when this returns.
 
-        The answer's `sha256` is computed from the bytes. Raises `SizeMismatchError`, `DigestMismatchError` (the bytes
-        do not have the 32-byte digest `sha256`), `StoreFullError`, and whatever `chunks` raises; then the key is as it
-        was before.
+        The returned `sha256` is computed from the bytes. Raises `SizeMismatchError`, `DigestMismatchError` (the digest
+        differs from the 32 bytes of `sha256`), `StorageFullError`, and any exception of `chunks`; then the key is
+        unchanged.
         """
         ...
 
     def append(
         self, key: str, draft: Draft, chunks: AsyncIterator[bytes], *, size: int, whole: bool = False
     ) -> AsyncGenerator[Draft]:
-        """Add bytes to a draft, and yield how far it has come whenever more of them are durable.
+        """Append bytes to a draft, and yield its progress whenever more bytes are durable.
 
-        The draft is what was yielded last, at first `Draft()`; what a process left behind it that died is dropped.
-        `key` is one of `drafts/`, no blob: only `append`, `finish` and `discard` know it. `size` is that of the blob
-        to be, the same each time; whoever calls keeps `chunks` within it. Where `chunks` raises, what came until then
-        is kept and yielded before the error comes through; if `whole`, it is dropped, and nothing is yielded but the
-        end. Raises `DraftLockedError` (the last one is still at it), `BlobNotFoundError` (the draft's bytes are gone),
-        `StoreFullError`.
+        `draft` is the last value yielded, at first `Draft()`; bytes that a dead process wrote beyond it are dropped.
+        `key` is one below `drafts/`, which only `append`, `finish` and `discard` use. `size` is the size of the final
+        blob, the same in each call; the caller keeps `chunks` within it. If `chunks` raises, the bytes up to then are
+        stored and yielded before the error propagates; with `whole` they are dropped, and only the complete draft is
+        yielded. Raises `DraftLockedError` (the previous call is still running), `BlobNotFoundError` (the draft's bytes
+        are missing), `StorageFullError`.
         """
         ...
 
     async def finish(
         self, key: str, draft: Draft, target: str, *, size: int, content_type: str, sha256: bytes | None = None
     ) -> BlobInfo:
-        """Make a blob of a draft that has all its `size` bytes; a repeat, after a crash, comes to the same end.
+        """Turn a draft with all its `size` bytes into a blob; a repeat after a crash has the same result.
 
-        The answer's `sha256` is computed from the bytes. Raises as `append` does, and `DigestMismatchError`; then the
-        draft is as it was before. `discard` what is left of it afterwards.
+        The returned `sha256` is computed from the bytes. Raises as `append` does, and `DigestMismatchError`; then the
+        draft is unchanged. Call `discard` afterwards to delete its remains.
         """
         ...
 
     async def discard(self, key: str) -> None:
-        """Delete a draft's bytes; a key without any is no error."""
+        """Delete a draft's bytes; a key without any is not an error."""
         ...
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:
-        """Yield the bytes [start, end) in chunks, as far as there are any; `end` None is the end of the blob.
+        """Yield the bytes [start, end) in chunks, as far as they exist; `end` None is the end of the blob.
 
-        The first step raises `BlobNotFoundError`. A blob replaced meanwhile is read to its end as it was, or the
-        iteration fails; contents are never mixed.
+        The first step raises `BlobNotFoundError`. If the blob is replaced in the meantime, the old content is read to
+        its end, or the iteration fails; contents are never mixed.
         """
         ...
 
     async def stat(self, key: str) -> BlobInfo | None:
-        """Return what is known of the blob, or None if there is none."""
+        """Return the blob's metadata, or None if it does not exist."""
         ...
 
     async def copy(self, source: str, target: str) -> BlobInfo:
-        """Copy within the store, replacing `target` at once; raises `BlobNotFoundError`, `StoreFullError`."""
+        """Copy within the store, atomically replacing `target`; raises `BlobNotFoundError`, `StorageFullError`."""
         ...
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Delete blobs; a key without one is no error."""
+        """Delete blobs; a key without one is not an error."""
         ...
 
     def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[BlobInfo]:
         """Yield the blobs below a folder such as `blobs` (`""`: all) whose keys come after `after`, in key order.
 
-        Made for reconciling: it is slow, its memory is bounded, and it leaves out `sha256` and `content_type`.
+        Meant for reconciliation: it is slow, uses bounded memory, and omits `sha256` and `content_type`.
         """
         ...
 
     def presign_put(
         self, key: str, *, size: int, content_type: str, sha256: bytes | None, expires_seconds: int
     ) -> UploadTicket | None:
-        """Let a client store bytes of exactly this size, type and digest itself, until the ticket expires.
+        """Let a client store bytes of exactly this size, type and digest directly, until the ticket expires.
 
-        The ticket can be used more than once, so the key must be one of `staging/`. None: this store cannot bind size
-        and type; send the bytes through `put`.
+        The ticket can be used more than once, so the key must be below `staging/`. Returns None if this store cannot
+        enforce size and type; then send the bytes through `put`.
         """
         ...
 
     def presign_get(
         self, key: str, *, expires_seconds: int, disposition: str | None = None, content_type: str | None = None
     ) -> str | None:
-        """Return a URL that reads the blob from the store, with these headers on its answer; None: use `open`."""
+        """Return a URL that reads the blob from the store, with these response headers; if None, use `open`."""
         ...
 
     def open_file(self, key: str) -> int | None:
-        """Return a descriptor of the file that holds the blob, for the caller to read and to close.
+        """Return a file descriptor of the blob, for the caller to read and close.
 
-        None: there is no such file here; use `open`. Blocks for one look at the file system.
+        If None, there is no local file; use `open`. Blocks for one lookup in the file system.
         """
         ...
 
+    def require_space(self, size: int) -> None:
+        """Raise `StorageFullError` if a blob of this size would certainly not fit. Reserves nothing."""
+        ...
+
     async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
-        """Try the store out and return what is wrong in sentences; `origin` is that of pages which upload directly."""
+        """Test the store and return problems as sentences; `origin` is that of pages that upload directly."""
         ...
 
     async def close(self) -> None:
-        """Give back threads and connections."""
+        """Release threads and connections."""
         ...

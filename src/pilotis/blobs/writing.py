@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written under a name nobody looks at, made durable, then renamed."""
+"""Files that appear complete or not at all: written under a temporary name, flushed to disk, then renamed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from pilotis.blobs.hashing import FollowingDigest
+from pilotis.blobs.hashing import BackgroundDigest
 from pilotis.blobs.streams import Digest
 
 _FLUSH_BYTES = 16 << 20
@@ -22,49 +22,49 @@ _WORTH_FLUSHING_BYTES = 1 << 20
 _ATTRIBUTE = "user.pilotis"
 _UNSUPPORTED = {errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG}
 NO_LINK = {errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
-"""What says that a file or a file system takes no further name."""
+"""Error numbers which say that a file or a file system supports no further link."""
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """What is known of a file besides its bytes."""
+    """What is stored with a file besides its bytes."""
 
     sha256: str | None = None
     content_type: str | None = None
 
 
 class FileWriter:
-    """One file that is written, at `path` below a temporary directory, until it is closed.
+    """A file being written, at `path` below a temporary directory, until it is closed.
 
     Every method blocks, and waits for one that is still running.
 
-    Hashing takes longer than writing, and `fsync` of a large file as long as writing it; so the threads of `helpers`
-    hash while this one writes, and flush what was written while more comes in.
+    Hashing takes longer than writing, and `fsync` of a large file as long as writing it. So the threads of `helpers`
+    hash while this one writes, and flush written data while more arrives.
     """
 
     def __init__(self, temporary: Path, helpers: ThreadPoolExecutor) -> None:
         self.path, self._file = _create(temporary)
         self._helpers = helpers
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._unflushed = 0
         self._flush: Future[None] | None = None
         self.size = 0
         self.digest = Digest()
-        self._hashing = FollowingDigest(self._file, self.digest, helpers)
+        self._hashing = BackgroundDigest(self._file, self.digest, helpers)
 
     def write(self, data: bytes | memoryview) -> None:
         """Append the bytes."""
-        with self._turn:
+        with self._lock:
             self._append(data)
             self.size += len(data)
-            self._hashing.wrote(data)
+            self._hashing.appended(data)
             self._flush_early(len(data))
 
     def finish(self, sha256: bytes | None) -> int:
-        """Return the file's descriptor once all of it is written and hashed, and the most of it flushed.
+        """Return the file descriptor after everything is written and hashed, and most of it flushed.
 
-        Raises `DigestMismatchError` where its digest is not the given one.
+        Raises `DigestMismatchError` if the digest differs from the given one.
         """
-        with self._turn:
+        with self._lock:
             if self._unflushed >= _WORTH_FLUSHING_BYTES:
                 self._start_flush()
             self._hashing.finish()
@@ -73,8 +73,8 @@ class FileWriter:
             return self._file
 
     def close(self) -> None:
-        """Give back the file, and delete it unless it has another name by now."""
-        with self._turn:
+        """Close the file, and delete it unless it has been renamed or linked."""
+        with self._lock:
             if self._file >= 0:
                 self.path.unlink(missing_ok=True)
                 self._hashing.stop()
@@ -99,16 +99,16 @@ class FileWriter:
         self._unflushed = 0
 
     def _finish_flush(self) -> None:
-        # The kernel tells of a failed write once, so the error must come out here.
+        # The kernel reports a failed write once, so the error must be raised here.
         if self._flush is not None:
             self._flush.result()
 
 
 def link(source: Path, target: Path, temporary: Path, *, waits: bool = True) -> bool:
-    """Give a file a second name, durably and replacing what has that name; False where it takes no further one.
+    """Link a file to a second name, durably replacing its holder; False if no further link is possible.
 
-    Waits for whoever has locked the file; without `waits` raises `BlockingIOError`. The file's time becomes now, so
-    that what was just copied is not taken for something old and forgotten.
+    Waits for the holder of the file's lock; without `waits` raises `BlockingIOError`. Sets the file's time to now, so
+    that a new copy is not taken for an old leftover.
     """
     file = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
     name = temporary / secrets.token_hex(16)
@@ -124,14 +124,14 @@ def link(source: Path, target: Path, temporary: Path, *, waits: bool = True) -> 
             return False
         raise
     finally:
-        # A rename between two names of one file leaves both.
+        # A rename between two names of one file keeps both.
         name.unlink(missing_ok=True)
         os.close(file)
     return True
 
 
 def sweep(temporary: Path) -> None:
-    """Delete the files that a killed process left behind: those on which nobody holds a lock."""
+    """Delete the files that a killed process left behind, which are those that no process has locked."""
     for path in temporary.iterdir():
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -147,7 +147,7 @@ def sweep(temporary: Path) -> None:
 
 
 def read_attributes(file: int | Path) -> Attributes:
-    """Return what `set_attributes` noted on the file; nothing where the file system does not keep such notes."""
+    """Return the attributes stored on the file; none if the file system does not support them."""
     if sys.platform == "linux":
         with suppress(OSError, msgspec.DecodeError):
             return msgspec.json.decode(os.getxattr(file, _ATTRIBUTE), type=Attributes)
@@ -155,7 +155,7 @@ def read_attributes(file: int | Path) -> Attributes:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, durably."""
+    """Create a folder and its parents durably."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -163,7 +163,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the folder's entries durable."""
+    """Flush the folder's entries to disk."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(file)
@@ -172,7 +172,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def set_attributes(file: int, attributes: Attributes) -> None:
-    """Note on the file what is known of it, where the file system keeps such notes."""
+    """Store attributes on the file, if the file system supports them."""
     if sys.platform == "linux":
         try:
             os.setxattr(file, _ATTRIBUTE, msgspec.json.encode(attributes))
@@ -188,5 +188,5 @@ def _create(temporary: Path) -> tuple[Path, int]:
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file).st_nlink:
             return path, file
-        # A sweep by another process came between the two calls.
+        # A sweep by another process happened between the two calls.
         os.close(file)

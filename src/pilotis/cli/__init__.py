@@ -1,7 +1,7 @@
-"""What a person types: the command `pilotis`, one module for each group of commands.
+"""The command `pilotis`, with one module for each group of commands.
 
-Nothing here imports a database driver or the server until a command needs it, so that `--help` is quick and
-PostgreSQL starts before they are read.
+No module here imports a database driver or the server until a command needs it, so that `--help` is fast, and
+PostgreSQL starts while they are imported.
 """
 
 from pilotis.cli.main import command, main

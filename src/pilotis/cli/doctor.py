@@ -1,22 +1,35 @@
-"""`pilotis doctor`: is everything there that this server needs? Looks at everything, changes nothing."""
+"""`pilotis doctor`: checks everything that this server needs, and changes nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import enum
 import shutil
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import asyncpg
 from asyncpg import Connection
 
-from pilotis import master_key
-from pilotis.cli import exposure
-from pilotis.db import migrations
+from pilotis.apps.feature import AppsFeature
+from pilotis.console import exposure
+from pilotis.data.indexes.service import report as index_report
+from pilotis.data.tables.feature import TablesFeature
+from pilotis.db import inspection, migrations, sharding
+from pilotis.db.connecting import connect, session_parameters
 from pilotis.db.migrations import MigrationError
-from pilotis.rows.indexes.service import report as index_report
+from pilotis.db.pool import Database
+from pilotis.dead_jobs.service import report as job_report
+from pilotis.events.service import report as event_report
+from pilotis.feature import Features
+from pilotis.files.storages import Storages
+from pilotis.floor import command_floor
+from pilotis.functions.runtime.isolation import CHOICES, probe
+from pilotis.functions.runtime.policy import Runtime
+from pilotis.jobs.lanes import report as lane_report
+from pilotis.kit.errors import NotFoundError
+from pilotis.security import master_key
 from pilotis.serve import data_directory, database, installation
 from pilotis.serve.errors import CommandError
 from pilotis.settings import Settings, SettingsError
@@ -30,11 +43,11 @@ EXTENSIONS = {
     "fuzzystrmatch": "autocomplete despite typing errors",
 }
 _LEAST_FREE_BYTES = 1 << 30
-_MOST_CLOCK_SECONDS = 1.0
+_MAX_CLOCK_SECONDS = 1.0
 
 
 class Level(enum.Enum):
-    """How a finding bears on serving."""
+    """How serious a finding is."""
 
     OK = "ok"
     NOTE = "note"
@@ -42,15 +55,15 @@ class Level(enum.Enum):
 
 
 class Finding(NamedTuple):
-    """One thing looked at."""
+    """The result of one check."""
 
     level: Level
     sentence: str
 
 
 def examine(settings: Settings, app_id: UUID | None) -> list[Finding]:
-    """Return what was found; raises `CommandError` only for an app that does not exist."""
-    findings = _data_directory(Path(settings.data_dir))
+    """Return the findings; raises `CommandError` only for an app that does not exist."""
+    findings = [*_data_directory(Path(settings.data_dir)), *asyncio.run(_functions(settings))]
     try:
         with database.for_command(settings) as source:
             return findings + asyncio.run(_database(settings, source.connect_arguments, app_id))
@@ -66,41 +79,62 @@ class _AppNotFoundError(CommandError):
 
 def _data_directory(directory: Path) -> list[Finding]:
     if not directory.is_dir():
-        return [Finding(Level.NOTE, f"The data directory {directory} is not there yet; `pilotis serve` makes it.")]
+        return [Finding(Level.NOTE, f"The data directory {directory} does not exist yet; `pilotis serve` creates it.")]
     findings = [Finding(Level.OK, f"The data directory is {directory.absolute()}.")]
     mode = directory.stat().st_mode & 0o777
     if mode & ~data_directory.MODE:
-        findings.append(Finding(Level.PROBLEM, f"{directory} has mode {mode:04o}; others may enter it: chmod 700 it."))
+        findings.append(
+            Finding(Level.PROBLEM, f"{directory} has mode {mode:04o}; other users have access: run chmod 700 on it.")
+        )
     free = shutil.disk_usage(directory).free
     level = Level.OK if free >= _LEAST_FREE_BYTES else Level.PROBLEM
     findings.append(Finding(level, f"{free / (1 << 30):.1f} GiB are free on its disk; at least 1 should be."))
     return findings
 
 
+async def _functions(settings: Settings) -> list[Finding]:
+    """Try how functions can be confined here."""
+    findings = []
+    for runtime in Runtime:
+        found = await probe(runtime, settings.functions_uid_base, CHOICES[settings.functions_isolation])
+        if found.isolation is None:
+            sentence = f"Functions in {runtime.value} cannot run here: {found.reason}"
+            findings.append(Finding(Level.NOTE, sentence))
+        else:
+            better = f" A better isolation is not available: {found.reason}." if found.reason else ""
+            sentence = f"Functions in {runtime.value} run isolated by {found.isolation.value}.{better}"
+            findings.append(Finding(Level.OK, sentence))
+    return findings
+
+
 async def _database(settings: Settings, connect_arguments: dict[str, Any], app_id: UUID | None) -> list[Finding]:
     connection = await installation.connect(connect_arguments)
     try:
-        version = connection.get_server_version()
+        version = await inspection.server_version(connection)
         findings = [
-            Finding(Level.OK, f"The database answers; it is PostgreSQL {version.major}.{version.minor}."),
+            Finding(Level.OK, f"The database answers; it is PostgreSQL {version}."),
             *await _extensions(connection),
             await _clock(connection),
+            *await _citus(connection),
         ]
+        if settings.database_pooler == "transaction":
+            findings += await _pooler(settings)
         ready = await _migrations(connection)
         findings.append(ready)
         if ready.level is Level.OK:
             findings += await _master_key(connection, settings)
             findings += [Finding(Level.OK, sentence) for sentence in await index_report(connection)]
+            for report in (job_report, lane_report, event_report):
+                findings += [Finding(Level.NOTE, sentence) for sentence in await report(connection)]
             if app_id is not None:
-                findings += await _app(connection, app_id)
+                findings += await _app(settings, connect_arguments, app_id)
         return findings
     finally:
         await connection.close()
 
 
 async def _extensions(connection: Connection) -> list[Finding]:
-    rows = await connection.fetch("select name from pg_available_extensions where name = any($1)", list(EXTENSIONS))
-    absent = EXTENSIONS.keys() - {row["name"] for row in rows}
+    absent = await inspection.unavailable_extensions(connection, EXTENSIONS)
     if not absent:
         return [Finding(Level.OK, f"The extensions {', '.join(EXTENSIONS)} are available.")]
     return [
@@ -110,16 +144,49 @@ async def _extensions(connection: Connection) -> list[Finding]:
     ]
 
 
+async def _pooler(settings: Settings) -> list[Finding]:
+    """Check, through the pooler, the parameters that its role must have: a connection cannot set its own there."""
+    expected = session_parameters(settings.statement_seconds)
+    try:
+        connection = await connect(
+            {"dsn": settings.database_url}, statement_seconds=settings.statement_seconds, is_pooled=True
+        )
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        return [Finding(Level.PROBLEM, f"The pooler cannot be reached: {error}.")]
+    try:
+        role, values = await inspection.role_parameters(connection, expected)
+    finally:
+        connection.terminate()
+    wrong = [name for name, value in values.items() if value != expected[name]]
+    if not wrong:
+        return [Finding(Level.OK, "The pooler answers, and its role has the parameters that Pilotis needs.")]
+    return [
+        Finding(
+            Level.PROBLEM, f"Behind the pooler {name} differs. Run: alter role {role} set {name} = '{expected[name]}';"
+        )
+        for name in wrong
+    ]
+
+
+async def _citus(connection: Connection) -> list[Finding]:
+    """Check, with Citus, the parameters of the sessions on other nodes."""
+    role, _ = await inspection.role_parameters(connection, ())
+    return [
+        Finding(
+            Level.PROBLEM,
+            f"On other nodes of Citus {name} differs. Run on the coordinator: "
+            f"alter role {role} set {name} = '{sharding.NODE_PARAMETERS[name]}';",
+        )
+        for name in await sharding.wrong_on_nodes(connection)
+    ]
+
+
 async def _clock(connection: Connection) -> Finding:
-    before = time.time()
-    there: float = await connection.fetchval("select extract(epoch from clock_timestamp())::float8")
-    after = time.time()
-    # What the question itself took is no difference.
-    difference = max(before - there, there - after, 0.0)
+    difference = await inspection.clock_difference(connection)
     sentence = f"The clocks of this machine and of the database differ by {difference:.3f} s."
-    if difference <= _MOST_CLOCK_SECONDS:
+    if difference <= _MAX_CLOCK_SECONDS:
         return Finding(Level.OK, sentence)
-    return Finding(Level.PROBLEM, f"{sentence} Tokens expire by both: synchronise them.")
+    return Finding(Level.PROBLEM, f"{sentence} The expiry of tokens depends on both: synchronise them.")
 
 
 async def _migrations(connection: Connection) -> Finding:
@@ -141,7 +208,7 @@ async def _master_key(connection: Connection, settings: Settings) -> list[Findin
         return [Finding(Level.PROBLEM, " ".join(error.problems))]
     if problem or keys is None:
         return [Finding(Level.PROBLEM, problem or "There is no master key.")]
-    findings = [Finding(Level.OK, "The master key is the one of this database.")]
+    findings = [Finding(Level.OK, "The master key is the one for this database.")]
     if keys.previous is not None:
         findings.append(
             Finding(
@@ -152,8 +219,24 @@ async def _master_key(connection: Connection, settings: Settings) -> list[Findin
     return findings
 
 
-async def _app(connection: Connection, app_id: UUID) -> list[Finding]:
-    found = await exposure.of_app(connection, app_id)
-    if found is None:
-        raise _AppNotFoundError(f"There is no app {app_id}; `pilotis app list` shows those there are.")
-    return [Finding(Level.NOTE if open_ else Level.OK, sentence) for open_, sentence in exposure.told(found)]
+async def _app(settings: Settings, connect_arguments: dict[str, Any], app_id: UUID) -> list[Finding]:
+    pool = Database(connect_arguments, size=1)
+    try:
+        features = Features(command_floor(settings, pool))
+        apps, tables = features.get(AppsFeature), features.get(TablesFeature)
+        app = await apps.apps.by_id(app_id)
+        found = exposure.Exposure(
+            app,
+            [key.allowed_origins or [] for key in await apps.keyring.in_force(app_id, secret=False)],
+            await tables.tables.all(app),
+            await Storages(pool).all(app_id),
+        )
+    except NotFoundError:
+        raise _AppNotFoundError(
+            f"The app {app_id} does not exist; `pilotis app list` shows the existing ones."
+        ) from None
+    finally:
+        await pool.close()
+    return [
+        Finding(Level.OK if door.severity == "none" else Level.NOTE, door.message) for door in exposure.findings(found)
+    ]

@@ -1,45 +1,61 @@
-"""The command itself: what is global to it, and how its errors are told."""
+"""The command itself: its subcommands by name, its global options, and how it prints errors."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from importlib import import_module
 
-import typer
+import click
 
 from pilotis import __version__
-from pilotis.cli import apps, keys, server, storage, tables, users
-from pilotis.serve.errors import CommandError
-from pilotis.settings import SettingsError
 
-command = typer.Typer(
-    name="pilotis",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-command.add_typer(apps.command, name="app")
-command.add_typer(keys.command, name="key")
-command.add_typer(tables.command, name="table")
-command.add_typer(storage.command, name="storage")
-command.add_typer(users.command, name="user")
-server.register(command)
+# The module of `pilotis.cli` that defines each command, or group of commands, under its own name.
+COMMANDS = {
+    "serve": "server",
+    "init": "server",
+    "migrate": "server",
+    "doctor": "server",
+    "openapi": "server",
+    "app": "apps",
+    "key": "keys",
+    "table": "tables",
+    "storage": "storage",
+    "user": "users",
+    "jobs": "jobs",
+    "deploy": "sites",
+    "deployments": "sites",
+    "promote": "sites",
+    "rollback": "sites",
+    "functions": "functions",
+    "workflows": "workflows",
+    "login": "login",
+    "logout": "login",
+    "oauth": "oauth",
+    "webhook": "webhooks",
+    "event-type": "events",
+    "event": "events",
+}
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        version()
-        raise typer.Exit
+class _Lazy(click.Group):
+    """Imports a command's module when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS:
+            found: click.Command = getattr(
+                import_module(f"pilotis.cli.{COMMANDS[cmd_name]}"), cmd_name.replace("-", "_")
+            )
+            return found
+        return super().get_command(ctx, cmd_name)
 
 
-@command.callback()
-def pilotis(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Run an application backend: members, tables, files, hosting, functions and more, for any number of apps.
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="pilotis %(version)s", help="Print the version.")
+def command() -> None:
+    """Run an application backend: members, tables of JSON rows, search and files over HTTP, for any number of apps.
 
     Settings come from flags, then PILOTIS_* variables, then a TOML file.
     """
@@ -48,30 +64,30 @@ def pilotis(
 @command.command()
 def version() -> None:
     """Print the version."""
-    typer.echo(f"pilotis {__version__}")
+    click.echo(f"pilotis {__version__}")
 
 
 def main() -> None:
-    """Run the command line and exit: 0 done, 1 could not be done, 2 typed or set wrongly."""
+    """Run the command line and exit: 0 success, 1 failure, 2 invalid usage or settings."""
     try:
-        command()
-    except SettingsError as error:
-        _end(error.problems, 2)
-    except CommandError as error:
-        _end([str(error)], 1)
+        command(prog_name="pilotis")
     except Exception as error:
-        if not _is_told(error):
-            raise
-        _end([str(error)], 1)
+        _explain(error)
+        raise
 
 
-def _is_told(error: Exception) -> bool:
-    """Tell whether the error's own sentence is for the person who typed the command."""
+def _explain(error: Exception) -> None:
+    """Print an error's sentences for the person who typed the command, and exit."""
     from pilotis.db.embedded import EmbeddedPostgresError
     from pilotis.db.migrations import MigrationError
     from pilotis.kit.errors import PilotisError
+    from pilotis.serve.errors import CommandError
+    from pilotis.settings import SettingsError
 
-    return isinstance(error, EmbeddedPostgresError | MigrationError | PilotisError)
+    if isinstance(error, SettingsError):
+        _end(error.problems, 2)
+    if isinstance(error, CommandError | EmbeddedPostgresError | MigrationError | PilotisError):
+        _end([str(error)], 1)
 
 
 def _end(sentences: list[str], status: int) -> None:

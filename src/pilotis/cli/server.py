@@ -1,112 +1,93 @@
-"""`serve`, `migrate`, `doctor`, `openapi`: the commands about the server as a whole."""
+"""`serve`, `init`, `migrate`, `doctor`, `openapi`: the commands that concern the server as a whole."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-import typer
+import click
 
-from pilotis.cli import options
-from pilotis.cli.options import Config, DatabaseUrl, DataDir
+from pilotis.cli.command import Outcome, Place, command
 
 if TYPE_CHECKING:
     from pilotis.settings import Settings
 
 
-def register(command: typer.Typer) -> None:
-    """Add the commands."""
-    for function in (serve, migrate, doctor, openapi):
-        command.command()(function)
-
-
-def serve(
-    host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
-    ] = None,
-    port: Annotated[str | None, typer.Option(metavar="PORT", help="Port; 0 takes a free one. Default: 8090.")] = None,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    workers: Annotated[
-        str | None, typer.Option(metavar="N", help="Processes that answer requests. Default: 1.")
-    ] = None,
-    base_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Address under which clients reach this server.")
-    ] = None,
-    config: Config = None,
-) -> None:
-    """Serve until Ctrl-C. The first start makes a first app and prints how to use it."""
+@command(flags=("host", "port", "workers", "base_url"))
+@click.option("--host", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
+@click.option("--port", metavar="PORT", help="Port; 0 selects a free one. Default: 8090.")
+@click.option("--workers", metavar="N", help="Worker processes. Default: 1.")
+@click.option("--base-url", metavar="URL", help="URL at which clients reach this server.")
+def serve(place: Place) -> None:
+    """Serve until Ctrl-C. The first start creates a database and a first app, and prints how to use it."""
     from pilotis.serve import start
 
-    start.run(
-        options.load(
-            config,
-            host=host,
-            port=port,
-            data_dir=data_dir,
-            database_url=database_url,
-            workers=workers,
-            base_url=base_url,
-        )
-    )
+    start.run(place.settings)
 
 
-def migrate(data_dir: DataDir = None, database_url: DatabaseUrl = None, config: Config = None) -> None:
-    """Bring the database to this version, making it where there is none. `serve` does so too."""
-    settings = options.load(config, data_dir=data_dir, database_url=database_url)
-    applied = _migrate(settings)
-    for name in applied:
-        typer.echo(f"applied {name}")
-    typer.echo("The database is up to date.")
+@command()
+def init(place: Place) -> Outcome:
+    """Create the database and its schema without serving. Only `init` and `serve` ever create a database."""
+    return _migrations(_migrate(place.settings, may_create=True))
 
 
-def _migrate(settings: Settings) -> list[str]:
+@command()
+def migrate(place: Place) -> Outcome:
+    """Migrate an existing database to this version. `serve` does this too."""
+    return _migrations(_migrate(place.settings, may_create=False))
+
+
+def _migrations(applied: list[str]) -> Outcome:
+    return Outcome({"applied": applied}, [*(f"Applied {name}." for name in applied), "The database is up to date."])
+
+
+def _migrate(settings: Settings, *, may_create: bool) -> list[str]:
     import asyncio
 
+    from pilotis.cli.session import NOT_SET_UP
     from pilotis.db import migrations
     from pilotis.serve import database, installation
+    from pilotis.serve.errors import CommandError
 
     async def apply() -> list[str]:
         connection = await installation.connect(source.connect_arguments)
         try:
+            if not may_create and len(await migrations.pending(connection)) == len(migrations.all_migrations()):
+                raise CommandError(NOT_SET_UP)
             return await migrations.migrate(connection)
         finally:
             await connection.close()
 
-    with database.for_command(settings, may_create=True) as source:
+    with database.for_command(settings, may_create=may_create) as source:
         return asyncio.run(apply())
 
 
-def doctor(
-    app: Annotated[
-        UUID | None, typer.Option(metavar="ID", help="List what this app's public key alone can do as well.")
-    ] = None,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
-) -> None:
+@command()
+@click.option("--app", type=click.UUID, metavar="ID", help="Also list what this app's public key alone can do.")
+def doctor(place: Place, app: UUID | None) -> Outcome:
     """Check the database, its extensions, the data directory, the clock and the master key."""
     from pilotis.cli import doctor as checks
 
-    settings = options.load(config, data_dir=data_dir, database_url=database_url)
-    findings = checks.examine(settings, app)
-    for finding in findings:
-        typer.echo(f"{finding.level.value:7}  {finding.sentence}")
-    if any(finding.level is checks.Level.PROBLEM for finding in findings):
-        raise typer.Exit(1)
+    findings = checks.examine(place.settings, app)
+    return Outcome(
+        [{"level": finding.level.value, "sentence": finding.sentence} for finding in findings],
+        [f"{finding.level.value:7}  {finding.sentence}" for finding in findings],
+        int(any(finding.level is checks.Level.PROBLEM for finding in findings)),
+    )
 
 
-def openapi(data_dir: DataDir = None, database_url: DatabaseUrl = None, config: Config = None) -> None:
-    """Print the OpenAPI 3.1 document of the service. Needs no running server and no database."""
+@command()
+def openapi(place: Place) -> None:
+    """Print the OpenAPI 3.1 document. Needs neither a running server nor a database."""
     import msgspec
 
     from pilotis import __version__
-    from pilotis.http.openapi import document
-    from pilotis.http.site.endpoints import SiteEndpoints
+    from pilotis.http.api.openapi import document
+    from pilotis.http.reference.endpoints import SiteEndpoints
     from pilotis.server import endpoint_table
 
-    settings = options.load(config, data_dir=data_dir, database_url=database_url)
+    settings = place.settings
     base_url = settings.base_url or f"http://{settings.host}:{settings.port}"
-    described = [endpoint for endpoint in endpoint_table(settings) if endpoint.tag != SiteEndpoints.tag]
+    described = [endpoint for endpoint in endpoint_table() if endpoint.tag != SiteEndpoints.tag]
     printed = msgspec.json.encode(document(described, base_url=base_url, version=__version__))
-    typer.echo(msgspec.json.format(printed, indent=2))
+    click.echo(msgspec.json.format(printed, indent=2))

@@ -1,71 +1,61 @@
-"""`pilotis storage`: file storages, and whether database and object store agree."""
+"""`pilotis storage`: file storages, and the consistency of database and object store."""
 
 from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import typer
+import click
 
-from pilotis.cli import options, output
-from pilotis.cli.options import Config, DatabaseUrl, DataDir, Json
+from pilotis.cli.command import Outcome, Place, app_option, command
 
 if TYPE_CHECKING:
     from pilotis.blobs.protocol import BlobStore
     from pilotis.cli.session import Session
     from pilotis.settings import Settings
 
-command = typer.Typer(no_args_is_help=True, help="Make and list file storages; check the object store.")
-
-App = Annotated[UUID, typer.Option("--app", metavar="ID", help="The app's id.")]
 _AGE = re.compile(r"(\d{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LISTED = 20
 
 
-@command.command()
-def create(
-    name: Annotated[str, typer.Argument(help="What the storage is called.")],
-    app: App,
-    access: Annotated[
-        str, typer.Option(help="Who may upload, delete and read: Public, AppMember, Creator or Secret.")
-    ] = "Public",
-    json: Json = False,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
-) -> None:
-    """Make a file storage and print its id."""
-    from pilotis.cli import session
+@click.group()
+def storage() -> None:
+    """Create and list file storages; check the object store."""
+
+
+@command(storage)
+@click.argument("name", help="The name of the storage.")
+@app_option()
+@click.option(
+    "--access", default="Public", help="Who may upload, delete and read: Public, AppMember, Creator or Secret."
+)
+def create(place: Place, name: str, app: UUID, access: str) -> Outcome:
+    """Create a file storage and print its id."""
 
     async def work(on: Session) -> dict[str, Any]:
         return await _create(on, app, name, access)
 
-    settings = options.load(config, data_dir=data_dir, database_url=database_url)
-    output.record(session.run(settings, work), json)
+    made = place.run(work)
+    return Outcome(
+        made, made, said=[f"Clients ask for uploads at /v1/public/storages/files/{made['id']}/presigned-url."]
+    )
 
 
-@command.command("list")
-def list_(
-    app: App,
-    json: Json = False,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
-) -> None:
-    """List an app's file storages with their files and bytes."""
-    from pilotis.cli import session
+@command(storage, none="The app has no file storages.")
+@app_option()
+def list_(place: Place, app: UUID) -> list[dict[str, Any]]:
+    """List an app's file storages with their number of files and bytes."""
 
     async def work(on: Session) -> list[dict[str, Any]]:
         from pilotis.files.storages import Storages
 
         await on.apps.by_id(app)
-        listed = await Storages(on.database).all(app)
         return [
             {
-                "storage_id": one.id,
+                "id": one.id,
                 "name": one.name,
                 "files": one.file_count,
                 "bytes": one.used_bytes,
@@ -74,73 +64,56 @@ def list_(
                 "delete": one.delete_access.value,
                 "read": one.read_access.value,
             }
-            for one in listed.storages
+            for one in await Storages(on.database).all(app)
         ]
 
-    settings = options.load(config, data_dir=data_dir, database_url=database_url)
-    output.records(session.run(settings, work), json, "The app has no file storage.")
+    return place.run(work)
 
 
-@command.command()
-def reconcile(
-    before: Annotated[str, typer.Option(metavar="AGE", help="Leave out what is younger: 30m, 24h, 7d.")] = "24h",
-    apply: Annotated[bool, typer.Option("--apply", help="Delete bytes that nothing refers to.")] = False,
-    json: Json = False,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
-) -> None:
-    """Compare database and object store both ways. Changes nothing without --apply.
+@command(storage)
+@click.option("--before", metavar="AGE", default="24h", help="Ignore bytes that are younger: 30m, 24h, 7d.")
+@click.option("--apply", is_flag=True, help="Delete bytes that no file refers to.")
+def reconcile(place: Place, before: str, apply: bool) -> Outcome:
+    """Compare the database and the object store in both directions. Changes nothing without --apply.
 
-    Exits with 1 if bytes of listed files are missing; those are never touched.
+    Exits with 1 if the bytes of listed files are missing; their entries are never changed.
     """
-    from pilotis.cli import session
-
     age = _age(before)
-    settings = options.load(config, data_dir=data_dir, database_url=database_url)
 
     async def work(on: Session) -> dict[str, Any]:
         from pilotis.files.cleaning import Cleaning
 
-        blobs = _store(settings)
+        blobs = _store(on.settings)
         try:
             found = await Cleaning(on.database, blobs).reconcile(age, apply=apply)
         finally:
             await blobs.close()
         return found._asdict()
 
-    found = session.run(settings, work)
-    output.record(found if json else _summary(found), json)
-    if found["missing"]:
-        raise typer.Exit(1)
+    found = place.run(work)
+    return Outcome(found, _summary(found), int(bool(found["missing"])), _advice(found, before, apply=apply))
 
 
-@command.command()
-def check(
-    origin: Annotated[
-        str, typer.Option(metavar="ORIGIN", help="Origin of pages that upload directly to the object store.")
-    ] = "https://example.com",
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
-) -> None:
-    """Try the object store out: credentials, bucket, clock, cross-origin rules, free space. Needs no database."""
+@command(storage)
+@click.option(
+    "--origin",
+    metavar="ORIGIN",
+    default="https://example.com",
+    help="Origin of pages that upload directly to the object store.",
+)
+def check(place: Place, origin: str) -> Outcome:
+    """Test the object store: credentials, bucket, clock, CORS rules, free space. Needs no database."""
     import asyncio
 
     async def work() -> list[str]:
-        blobs = _store(settings)
+        blobs = _store(place.settings)
         try:
             return await blobs.check(origin)
         finally:
             await blobs.close()
 
-    settings = options.load(config, data_dir=data_dir, database_url=database_url)
     problems = asyncio.run(work())
-    for problem in problems:
-        typer.echo(problem)
-    if problems:
-        raise typer.Exit(1)
-    typer.echo("The object store works.")
+    return Outcome({"problems": problems}, problems or ["The object store works."], int(bool(problems)))
 
 
 async def _create(on: Session, app_id: UUID, name: str, access: str) -> dict[str, Any]:
@@ -148,25 +121,27 @@ async def _create(on: Session, app_id: UUID, name: str, access: str) -> dict[str
 
     from pilotis.files.storages import Storages
     from pilotis.files.types import NewStorage
-    from pilotis.http.principals import OPERATOR
+    from pilotis.http.api.principals import OPERATOR
+    from pilotis.kit.json import field_error
     from pilotis.serve.errors import CommandError
 
     given = {"name": name, "upload_access": access, "delete_access": access, "read_access": access}
     try:
         new = msgspec.convert(given, NewStorage)
     except msgspec.ValidationError as error:
-        raise CommandError(f"{error}.") from None
+        # One option says all three.
+        raise CommandError(field_error(error, NewStorage).text.replace("upload_access:", "--access:")) from None
     made = await Storages(on.database).create(await on.apps.by_id(app_id), OPERATOR, new)
-    return {"storage_id": made.id, "name": made.name}
+    return {"id": made.id, "name": made.name}
 
 
 def _store(settings: Settings) -> BlobStore:
     from pilotis.blobs.errors import InvalidStoreUrlError
+    from pilotis.floor import open_blobs
     from pilotis.serve.errors import CommandError
-    from pilotis.server import blob_store
 
     try:
-        return blob_store(settings)
+        return open_blobs(settings)
     except InvalidStoreUrlError as error:
         raise CommandError(str(error)) from None
 
@@ -174,8 +149,20 @@ def _store(settings: Settings) -> BlobStore:
 def _age(text: str) -> timedelta:
     match = _AGE.fullmatch(text)
     if match is None:
-        raise typer.BadParameter("a number and s, m, h or d is expected, such as 24h", param_hint="--before")
+        raise click.BadParameter("a number and s, m, h or d is expected, such as 24h", param_hint="--before")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def _advice(found: dict[str, Any], before: str, *, apply: bool) -> list[str]:
+    """Return what the numbers mean, and what to do."""
+    said = []
+    if found["orphans"] and not apply:
+        said.append(
+            f"To delete the bytes that no file refers to, run: pilotis storage reconcile --before {before} --apply"
+        )
+    if found["missing"]:
+        said.append("The bytes of some files are missing. Restore them from a backup of the object store.")
+    return said or ["The database and the object store agree."]
 
 
 def _summary(found: dict[str, Any]) -> dict[str, Any]:

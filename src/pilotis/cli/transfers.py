@@ -1,4 +1,4 @@
-"""What `pilotis table` does, once its options are read."""
+"""The work of `pilotis table`, after its options are parsed."""
 
 from __future__ import annotations
 
@@ -12,33 +12,31 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 from uuid import UUID
 
+import click
 import msgspec
-import typer
 
-from pilotis import master_key
 from pilotis.cli.session import Session
-from pilotis.encryption.service import Encryption
-from pilotis.http.principals import OPERATOR, AppInfo
+from pilotis.data.rows.bulk.types import Failure
+from pilotis.data.rows.feature import RowsFeature
+from pilotis.data.tables.feature import TablesFeature
+from pilotis.data.tables.schema import AccessLevel
+from pilotis.data.tables.service import Tables
+from pilotis.data.tables.types import TableDefinition
+from pilotis.data.transfer.feature import TransferFeature
+from pilotis.data.transfer.formats import Format, Record
+from pilotis.data.transfer.service import from_offset, infer_schema, rejected
+from pilotis.data.transfer.store import Progress
+from pilotis.data.transfer.types import ExportOptions, ImportOptions, ImportResult, Open
+from pilotis.http.api.principals import OPERATOR, AppInfo
 from pilotis.kit import json
-from pilotis.kit.crypto import MasterKeyring
 from pilotis.kit.ids import is_uuid
-from pilotis.rows.bulk.service import BulkRows
-from pilotis.rows.bulk.types import Failure
-from pilotis.rows.prepared import PreparedTables
 from pilotis.serve.errors import CommandError
-from pilotis.tables.schema import AccessLevel
-from pilotis.tables.service import Tables
-from pilotis.tables.types import TableDefinition
-from pilotis.transfer.formats import Format, Record
-from pilotis.transfer.service import Transfer, from_offset, guess, rejected
-from pilotis.transfer.store import Progress
-from pilotis.transfer.types import ExportOptions, ImportOptions, ImportResult, Open
 
 _CHUNK = 256 * 1024
 
 
 class Target(NamedTuple):
-    """The table that an import is for. Where `may_make`, `name` is a title, and `schema` may be left to guess."""
+    """The table of an import. With `may_make`, `name` is a title, and `schema` may be None to guess it."""
 
     name: str
     may_make: bool
@@ -58,8 +56,8 @@ class Import(NamedTuple):
 
 
 async def import_(on: Session, app_id: UUID, target: Target, given: Import) -> ImportResult:
-    """Import a file into its table, which is made where it may be and is not there."""
-    services = _Services(on)
+    """Import a file into its table, creating the table if that is allowed and necessary."""
+    tables, transfer = on.features.get(TablesFeature).tables, on.features.get(TransferFeature).transfer
     app = await on.apps.by_id(app_id)
     path = None if given.file == "-" else Path(given.file)
     open_, sample = _sources(path)
@@ -70,26 +68,28 @@ async def import_(on: Session, app_id: UUID, target: Target, given: Import) -> I
         own_fields=given.own_fields,
         again=given.again,
     )
-    table_id = await _table(services.tables, app, target, lambda: guess(sample(), options))
+    table_id = await _table(tables, app, target, lambda: infer_schema(sample(), options))
     with _progress_bar(path) as progressed, RejectionsFile(Path(given.rejected)) as rejections:
-        return await services.transfer.import_(app, OPERATOR, table_id, open_, options, rejections, progressed)
+        done = await transfer.import_(app, OPERATOR, table_id, open_, options, rejections, progressed)
+    await on.features.get(RowsFeature).statistics.wait_until_analyzed()
+    return done
 
 
 async def export(on: Session, app_id: UUID, table: str, options: ExportOptions) -> AsyncGenerator[bytes]:
     """Yield a table's rows."""
-    services = _Services(on)
+    tables, transfer = on.features.get(TablesFeature).tables, on.features.get(TransferFeature).transfer
     app = await on.apps.by_id(app_id)
-    table_id = await _existing(services.tables, app, table)
+    table_id = await _existing(tables, app, table)
     if table_id is None:
         raise CommandError(f"The app has no table {table}.")
-    await services.transfer.note_export(app, OPERATOR, table_id, options)
-    async with aclosing(services.transfer.export(app, table_id, options)) as chunks:
+    await transfer.record_export(app, OPERATOR, table_id, options)
+    async with aclosing(transfer.export(app, table_id, options)) as chunks:
         async for chunk in chunks:
             yield chunk
 
 
 async def save(chunks: AsyncIterator[bytes], path: Path) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file completely or not at all."""
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as file:
@@ -105,7 +105,7 @@ async def save(chunks: AsyncIterator[bytes], path: Path) -> None:
 
 
 class RejectionsFile:
-    """A file of JSON lines about what was rejected: line, code, message and the text itself."""
+    """A file of JSON lines about rejected records: line, code, message and the text itself."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -119,19 +119,19 @@ class RejectionsFile:
             self._file.close()
 
     def begin(self, position: int) -> int:
-        """Go on in the file of an interrupted import; a new import takes away the one of an earlier."""
+        """Continue the file of an interrupted import; a new import deletes the file of an earlier one."""
         if not position:
             self._path.unlink(missing_ok=True)
         elif not self._path.exists() or self._path.stat().st_size < position:
             raise CommandError(
-                f"{self._path} holds what the interrupted import rejected, and is not there any more or was cut."
+                f"{self._path} contained what the interrupted import rejected, and is missing or was truncated."
             )
         else:
             self.put(position, [])
         return position
 
     def put(self, position: int, failed: Sequence[Failure[Record]]) -> int:
-        """Cut the file back to a position, append the rejected, and return its length once all is on the disk."""
+        """Truncate the file to a position, append rejected records, and return its durable length."""
         if self._file is None:
             self._file = self._path.open("r+b" if self._path.exists() else "w+b")
         self._file.truncate(position)
@@ -152,24 +152,14 @@ def _line(failure: Failure[Record]) -> bytes:
     return json.encode(fields) + b"\n"
 
 
-class _Services:
-    def __init__(self, on: Session) -> None:
-        keys = master_key.existing_keys(on.settings)
-        encryption = Encryption(on.database, MasterKeyring(keys) if keys else None)
-        self.tables = Tables(on.database, on.notifications, encryption)
-        self.transfer = Transfer(
-            on.database, BulkRows(on.database, PreparedTables(on.database, self.tables, encryption))
-        )
-
-
 async def _table(tables: Tables, app: AppInfo, target: Target, guessed: Callable[[], Any]) -> UUID:
     found = await _existing(tables, app, target.name)
     if found is not None:
         return found
     if not target.may_make:
-        raise CommandError(f"The app has no table {target.name}; --title makes one.")
+        raise CommandError(f"The app has no table {target.name}; --title creates one.")
     schema = target.schema if target.schema is not None else await guessed()
-    typer.echo(f"Making the table {target.name} with {json.encode(schema).decode()}.", err=True)
+    click.echo(f"Making the table {target.name} with {json.encode(schema).decode()}.", err=True)
     return await tables.create(app, OPERATOR, TableDefinition(target.name, schema, target.access_level))
 
 
@@ -181,7 +171,7 @@ async def _existing(tables: Tables, app: AppInfo, name: str) -> UUID | None:
 
 
 def _sources(path: Path | None) -> tuple[Open, Callable[[], AsyncIterator[bytes]]]:
-    """Return how to read the import, and how to read its beginning before that."""
+    """Return how to read the import, and how to read its beginning first."""
     if path is not None:
         return lambda offset: _file_chunks(path, offset), lambda: _file_chunks(path, 0)
     kept: list[bytes] = []
@@ -214,7 +204,7 @@ async def _stdin_chunks() -> AsyncIterator[bytes]:
 
 
 def _key(path: Path, given: Import) -> str:
-    """Return what names a file by what is in it, and how it is read: its size, its beginning and its end."""
+    """Return a key that identifies a file by its content and how it is read: its size, its beginning and its end."""
     size = path.stat().st_size
     digest = hashlib.sha256(f"{size} {given.delimiter} {given.own_fields}".encode())
     with path.open("rb") as file:
@@ -229,7 +219,7 @@ def _progress_bar(path: Path | None) -> Any:
     if path is None or not sys.stderr.isatty():
         yield lambda _: None
         return
-    with typer.progressbar(length=path.stat().st_size, file=sys.stderr) as bar:
+    with click.progressbar(length=path.stat().st_size, file=sys.stderr) as bar:
 
         def progressed(state: Progress) -> None:
             bar.label = f"{state.created} rows"

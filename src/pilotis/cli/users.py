@@ -1,65 +1,99 @@
-"""`pilotis user`: making console users."""
+"""`pilotis user`: creates and deactivates console users, and resets forgotten passwords."""
 
 from __future__ import annotations
 
-import secrets
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from pilotis.cli import options, output
-from pilotis.cli.options import Config, DatabaseUrl, DataDir, Json
+from pilotis.cli.command import Outcome, Place, command, told
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from pilotis.cli.session import Session
-    from pilotis.db.pool import Database
-
-command = typer.Typer(no_args_is_help=True, help="Make console users, the developers who own apps.")
+    from pilotis.settings import Settings
 
 
-@command.callback()
+@click.group()
 def user() -> None:
-    """Make console users, the developers who own apps."""
+    """Create, help and deactivate console users, the developers who own apps."""
 
 
-@command.command()
-def create(
-    email: Annotated[str, typer.Argument(help="E-mail address to sign in with.")],
-    password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the password from the first line of standard input.")
-    ] = False,
-    json: Json = False,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
-) -> None:
-    """Make a console user. The first one owns every app that has no owner yet."""
-    from pilotis.cli import session
+_EMAIL = click.argument("email", help="The console user's e-mail address.")
 
-    settings = options.load(config, data_dir=data_dir, database_url=database_url)
+
+@command(user)
+@click.argument("email", help="E-mail address to sign in with.")
+@click.option("--password-stdin", is_flag=True, help="Read the password from the first line of standard input.")
+def create(place: Place, email: str, password_stdin: bool) -> Outcome:
+    """Create a console user. The first one becomes the owner of every app without an owner."""
     _check_email(email)
     password = _password(password_stdin)
 
     async def work(on: Session) -> dict[str, Any]:
-        user_id = await _create(on, email, password)
-        return {"user_id": user_id, "email": email.strip().lower()}
+        return {"user_id": await on.users.create(email, password), "email": email.strip().lower()}
 
-    output.record(session.run(settings, work, may_create=True), json)
+    made = place.run(work)
+    return Outcome(made, made, said=[f"{made['email']} can sign in to the console, at /console of the server."])
 
 
-async def user_id_of(database: Database, email: str) -> UUID:
-    """Return the id of a console user; raises `CommandError` if there is none."""
-    from pilotis.serve.errors import CommandError
+@command(user, flags=("base_url",))
+@_EMAIL
+@click.option("--base-url", metavar="TEXT", help="URL of the server in the link, such as https://api.example.com.")
+def reset(place: Place, email: str) -> Outcome:
+    """Print a link with which a console user can set a new password, once and within an hour.
 
-    user_id: UUID | None = await database.fetchval(
-        "select user_id from pilotis.users where email = $1", email.strip().lower()
+    A later link replaces it. Give it to the user in person: anyone who opens it becomes that user.
+    """
+
+    async def work(on: Session) -> dict[str, Any]:
+        made = await on.users.new_reset_token(email)
+        return {"link": f"{_address(on.settings)}/setup/reset#{made.token}", "expires_at": made.expires_at}
+
+    made = place.run(work)
+    said = [f"Give the link to {email.strip().lower()} in person: it works once, until then."]
+    if place.settings.base_url is None:
+        said.append("If the server has another address, name it by --base-url.")
+    return Outcome(made, made, said=said)
+
+
+@command(user)
+@_EMAIL
+def deactivate(place: Place, email: str) -> Outcome:
+    """Deactivate a console user: its tokens and secret keys become invalid.
+
+    The last active owner of an app cannot be deactivated.
+    """
+    done = _set_active(place, email, is_active=False)
+    return told(
+        done,
+        f"{done['email']} is deactivated: it cannot sign in, and its tokens and secret keys are invalid.",
+        f"To undo this, run: pilotis user activate {done['email']}",
     )
-    if user_id is None:
-        raise CommandError(f"There is no console user {email}; `pilotis user create` makes one.")
-    return user_id
+
+
+@command(user)
+@_EMAIL
+def activate(place: Place, email: str) -> Outcome:
+    """Reactivate a deactivated console user."""
+    done = _set_active(place, email, is_active=True)
+    return told(done, f"{done['email']} is active, and can sign in.")
+
+
+def _set_active(place: Place, email: str, *, is_active: bool) -> dict[str, Any]:
+    async def work(on: Session) -> dict[str, Any]:
+        from pilotis.users.activation import Activation
+
+        changed = await Activation(on.database).change_by_email(email, is_active=is_active)
+        return {"user_id": changed.user_id, "email": changed.email, "is_active": changed.is_active}
+
+    return place.run(work)
+
+
+def _address(settings: Settings) -> str:
+    """Return the URL of the server, as far as the settings say."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - not listened on
+    return settings.base_url or f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
 
 
 def _check_email(email: str) -> None:
@@ -70,31 +104,13 @@ def _check_email(email: str) -> None:
     try:
         msgspec.convert(email, Email)
     except msgspec.ValidationError:
-        raise typer.BadParameter(f"{email} is not an e-mail address", param_hint="EMAIL") from None
+        raise click.BadParameter(f"{email} is not an e-mail address", param_hint="EMAIL") from None
 
 
 def _password(from_stdin: bool) -> str:
     if from_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
-        raise typer.BadParameter("there is no terminal to ask for the password", param_hint="--password-stdin")
-    answer: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+        raise click.BadParameter("there is no terminal to read the password from", param_hint="--password-stdin")
+    answer: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)
     return answer
-
-
-async def _create(on: Session, email: str, password: str) -> UUID:
-    from pilotis.kit.crypto import MasterKeyring, MasterKeys
-    from pilotis.kit.passwords import Passwords
-    from pilotis.kit.signing import TokenSigner
-    from pilotis.rates.service import RateLimits
-    from pilotis.sessions.service import Sessions
-    from pilotis.users.service import Users
-
-    passwords = Passwords()
-    # Nobody is signed in here, so no token is signed: any key will do, and the real one may be elsewhere.
-    sessions = Sessions(on.database, TokenSigner(MasterKeyring(MasterKeys(secrets.token_bytes(32)))))
-    users = Users(on.database, sessions, passwords, RateLimits(on.database, on.settings.limits), on.settings.limits)
-    try:
-        return await users.create(email, password)
-    finally:
-        passwords.close()

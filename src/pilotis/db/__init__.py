@@ -1,1 +1,1 @@
-"""PostgreSQL: the pool, the embedded server, migrations and notifications."""
+"""PostgreSQL: the pool, the control connection, the embedded server and migrations."""

@@ -1,4 +1,4 @@
-"""PostgreSQL's extensions, made when they are first needed and named when they are not to be had."""
+"""PostgreSQL's extensions, created when first needed, with a clear error if they are not available."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCHEMA = """
 
 
 class ExtensionMissingError(UnavailableError):
-    """503 `EXTENSION_MISSING`: the database lacks an extension, and Pilotis may not make it."""
+    """503 `EXTENSION_MISSING`: the database lacks an extension, and Pilotis may not create it."""
 
     code = "EXTENSION_MISSING"
 
@@ -25,14 +25,14 @@ class ExtensionMissingError(UnavailableError):
 
 
 class Extensions:
-    """Where the extensions of a database are: their types and operators are named by that schema."""
+    """The schemas of a database's extensions, by which their types and operators are qualified."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._schemas: dict[str, str] = {}
 
     async def schema(self, name: str) -> str:
-        """Return the quoted schema of an extension, which is made if need be; raises `ExtensionMissingError`."""
+        """Return the quoted schema of an extension, creating it if necessary; raises `ExtensionMissingError`."""
         found = self._schemas.get(name) or await self._find(name) or await self._make(name)
         self._schemas[name] = found
         return found
@@ -45,7 +45,7 @@ class Extensions:
         try:
             await self._database.execute(f'create extension if not exists "{name}" schema pilotis')
         except (asyncpg.UniqueViolationError, asyncpg.DuplicateObjectError):
-            pass  # Another connection was quicker.
+            pass  # Another connection was faster.
         except (
             asyncpg.InsufficientPrivilegeError,
             asyncpg.FeatureNotSupportedError,

@@ -1,4 +1,4 @@
-"""Numbered plain-SQL migrations, applied in order, once, under an advisory lock, each with a checksum."""
+"""Numbered plain SQL migrations, applied once, in order, under an advisory lock, each with a checksum."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 from asyncpg import Connection
 
+from pilotis.db import sharding
+
 _LOCK = 0x50494C4F  # "PILO"
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
 
 
 class MigrationError(Exception):
-    """The database cannot be brought to this version; the message says why and what to do."""
+    """The database cannot be migrated to this version; the message gives the reason and the remedy."""
 
 
 class Migration(NamedTuple):
@@ -31,7 +33,7 @@ class Migration(NamedTuple):
 
 
 def all_migrations() -> list[Migration]:
-    """Return every migration this version ships, by number."""
+    """Return every migration of this version, by number."""
     folder = resources.files("pilotis.db") / "sql"
     found = [
         Migration(int(match[1]), entry.name, entry.read_text("utf-8"))
@@ -42,13 +44,15 @@ def all_migrations() -> list[Migration]:
 
 
 async def migrate(connection: Connection) -> list[str]:
-    """Apply what is missing and return the names of the applied files.
+    """Apply the missing migrations and return the names of their files.
 
     Raises `MigrationError` if an applied file has changed since, or the database is newer than this program.
     """
     await connection.execute("select pg_advisory_lock($1)", _LOCK)
     try:
-        return await _migrate(connection)
+        names = await _migrate(connection)
+        await sharding.configure_nodes(connection)
+        return names
     finally:
         await connection.execute("select pg_advisory_unlock($1)", _LOCK)
 
@@ -72,7 +76,7 @@ async def pending(connection: Connection) -> list[Migration]:
 
 
 async def require_current(connection: Connection) -> None:
-    """Raise `MigrationError` unless every migration of this version, and none of a newer one, has been applied."""
+    """Raise `MigrationError` unless exactly the migrations of this version have been applied."""
     if missing := await pending(connection):
         raise MigrationError(f"Migration {missing[0].name} has not been applied to this database.")
 
@@ -82,6 +86,7 @@ async def _migrate(connection: Connection) -> list[str]:
     for migration in await pending(connection):
         async with connection.transaction():
             await connection.execute("set local lock_timeout = '5s'; set local statement_timeout = 0")
+            await sharding.distribute_new_schemas(connection, False)
             await connection.execute(migration.sql)
             await connection.execute(
                 "insert into pilotis.migrations (number, name, checksum) values ($1, $2, $3)",

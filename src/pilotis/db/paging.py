@@ -1,4 +1,4 @@
-"""Reading a list part by part."""
+"""Reads lists in pages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from typing import Any
 from asyncpg import Record
 
 from pilotis.db.pool import Database
+from pilotis.db.waiters import Tenant
 
 
 async def fetch_page(
-    database: Database, query: str, arguments: tuple[Any, ...], *, order_by: str, limit: int, offset: int
+    database: Database,
+    tenant: Tenant,
+    query: str,
+    arguments: tuple[Any, ...],
+    *,
+    order_by: str,
+    limit: int,
+    offset: int,
 ) -> tuple[list[Record], int]:
-    """Return a part of a query's rows, and how many rows there are in all."""
-    async with database.connection() as connection:
+    """Return a page of a query's rows, and the total number of rows."""
+    async with database.connection(tenant, read_only=True) as connection:
         total: int = await connection.fetchval(f"select count(*) from ({query}) listed", *arguments)
         if not limit:
             return [], total

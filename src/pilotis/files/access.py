@@ -1,7 +1,7 @@
-"""Who may do what in a storage. Pure.
+"""Access rules of storages. Pure.
 
-The app's secret key and its console users pass whatever the access is, if their role lets them: viewers read, editors
-write. In a storage with the access `Creator`, members see all folders, but only the files they uploaded.
+The app's secret key and its console users have access in any case, within their role: viewers may read, editors may
+write. In a storage with the access `Creator`, members see all folders, but only their own files.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import contextlib
 
 from pilotis.files.errors import NotYoursError, StorageMemberRequiredError
 from pilotis.files.types import StorageAccess
-from pilotis.http.principals import Principal, Role, RoleRequiredError, SecretKeyRequiredError
+from pilotis.http.api.principals import Principal, Role, RoleRequiredError, SecretKeyRequiredError
 from pilotis.kit.errors import PilotisError
 
 
 def creator_limit(principal: Principal, access: StorageAccess, role: Role) -> str | None:
-    """Return whose files alone the caller may use, or None for everybody's; raises where it may use none."""
+    """Return the member whose files alone the caller may use, or None for all files; raises if it may not use any."""
     if access is StorageAccess.PUBLIC or principal.may(role):
         return None
     if access is StorageAccess.SECRET:
@@ -25,8 +25,8 @@ def creator_limit(principal: Principal, access: StorageAccess, role: Role) -> st
     return principal.member.member_id if access is StorageAccess.CREATOR else None
 
 
-def passable(principal: Principal, role: Role) -> list[str]:
-    """Return every access of a storage with which the caller may use at least some of its files."""
+def usable_accesses(principal: Principal, role: Role) -> list[str]:
+    """Return the access settings that let the caller use at least some of a storage's files."""
     passed = []
     for access in StorageAccess:
         with contextlib.suppress(PilotisError):
@@ -36,11 +36,11 @@ def passable(principal: Principal, role: Role) -> list[str]:
 
 
 def require_own(limit: str | None, creator: str | None) -> None:
-    """Raise `NotYoursError` for a file that `creator_limit` keeps from the caller."""
+    """Raise `NotYoursError` for a file that `creator_limit` excludes."""
     if limit is not None and creator != limit:
         raise NotYoursError
 
 
 def member_of(principal: Principal) -> str | None:
-    """Return the member that acts, if one does."""
+    """Return the acting member, if there is one."""
     return principal.member.member_id if principal.member else None

@@ -1,4 +1,4 @@
-"""Ends what is left over: uploads nobody completed, bytes of deleted files, and what a crash may have forgotten."""
+"""Cleans up abandoned uploads, bytes of deleted files, and what crashes left behind."""
 
 from __future__ import annotations
 
@@ -7,18 +7,30 @@ from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from asyncpg import Connection
+import structlog
+from asyncpg import Connection, Record
 
 from pilotis.blobs.protocol import BlobInfo, BlobStore
 from pilotis.db.pool import Database
-from pilotis.files import upload_store, variant_store
+from pilotis.db.waiters import BACKGROUND
+from pilotis.files.images import store as variant_store
 from pilotis.files.keys import DRAFTS
+from pilotis.files.uploads import store as upload_store
 
-_AT_ONCE = 500
+_BATCH_SIZE = 500
+_FAILURES_IN_A_ROW = 5
+_log = structlog.get_logger("pilotis.files")
+
+
+class _Outcome(NamedTuple):
+    """The claimed blobs that were deleted, and those that were not tried; the others wait for their next attempt."""
+
+    deleted: Sequence[Record]
+    untried: Sequence[Record]
 
 
 class Reconciliation(NamedTuple):
-    """What was found: blobs that nothing refers to, with their bytes, and files whose blobs are missing."""
+    """The result of a comparison: orphaned blobs with their size, and files whose blobs are missing."""
 
     orphans: list[str]
     orphan_bytes: int
@@ -27,57 +39,89 @@ class Reconciliation(NamedTuple):
 
 
 class Cleaning:
-    """Keeps database and object store in step."""
+    """Keeps the database and the object store consistent."""
 
     def __init__(self, database: Database, blobs: BlobStore) -> None:
         self._database = database
         self._blobs = blobs
 
-    async def reap_uploads(self, connection: Connection) -> int:
-        """End uploads whose time is over, and return how many."""
+    async def expire_uploads(self, connection: Connection) -> int:
+        """Delete expired uploads and return their number."""
         total = 0
-        while count := await upload_store.reap(connection, _AT_ONCE):
+        while count := await upload_store.expire(connection, _BATCH_SIZE):
             total += count
         return total
 
-    async def delete_dead_blobs(self, connection: Connection) -> int:
-        """Delete bytes that nothing refers to any more, once readers have let go of them; return how many."""
+    async def delete_pending_blobs(self, connection: Connection) -> int:
+        """Delete unreferenced blobs after their last possible reader; return their number.
+
+        A blob that cannot be deleted is logged and retried later with increasing delays, and does not block others.
+        """
         total = 0
-        while rows := await upload_store.due_blobs(connection, _AT_ONCE):
-            keys = [row["key"] for row in rows]
-            await self._blobs.delete([key for key in keys if not key.startswith(DRAFTS)])
-            for key in keys:
-                if key.startswith(DRAFTS):
-                    await self._blobs.discard(key)
-            await upload_store.forget_blobs(connection, keys)
-            total += len(keys)
+        while blobs := await upload_store.claim_due_blobs(connection, _BATCH_SIZE):
+            outcome = await self._delete_claimed(blobs)
+            await upload_store.record_deleted_blobs(connection, outcome.deleted)
+            total += len(outcome.deleted)
+            if outcome.untried:
+                await upload_store.release_blobs(connection, outcome.untried)
+                break
         return total
 
+    async def _delete_claimed(self, blobs: Sequence[Record]) -> _Outcome:
+        """Delete blobs in bulk, or one by one if that fails; stop if the store seems to be unavailable."""
+        try:
+            await self._delete_blobs(blobs)
+        except Exception as error:
+            _log.warning("deleting blobs one by one", blobs=len(blobs), error=repr(error))
+        else:
+            return _Outcome(blobs, [])
+        deleted: list[Record] = []
+        failures = 0
+        for place, blob in enumerate(blobs, start=1):
+            try:
+                await self._delete_blobs([blob])
+            except Exception as error:
+                _log.warning("blob not deleted yet", key=blob["key"], error=repr(error))
+                failures += 1
+                if failures == _FAILURES_IN_A_ROW:
+                    return _Outcome(deleted, blobs[place:])
+            else:
+                deleted.append(blob)
+                failures = 0
+        return _Outcome(deleted, [])
+
+    async def _delete_blobs(self, blobs: Sequence[Record]) -> None:
+        keys = [blob["key"] for blob in blobs]
+        await self._blobs.delete([key for key in keys if not key.startswith(DRAFTS)])
+        for key in keys:
+            if key.startswith(DRAFTS):
+                await self._blobs.discard(key)
+
     async def delete_unused_variants(self, connection: Connection) -> int:
-        """Delete variants of images that nobody has asked for in a long time, and return how many."""
+        """Delete variants of images that have not been used for a long time, and return their number."""
         total = 0
-        while count := await variant_store.delete_unused(connection, _AT_ONCE):
+        while count := await variant_store.delete_unused(connection, _BATCH_SIZE):
             total += count
         return total
 
     async def reconcile(self, before: timedelta, *, apply: bool) -> Reconciliation:
-        """Compare database and object store both ways, leaving out what is younger than `before`.
+        """Compare database and object store in both directions, ignoring what is newer than `before`.
 
-        `apply` deletes blobs that nothing refers to, and forgets variants whose bytes are missing, so that they are
-        made anew. Files whose bytes are missing are only told of: what to do about them is for people.
+        `apply` deletes orphaned blobs, and deletes variants whose bytes are missing, so that they are created again.
+        Files whose bytes are missing are only reported: an operator must decide what to do.
         """
         cut_off = datetime.now(UTC) - before
         orphans: list[BlobInfo] = []
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(BACKGROUND) as connection:
             await upload_store.begin_comparison(connection)
             for folder in ("blobs", "staging", "drafts"):
                 async for batch in _batches(self._blobs, folder):
-                    await upload_store.note_seen(connection, [info.key for info in batch])
+                    await upload_store.record_seen(connection, [info.key for info in batch])
                     known = await upload_store.known_keys(connection, [info.key for info in batch])
                     orphans += [info for info in batch if info.key not in known and info.modified_at < cut_off]
             missing = await upload_store.unseen_files(connection, cut_off)
             if apply:
-                await variant_store.forget_unseen(connection, cut_off)
+                await variant_store.delete_unseen(connection, cut_off)
         if apply:
             await self._delete(orphans)
         return Reconciliation(
@@ -88,8 +132,8 @@ class Cleaning:
         )
 
     async def _delete(self, orphans: Sequence[BlobInfo]) -> None:
-        for start in range(0, len(orphans), _AT_ONCE):
-            await self._blobs.delete([info.key for info in orphans[start : start + _AT_ONCE]])
+        for start in range(0, len(orphans), _BATCH_SIZE):
+            await self._blobs.delete([info.key for info in orphans[start : start + _BATCH_SIZE]])
 
 
 async def _batches(blobs: BlobStore, folder: str) -> AsyncGenerator[list[BlobInfo]]:
@@ -97,7 +141,7 @@ async def _batches(blobs: BlobStore, folder: str) -> AsyncGenerator[list[BlobInf
     async with contextlib.aclosing(blobs.list(folder)) as listed:
         async for info in listed:
             batch.append(info)
-            if len(batch) == _AT_ONCE:
+            if len(batch) == _BATCH_SIZE:
                 yield batch
                 batch = []
     yield batch

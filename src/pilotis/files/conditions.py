@@ -16,7 +16,7 @@ _RANGE = re.compile(rb"[ \t]*(\d{0,19})-(\d{0,19})[ \t]*")
 
 
 class Answer(NamedTuple):
-    """What to send: the status 200, 206 or 304, and the bytes [start, end)."""
+    """The response: status 200, 206 or 304, and the bytes [start, end)."""
 
     status: int
     start: int
@@ -24,10 +24,10 @@ class Answer(NamedTuple):
 
 
 def evaluate(method: str, headers: Mapping[bytes, bytes], *, etag: str, modified_at: datetime, size: int) -> Answer:
-    """Return what a GET or HEAD is answered with, in the order of section 13.2.2.
+    """Return the response to a GET or HEAD, with the precedence of section 13.2.2.
 
-    Raises `PreconditionNotMetError`, and `RangeNotSatisfiableError` with the header that tells the size. A request
-    for several ranges gets the whole (section 14.2 allows it): putting parts together costs the server, not the client.
+    Raises `PreconditionNotMetError`, and `RangeNotSatisfiableError` with the header that gives the size. A request for
+    several ranges gets the whole file (section 14.2 allows it): assembling parts would cost the server, not the client.
     """
     tag = etag.encode()
     modified = modified_at.replace(microsecond=0)

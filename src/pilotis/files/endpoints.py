@@ -1,17 +1,11 @@
-"""The routes of file storage (interface: File storage)."""
+"""The routes of file storage."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from uuid import UUID
 
-from pilotis.blobs.errors import (
-    BlobNotFoundError,
-    BlobStoreUnavailableError,
-    DigestMismatchError,
-    SizeMismatchError,
-    StoreFullError,
-)
+from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, DigestMismatchError, SizeMismatchError
 from pilotis.files.delivery import Delivery
 from pilotis.files.errors import (
     ContentTypeMismatchError,
@@ -44,38 +38,56 @@ from pilotis.files.errors import (
     UploadSignatureInvalidError,
     UploadUrlExpiredError,
 )
+from pilotis.files.examples import EXAMPLES
 from pilotis.files.listing import Listing
 from pilotis.files.storages import Storages
 from pilotis.files.types import (
-    Completion,
+    CompleteUpload,
     Deletion,
     FileItem,
     FolderContents,
     FolderItem,
     ItemList,
+    ItemMove,
     ItemQuery,
     LinkQuery,
     NewFixedUpload,
     NewFolder,
+    NewSignedUrl,
     NewStorage,
     NewUpload,
-    Received,
+    ReceivedUpload,
     SignedUrl,
     Storage,
     StorageChange,
     StorageDeletion,
     StorageList,
-    TemporaryUrl,
     UploadPermit,
     UploadQuery,
 )
-from pilotis.files.uploads import Uploads
-from pilotis.http.call import Call
-from pilotis.http.endpoint import Endpoints, Reply, delete, get, patch, post, put
-from pilotis.http.principals import Access, RoleRequiredError, SecretKeyRequiredError
-from pilotis.http.shapes import Deleted
+from pilotis.files.uploads.service import Uploads
+from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
+from pilotis.http.api.principals import Access, RoleRequiredError, SecretKeyRequiredError, public
+from pilotis.http.api.request import Call
+from pilotis.http.api.schemas import Deleted, Paging
+from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
-from pilotis.kit.errors import ForbiddenError, InvalidIdError, UnauthorizedError, UnavailableError, ValidationError
+from pilotis.kit.errors import (
+    ForbiddenError,
+    InvalidIdError,
+    StorageFullError,
+    UnauthorizedError,
+    UnavailableError,
+    ValidationError,
+)
+
+READ = public(scope="files:read")
+WRITE = public(scope="files:write")
+UPLOAD = Access(scope="files:write")
+"""The signature in the URL is the credential. With a scope, functions can send what they have asked to send."""
+LINK = Access(scope="files:read")
+"""Anyone may follow a link. With a scope, functions can read their app's files, and need no signature."""
+
 
 _STORAGES = "/v1/apps/:app_id/storages/files"
 PUBLIC = "/v1/public/storages/files/:storage_id"
@@ -110,24 +122,31 @@ _LINK = [
 ]
 
 
-class StorageEndpoints(Endpoints, tag="File storages"):
+class StorageEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
     """File storages, for console users."""
 
     def __init__(self, storages: Storages) -> None:
         self._storages = storages
 
     @get(_STORAGES, access=Access.APP_VIEWER)
-    async def all(self, call: Call, app_id: UUID) -> StorageList:
-        """List the app's file storages, with what is in them."""
-        return await self._storages.all(app_id)
+    async def page(self, call: Call, app_id: UUID, query: Paging) -> StorageList:
+        """List the app's file storages with their numbers of files and bytes."""
+        return await self._storages.page(call.app, query)
 
-    @post(_STORAGES, access=Access.APP_EDITOR, status=201, errors=[StorageNameTakenError])
+    @post(
+        _STORAGES,
+        access=Access.APP_EDITOR,
+        status=201,
+        creates="storage_id",
+        again="read",
+        errors=[StorageNameTakenError],
+    )
     async def create(self, call: Call, app_id: UUID, body: NewStorage) -> Storage:
-        """Make a file storage.
+        """Create a file storage.
 
-        `upload_access`, `delete_access` and `read_access` say who may do what; by default the public key is enough.
+        `upload_access`, `delete_access` and `read_access` control access; by default the public key is sufficient.
         """
-        return await self._storages.create(call.app, call.actor, body)
+        return await self._storages.create(call.app, call.actor, body, UUID(call.new_id()))
 
     @get(f"{_STORAGES}/:storage_id", access=Access.APP_VIEWER, errors=[StorageNotFoundError])
     async def read(self, call: Call, app_id: UUID, storage_id: UUID) -> Storage:
@@ -140,7 +159,7 @@ class StorageEndpoints(Endpoints, tag="File storages"):
         errors=[StorageNotFoundError, StorageNameTakenError],
     )
     async def update(self, call: Call, app_id: UUID, storage_id: UUID, body: StorageChange) -> Storage:
-        """Change a file storage; what is not given stays. Files that are there already stay too."""
+        """Change a file storage; absent fields stay as they are. Existing files are not affected."""
         return await self._storages.update(app_id, call.actor, storage_id, body)
 
     @delete(
@@ -149,38 +168,65 @@ class StorageEndpoints(Endpoints, tag="File storages"):
         errors=[StorageNotFoundError, StorageNotEmptyError],
     )
     async def delete(self, call: Call, app_id: UUID, storage_id: UUID, query: StorageDeletion) -> Deleted:
-        """Delete a file storage. One that holds something is deleted only with `force=true`, and cannot come back."""
+        """Delete a file storage. One with files is deleted only with `force=true`, and cannot be restored."""
         await self._storages.delete(app_id, call.actor, storage_id, force=query.force)
         return Deleted("File storage deleted.", storage_id)
 
 
-class FileEndpoints(Endpoints, tag="File storage"):
-    """Uploads, files and folders, by the public key; a storage may ask for more."""
+class FileAdministrationEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
+    """What a console user can do with files in addition to the public routes."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+
+    @patch(
+        f"{_STORAGES}/:storage_id/items/:file_id",
+        access=Access.APP_EDITOR,
+        errors=[
+            StorageNotFoundError,
+            FileNotFoundInStorageError,
+            FolderNotFoundError,
+            InvalidPathError,
+            PathTakenError,
+        ],
+    )
+    async def move(
+        self, call: Call, app_id: UUID, storage_id: UUID, file_id: UUID, body: ItemMove
+    ) -> FileItem | FolderItem:
+        """Rename a file or folder, or move it to another folder.
+
+        A link by id keeps working; one by path works with the new path only.
+        """
+        return await self._listing.move(call.app, call.actor, call.principal, storage_id, file_id, body)
+
+
+class FileEndpoints(Endpoints, tag="File storage", examples=EXAMPLES):
+    """Uploads, files and folders. The public key is sufficient unless a storage requires more."""
 
     def __init__(self, uploads: Uploads, listing: Listing) -> None:
         self._uploads = uploads
         self._listing = listing
 
-    @post(f"{PUBLIC}/presigned-url", access=Access.PUBLIC_KEY, rate="upload", errors=PRESIGN_ERRORS)
+    @post(f"{PUBLIC}/presigned-url", access=WRITE, rate="upload", errors=PRESIGN_ERRORS)
     async def presign(self, call: Call, storage_id: UUID, body: NewUpload) -> UploadPermit:
-        """Ask for a URL to upload a new file to.
+        """Get a URL to which to upload a new file.
 
         Send the bytes there with the method and headers of the answer, then call complete-upload.
         """
         return await self._uploads.presign(call.app, call.principal, storage_id, body)
 
-    @post(f"{PUBLIC}/presigned-url/path/*path", access=Access.PUBLIC_KEY, rate="upload", errors=PRESIGN_ERRORS)
+    @post(f"{PUBLIC}/presigned-url/path/*path", access=WRITE, rate="upload", errors=PRESIGN_ERRORS)
     async def presign_path(self, call: Call, storage_id: UUID, path: str, body: NewFixedUpload) -> UploadPermit:
-        """Ask for a URL to upload a file to a fixed path.
+        """Get a URL to which to upload a file with a fixed path.
 
-        With `overwrite` a file that is there is replaced, all at once when the upload is completed: its id and its
-        URL stay the same. Folders on the way are made.
+        With `overwrite` an existing file is replaced atomically when the upload is completed: its id and its URL stay
+        the same. Missing folders are created.
         """
         return await self._uploads.presign_path(call.app, call.principal, storage_id, path, body)
 
     @post(
         f"{PUBLIC}/complete-upload",
-        access=Access.PUBLIC_KEY,
+        access=WRITE,
         errors=[
             *_ACCESS,
             FileNotFoundInStorageError,
@@ -194,57 +240,64 @@ class FileEndpoints(Endpoints, tag="File storage"):
             BlobStoreUnavailableError,
         ],
     )
-    async def complete(self, call: Call, storage_id: UUID, body: Completion) -> FileItem:
-        """List an uploaded file. Until then nobody sees it; a repeat returns the same file."""
+    async def complete(self, call: Call, storage_id: UUID, body: CompleteUpload) -> FileItem:
+        """Complete an upload and list its file. Until then it is not visible; a repeated call returns the same file."""
         return await self._uploads.complete(call.app, call.principal, storage_id, body.file_id)
 
-    @get(f"{PUBLIC}/items", access=Access.PUBLIC_KEY, errors=_ACCESS)
+    @get(f"{PUBLIC}/items", access=READ, errors=[*_ACCESS, FolderNotFoundError])
     async def items(self, call: Call, storage_id: UUID, query: ItemQuery) -> ItemList:
         """List files and folders by path: all of them, or those in one folder."""
         return await self._listing.page(call.app, call.principal, storage_id, query)
 
     @post(
         f"{PUBLIC}/folders",
-        access=Access.PUBLIC_KEY,
+        access=WRITE,
         status=201,
+        creates="file_id",
+        again="folder",
         errors=[*_ACCESS, InvalidPathError, PathTakenError, FolderNotFoundError],
     )
     async def make_folder(self, call: Call, storage_id: UUID, body: NewFolder) -> FolderItem:
-        """Make a folder."""
-        return await self._listing.make_folder(call.app, call.principal, storage_id, body)
+        """Create a folder."""
+        return await self._listing.make_folder(call.app, call.principal, storage_id, body, UUID(call.new_id()))
+
+    async def folder(self, call: Call, storage_id: UUID, file_id: UUID) -> FolderItem:
+        """Return a created folder."""
+        return await self._listing.folder(call.app, storage_id, file_id)
 
     @delete(
         f"{PUBLIC}/items/:file_id",
-        access=Access.PUBLIC_KEY,
+        access=WRITE,
         errors=[*_ACCESS, FileNotFoundInStorageError, FolderNotEmptyError, NotYoursError],
     )
     async def delete(self, call: Call, storage_id: UUID, file_id: UUID, query: Deletion) -> Deleted:
-        """Delete a file or a folder; a folder that is not empty only with `recursive=true`."""
+        """Delete a file or a folder; a folder with items only with `recursive=true`."""
         await self._listing.delete(call.app, call.principal, storage_id, file_id, recursive=query.recursive)
         return Deleted("Deleted.", file_id)
 
     @get(
         f"{PUBLIC}/path/*path",
-        access=Access.PUBLIC_KEY,
+        access=READ,
         returns=FileItem | FolderContents,
         errors=[*_ACCESS, FileNotFoundInStorageError, InvalidPathError],
     )
     async def at_path(self, call: Call, storage_id: UUID, path: str) -> FileItem | FolderContents:
-        """Read what is at a path: a file, or a folder with what is in it."""
+        """Read the item at a path: a file, or a folder with its items."""
         return await self._listing.at_path(call.app, call.principal, storage_id, path)
 
     @post(
         f"{PUBLIC}/items/:file_id/signed-url",
-        access=Access.PUBLIC_KEY,
+        access=WRITE,
+        needs_room=False,
         errors=[*_ACCESS, FileNotFoundInStorageError],
     )
-    async def temporary_url(self, call: Call, storage_id: UUID, file_id: UUID, body: TemporaryUrl) -> SignedUrl:
-        """Make a temporary URL of a file, for a storage that not everybody may read."""
+    async def temporary_url(self, call: Call, storage_id: UUID, file_id: UUID, body: NewSignedUrl) -> SignedUrl:
+        """Create a temporary URL of a file in a storage without public read access."""
         return await self._listing.temporary_url(call.app, call.principal, storage_id, file_id, body.expires_seconds)
 
 
-class FileTransferEndpoints(Endpoints, tag="File transfer"):
-    """Bytes in and out, by URLs that need no header."""
+class FileTransferEndpoints(Endpoints, tag="File transfer", examples=EXAMPLES):
+    """Uploads and downloads by URLs that need no headers."""
 
     def __init__(self, uploads: Uploads, delivery: Delivery) -> None:
         self._uploads = uploads
@@ -252,8 +305,8 @@ class FileTransferEndpoints(Endpoints, tag="File transfer"):
 
     @put(
         "/v1/uploads/:upload_id",
-        access=Access.OPEN,
-        returns=Received,
+        access=UPLOAD,
+        returns=ReceivedUpload,
         errors=[
             UploadSignatureInvalidError,
             UploadUrlExpiredError,
@@ -265,36 +318,36 @@ class FileTransferEndpoints(Endpoints, tag="File transfer"):
             ContentTypeMismatchError,
             DigestMismatchError,
             BlobStoreUnavailableError,
-            StoreFullError,
+            StorageFullError,
             ValidationError,
         ],
     )
     async def receive(self, call: Call, upload_id: UUID, query: UploadQuery, body: AsyncIterator[bytes]) -> Reply:
-        """Send the bytes of an upload to the URL that presigned-url gave.
+        """Send the bytes of an upload to the URL from presigned-url.
 
-        `Content-Length` and `Content-Type` must be what was declared. The URL takes one file, once.
+        `Content-Length` and `Content-Type` must be as declared. The URL accepts one file, once.
         """
         sha256 = await self._uploads.receive(upload_id, query, call.headers, body)
-        return Reply(json.encode(Received()), headers=[(b"etag", f'"{sha256}"'.encode())])
+        return Reply(json.encode(ReceivedUpload()), headers=[(b"etag", f'"{sha256}"'.encode())])
 
     @get(
         "/files/:storage_id/:file_id/:name",
-        access=Access.OPEN,
+        access=LINK,
         returns=bytes,
         media_type="*/*",
         errors=[InvalidIdError, *_LINK],
     )
     async def by_id(self, call: Call, storage_id: UUID, file_id: UUID, name: str, query: LinkQuery) -> Reply:
-        """Fetch a file by its link. Ranges and conditions of RFC 9110 are understood.
+        """Download a file by its link. Supports the ranges and conditions of RFC 9110.
 
-        With `width`, `height`, `fit`, `format` or `quality` a variant of an image.
+        `width`, `height`, `fit`, `format` and `quality` select a variant of an image.
         """
-        return await self._delivery.by_id(call, storage_id, file_id, name, query)
+        return await self._delivery.by_id(call.head, storage_id, file_id, name, query)
 
-    @get("/files/:storage_id/p/*path", access=Access.OPEN, returns=bytes, media_type="*/*", errors=_LINK)
+    @get("/files/:storage_id/p/*path", access=LINK, returns=bytes, media_type="*/*", errors=_LINK)
     async def by_path(self, call: Call, storage_id: UUID, path: str, query: LinkQuery) -> Reply:
-        """Fetch the file that is at a path. With `v` set to its present version caches may keep it for good.
+        """Download the file at a path. With `v` set to its current version, caches may keep it indefinitely.
 
-        With `width`, `height`, `fit`, `format` or `quality` a variant of an image.
+        `width`, `height`, `fit`, `format` and `quality` select a variant of an image.
         """
-        return await self._delivery.by_path(call, storage_id, path, query)
+        return await self._delivery.by_path(call.head, storage_id, path, query)

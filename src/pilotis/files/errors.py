@@ -15,52 +15,52 @@ from pilotis.kit.errors import (
 
 
 class StorageNotFoundError(NotFoundError):
-    """404: no such file storage in the app."""
+    """404: the app has no such file storage."""
 
     code = "STORAGE_NOT_FOUND"
-    message = "There is no such file storage."
+    message = "The app has no such file storage."
 
 
 class StorageNameTakenError(ConflictError):
-    """409: another file storage of the app has the name."""
+    """409: another file storage of the app already has the name."""
 
     code = "STORAGE_NAME_TAKEN"
-    message = "Another file storage of this app has that name."
+    message = "Another file storage of this app already has that name."
 
 
 class StorageNotEmptyError(ConflictError):
-    """409: the storage holds files or folders, and `force` was not sent."""
+    """409: the storage has files or folders, and `force` was not sent."""
 
     code = "STORAGE_NOT_EMPTY"
     message = "The storage is not empty. Send force=true to delete it with all its files."
 
 
 class FileNotFoundInStorageError(NotFoundError):
-    """404: no such file, folder or upload in the storage."""
+    """404: the storage has no such file, folder or upload."""
 
     code = "FILE_NOT_FOUND"
-    message = "There is no such file in this storage."
+    message = "This storage has no such file."
 
 
 class FolderNotFoundError(NotFoundError):
-    """404: `parent_id` names no folder of the storage."""
+    """404: `parent_id` is not a folder of the storage."""
 
     code = "FOLDER_NOT_FOUND"
-    message = "There is no such folder in this storage."
+    message = "This storage has no such folder."
 
 
 class FolderNotEmptyError(ConflictError):
-    """409: the folder holds something, and `recursive` was not sent."""
+    """409: the folder has items, and `recursive` was not sent."""
 
     code = "FOLDER_NOT_EMPTY"
     message = "The folder is not empty. Send recursive=true to delete it with everything in it."
 
 
 class PathTakenError(ConflictError):
-    """409: something has this path already, or a file stands where a folder is needed."""
+    """409: an item already has this path, or a file is where a folder is needed."""
 
     code = "PATH_TAKEN"
-    message = "There is something at this path already."
+    message = "An item already has this path."
 
 
 class InvalidPathError(BadRequestError):
@@ -71,45 +71,45 @@ class InvalidPathError(BadRequestError):
 
 
 class MimeTypeNotAllowedError(UnsupportedMediaTypeError):
-    """415: the storage does not take files of this type."""
+    """415: the storage does not accept files of this type."""
 
     code = "MIME_TYPE_NOT_ALLOWED"
-    message = "This storage does not take files of this type."
+    message = "This storage does not accept files of this type."
 
 
 class FileTooLargeError(PayloadTooLargeError):
-    """413: the file is larger than the storage takes."""
+    """413: the file is larger than the storage allows."""
 
     code = "FILE_TOO_LARGE"
-    message = "The file is larger than this storage takes."
+    message = "The file is larger than this storage allows."
 
 
 class QuotaExceededError(PayloadTooLargeError):
-    """413: the storage's quota has no room for the file."""
+    """413: the file does not fit into the storage's quota."""
 
     code = "QUOTA_EXCEEDED"
-    message = "The quota of this storage has no room for the file."
+    message = "The file does not fit into the quota of this storage."
 
 
 class UploadUrlExpiredError(ForbiddenError):
-    """403: the upload URL's time is over."""
+    """403: the upload URL has expired."""
 
     code = "UPLOAD_URL_EXPIRED"
     message = "The upload URL has expired. Ask for a new one."
 
 
 class UploadSignatureInvalidError(ForbiddenError):
-    """403: the upload URL was not made here, or was changed."""
+    """403: the upload URL was not signed by this server, or was changed."""
 
     code = "UPLOAD_SIGNATURE_INVALID"
     message = "The upload URL's signature is not valid."
 
 
 class UploadNotFoundError(NotFoundError):
-    """404: the upload is gone, with its storage or after its time."""
+    """404: the upload was deleted, with its storage or after it expired."""
 
     code = "UPLOAD_NOT_FOUND"
-    message = "There is no such upload."
+    message = "The upload does not exist."
 
 
 class LengthRequiredError(PilotisError):
@@ -128,28 +128,28 @@ class ContentTypeMismatchError(BadRequestError):
 
 
 class TypeMismatchError(BadRequestError):
-    """400: what came to the object store has another type than was declared."""
+    """400: the bytes in the object store have another type than declared."""
 
     code = "TYPE_MISMATCH"
-    message = "The uploaded bytes have another type than was declared."
+    message = "The uploaded bytes have another type than declared."
 
 
 class UploadAlreadyReceivedError(ConflictError):
     """409: the upload URL has been used."""
 
     code = "UPLOAD_ALREADY_RECEIVED"
-    message = "The bytes of this upload have been received already."
+    message = "The bytes of this upload have already been received."
 
 
 class UploadInProgressError(ConflictError):
-    """409: another request is sending to this upload URL right now."""
+    """409: another request is currently sending to this upload URL."""
 
     code = "UPLOAD_IN_PROGRESS"
     message = "Another request is sending to this upload URL. Try again when it has ended."
 
 
 class UploadNotReceivedError(ConflictError):
-    """409: the bytes have not come, or not all of them."""
+    """409: the bytes have not been received, or not all of them."""
 
     code = "UPLOAD_NOT_RECEIVED"
     message = "The bytes of this upload have not been received. Send them to upload_url first."
@@ -164,7 +164,7 @@ class UploadExpiredError(PilotisError):
 
 
 class TusVersionError(PilotisError):
-    """412: a resumable upload is sent by another version of tus than 1.0.0."""
+    """412: the request uses another version of tus than 1.0.0."""
 
     status = 412
     code = "TUS_VERSION_NOT_SUPPORTED"
@@ -182,51 +182,51 @@ class UploadHeaderInvalidError(BadRequestError):
 
 
 class UploadOffsetMismatchError(ConflictError):
-    """409: `Upload-Offset` is not how far the resumable upload has come."""
+    """409: `Upload-Offset` is not the current offset of the resumable upload."""
 
     code = "UPLOAD_OFFSET_MISMATCH"
-    message = "Upload-Offset is not how far this upload has come. Ask with HEAD."
+    message = "Upload-Offset is not the current offset of this upload. Ask for it with HEAD."
 
 
 class ChecksumMismatchError(PilotisError):
-    """460: the bytes of the request do not have the checksum of `Upload-Checksum`; none of them were kept."""
+    """460: the bytes of the request do not match `Upload-Checksum`; they were discarded."""
 
     status = 460
     code = "CHECKSUM_MISMATCH"
-    message = "The bytes do not have the checksum of Upload-Checksum. None of them were kept."
+    message = "The bytes do not match Upload-Checksum and were discarded."
 
 
 class NotYoursError(ForbiddenError):
-    """403: the storage lets members change only the files they uploaded."""
+    """403: the storage lets members change only their own files."""
 
     code = "NOT_YOURS"
-    message = "In this storage members change only the files they uploaded themselves."
+    message = "In this storage members can change only their own files."
 
 
 class FileSignatureInvalidError(ForbiddenError):
-    """403: the temporary URL has expired, was changed, or is another file's."""
+    """403: the temporary URL has expired, was changed, or is for another file."""
 
     code = "FILE_SIGNATURE_INVALID"
     message = "The temporary URL is not valid: it has expired, was changed, or is for another file."
 
 
 class StorageMemberRequiredError(UnauthorizedError):
-    """401: the storage's access asks for a signed-in member."""
+    """401: the storage's access requires a signed-in member."""
 
     code = "MEMBER_TOKEN_REQUIRED"
-    message = "This storage asks for a signed-in member: send a member's access token as Authorization: Bearer …."
+    message = "This storage requires a signed-in member: send a member's access token as Authorization: Bearer …."
 
 
 class PreconditionNotMetError(PilotisError):
-    """412: `If-Match` or `If-Unmodified-Since` does not hold (RFC 9110, section 15.5.13)."""
+    """412: `If-Match` or `If-Unmodified-Since` is false (RFC 9110, section 15.5.13)."""
 
     status = 412
     code = "PRECONDITION_NOT_MET"
-    message = "The file is not in the state that the request's conditions name."
+    message = "The file does not satisfy the request's conditions."
 
 
 class RangeNotSatisfiableError(PilotisError):
-    """416: the range is not one of the file's (RFC 9110, section 15.5.17)."""
+    """416: the range is outside the file (RFC 9110, section 15.5.17)."""
 
     status = 416
     code = "RANGE_NOT_SATISFIABLE"
@@ -234,21 +234,21 @@ class RangeNotSatisfiableError(PilotisError):
 
 
 class NotAnImageError(BadRequestError):
-    """400: a variant was asked for of a file whose type is not one that they are made of."""
+    """400: the type of the file does not support variants."""
 
     code = "NOT_AN_IMAGE"
-    message = "Variants are made of image/jpeg, image/png, image/gif, image/webp, image/avif and image/bmp alone."
+    message = "Variants exist only for image/jpeg, image/png, image/gif, image/webp, image/avif and image/bmp."
 
 
 class InvalidImageError(BadRequestError):
-    """400: a variant was asked for, and the file's bytes are no whole image of the file's type."""
+    """400: the file's bytes are not a complete image of its type, so it has no variants."""
 
     code = "INVALID_IMAGE"
-    message = "The file's bytes are not a whole image of the type that was declared for it."
+    message = "The file's bytes are not a complete image of its declared type."
 
 
 class ImageTooLargeError(BadRequestError):
-    """400: the image is too large for variants, or the variant for an answer."""
+    """400: the image is too large for variants, or the variant is too large for a response."""
 
     code = "IMAGE_TOO_LARGE"
     message = (

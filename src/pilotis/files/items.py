@@ -1,4 +1,4 @@
-"""From rows to what a caller sees of files and folders. Pure."""
+"""Files and folders as callers see them. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pilotis.kit.clock import rfc3339
 
 
 class Links:
-    """Makes the links to files; `base_url` is the address they are served under."""
+    """Builds the links to files; `base_url` is the address that serves them."""
 
     def __init__(self, base_url: str) -> None:
         self.base_url = base_url
 
     def to(self, storage_id: UUID, file_id: UUID, name: str, path: str, *, is_fixed: bool) -> str:
-        """Return the public URL of a file, or of one that is to come."""
+        """Return the public URL of a file or of a future file."""
         link = paths.fixed_link(storage_id, path) if is_fixed else paths.file_link(storage_id, file_id, name)
         return self.base_url + link
 
@@ -33,42 +33,42 @@ class Links:
     def file(self, row: Record) -> FileItem:
         """Return a file."""
         return FileItem(
-            row["file_id"],
-            row["name"],
-            row["path"],
-            row["mime_type"],
-            row["size"],
-            self.of(row),
-            row["parent_id"],
-            row["version"],
-            row["sha256"].hex() if row["sha256"] else None,
-            rfc3339(row["created_at"]),
-            rfc3339(row["updated_at"]),
+            id=row["file_id"],
+            name=row["name"],
+            path=row["path"],
+            mime_type=row["mime_type"],
+            size=row["size"],
+            url=self.of(row),
+            parent_id=row["parent_id"],
+            version=row["version"],
+            sha256=row["sha256"].hex() if row["sha256"] else None,
+            created_at=rfc3339(row["created_at"]),
+            updated_at=rfc3339(row["updated_at"]),
         )
 
 
 def folder(row: Record) -> FolderItem:
     """Return a folder."""
     return FolderItem(
-        row["file_id"],
-        row["name"],
-        row["path"],
-        row["parent_id"],
-        rfc3339(row["created_at"]),
-        rfc3339(row["updated_at"]),
+        id=row["file_id"],
+        name=row["name"],
+        path=row["path"],
+        parent_id=row["parent_id"],
+        created_at=rfc3339(row["created_at"]),
+        updated_at=rfc3339(row["updated_at"]),
     )
 
 
 def contents(row: Record, files: list[FileItem | FolderItem], total_count: int) -> FolderContents:
-    """Return a folder with what is in it."""
+    """Return a folder with its items."""
     plain = folder(row)
     return FolderContents(
-        plain.id,
-        plain.name,
-        plain.path,
-        plain.parent_id,
-        plain.created_at,
-        plain.updated_at,
-        files,
-        total_count,
+        id=plain.id,
+        name=plain.name,
+        path=plain.path,
+        parent_id=plain.parent_id,
+        created_at=plain.created_at,
+        updated_at=plain.updated_at,
+        files=files,
+        total_count=total_count,
     )

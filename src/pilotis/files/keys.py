@@ -1,11 +1,11 @@
-"""The keys of an app's files in the object store. The triggers of `0001_initial.sql` write them too. Pure."""
+"""The keys of an app's files in the object store. The triggers of `0001_initial.sql` write the same keys. Pure."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 DRAFTS = "drafts/"
-"""What the keys of unfinished resumable uploads begin with."""
+"""The prefix of the keys of unfinished resumable uploads."""
 
 
 def blob_key(app_id: UUID, blob_id: UUID) -> str:
@@ -14,10 +14,10 @@ def blob_key(app_id: UUID, blob_id: UUID) -> str:
 
 
 def staging_key(app_id: UUID, upload_id: UUID) -> str:
-    """Return the key to which a client sends an upload's bytes itself."""
+    """Return the key to which a client uploads directly."""
     return f"staging/{app_id}/{upload_id}"
 
 
 def draft_key(app_id: UUID, upload_id: UUID) -> str:
-    """Return the key of a resumable upload's bytes while more are to come."""
+    """Return the key of the bytes of an unfinished resumable upload."""
     return f"{DRAFTS}{app_id}/{upload_id}"

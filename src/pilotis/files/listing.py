@@ -1,4 +1,4 @@
-"""What is in a storage: listing, folders, looking up by path, deleting, temporary URLs."""
+"""The items of a storage: listing, folders, lookup by path, deletion, temporary URLs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from asyncpg import Record
+from msgspec import UNSET
 
 from pilotis.db.pool import Database
+from pilotis.events.service import Events
 from pilotis.files import items, paths, store
 from pilotis.files.access import creator_limit, member_of, require_own
 from pilotis.files.errors import (
     FileNotFoundInStorageError,
     FolderNotEmptyError,
     FolderNotFoundError,
+    InvalidPathError,
     PathTakenError,
     StorageNotFoundError,
 )
+from pilotis.files.events import FILE_MOVED, FOLDER_CREATED, FOLDER_MOVED, CallerEvents
 from pilotis.files.items import Links
 from pilotis.files.signatures import UrlSigner
 from pilotis.files.types import (
@@ -25,49 +29,60 @@ from pilotis.files.types import (
     FolderContents,
     FolderItem,
     ItemList,
+    ItemMove,
     ItemQuery,
     NewFolder,
     SignedUrl,
     StorageAccess,
 )
-from pilotis.http.principals import AppInfo, Principal, Role
+from pilotis.http.api.principals import Actor, AppInfo, Principal, Role
 from pilotis.kit import ids
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import invalid
 from pilotis.kit.ids import uuid7
+from pilotis.security.audit.service import record
 
 
 class Listing:
-    """The files and folders of every storage."""
+    """The files and folders of all storages."""
 
-    def __init__(self, database: Database, signer: UrlSigner, links: Links) -> None:
+    def __init__(self, database: Database, signer: UrlSigner, links: Links, events: Events) -> None:
         self._database = database
         self._signer = signer
         self._links = links
+        self._events = events
 
     async def page(self, app: AppInfo, principal: Principal, storage_id: UUID, query: ItemQuery) -> ItemList:
-        """Return a part of the items that the caller may see, by path."""
+        """Return a page of the items that the caller may see, by path; raises `FolderNotFoundError`."""
         creator = await self._readers_limit(app, principal, storage_id)
-        limit = min(query.limit, app.limits.page_rows)
+        limit = app.limits.page_size(query.limit)
+        parent_id = _parent(query.parent_id)
+        if (
+            parent_id is not None
+            and await store.folder(self._database.of(app.app_id), app.app_id, storage_id, parent_id) is None
+        ):
+            raise FolderNotFoundError
         rows, total = await store.page(
             self._database,
             app.app_id,
             storage_id,
-            parent_id=_parent(query.parent_id),
+            parent_id=parent_id,
             top=query.parent_id == "root",
             creator=creator,
             search=query.search or None,
             limit=limit,
             offset=query.offset,
         )
-        return ItemList([self._links.item(row) for row in rows], total, limit, query.offset)
+        return ItemList(
+            files=[self._links.item(row) for row in rows], total_count=total, limit=limit, offset=query.offset
+        )
 
     async def at_path(
         self, app: AppInfo, principal: Principal, storage_id: UUID, path: str
     ) -> FileItem | FolderContents:
-        """Return the file at a path, or the folder with what is in it; raises `FileNotFoundInStorageError`."""
+        """Return the file at a path, or the folder with its items; raises `FileNotFoundInStorageError`."""
         creator = await self._readers_limit(app, principal, storage_id)
-        row = await store.item_at(self._database, app.app_id, storage_id, paths.checked_path(path))
+        row = await store.item_at(self._database.of(app.app_id), app.app_id, storage_id, paths.checked_path(path))
         row = _visible(row, creator)
         if not row["is_folder"]:
             return self._links.file(row)
@@ -81,11 +96,20 @@ class Listing:
         )
         return items.contents(row, [self._links.item(one) for one in rows], total)
 
-    async def make_folder(self, app: AppInfo, principal: Principal, storage_id: UUID, new: NewFolder) -> FolderItem:
-        """Make a folder; raises `PathTakenError`, `FolderNotFoundError`."""
+    async def folder(self, app: AppInfo, storage_id: UUID, file_id: UUID) -> FolderItem:
+        """Return a folder; raises `FolderNotFoundError`."""
+        row = await store.folder(self._database.of(app.app_id), app.app_id, storage_id, file_id)
+        if row is None:
+            raise FolderNotFoundError
+        return items.folder(row)
+
+    async def make_folder(
+        self, app: AppInfo, principal: Principal, storage_id: UUID, new: NewFolder, file_id: UUID | None = None
+    ) -> FolderItem:
+        """Create a folder; raises `PathTakenError`, `FolderNotFoundError`."""
         path = paths.checked_name(new.name)
-        async with self._database.transaction() as connection:
-            storage = await store.hold_storage(connection, app.app_id, storage_id)
+        async with self._database.transaction(app.app_id) as connection:
+            storage = await store.lock_storage_shared(connection, app.app_id, storage_id)
             if storage is None:
                 raise StorageNotFoundError
             creator_limit(principal, StorageAccess(storage["upload_access"]), Role.EDITOR)
@@ -95,18 +119,60 @@ class Listing:
                     raise FolderNotFoundError
                 path = paths.checked_path(f"{parent['path']}/{path}")
             row = await store.insert_folder(
-                connection, app.app_id, storage_id, uuid7(), new.parent_id, path, member_of(principal)
+                connection, app.app_id, storage_id, file_id or uuid7(), new.parent_id, path, member_of(principal)
             )
-        if row is None:
-            raise PathTakenError
+            if row is None:
+                raise PathTakenError
+            event = CallerEvents(self._links, principal).folder(FOLDER_CREATED, row)
+            await self._events.emit_all(connection, app.app_id, [event])
         return items.folder(row)
+
+    async def move(
+        self, app: AppInfo, actor: Actor, principal: Principal, storage_id: UUID, file_id: UUID, change: ItemMove
+    ) -> FileItem | FolderItem:
+        """Rename an item or move it into another folder, and return it; recorded in the audit log.
+
+        Raises `FileNotFoundInStorageError`, `FolderNotFoundError`, `PathTakenError`, and `InvalidPathError` for a
+        folder that would contain itself or be nested too deeply.
+        """
+        async with self._database.transaction(app.app_id) as connection:
+            # Two concurrent moves could put each of two folders into the other.
+            if await store.lock_storage(connection, app.app_id, storage_id) is None:
+                raise StorageNotFoundError
+            row = await store.item(connection, app.app_id, storage_id, file_id)
+            if row is None:
+                raise FileNotFoundInStorageError
+            parent_id = row["parent_id"] if change.parent_id is UNSET else change.parent_id
+            parent = await store.folder(connection, app.app_id, storage_id, parent_id) if parent_id else None
+            if parent_id and parent is None:
+                raise FolderNotFoundError
+            own_name = paths.name_of(row["path"])
+            name = own_name if change.name is UNSET else paths.checked_name(change.name)
+            path = f"{parent['path']}/{name}" if parent else name
+            if path == row["path"]:
+                return self._links.item(row)
+            if f"{path}/".startswith(f"{row['path']}/"):
+                raise InvalidPathError("A folder cannot be moved into itself.")
+            more_bytes, levels = await store.longest_below(connection, app.app_id, storage_id, row["path"])
+            paths.checked_path(path)
+            if len(path.encode()) + more_bytes > paths.PATH_BYTES or path.count("/") + 1 + levels > paths.DEPTH:
+                raise InvalidPathError("A path in the folder would become too long.")
+            if await store.item_at(connection, app.app_id, storage_id, path):
+                raise PathTakenError
+            moved = await store.move(connection, app.app_id, row, parent_id, name, path)
+            events = CallerEvents(self._links, principal)
+            event = events.folder(FOLDER_MOVED, moved) if moved["is_folder"] else events.file(FILE_MOVED, moved)
+            await self._events.emit_all(connection, app.app_id, [event])
+            places = {"from": row["path"], "to": path}
+            await record(connection, app.app_id, actor, "file.move", file_id, storage_id=storage_id, **places)
+        return self._links.item(moved)
 
     async def delete(
         self, app: AppInfo, principal: Principal, storage_id: UUID, file_id: UUID, *, recursive: bool
     ) -> None:
-        """Delete a file, or a folder: one that is not empty only if `recursive`."""
-        async with self._database.transaction() as connection:
-            storage = await store.hold_storage(connection, app.app_id, storage_id)
+        """Delete a file or a folder; a folder with items only if `recursive`."""
+        async with self._database.transaction(app.app_id) as connection:
+            storage = await store.lock_storage_shared(connection, app.app_id, storage_id)
             if storage is None:
                 raise StorageNotFoundError
             limit = creator_limit(principal, StorageAccess(storage["delete_access"]), Role.EDITOR)
@@ -120,13 +186,15 @@ class Listing:
             size = await store.delete_items(connection, app.app_id, [row["file_id"] for row in rows])
             if storage["quota_bytes"] is not None:
                 await store.settle(connection, app.app_id, storage_id, reserved=0, used=-size)
+            announced = CallerEvents(self._links, principal).deleted(rows, file_id)
+            await self._events.emit_all(connection, app.app_id, announced)
 
     async def temporary_url(
         self, app: AppInfo, principal: Principal, storage_id: UUID, file_id: UUID, seconds: int
     ) -> SignedUrl:
-        """Return a URL that reads a file for a while, made by somebody who may read it."""
+        """Return a temporary URL for a file that the caller may read."""
         creator = await self._readers_limit(app, principal, storage_id)
-        row = _visible(await store.item(self._database, app.app_id, storage_id, file_id), creator)
+        row = _visible(await store.item(self._database.of(app.app_id), app.app_id, storage_id, file_id), creator)
         if row["is_folder"]:
             raise FileNotFoundInStorageError
         expires = int(time.time()) + seconds
@@ -135,7 +203,7 @@ class Listing:
         return SignedUrl(url, rfc3339(datetime.fromtimestamp(expires, UTC)))
 
     async def _readers_limit(self, app: AppInfo, principal: Principal, storage_id: UUID) -> str | None:
-        storage = await store.storage(self._database, app.app_id, storage_id)
+        storage = await store.storage(self._database.of(app.app_id), app.app_id, storage_id)
         if storage is None:
             raise StorageNotFoundError
         return creator_limit(principal, StorageAccess(storage["read_access"]), Role.VIEWER)

@@ -1,12 +1,12 @@
-"""Media types: which a storage takes, which a browser may show, and what is told to it about a file. Pure."""
+"""Media types: which a storage accepts, which a browser may display, and the headers of files. Pure."""
 
 from __future__ import annotations
 
 import functools
 import re
 from collections.abc import Sequence
-from urllib.parse import quote
 
+from pilotis.http.replies import reply
 from pilotis.kit.errors import invalid
 
 _WORD = r"[A-Za-z0-9!#$&^_.+-]{1,127}"
@@ -15,8 +15,8 @@ _TYPE = re.compile(rf"{_WORD}/{_WORD}([ ]*;[ ]*{_WORD}=({_WORD}|{_QUOTED}))*")
 _PATTERN = re.compile(rf"{_WORD}/({_WORD}|\*)")
 _LONGEST = 255
 
-# Types that a browser shows without running anything in them. SVG and PDF can hold scripts; the sandbox of the
-# Content-Security-Policy keeps those of SVG from running, and PDF viewers keep theirs to themselves.
+# Types that a browser displays without executing anything in them. SVG and PDF can contain scripts; the sandbox of the
+# Content-Security-Policy disables those of SVG, and PDF viewers isolate theirs.
 _INLINE = frozenset(
     {
         "image/png",
@@ -46,14 +46,14 @@ _INLINE = frozenset(
 
 
 def checked_type(text: str) -> str:
-    """Return a media type (RFC 9110, section 8.3.1) as it was given; raises a `ValidationError`."""
+    """Validate a media type (RFC 9110, section 8.3.1) and return it unchanged; raises a `ValidationError`."""
     if len(text) > _LONGEST or _TYPE.fullmatch(text) is None:
         raise invalid("mime_type", "mime_type: a media type such as image/png is expected.")
     return text
 
 
 def checked_patterns(patterns: Sequence[str]) -> list[str]:
-    """Return types and patterns such as `image/*` in lower case, each once; raises a `ValidationError`."""
+    """Return types and patterns such as `image/*` in lower case, without duplicates; raises a `ValidationError`."""
     if any(_PATTERN.fullmatch(pattern) is None for pattern in patterns):
         raise invalid("allowed_mime_types", "allowed_mime_types: types such as image/png or image/* are expected.")
     return list(dict.fromkeys(pattern.lower() for pattern in patterns))
@@ -65,23 +65,20 @@ def essence(mime_type: str) -> str:
 
 
 def patterns_of(mime_type: str) -> list[str]:
-    """Return the patterns that allow a type: the type itself and `image/*` of `image/png`."""
+    """Return the patterns that allow a type: for `image/png` the type itself and `image/*`."""
     plain = essence(mime_type)
     return [plain, f"{plain.partition('/')[0]}/*"]
 
 
 def is_allowed(mime_type: str, patterns: Sequence[str]) -> bool:
-    """Tell whether a type is one of the patterns; no patterns allow any type."""
+    """Return whether the patterns allow a type; an empty list allows any."""
     return not patterns or not set(patterns).isdisjoint(patterns_of(mime_type))
 
 
 @functools.lru_cache(maxsize=4096)
 def disposition(mime_type: str, name: str) -> str:
-    """Return the `Content-Disposition` of a file (RFC 6266), ASCII alone.
+    """Return the `Content-Disposition` of a file (RFC 6266), ASCII only.
 
-    A type with parameters is never shown: browsers differ in what they make of them.
+    A type with parameters is never displayed: browsers interpret them differently.
     """
-    kind = "inline" if mime_type.lower() in _INLINE else "attachment"
-    plain = re.sub(r"[^\x20-\x7e]|[\"\\%]", "_", name)
-    encoded = f"; filename*=UTF-8''{quote(name, safe='')}" if plain != name else ""
-    return f'{kind}; filename="{plain}"{encoded}'
+    return reply.disposition("inline" if mime_type.lower() in _INLINE else "attachment", name)

@@ -1,7 +1,7 @@
-"""The rules for names and paths, and the links made of them. Pure.
+"""The rules for names and paths, and links to them. Pure.
 
-A path is names with `/` between them, without one at either end. It names a row, never a place in a file system, so
-the rules keep it readable and unambiguous, on every system it may be saved to.
+A path is names joined by `/`, without one at either end. It identifies a row, never a file on disk; the rules keep it
+readable, unambiguous and valid on every system that saves it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEPTH = 32
 
 # Controls, surrogates, line and paragraph separators.
 _FORBIDDEN_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
-# Turn the direction of what follows, so that a name ending in exe can be made to look as if it ended in png.
+# Change the direction of the text, so that a name ending in exe can be displayed as if it ended in png.
 _DIRECTION_CHANGES = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -28,12 +28,12 @@ def checked_name(text: str) -> str:
     if not name or name in {".", ".."}:
         raise InvalidPathError("A name is empty, or is . or ..")
     if "/" in name or "\\" in name:
-        raise InvalidPathError("A name must not hold / or a backslash.")
+        raise InvalidPathError("A name must not contain / or a backslash.")
     if "\ufffd" in name:
-        # What a decoder puts in the place of bytes that are none: different names would be one.
+        # Decoders' replacement character would make different invalid names equal.
         raise InvalidPathError("A name must be UTF-8.")
     if any(unicodedata.category(c) in _FORBIDDEN_CATEGORIES or c in _DIRECTION_CHANGES for c in name):
-        raise InvalidPathError("A name must not hold control characters.")
+        raise InvalidPathError("A name must not contain control characters.")
     if len(name.encode()) > NAME_BYTES:
         raise InvalidPathError(f"A name has at most {NAME_BYTES} bytes of UTF-8.")
     return name
@@ -58,16 +58,16 @@ def name_of(path: str) -> str:
 
 
 def folders_of(path: str) -> list[str]:
-    """Return the paths of the folders that a path lies in, the outermost first."""
+    """Return the paths of a path's parent folders, outermost first."""
     parts = path.split("/")[:-1]
     return ["/".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def file_link(storage_id: UUID, file_id: UUID, name: str) -> str:
-    """Return the path of the link to a file whose content never changes."""
+    """Return the path of the link to a file by id."""
     return f"/files/{storage_id}/{file_id}/{quote(name, safe='')}"
 
 
 def fixed_link(storage_id: UUID, path: str) -> str:
-    """Return the path of the link to whatever is at a path."""
+    """Return the path of the link to a file by path."""
     return f"/files/{storage_id}/p/{quote(path)}"

@@ -1,6 +1,6 @@
-"""What a picture is to be made into: the parameters of a link, in one canonical form. Pure, the standard library alone.
+"""Recipes of variants: the parameters of a link in canonical form. Pure, with the standard library only.
 
-Both sides import this: the server, and the process that decodes the picture, which should start fast.
+The server and the process that decodes the image import this module; the process should start fast.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import json
 from typing import NamedTuple
 
 LARGEST_SIDE = 4096
-MOST_SOURCE_BYTES = 50_000_000
-MOST_SOURCE_PIXELS = 50_000_000
-MOST_RESULT_BYTES = 16_000_000
+MAX_SOURCE_BYTES = 50_000_000
+MAX_SOURCE_PIXELS = 50_000_000
+MAX_RESULT_BYTES = 16_000_000
 
-# How Pillow calls the one decoder that a type's files are given to, and the format that their variants keep.
+# Pillow's name of the only decoder for a type, and the default format of its variants.
 SOURCES = {
     "image/jpeg": ("JPEG", "jpeg"),
     "image/png": ("PNG", "png"),
@@ -22,12 +22,12 @@ SOURCES = {
     "image/avif": ("AVIF", "avif"),
     "image/bmp": ("BMP", "png"),
 }
-# Qualities that look about alike; PNG loses nothing, and has none.
+# Qualities that look similar; PNG is lossless and has none.
 QUALITIES = {"jpeg": 80, "webp": 80, "avif": 60, "png": 0}
 
 
 class Recipe(NamedTuple):
-    """How to make a variant: `width` and `height` in pixels, or None; `fit` is `cover`, `contain` or `fill`."""
+    """How to create a variant: `width` and `height` in pixels, or None; `fit` is `cover`, `contain` or `fill`."""
 
     decoder: str
     width: int | None
@@ -38,7 +38,7 @@ class Recipe(NamedTuple):
 
     @property
     def name(self) -> str:
-        """A text that is equal for equal results of one source."""
+        """A text that is equal for recipes with the same result."""
         return f"{self.width or ''}x{self.height or ''} {self.fit} {self.format} {self.quality}"
 
     def to_json(self) -> str:
@@ -47,16 +47,16 @@ class Recipe(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> Recipe:
-        """Return what `to_json` was given."""
+        """Return the recipe that `to_json` encoded."""
         return cls(*json.loads(text))
 
 
 def recipe(
     essence: str, width: int | None, height: int | None, fit: str | None, format_: str | None, quality: int | None
 ) -> Recipe | None:
-    """Return the recipe for a file of a type, or None if the type is no picture's that can be decoded.
+    """Return the recipe for a file of a type, or None if the type cannot be decoded.
 
-    What has no effect is left out, so that equal variants have one name: `fit` where one side is free, `quality` of
+    Parameters without effect are dropped, so that equal variants have one name: `fit` if a side is free, `quality` for
     PNG.
     """
     if essence not in SOURCES:

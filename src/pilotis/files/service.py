@@ -1,27 +1,31 @@
-"""File storage as other parts see it: one object with what it is made of."""
+"""The services of file storage in one object."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from uuid import UUID
+
 from pilotis.blobs.protocol import BlobStore
 from pilotis.db.pool import Database
+from pilotis.events.service import Events
 from pilotis.files.cleaning import Cleaning
 from pilotis.files.delivery import AppFinder, Delivery
+from pilotis.files.images.variants import Variants
 from pilotis.files.items import Links
 from pilotis.files.listing import Listing
 from pilotis.files.signatures import UrlSigner
 from pilotis.files.storages import Storages
 from pilotis.files.tus.service import ResumableUploads
-from pilotis.files.uploads import Uploads
-from pilotis.files.variants import Variants
-from pilotis.http.principals import Authenticator
+from pilotis.files.uploads.service import Uploads
+from pilotis.http.api.principals import Authenticator
 from pilotis.kit.crypto import MasterKeyring
 
 
 class Files:
-    """Storages, uploads, what is in them, its delivery, variants of images, and the cleaning up.
+    """Storages, uploads, items, delivery, variants of images, and cleanup.
 
-    `base_url` is where clients reach this service, `files_base_url` the address of files' own host, if they have one.
-    `largest` is the size of the largest file of all, in bytes.
+    `base_url` is the address of this service, `files_base_url` that of the host for files, if there is one. `largest`
+    is the largest size of any file, in bytes; `node_id` returns the id of this process.
     """
 
     def __init__(
@@ -31,17 +35,19 @@ class Files:
         master_keys: MasterKeyring,
         authenticator: Authenticator,
         apps: AppFinder,
+        events: Events,
         *,
         base_url: str,
         files_base_url: str | None = None,
         redirects: bool = False,
         largest: int,
+        node_id: Callable[[], UUID],
     ) -> None:
         signer, links = UrlSigner(master_keys), Links(files_base_url or base_url)
         self.storages = Storages(database)
-        self.uploads = Uploads(database, blobs, signer, links, base_url)
+        self.uploads = Uploads(database, blobs, signer, links, events, base_url, node_id)
         self.resumable_uploads = ResumableUploads(database, blobs, signer, self.uploads, largest=largest)
-        self.listing = Listing(database, signer, links)
+        self.listing = Listing(database, signer, links, events)
         self.variants = Variants(database, blobs)
         self.delivery = Delivery(
             database,

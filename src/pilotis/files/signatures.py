@@ -1,4 +1,4 @@
-"""Signed URLs: for one upload of one size and type, and for reading one file for a while. Pure."""
+"""Signed URLs: for uploading one file of a given size and type, and for temporary access to one file. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _READ = "files/read"
 
 
 class UrlSigner:
-    """Signs with HMAC-SHA256 (RFC 2104), under keys of their own for each purpose.
+    """Signs with HMAC-SHA256 (RFC 2104) and a separate key for each purpose.
 
-    A URL that was signed before the master key was rotated is good for as long as the previous key is accepted.
+    A URL signed before a rotation of the master key stays valid while the previous key is accepted.
     """
 
     def __init__(self, keyring: MasterKeyring) -> None:
@@ -25,12 +25,12 @@ class UrlSigner:
     def upload(self, upload_id: UUID, expires: int, size: int, mime_type: str) -> str:
         """Return the signature of an upload URL; `expires` in seconds since 1970.
 
-        Size and type are signed though they stand in the database too: what the URL was given for is then fixed.
+        Size and type are signed although the database contains them too, so that the URL is bound to them.
         """
         return _signature(self._keyring.keys.current, _UPLOAD, _upload_text(upload_id, expires, size, mime_type))
 
     def accepts_upload(self, given: str, upload_id: UUID, expires: int, size: int, mime_type: str) -> bool:
-        """Tell whether a signature is that of the upload URL."""
+        """Return whether a signature is valid for the upload URL."""
         return self._accepts(given, _UPLOAD, _upload_text(upload_id, expires, size, mime_type))
 
     def resumable_upload(self, upload_id: UUID, expires: int, size: int, mime_type: str) -> str:
@@ -38,7 +38,7 @@ class UrlSigner:
         return _signature(self._keyring.keys.current, _RESUMABLE, _upload_text(upload_id, expires, size, mime_type))
 
     def accepts_resumable_upload(self, given: str, upload_id: UUID, expires: int, size: int, mime_type: str) -> bool:
-        """Tell whether a signature is that of the resumable upload's URL."""
+        """Return whether a signature is valid for the resumable upload's URL."""
         return self._accepts(given, _RESUMABLE, _upload_text(upload_id, expires, size, mime_type))
 
     def read(self, storage_id: UUID, file_id: UUID, expires: int) -> str:
@@ -46,7 +46,7 @@ class UrlSigner:
         return _signature(self._keyring.keys.current, _READ, _read_text(storage_id, file_id, expires))
 
     def accepts_read(self, given: str, storage_id: UUID, file_id: UUID, expires: int) -> bool:
-        """Tell whether a signature is that of the temporary URL."""
+        """Return whether a signature is valid for the temporary URL."""
         return self._accepts(given, _READ, _read_text(storage_id, file_id, expires))
 
     def _accepts(self, given: str, purpose: str, text: str) -> bool:
@@ -55,7 +55,7 @@ class UrlSigner:
 
 
 def expiry(text: str) -> int | None:
-    """Return until when a URL says that it works, in seconds since 1970; None for what is no such number."""
+    """Return the expiry time of a URL in seconds since 1970; None if it is not a valid number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 12 else None
 
 

@@ -1,4 +1,4 @@
-"""Storages: made, changed and deleted by console users."""
+"""Storages: created, changed and deleted by console users."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import asyncpg
 import msgspec
 from asyncpg import Connection, Record
 
-from pilotis.audit.service import record
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
 from pilotis.files import media, store
 from pilotis.files.errors import StorageNameTakenError, StorageNotEmptyError, StorageNotFoundError
 from pilotis.files.types import NewStorage, Storage, StorageAccess, StorageChange, StorageList
-from pilotis.http.principals import Actor, AppInfo
+from pilotis.http.api.principals import Actor, AppInfo
+from pilotis.http.api.schemas import Paging
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import invalid
 from pilotis.kit.ids import uuid7
+from pilotis.security.audit.service import record
 
 
 class Storages:
@@ -26,23 +27,36 @@ class Storages:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def all(self, app_id: UUID) -> StorageList:
-        """Return the app's storages with what is in them."""
-        rows = await store.storages(self._database, app_id)
-        return StorageList([_storage(row) for row in rows], len(rows))
+    async def all(self, app_id: UUID) -> list[Storage]:
+        """Return the app's storages with their usage."""
+        rows, _ = await store.storages(self._database, app_id, None, 0)
+        return [_storage(row) for row in rows]
+
+    async def page(self, app: AppInfo, paging: Paging) -> StorageList:
+        """Return a page of the app's storages with their usage."""
+        limit = app.limits.page_size(paging.limit)
+        rows, total = await store.storages(self._database, app.app_id, limit, paging.offset)
+        return StorageList(
+            storages=[_storage(row) for row in rows], total_count=total, limit=limit, offset=paging.offset
+        )
 
     async def read(self, app_id: UUID, storage_id: UUID) -> Storage:
         """Return a storage; raises `StorageNotFoundError`."""
-        return await _read(self._database, app_id, storage_id)
+        return await _read(self._database.of(app_id), app_id, storage_id)
 
-    async def create(self, app: AppInfo, actor: Actor, new: NewStorage) -> Storage:
-        """Make a storage; raises `StorageNameTakenError`, or a `ValidationError` where there are too many."""
-        storage_id = uuid7()
+    async def create(self, app: AppInfo, actor: Actor, new: NewStorage, storage_id: UUID | None = None) -> Storage:
+        """Create a storage, with the default quota if `new` has none.
+
+        Raises `StorageNameTakenError`, or a `ValidationError` if there are too many.
+        """
+        storage_id = storage_id or uuid7()
         columns = _columns(msgspec.structs.asdict(new))
-        async with self._database.transaction() as connection:
+        if new.quota_bytes is msgspec.UNSET:
+            columns["quota_bytes"] = app.limits.storage_quota_bytes or None
+        async with self._database.transaction(app.app_id) as connection:
             if await store.count_storages(connection, app.app_id) >= app.limits.storages:
-                most = app.limits.storages
-                raise invalid("name", f"An app has at most {most} file storages.", "TOO_MANY_STORAGES")
+                limit = app.limits.storages
+                raise invalid("name", f"An app has at most {limit} file storages.", "TOO_MANY_STORAGES")
             try:
                 await store.insert_storage(connection, app.app_id, storage_id, columns)
             except asyncpg.UniqueViolationError:
@@ -51,10 +65,10 @@ class Storages:
             return await _read(connection, app.app_id, storage_id)
 
     async def update(self, app_id: UUID, actor: Actor, storage_id: UUID, change: StorageChange) -> Storage:
-        """Change what is given of a storage and return it."""
+        """Change the given settings of a storage and return it."""
         given = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
         columns = _columns(given)
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(app_id) as connection:
             if await store.lock_storage(connection, app_id, storage_id) is None:
                 raise StorageNotFoundError
             try:
@@ -67,8 +81,8 @@ class Storages:
             return await _read(connection, app_id, storage_id)
 
     async def delete(self, app_id: UUID, actor: Actor, storage_id: UUID, *, force: bool) -> None:
-        """Delete a storage, with its files if `force`; raises `StorageNotEmptyError` where it has some otherwise."""
-        async with self._database.transaction() as connection:
+        """Delete a storage, with its files if `force`; otherwise raises `StorageNotEmptyError` if it has any."""
+        async with self._database.transaction(app_id) as connection:
             row = await store.lock_storage(connection, app_id, storage_id)
             if row is None:
                 raise StorageNotFoundError
@@ -78,7 +92,7 @@ class Storages:
             await record(connection, app_id, actor, "file_storage.delete", storage_id, name=row["name"])
 
 
-async def _read(connection: Connection | Database, app_id: UUID, storage_id: UUID) -> Storage:
+async def _read(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> Storage:
     row = await store.read_storage(connection, app_id, storage_id)
     if row is None:
         raise StorageNotFoundError
@@ -93,18 +107,18 @@ def _columns(given: dict[str, Any]) -> dict[str, Any]:
 
 def _storage(row: Record) -> Storage:
     return Storage(
-        row["storage_id"],
-        row["app_id"],
-        row["name"],
-        StorageAccess(row["upload_access"]),
-        StorageAccess(row["delete_access"]),
-        StorageAccess(row["read_access"]),
-        list(row["allowed_mime_types"]),
-        row["max_file_size"],
-        row["quota_bytes"],
-        row["file_count"],
-        row["used"],
-        row["reserved"],
-        rfc3339(row["created_at"]),
-        rfc3339(row["updated_at"]),
+        id=row["storage_id"],
+        app_id=row["app_id"],
+        name=row["name"],
+        upload_access=StorageAccess(row["upload_access"]),
+        delete_access=StorageAccess(row["delete_access"]),
+        read_access=StorageAccess(row["read_access"]),
+        allowed_mime_types=list(row["allowed_mime_types"]),
+        max_file_size=row["max_file_size"],
+        quota_bytes=row["quota_bytes"],
+        file_count=row["file_count"],
+        used_bytes=row["used"],
+        reserved_bytes=row["reserved"],
+        created_at=rfc3339(row["created_at"]),
+        updated_at=rfc3339(row["updated_at"]),
     )

@@ -1,4 +1,4 @@
-"""The statements on storages, files and folders."""
+"""SQL statements for storages, files and folders."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from uuid import UUID
 
 from asyncpg import Connection, Record
 
+from pilotis.db.locks import lock_app
 from pilotis.db.paging import fetch_page
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.waiters import UNAUTHENTICATED
 
-# Without a quota nothing is kept up to date, so the sums are made when somebody asks.
+# Without a quota no sums are maintained, so they are computed on request.
 _STORAGE = """
     select s.*, counted.file_count,
         case when s.quota_bytes is null then counted.bytes else s.used_bytes end as used,
@@ -28,27 +30,33 @@ _STORAGE = """
 """
 
 
-async def storages(database: Database, app_id: UUID) -> list[Record]:
-    """Return the app's storages in the order of their creation, with what is in them."""
-    return await database.fetch(f"{_STORAGE} order by s.storage_id", app_id)
+async def storages(database: Database, app_id: UUID, limit: int | None, offset: int) -> tuple[list[Record], int]:
+    """Return a page of the app's storages in the order of creation, with their usage, and their number."""
+    rows = await database.fetch(
+        f"{_STORAGE} order by s.storage_id limit $2 offset $3", app_id, limit, offset, tenant=app_id
+    )
+    total = await database.fetchval(
+        "select count(*) from pilotis.file_storages where app_id = $1", app_id, tenant=app_id
+    )
+    return rows, total
 
 
-async def read_storage(connection: Connection | Database, app_id: UUID, storage_id: UUID) -> Record | None:
-    """Return a storage with what is in it."""
+async def read_storage(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> Record | None:
+    """Return a storage with its usage."""
     return await connection.fetchrow(f"{_STORAGE} and s.storage_id = $2", app_id, storage_id)
 
 
-async def storage(connection: Connection | Database, app_id: UUID, storage_id: UUID) -> Record | None:
+async def storage(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> Record | None:
     """Return a storage."""
     return await connection.fetchrow(
         "select * from pilotis.file_storages where app_id = $1 and storage_id = $2", app_id, storage_id
     )
 
 
-async def hold_storage(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
-    """Return a storage whose settings and existence stay as they are until the transaction ends.
+async def lock_storage_shared(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
+    """Return a storage and prevent its change or deletion until the transaction ends.
 
-    Uploads do not wait for each other here, only for somebody who changes the storage.
+    Uploads do not wait for each other here, only for changes of the storage.
     """
     return await connection.fetchrow(
         "select * from pilotis.file_storages where app_id = $1 and storage_id = $2 for key share", app_id, storage_id
@@ -56,15 +64,15 @@ async def hold_storage(connection: Connection, app_id: UUID, storage_id: UUID) -
 
 
 async def lock_storage(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
-    """Return a storage to be changed or deleted; waits for every upload that holds it."""
+    """Return a storage locked for a change or deletion; waits for the uploads that locked it."""
     return await connection.fetchrow(
         "select * from pilotis.file_storages where app_id = $1 and storage_id = $2 for update", app_id, storage_id
     )
 
 
 async def count_storages(connection: Connection, app_id: UUID) -> int:
-    """Return the number of the app's storages, with the app locked so that it stays true until the transaction ends."""
-    await connection.execute("select from pilotis.apps where app_id = $1 for no key update", app_id)
+    """Return the number of the app's storages, with the app locked so that it stays valid in the transaction."""
+    await lock_app(connection, app_id)
     count: int = await connection.fetchval("select count(*) from pilotis.file_storages where app_id = $1", app_id)
     return count
 
@@ -93,7 +101,7 @@ async def update_storage(connection: Connection, app_id: UUID, storage_id: UUID,
 
 
 async def recount(connection: Connection, app_id: UUID, storage_id: UUID) -> None:
-    """Sum up what a locked storage holds and has promised: from here on every upload keeps it up to date."""
+    """Compute the used and reserved bytes of a locked storage; from then on every upload maintains them."""
     await connection.execute(
         """
         update pilotis.uploads set is_reserved = true
@@ -121,23 +129,23 @@ async def recount(connection: Connection, app_id: UUID, storage_id: UUID) -> Non
 
 
 async def delete_storage(connection: Connection, app_id: UUID, storage_id: UUID) -> None:
-    """Delete a storage with its files and uploads; triggers bury their bytes."""
+    """Delete a storage with its files and uploads; triggers mark their bytes for deletion."""
     await connection.execute(
         "delete from pilotis.file_storages where app_id = $1 and storage_id = $2", app_id, storage_id
     )
 
 
 async def is_empty(connection: Connection, app_id: UUID, storage_id: UUID) -> bool:
-    """Tell whether a storage holds neither file nor folder."""
+    """Return whether a storage has neither files nor folders."""
     return not await connection.fetchval(
         "select exists (select from pilotis.files where app_id = $1 and storage_id = $2)", app_id, storage_id
     )
 
 
 async def reserve(connection: Connection, app_id: UUID, storage_id: UUID, size: int) -> bool:
-    """Reserve room for an upload in a storage with a quota; False if there is none.
+    """Reserve space for an upload in a storage with a quota; False if there is not enough.
 
-    One conditional statement: uploads that arrive together cannot be promised more than there is.
+    One conditional statement, so that concurrent uploads cannot exceed the quota.
     """
     return (
         await connection.fetchval(
@@ -155,7 +163,7 @@ async def reserve(connection: Connection, app_id: UUID, storage_id: UUID, size: 
 
 
 async def settle(connection: Connection, app_id: UUID, storage_id: UUID, *, reserved: int, used: int) -> None:
-    """Add to what a storage with a quota has promised and holds; either may be negative."""
+    """Add to the reserved and used bytes of a storage with a quota; both may be negative."""
     await connection.execute(
         """
         update pilotis.file_storages
@@ -169,7 +177,7 @@ async def settle(connection: Connection, app_id: UUID, storage_id: UUID, *, rese
     )
 
 
-async def item(connection: Connection | Database, app_id: UUID, storage_id: UUID, file_id: UUID) -> Record | None:
+async def item(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, file_id: UUID) -> Record | None:
     """Return a file or folder."""
     return await connection.fetchrow(
         "select * from pilotis.files where app_id = $1 and storage_id = $2 and file_id = $3",
@@ -179,15 +187,31 @@ async def item(connection: Connection | Database, app_id: UUID, storage_id: UUID
     )
 
 
-async def item_at(connection: Connection | Database, app_id: UUID, storage_id: UUID, path: str) -> Record | None:
-    """Return what is at a path."""
+async def item_at(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, path: str) -> Record | None:
+    """Return the item at a path."""
     return await connection.fetchrow(
         "select * from pilotis.files where app_id = $1 and storage_id = $2 and path = $3", app_id, storage_id, path
     )
 
 
+async def has_file_at(connection: Connection, app_id: UUID, storage_id: UUID, paths: Sequence[str]) -> bool:
+    """Return whether any of the paths is a file."""
+    found: bool = await connection.fetchval(
+        """
+        select exists (
+            select from pilotis.files
+            where app_id = $1 and storage_id = $2 and path = any($3::text[]) and not is_folder
+        )
+        """,
+        app_id,
+        storage_id,
+        paths,
+    )
+    return found
+
+
 async def lock_item_at(connection: Connection, app_id: UUID, storage_id: UUID, path: str) -> Record | None:
-    """Return what is at a path, locked against other changes."""
+    """Return the item at a path, locked against other changes."""
     return await connection.fetchrow(
         "select * from pilotis.files where app_id = $1 and storage_id = $2 and path = $3 for update",
         app_id,
@@ -196,7 +220,9 @@ async def lock_item_at(connection: Connection, app_id: UUID, storage_id: UUID, p
     )
 
 
-async def folder(connection: Connection, app_id: UUID, storage_id: UUID, file_id: UUID) -> Record | None:
+async def folder(
+    connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, file_id: UUID
+) -> Record | None:
     """Return a folder."""
     found = await item(connection, app_id, storage_id, file_id)
     return found if found and found["is_folder"] else None
@@ -214,9 +240,9 @@ async def page(
     limit: int,
     offset: int = 0,
 ) -> tuple[list[Record], int]:
-    """Return a part of the items, by path, and their number.
+    """Return a page of the items, by path, and their number.
 
-    Those in a folder, those at the `top`, or all; files of one `creator` alone; those with `search` in their name.
+    Items in a folder, at the `top`, or all; only files of one `creator`; items with `search` in their name.
     """
     conditions, arguments = ["app_id = $1", "storage_id = $2"], [app_id, storage_id]
     for value, condition in (
@@ -230,7 +256,7 @@ async def page(
     if top:
         conditions.append("parent_id is null")
     query = f"select * from pilotis.files where {' and '.join(conditions)}"
-    return await fetch_page(database, query, tuple(arguments), order_by="path", limit=limit, offset=offset)
+    return await fetch_page(database, app_id, query, tuple(arguments), order_by="path", limit=limit, offset=offset)
 
 
 async def insert_folder(
@@ -284,7 +310,7 @@ async def insert_file(connection: Connection, upload: Record, parent_id: UUID | 
 
 
 async def replace_content(connection: Connection, file: Record, upload: Record) -> Record:
-    """Point a file to the content of an upload, all at once; a trigger buries the old one."""
+    """Switch a file to the content of an upload; a trigger marks the old content for deletion."""
     row = await connection.fetchrow(
         """
         update pilotis.files set
@@ -305,7 +331,7 @@ async def replace_content(connection: Connection, file: Record, upload: Record) 
 
 
 async def tree(connection: Connection, app_id: UUID, storage_id: UUID, file_id: UUID) -> list[Record]:
-    """Return an item and everything below it, locked."""
+    """Return an item and everything in it, locked."""
     return await connection.fetch(
         """
         with recursive below as (
@@ -322,8 +348,57 @@ async def tree(connection: Connection, app_id: UUID, storage_id: UUID, file_id: 
     )
 
 
+async def move(
+    connection: Connection, app_id: UUID, row: Record, parent_id: UUID | None, name: str, path: str
+) -> Record:
+    """Change an item's name, path and parent folder, and return it; the content of a folder moves with it.
+
+    The version changes, so that no link by an old path is answered from a cache. The caller holds the storage's lock,
+    and has ensured that the path is free.
+    """
+    await connection.execute(
+        """
+        update pilotis.files set path = $4 || substr(path, length($3) + 1), version = version + 1
+        where app_id = $1 and storage_id = $2 and path > $3 || '/' and path < $3 || '0'
+        """,
+        app_id,
+        row["storage_id"],
+        row["path"],
+        path,
+    )
+    moved = await connection.fetchrow(
+        """
+        update pilotis.files set parent_id = $3, name = $4, path = $5, version = version + 1, updated_at = now()
+        where app_id = $1 and file_id = $2 returning *
+        """,
+        app_id,
+        row["file_id"],
+        parent_id,
+        name,
+        path,
+    )
+    assert moved is not None
+    return moved
+
+
+async def longest_below(connection: Connection, app_id: UUID, storage_id: UUID, path: str) -> tuple[int, int]:
+    """Return the largest number of bytes and of levels that paths in a folder have beyond its own path."""
+    row = await connection.fetchrow(
+        """
+        select coalesce(max(octet_length(path)), octet_length($3)) - octet_length($3) as bytes,
+            coalesce(max(array_length(string_to_array(substr(path, length($3) + 2), '/'), 1)), 0) as levels
+        from pilotis.files where app_id = $1 and storage_id = $2 and path > $3 || '/' and path < $3 || '0'
+        """,
+        app_id,
+        storage_id,
+        path,
+    )
+    assert row is not None
+    return row["bytes"], row["levels"]
+
+
 async def delete_items(connection: Connection, app_id: UUID, file_ids: list[UUID]) -> int:
-    """Delete items and return the bytes they held; triggers bury the bytes."""
+    """Delete items and return their size in bytes; triggers mark the blobs for deletion."""
     size: int = await connection.fetchval(
         """
         with gone as (delete from pilotis.files where app_id = $1 and file_id = any($2::uuid[]) returning size)
@@ -340,15 +415,15 @@ async def linked_files(
 ) -> list[Record | None]:
     """Return live apps' files by their storage and their id or path, each with its storage's `read_access`.
 
-    Links name no app. `column` is `file_id` or `path`.
+    Links do not contain the app. `column` is `file_id` or `path`.
     """
     array, names = (
         ("uuid[]", ["app_id", "file_id"]) if column == "file_id" else ("text[]", ["app_id", "storage_id", "path"])
     )
     order = ", ".join(f"f.{name}" for name in names)
     key, wanted = f"({order})", f"({', '.join(f's.{name}' for name in names[:-1])}, link.value)"
-    # The arrays come out of subqueries, or PostgreSQL would plan anew for each number of links. That the first file
-    # from a link on is asked for keeps it at the right index, however few files there are when it plans.
+    # The arrays come from subqueries, or PostgreSQL would plan again for each number of links. Asking for the first
+    # file at or after a link makes it use the right index, however few files there are when it plans.
     rows = await database.fetch(
         f"""
         select at::int as at, found.* from
@@ -368,6 +443,7 @@ async def linked_files(
         """,
         [storage_id for storage_id, _ in links],
         [value for _, value in links],
+        tenant=UNAUTHENTICATED,
     )
     found: list[Record | None] = [None] * len(links)
     for row in rows:
@@ -376,9 +452,9 @@ async def linked_files(
 
 
 async def still_public(database: Database, files: Sequence[tuple[UUID, UUID, int]]) -> list[bool]:
-    """Tell of files, by their storage and id, which still have the `version` they had, in a storage that is public.
+    """Return which files, by storage and id, still have the given `version` in a public storage.
 
-    Only those that have not come back from the database, which are few. The version counts a file's changes.
+    The version counts a file's changes.
     """
     rows = await database.fetch(
         """
@@ -400,6 +476,7 @@ async def still_public(database: Database, files: Sequence[tuple[UUID, UUID, int
         [storage_id for storage_id, _, _ in files],
         [file_id for _, file_id, _ in files],
         [version for _, _, version in files],
+        tenant=UNAUTHENTICATED,
     )
     held = [True] * len(files)
     for row in rows:

@@ -1,4 +1,4 @@
-"""The shapes of file storage."""
+"""The types of file storage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.files.recipes import LARGEST_SIDE
-from pilotis.http.shapes import Paging
+from pilotis.http.api.schemas import Paging
 
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 StorageName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -18,10 +18,10 @@ Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 
 
 class StorageAccess(enum.Enum):
-    """Who may do something.
+    """Who may perform an action.
 
-    `Public` with the public key alone, `AppMember` any member, `Creator` a member with the files it uploaded, `Secret`
-    the secret key and console users alone.
+    `Public`: anyone with the public key; `AppMember`: any member; `Creator`: a member, with its own files; `Secret`:
+    only the secret key and console users.
     """
 
     PUBLIC = "Public"
@@ -31,7 +31,10 @@ class StorageAccess(enum.Enum):
 
 
 class NewStorage(msgspec.Struct, forbid_unknown_fields=True):
-    """A file storage to make. An empty `allowed_mime_types` takes any type; null sizes are no limit of its own."""
+    """A file storage to create. An empty `allowed_mime_types` allows any type; null sizes set no limit of its own.
+
+    Without `quota_bytes` it has the server's default quota, the limit `storage_quota_bytes`.
+    """
 
     name: StorageName
     upload_access: StorageAccess = StorageAccess.PUBLIC
@@ -39,11 +42,11 @@ class NewStorage(msgspec.Struct, forbid_unknown_fields=True):
     read_access: StorageAccess = StorageAccess.PUBLIC
     allowed_mime_types: Patterns = []
     max_file_size: Bytes | None = None
-    quota_bytes: Bytes | None = None
+    quota_bytes: Bytes | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class StorageChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What to change of a file storage; what is not given stays."""
+    """Changes of a file storage; absent fields stay as they are."""
 
     name: StorageName | msgspec.UnsetType = msgspec.UNSET
     upload_access: StorageAccess | msgspec.UnsetType = msgspec.UNSET
@@ -54,8 +57,8 @@ class StorageChange(msgspec.Struct, forbid_unknown_fields=True):
     quota_bytes: Bytes | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class Storage(msgspec.Struct, frozen=True):
-    """A file storage. `used_bytes` are those of its files, `reserved_bytes` those of uploads that are under way."""
+class Storage(msgspec.Struct, frozen=True, kw_only=True):
+    """A file storage. `used_bytes` is the size of its files, `reserved_bytes` that of uploads in progress."""
 
     id: UUID
     app_id: UUID
@@ -73,11 +76,13 @@ class Storage(msgspec.Struct, frozen=True):
     updated_at: str
 
 
-class StorageList(msgspec.Struct, frozen=True):
-    """The app's file storages, in the order of their creation."""
+class StorageList(msgspec.Struct, frozen=True, kw_only=True):
+    """File storages in the order of creation, with their total number and the limit in effect."""
 
     storages: list[Storage]
     total_count: int
+    limit: int
+    offset: int
 
 
 class StorageDeletion(msgspec.Struct):
@@ -97,7 +102,7 @@ class NewUpload(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewFixedUpload(msgspec.Struct, forbid_unknown_fields=True):
-    """A file to upload to a path; `file_name` is the name it is saved under, by default the path's last."""
+    """A file to upload to a path; `file_name` is its name when saved, by default the path's last name."""
 
     file_size: Bytes
     mime_type: str
@@ -107,14 +112,21 @@ class NewFixedUpload(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Resumable(NamedTuple):
-    """What is noted of an upload that can be resumed: how far it has come, and `Upload-Metadata` as it was sent."""
+    """The state of a resumable upload: its progress, and `Upload-Metadata` as sent."""
 
     draft: str
     tus_metadata: str
 
 
-class UploadPermit(msgspec.Struct, frozen=True):
-    """Where to send the bytes: with this method and these headers exactly, until `expires_at`."""
+class ItemMove(msgspec.Struct, forbid_unknown_fields=True):
+    """A new name or folder of an item; absent fields stay as they are. A null `parent_id` is the top of the storage."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | msgspec.UnsetType = msgspec.UNSET
+    parent_id: UUID | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class UploadPermit(msgspec.Struct, frozen=True, kw_only=True):
+    """The URL to which to send the bytes with exactly this method and these headers, until `expires_at`."""
 
     file_id: UUID
     upload_url: str
@@ -125,25 +137,25 @@ class UploadPermit(msgspec.Struct, frozen=True):
 
 
 class UploadProgress(msgspec.Struct, frozen=True):
-    """How far a resumable upload has come: `offset` of `length` bytes are durable. Its URL works until `expires_at`."""
+    """Progress of a resumable upload: `offset` of `length` bytes are durable. Its URL is valid until `expires_at`."""
 
     offset: int
     length: int
     expires_at: str
 
 
-class Completion(msgspec.Struct, forbid_unknown_fields=True):
-    """Which upload is complete."""
+class CompleteUpload(msgspec.Struct, forbid_unknown_fields=True):
+    """The upload to complete."""
 
     file_id: UUID
 
 
-class Received(msgspec.Struct, frozen=True):
-    """All bytes have come; `ETag` is their SHA-256."""
+class ReceivedUpload(msgspec.Struct, frozen=True):
+    """All bytes have arrived; `ETag` is their SHA-256."""
 
 
-class FileItem(msgspec.Struct, frozen=True, tag_field="type", tag="file"):
-    """A file. `version` counts how often its content has been replaced, from 1; `sha256` is null until it is known."""
+class FileItem(msgspec.Struct, frozen=True, tag_field="type", tag="file", kw_only=True):
+    """A file. `version` starts at 1 and grows when its content is replaced; `sha256` is null until it is known."""
 
     id: UUID
     name: str
@@ -158,7 +170,7 @@ class FileItem(msgspec.Struct, frozen=True, tag_field="type", tag="file"):
     updated_at: str
 
 
-class FolderItem(msgspec.Struct, frozen=True, tag_field="type", tag="folder"):
+class FolderItem(msgspec.Struct, frozen=True, tag_field="type", tag="folder", kw_only=True):
     """A folder."""
 
     id: UUID
@@ -169,8 +181,8 @@ class FolderItem(msgspec.Struct, frozen=True, tag_field="type", tag="folder"):
     updated_at: str
 
 
-class FolderContents(msgspec.Struct, frozen=True, tag_field="type", tag="folder"):
-    """A folder with what is in it, by name; `total_count` tells whether `files` are all."""
+class FolderContents(msgspec.Struct, frozen=True, tag_field="type", tag="folder", kw_only=True):
+    """A folder with its items, by name; `total_count` is the number of all its items."""
 
     id: UUID
     name: str
@@ -183,17 +195,17 @@ class FolderContents(msgspec.Struct, frozen=True, tag_field="type", tag="folder"
 
 
 class ItemQuery(Paging):
-    """Which items: all of the storage, or those in the folder `parent_id`, or at the top for `root`.
+    """The items to list: all of the storage, those in the folder `parent_id`, or those at the top for `root`.
 
-    `search` keeps those that have it in their name, whatever the case.
+    `search` selects items with this text in their name, ignoring case.
     """
 
     parent_id: Annotated[str, msgspec.Meta(max_length=36)] | None = None
     search: Annotated[str, msgspec.Meta(max_length=255)] | None = None
 
 
-class ItemList(msgspec.Struct, frozen=True):
-    """Files and folders by path, with the number of all there are and the limit that was in force."""
+class ItemList(msgspec.Struct, frozen=True, kw_only=True):
+    """Files and folders by path, with their total number and the limit in effect."""
 
     files: list[FileItem | FolderItem]
     total_count: int
@@ -202,7 +214,7 @@ class ItemList(msgspec.Struct, frozen=True):
 
 
 class NewFolder(msgspec.Struct, forbid_unknown_fields=True):
-    """A folder to make, at the top or in another one."""
+    """A folder to create, at the top or in another folder."""
 
     name: str
     parent_id: UUID | None = None
@@ -214,14 +226,14 @@ class Deletion(msgspec.Struct):
     recursive: bool = False
 
 
-class TemporaryUrl(msgspec.Struct, forbid_unknown_fields=True):
-    """How long a temporary URL is to work: up to 7 days."""
+class NewSignedUrl(msgspec.Struct, forbid_unknown_fields=True):
+    """The lifetime of a temporary URL: up to 7 days."""
 
     expires_seconds: Annotated[int, msgspec.Meta(ge=1, le=7 * 24 * 3600)] = 3600
 
 
 class SignedUrl(msgspec.Struct, frozen=True):
-    """A URL that reads a file without a credential until `expires_at`."""
+    """A URL that gives access to a file without a credential until `expires_at`."""
 
     url: str
     expires_at: str
@@ -234,18 +246,17 @@ class UploadQuery(msgspec.Struct):
     signature: str = ""
 
 
-# Where an image has another ratio than width and height together, `cover` cuts off what is too much, `contain` keeps
-# all of it, and `fill` stretches it.
+# If the image's ratio differs from width and height, `cover` crops it, `contain` fits it, and `fill` stretches it.
 ImageFit = Literal["cover", "contain", "fill"]
-# `auto` is WebP where the header `Accept` names it, else what is kept without a format.
+# `auto` is WebP if the `Accept` header names it, otherwise the same as without a format.
 ImageFormat = Literal["auto", "jpeg", "png", "webp", "avif"]
 ImageSide = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_SIDE)]
 
 
 class LinkQuery(msgspec.Struct):
-    """`v` is the version a link is about; `expires` and `signature` make it a temporary one.
+    """`v` is the version of the file; `expires` and `signature` belong to temporary links.
 
-    With one of the others a variant of an image is asked for: at most so many pixels, in this format and `quality`.
+    The others select a variant of an image: its largest width and height in pixels, format and `quality`.
     """
 
     v: str = ""
@@ -259,5 +270,5 @@ class LinkQuery(msgspec.Struct):
 
     @property
     def is_variant(self) -> bool:
-        """Whether a variant is asked for, and not the file as it is."""
+        """Whether the link selects a variant."""
         return (self.width or self.height or self.fit or self.format or self.quality) is not None

@@ -1,4 +1,4 @@
-"""Whether this process is alive, and whether it can do its work. For load balancers and supervisors."""
+"""Liveness and readiness, for load balancers and supervisors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Literal
 import msgspec
 import structlog
 
-from pilotis.http.call import Call
-from pilotis.http.endpoint import Endpoints, get
-from pilotis.http.principals import Access
+from pilotis.http.api.endpoint import Endpoints, get
+from pilotis.http.api.principals import Access
+from pilotis.http.api.request import Call
+from pilotis.http.health_examples import EXAMPLES
 from pilotis.kit.errors import Detail, PilotisError, UnavailableError
 
 CHECK_SECONDS = 2.0
@@ -24,20 +25,25 @@ Check = Callable[[], Awaitable[object]]
 
 
 class Alive(msgspec.Struct):
-    """This process answers."""
+    """The process is alive.
 
+    `isolation` is the weakest with which it runs functions, `none` if it cannot run them safely, and `unknown` until
+    there is a function to run.
+    """
+
+    isolation: str
     status: Literal["ok"] = "ok"
 
 
 class Ready(msgspec.Struct):
-    """Every part that was asked answers."""
+    """All parts that were checked are ready."""
 
     status: Literal["ready"]
     parts: list[str]
 
 
 class NotReadyError(UnavailableError):
-    """503: a part does not answer; `details` names it."""
+    """503: a part is not ready; `details` names it."""
 
     code = "NOT_READY"
     message = "A part of the service is not ready; details names it."
@@ -47,25 +53,29 @@ class NotReadyError(UnavailableError):
         self.details = tuple(details)
 
 
-class HealthEndpoints(Endpoints, tag="Health"):
-    """Alive and ready. `checks` are the parts by name; each raises where its part is not ready."""
+class HealthEndpoints(Endpoints, tag="Health", examples=EXAMPLES):
+    """Liveness and readiness. `checks` are functions by part; each raises if its part is not ready.
 
-    def __init__(self, checks: Mapping[str, Check]) -> None:
+    `isolation` returns that of functions.
+    """
+
+    def __init__(self, checks: Mapping[str, Check], isolation: Callable[[], str] = lambda: "unknown") -> None:
         self._checks = checks
+        self._isolation = isolation
         self._asked = -KEPT_SECONDS
         self._failed: list[Detail] = []
         self._asking = asyncio.Lock()
 
     @get("/healthz", access=Access.OPEN)
     async def alive(self, _call: Call) -> Alive:
-        """Tell that the process is alive. Asks nothing else of it, nor of the database."""
-        return Alive()
+        """Report that the process is alive. Checks nothing else, not even the database."""
+        return Alive(self._isolation())
 
     @get("/readyz", access=Access.OPEN, errors=[NotReadyError])
     async def ready(self, _call: Call) -> Ready:
-        """Tell whether requests can be answered: the database answers within 2 seconds and is of this version.
+        """Report whether the server can answer requests: the database answers in time and has this version's schema.
 
-        What was found out holds for a second, however many ask.
+        The time limit is 2 seconds. A process that is stopping is not ready. The result is cached for one second.
         """
         async with self._asking:
             if time.monotonic() - self._asked >= KEPT_SECONDS:
@@ -86,5 +96,5 @@ async def _failure(part: str, check: Check) -> Detail | None:
         return Detail(part, error.code, error.text)
     except Exception as error:
         _log.warning("not ready", part=part, exc_info=error)
-        return Detail(part, "FAILED", f"The {part} is not as this version needs it.")
+        return Detail(part, "FAILED", f"The {part} does not have the state that this version needs.")
     return None

@@ -1,7 +1,7 @@
-"""Structured logs: one event a request, never a secret. JSON lines, or text for people on a terminal.
+"""Structured logs: one event per request, without secrets. JSON lines, or readable text on a terminal.
 
-An exception is logged as its type and the places it passed, never with its message or variables: a database error's
-message quotes the row that did not fit, and a frame's variables hold passwords.
+An exception is logged as its type and its stack locations, never with its message or variables: a database error's
+message quotes the rejected row, and variables contain passwords.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
+import os
 import sys
+import threading
 import traceback
 from datetime import UTC, datetime
 from types import TracebackType
@@ -20,15 +22,15 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, ExcInfo, Processor
 
-from pilotis.http.call import Call
+from pilotis.http.api.request import Call
 from pilotis.kit import json
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-_MOST_FRAMES = 20
+_MAX_FRAMES = 20
 
 
 def configure(format_: str, level: str, stream: TextIO | None = None) -> None:
-    """Set logging up for this process; `format_` is `auto`, `json` or `console`, `stream` stderr by default."""
+    """Configure logging for this process; `format_` is `auto`, `json` or `console`, `stream` is stderr by default."""
     stream = stream or sys.stderr
     text = format_ == "console" or (format_ == "auto" and stream.isatty())
     rendering: list[Processor] = [_as_lines, structlog.dev.ConsoleRenderer(pad_event_to=0)] if text else [_as_json]
@@ -54,7 +56,7 @@ def configure(format_: str, level: str, stream: TextIO | None = None) -> None:
 
 
 def places(error: BaseException) -> list[str]:
-    """Return an exception and its causes, outermost first: a line with the type, then `module:line function` each."""
+    """Return an exception and its causes, outermost first: a line with the type, then its `module:line function`."""
     lines: list[str] = []
     seen: set[int] = set()
     current: BaseException | None = error
@@ -81,52 +83,76 @@ class _Request(msgspec.Struct):
 def log_request(call: Call, status: int, seconds: float) -> None:
     """Log a finished request: the route, never the query string or a header."""
     app = call.principal.app
-    event = _Request(
-        call.request_id,
-        call.scope["method"],
-        call.endpoint.path if call.endpoint else None,
-        status,
-        round(seconds * 1000, 2),
-        app.app_id if app else None,
-        call.principal.kind,
-        datetime.now(UTC),
+    _log_event(
+        _Request(
+            call.request_id,
+            call.scope["method"],
+            call.endpoint.path if call.endpoint else None,
+            status,
+            round(seconds * 1000, 2),
+            app.app_id if app else None,
+            call.principal.kind,
+            datetime.now(UTC),
+        )
     )
+
+
+def log_area_request(request_id: str, status: int, seconds: float) -> None:
+    """Log a GET request to a host without routes and credentials that was answered from a cache."""
+    _log_event(
+        _Request(request_id, "GET", None, status, round(seconds * 1000, 2), None, "anonymous", datetime.now(UTC))
+    )
+
+
+def _log_event(event: _Request) -> None:
     if _lines:
-        # What structlog does on the way to these bytes takes as long as authentication and binding together.
+        # structlog's processors would take as long as authentication and binding together.
         _lines.write(json.encode(event) + b"\n")
         _lines.flush()
     else:
-        told = msgspec.to_builtins(event)
-        _log.info(told.pop("event"), **{name: value for name, value in told.items() if name not in _OWN})
+        fields = msgspec.to_builtins(event)
+        _log.info(fields.pop("event"), **{name: value for name, value in fields.items() if name not in _OWN})
 
 
 _OWN = {"level", "timestamp"}
 
 
 class _Lines:
-    """A stream whose lines of one turn of the event loop leave in one write."""
+    """A stream that writes the lines of one iteration of an event loop together, and those of other threads at once."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._held: list[bytes] = []
+        self._due: asyncio.AbstractEventLoop | None = None
+        self._renew_lock()
+        # The thread that holds the lock does not exist in a process that is forked meanwhile.
+        os.register_at_fork(after_in_child=self._renew_lock)
         atexit.register(self._write)
 
     def write(self, line: bytes) -> None:
-        self._held.append(line)
+        with self._lock:
+            self._held.append(line)
 
     def flush(self) -> None:
-        if len(self._held) > 1:
-            return
         try:
-            asyncio.get_running_loop().call_soon(self._write)
+            loop = asyncio.get_running_loop()
         except RuntimeError:  # no loop runs
             self._write()
+            return
+        if self._due is not loop:
+            self._due = loop
+            loop.call_soon(self._write)
 
     def _write(self) -> None:
-        held, self._held = self._held, []
-        if held:
-            self._stream.write(b"".join(held))
-            self._stream.flush()
+        self._due = None
+        with self._lock:
+            held, self._held = self._held, []
+            if held:
+                self._stream.write(b"".join(held))
+                self._stream.flush()
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
 
 
 _log = structlog.get_logger("pilotis.request")
@@ -134,7 +160,7 @@ _lines: _Lines | None = None
 
 
 class _Bridge(logging.Handler):
-    """Passes what libraries log through `logging` on, without the parts that may quote a value."""
+    """Forwards what libraries log through `logging`, without the parts that may quote a value."""
 
     def __init__(self, log: structlog.typing.FilteringBoundLogger) -> None:
         super().__init__()
@@ -179,5 +205,5 @@ def _type_name(error: BaseException) -> str:
 
 
 def _frames(trace: TracebackType | None) -> list[str]:
-    steps = list(traceback.walk_tb(trace))[-_MOST_FRAMES:]
+    steps = list(traceback.walk_tb(trace))[-_MAX_FRAMES:]
     return [f"  {frame.f_globals.get('__name__')}:{line} {frame.f_code.co_name}" for frame, line in steps]

@@ -1,1 +1,1 @@
-"""Ids, clock, errors, crypto, JSON: pure helpers that know nothing of Pilotis."""
+"""Ids, clock, errors, crypto, JSON: pure helpers that do not depend on the rest of Pilotis."""

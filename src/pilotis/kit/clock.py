@@ -1,4 +1,4 @@
-"""Time: RFC 3339 text in UTC with milliseconds, and reading what users write."""
+"""Time: formats RFC 3339 in UTC with milliseconds, and parses users' input."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ _DATE_TIME = re.compile(
 
 
 def now() -> datetime:
-    """Return the present moment, in UTC."""
+    """Return the current time, in UTC."""
     return datetime.now(UTC)
 
 
 def rfc3339(moment: datetime) -> str:
     """Return the moment as `2026-01-31T12:00:00.000Z`: UTC, milliseconds, `Z`."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def optional_rfc3339(moment: datetime | None) -> str | None:
+    """Return the moment as `rfc3339` does, and None for None."""
+    return None if moment is None else rfc3339(moment)
 
 
 def parse_rfc3339(text: str) -> datetime | None:
-    """Return the moment that an RFC 3339 full-date or date-time names, or None if the text is neither.
+    """Parse an RFC 3339 full-date or date-time; return None if the text is neither.
 
-    A date alone is midnight UTC. A leap second (section 5.7) counts as the first moment of the next minute. Moments
-    outside the years 1 to 9999 in UTC are not taken. Digits past microseconds are dropped.
+    A date alone is midnight UTC. A leap second (section 5.7) becomes the first second of the next minute. Times outside
+    the years 1 to 9999 in UTC are rejected. Digits past microseconds are dropped.
     """
     match = _DATE_TIME.fullmatch(text)
     if match is None:

@@ -16,7 +16,7 @@ MASTER_KEY_BYTES = 32
 
 
 class MasterKeys(NamedTuple):
-    """The master key that signs and wraps, and the other one that is accepted as well while keys are rotated."""
+    """The master key, which signs and wraps, and a second one that is also accepted while keys are rotated."""
 
     current: bytes
     previous: bytes | None = None
@@ -28,14 +28,14 @@ class MasterKeys(NamedTuple):
 
 
 class MasterKeyring:
-    """Holds the master keys in force; `look` returns them anew, or None where they cannot have changed."""
+    """Holds the current master keys. `look` reads them again; it returns None if they cannot have changed."""
 
     def __init__(self, keys: MasterKeys, look: Callable[[], MasterKeys | None] = lambda: None) -> None:
         self.keys = keys
         self._look = look
 
     def refresh(self) -> bool:
-        """Look for other keys where these came from; True if there are."""
+        """Read the keys from their source again; return True if they have changed."""
         found = self._look()
         if found is None or found == self.keys:
             return False
@@ -49,12 +49,12 @@ def derive_key(master_key: bytes, purpose: str) -> bytes:
 
 
 def fingerprint(master_key: bytes) -> str:
-    """Return what tells one master key from another and says nothing else about it, in hexadecimal."""
+    """Return a hexadecimal fingerprint that tells master keys apart and reveals nothing else about them."""
     return hmac.digest(derive_key(master_key, "fingerprint"), b"pilotis", "sha256").hex()
 
 
 def secret_hash(secret: str) -> bytes:
-    """Return the SHA-256 of a random secret of 128 bits or more. Never for a password: nothing here is slow."""
+    """Return the SHA-256 of a random secret of 128 bits or more. Never use it for a password: it is fast."""
     return hashlib.sha256(secret.encode()).digest()
 
 
@@ -69,7 +69,7 @@ def base64url(data: bytes) -> str:
 
 
 def from_base64url(text: str) -> bytes | None:
-    """Return the bytes of base64url text without padding, or None if it is none."""
+    """Return the bytes of base64url text without padding, or None if the text is invalid."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError:

@@ -1,13 +1,43 @@
-"""Making what was written survive a power cut."""
+"""Durable writes, and a reserve of free disk space."""
 
 import ctypes
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
+
+from pilotis.kit.errors import StorageFullError
+
+
+class DiskReserve(NamedTuple):
+    """Free space that writes to a directory's file system must leave, in bytes and in percent of its size.
+
+    The smaller of the two applies. A directory that does not exist, such as that of a remote database, has no reserve.
+    """
+
+    directory: Path
+    bytes: int
+    percent: float = 100
+
+    def require(self, size: int = 0) -> None:
+        """Raise `StorageFullError` unless the reserve stays free after `size` more bytes. Costs one statvfs(2)."""
+        if not self.has_room(size):
+            raise StorageFullError
+
+    def has_room(self, size: int = 0) -> bool:
+        """Return whether the reserve stays free after writing `size` more bytes."""
+        try:
+            system = os.statvfs(self.directory)
+        except FileNotFoundError:
+            return True
+        total = system.f_blocks * system.f_frsize
+        # Blocks reserved for root count as used: PostgreSQL does not run as root.
+        free = system.f_bavail * system.f_frsize
+        return free - size >= min(self.bytes, int(total * self.percent / 100))
 
 
 def sync_filesystem(path: Path) -> None:
-    """Write everything below `path` to the disk: one syncfs(2) in place of an fsync(2) for each file."""
+    """Flush everything below `path` to the disk with one syncfs(2), instead of an fsync(2) for each file."""
     if sys.platform != "linux":
         os.sync()
         return

@@ -1,4 +1,4 @@
-"""Identifiers: UUID version 7 (RFC 9562, section 5.7), which sort by the time they were made."""
+"""Identifiers: UUID version 7 (RFC 9562, section 5.7), which sort by creation time."""
 
 from __future__ import annotations
 
@@ -13,23 +13,33 @@ _last = 0
 
 
 def uuid7() -> UUID:
-    """Return a new UUIDv7; within one process each is greater than the one before.
+    """Return a new UUIDv7, greater than every earlier one of this process.
 
-    The 12 bits after the milliseconds hold their fraction (RFC 9562, section 6.2, method 3), and a call that finds
-    the clock not advanced takes the next value, so rows made one after the other keep their order.
+    The 12 bits after the milliseconds hold their fraction (RFC 9562, section 6.2, method 3). A call within the same
+    clock tick takes the next value, so rows created one after the other keep their order.
     """
     return UUID(int=_timestamp() << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2)
 
 
 def uuid7_text() -> str:
-    """Return a new UUIDv7 in canonical text form, without building a `UUID` on the way."""
+    """Return a new UUIDv7 in canonical text form, without building a `UUID`."""
     number = _timestamp() << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
     text = number.to_bytes(16).hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+def earliest_uuid7(milliseconds: int) -> UUID:
+    """Return the id that sorts before every UUIDv7 of that time, in milliseconds since 1970, or of a later one."""
+    return UUID(int=milliseconds << 80)
+
+
+def uuid7_milliseconds(identifier: UUID) -> int:
+    """Return when a UUIDv7 was created, in milliseconds since 1970."""
+    return identifier.int >> 80
+
+
 def is_uuid(text: str) -> bool:
-    """Tell whether the text is a UUID in its hyphenated form, of either case."""
+    """Return whether the text is a UUID in its hyphenated form, in upper or lower case."""
     return _UUID.fullmatch(text) is not None
 
 

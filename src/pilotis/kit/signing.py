@@ -1,15 +1,15 @@
-"""Signed tokens: JWT (RFC 7519) under HS256, one key and one audience for each kind of token.
+"""Signed tokens: JWT (RFC 7519) with HS256, one key and one audience for each kind of token.
 
-The kind is checked three times over: by the key it is signed with, by `typ` and by `aud`. So no kind passes for
-another. Only one header is ever signed, so only that one is taken: no other `alg`, no `crit`, no key that a token
-brings along (RFC 8725, sections 3.1 and 3.10).
+Three things bind a token to its kind, so that no kind passes for another: the key, `typ` and `aud`. Only one header is
+ever signed, so only that one is accepted: no other `alg`, no `crit`, no key inside a token (RFC 8725, sections 3.1 and
+3.10).
 """
 
 from __future__ import annotations
 
 import enum
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, ClassVar, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -34,6 +34,9 @@ class TokenKind(enum.StrEnum):
     MEMBER_REFRESH = "member_refresh"
     CONSOLE_ACCESS = "console_access"
     CONSOLE_REFRESH = "console_refresh"
+    FUNCTION_ACCESS = "function_access"
+    EXPORT_LINK = "export_link"
+    CURSOR = "cursor"
 
     @property
     def audience(self) -> str:
@@ -55,34 +58,93 @@ class Claims(msgspec.Struct, frozen=True):
     iss: str
 
 
+class Signed(msgspec.Struct, frozen=True, kw_only=True):
+    """The claims of a token that is not a session's, for one app; times in seconds since 1970."""
+
+    kind: ClassVar[TokenKind]
+
+    app_id: UUID
+    iat: int
+    exp: int
+
+
+class FunctionAccess(Signed, frozen=True, kw_only=True):
+    """A function's permission to call the API as one execution, within scopes; `depth` is its cause's."""
+
+    kind: ClassVar[TokenKind] = TokenKind.FUNCTION_ACCESS
+
+    sub: UUID
+    eid: UUID
+    scp: tuple[str, ...]
+    depth: int
+
+
+class ExportLink(Signed, frozen=True, kw_only=True):
+    """A link with which a browser downloads one table in one format, on behalf of a console user."""
+
+    kind: ClassVar[TokenKind] = TokenKind.EXPORT_LINK
+
+    sub: UUID
+    table_id: UUID
+    format: str
+
+
+class CursorPosition(Signed, frozen=True, kw_only=True):
+    """Where a listing continues: the last values seen, the table, and a hash of the condition."""
+
+    kind: ClassVar[TokenKind] = TokenKind.CURSOR
+
+    table_id: UUID
+    where_hash: str
+    after: tuple[str | int | float | bool | None, ...]
+
+
+S = TypeVar("S", bound=Signed)
+C = TypeVar("C", bound=Claims | Signed)
+
+
 class TokenError(Exception):
-    """The text is no token of the kind: malformed, tampered with, expired, or another kind's."""
+    """The text is not a valid token of the kind: malformed, tampered with, expired, or of another kind."""
 
 
 class TokenSigner:
-    """Signs tokens of every kind under the current master key, and verifies them under any that is accepted."""
+    """Signs tokens of every kind with the current master key, and verifies them with any accepted one."""
 
     def __init__(self, keyring: MasterKeyring) -> None:
         self._keyring = keyring
         self._derive(keyring.keys)
 
     def sign(self, kind: TokenKind, *, sub: str, app_id: UUID, sid: UUID, jti: UUID, iat: int, exp: int) -> str:
-        """Return the token; the same claims give the same text."""
+        """Return the signed token; equal claims give equal text."""
         claims = Claims(sub, app_id, sid, jti, iat, exp, kind.value, kind.audience, ISSUER)
         return jwt.encode(dict(_HEADER), msgspec.to_builtins(claims), self._in_force()[kind][0])
 
     def verify(self, kind: TokenKind, token: str, now: float) -> Claims:
-        """Return the claims of a token of the kind that is valid at `now`; raises `TokenError`."""
+        """Return the claims of a session token of the kind, valid at `now`; raises `TokenError`."""
+        return self._verified(kind, Claims, token, now)
+
+    def sign_as(self, claims: Signed) -> str:
+        """Return the claims as a token of their own kind."""
+        kind = claims.kind
+        named = {"typ": kind.value, "aud": kind.audience, "iss": ISSUER}
+        return jwt.encode(dict(_HEADER), msgspec.to_builtins(claims) | named, self._in_force()[kind][0])
+
+    def verify_as(self, claims: type[S], token: str, now: float) -> S:
+        """Return the claims of a token of their kind that is valid at `now`; raises `TokenError`."""
+        return self._verified(claims.kind, claims, token, now)
+
+    def _verified(self, kind: TokenKind, type_: type[C], token: str, now: float) -> C:
         if len(token) > _LONGEST:
             raise TokenError("too long")
         try:
             decoded = self._decoded(kind, token)
-            claims = msgspec.convert(decoded.claims, Claims)
+            claims = msgspec.convert(decoded.claims, type_)
         except (JoseError, msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
             raise TokenError(str(error)) from None
         if decoded.header != _HEADER:
             raise TokenError("another header")
-        if (claims.typ, claims.aud, claims.iss) != (kind.value, kind.audience, ISSUER):
+        named = decoded.claims
+        if (named.get("typ"), named.get("aud"), named.get("iss")) != (kind.value, kind.audience, ISSUER):
             raise TokenError("another kind")
         if not claims.iat - 60 <= now < claims.exp:
             raise TokenError("expired")
@@ -92,7 +154,7 @@ class TokenSigner:
         try:
             return _decoded(token, self._in_force()[kind])
         except BadSignatureError:
-            # Another node may have taken a new key into use a moment before this one hears of it.
+            # Another node may use a new key a moment before this one is notified.
             if not self._keyring.refresh():
                 raise
             return _decoded(token, self._in_force()[kind])
@@ -111,7 +173,7 @@ class TokenSigner:
 
 
 def _decoded(token: str, keys: list[OctKey]) -> jwt.Token:
-    """Return the token under the first of the keys that verifies it; raises `BadSignatureError` if none does."""
+    """Return the token, verified by the first key that fits; raises `BadSignatureError` if none does."""
     for key in keys[:-1]:
         with suppress(BadSignatureError):
             return jwt.decode(token, key, algorithms=[_ALGORITHM])
@@ -119,7 +181,7 @@ def _decoded(token: str, keys: list[OctKey]) -> jwt.Token:
 
 
 def looks_like(kind: TokenKind, token: str) -> bool:
-    """Tell whether a token claims to be of the kind, so that the right verification can be chosen. Proves nothing."""
+    """Return whether a token claims to be of the kind, to choose how to verify it. This proves nothing."""
     if len(token) > _LONGEST:
         return False
     try:

@@ -10,9 +10,9 @@ _T = TypeVar("_T")
 
 
 async def finished(work: Future[_T]) -> _T:
-    """Wait for a thread's work to end, even when cancelled: it uses what is to be closed afterwards.
+    """Wait until a thread's work ends, even when cancelled: it uses resources that are closed afterwards.
 
-    Work that has not begun by then never will.
+    Work that has not started by then is cancelled.
     """
     future = asyncio.wrap_future(work)
     try:

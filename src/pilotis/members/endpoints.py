@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from pilotis.http.call import Call
-from pilotis.http.endpoint import Endpoints, get, patch, post
-from pilotis.http.principals import Access, InvalidTokenError
+from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
+from pilotis.http.api.principals import Access, InvalidTokenError
+from pilotis.http.api.request import Call
+from pilotis.kit.errors import RateLimitedError
+from pilotis.members.examples import EXAMPLES
 from pilotis.members.service import (
     InvalidCredentialsError,
     LoginDisabledError,
     LoginIdTakenError,
     MemberInactiveError,
     Members,
+    NoPasswordError,
     NotAGuestError,
+    WrongPasswordError,
 )
 from pilotis.members.types import (
-    CustomData,
+    AccountDeletion,
+    Confirmation,
+    CurrentMember,
     CustomDataChange,
-    Message,
-    OwnRecord,
+    CustomDataResult,
+    DeletedAccount,
+    OwnChange,
+    PasswordChange,
     SignedIn,
     SignedInGuest,
     SignIn,
@@ -25,7 +33,7 @@ from pilotis.members.types import (
 )
 
 
-class MemberEndpoints(Endpoints, tag="App member authentication"):
+class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
     """Sign-up, sign-in, guests, a member's own record, sign-out."""
 
     def __init__(self, members: Members) -> None:
@@ -35,43 +43,80 @@ class MemberEndpoints(Endpoints, tag="App member authentication"):
         "/v1/public/app-members/signup",
         access=Access.PUBLIC_KEY,
         status=201,
+        creates="member_id",
         rate="signup",
         errors=[LoginIdTakenError, LoginDisabledError, NotAGuestError],
     )
     async def sign_up(self, call: Call, body: SignUp) -> SignedIn:
-        """Sign a member up with login_id and password.
+        """Sign up a member with login_id and password.
 
         With a guest's access token as bearer, the guest becomes that member and keeps its id and its data.
         """
-        return await self._members.sign_up(call.app, body, call.principal.member)
+        return await self._members.sign_up(call.app, call.actor, body, call.principal.member)
 
     @post(
         "/v1/public/app-members/signin",
         access=Access.PUBLIC_KEY,
+        needs_room=False,
         errors=[InvalidCredentialsError, LoginDisabledError, MemberInactiveError],
     )
     async def sign_in(self, call: Call, body: SignIn) -> SignedIn:
         """Sign a member in with login_id and password."""
-        return await self._members.sign_in(call, body)
+        return await self._members.sign_in(call.client, call.app, body)
 
     @post(
         "/v1/public/app-members",
         access=Access.PUBLIC_KEY,
         status=201,
+        creates="member_id",
         rate="guest",
         errors=[LoginDisabledError],
     )
     async def create_guest(self, call: Call) -> SignedInGuest:
-        """Make an anonymous guest member and sign it in."""
-        return await self._members.create_guest(call.app)
+        """Create an anonymous guest member and sign it in."""
+        return await self._members.create_guest(call.app, call.actor)
 
     @get("/v1/public/app-members/me", access=Access.MEMBER, errors=[MemberInactiveError])
-    async def me(self, call: Call) -> OwnRecord:
+    async def me(self, call: Call) -> CurrentMember:
         """Read the signed-in member's own record."""
         return await self._members.own_record(call.app, call.member)
 
+    @patch("/v1/public/app-members/me", access=Access.MEMBER, errors=[MemberInactiveError])
+    async def change(self, call: Call, body: OwnChange) -> CurrentMember:
+        """Change the signed-in member's own nickname; null removes it."""
+        return await self._members.change_nickname(call.app, call.member, body.nickname)
+
+    @patch(
+        "/v1/public/app-members/me/password",
+        access=Access.MEMBER,
+        needs_room=False,
+        errors=[MemberInactiveError, WrongPasswordError, NoPasswordError, RateLimitedError],
+    )
+    async def change_password(self, call: Call, body: PasswordChange) -> Confirmation:
+        """Change the signed-in member's password, and end its other sessions.
+
+        Tries of the current password are limited as sign-ins are, for the member from wherever they come.
+        """
+        await self._members.change_password(call.client, call.app, call.member, body)
+        return Confirmation("Password changed.")
+
+    @delete(
+        "/v1/public/app-members/me",
+        access=Access.MEMBER,
+        errors=[MemberInactiveError, WrongPasswordError, RateLimitedError],
+    )
+    async def delete(self, call: Call, body: AccountDeletion | None) -> DeletedAccount:
+        """Delete the signed-in member's account permanently, and end its sessions at once.
+
+        A member that has a password sends it. Rows and files that it created stay. In a table of the access level
+        Creator no other member sees them, but the console and secret keys do. Its login_id is free again.
+        """
+        password = body.password if body else None
+        await self._members.delete(call.client, call.app, call.member, call.actor, password)
+        return DeletedAccount("Account deleted.", call.member.member_id)
+
     @patch("/v1/public/app-members/me/custom-data", access=Access.MEMBER, errors=[MemberInactiveError])
-    async def merge_custom_data(self, call: Call, body: CustomDataChange) -> CustomData:
+    async def merge_custom_data(self, call: Call, body: CustomDataChange) -> CustomDataResult:
         """Merge keys into the member's custom_data; a key set to null is deleted.
 
         The merge is a JSON Merge Patch (RFC 7396): objects are merged at every depth, anything else is replaced.
@@ -81,9 +126,10 @@ class MemberEndpoints(Endpoints, tag="App member authentication"):
     @post(
         "/v1/public/app-members/signout",
         access=Access.PUBLIC_KEY_AND_MEMBER,
+        needs_room=False,
         errors=[InvalidTokenError, MemberInactiveError],
     )
-    async def sign_out(self, call: Call) -> Message:
-        """Sign the member out: its access and refresh tokens stop working at once."""
+    async def sign_out(self, call: Call) -> Confirmation:
+        """Sign the member out. Its access and refresh tokens stop working immediately."""
         await self._members.sign_out(call.app, call.member)
-        return Message("Signed out.")
+        return Confirmation("Signed out.")

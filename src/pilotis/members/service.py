@@ -1,7 +1,8 @@
-"""App members: signing up, signing in, guests and their promotion, and a member's own record."""
+"""App members: sign-up, sign-in, guests and their promotion, and a member's own record."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,19 +13,38 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.db.pool import Database
-from pilotis.http.call import Call
-from pilotis.http.principals import AppInfo, InvalidPublicKeyError, InvalidTokenError, MemberInfo
+from pilotis.events.service import Events
+from pilotis.events.types import encoded
+from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidPublicKeyError, InvalidTokenError, MemberInfo
 from pilotis.kit import json
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.passwords import Passwords
 from pilotis.limits import Limits
-from pilotis.members import store
-from pilotis.members.types import LOGIN_ID_LENGTH, CustomData, OwnRecord, SignedIn, SignedInGuest, SignIn, SignUp
-from pilotis.rates.service import RateLimits, rate_key
-from pilotis.sessions.service import GUEST_REFRESH_LIFETIME, Sessions
+from pilotis.members import events, store
+from pilotis.members.types import (
+    CurrentMember,
+    CustomDataResult,
+    PasswordChange,
+    SignedIn,
+    SignedInGuest,
+    SignIn,
+    SignUp,
+)
+from pilotis.security.audit.service import record
+from pilotis.security.rate_limits import RateLimits, sign_in_key
+from pilotis.security.sessions.service import Sessions
 
 GUEST_PREFIX = "guest_"
+# A patch that deletes every key and sets as much again is about two and a half times as large as the result.
+_MAX_PATCH_FACTOR = 4
+
+# The Bidi_Control characters, and those of no width among Default_Ignorable_Code_Point (Unicode, PropList and
+# DerivedCoreProperties).
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 
 
 class LoginIdTakenError(ConflictError):
@@ -35,17 +55,17 @@ class LoginIdTakenError(ConflictError):
 
 
 class InvalidCredentialsError(UnauthorizedError):
-    """401: the login_id is unknown or the password is wrong; which of the two is not told."""
+    """401: the login_id is unknown or the password is wrong; the answer does not say which."""
 
     code = "INVALID_CREDENTIALS"
     message = "The login_id or the password is wrong."
 
 
 class LoginDisabledError(ForbiddenError):
-    """403: the app has this way of signing in switched off."""
+    """403: this sign-in method is disabled for the app."""
 
     code = "LOGIN_DISABLED"
-    message = "This way of signing in is switched off for this app."
+    message = "This sign-in method is disabled for this app."
 
 
 class MemberInactiveError(ForbiddenError):
@@ -59,88 +79,181 @@ class NotAGuestError(ConflictError):
     """409: only a guest can be promoted by signing up, and only once."""
 
     code = "NOT_A_GUEST"
-    message = "The token's member is no guest. Sign up without a token to make another member."
+    message = "The token's member is not a guest. Sign up without a token to create another member."
+
+
+class WrongPasswordError(ForbiddenError):
+    """403: the current password in the request is wrong."""
+
+    code = "WRONG_PASSWORD"
+    message = "The current password is wrong."
+
+
+class NoPasswordError(ConflictError):
+    """409: the member has no password, such as a guest."""
+
+    code = "NO_PASSWORD"
+    message = "This member has no password: a guest gets one by signing up."
 
 
 class Members:
-    """What members do for themselves."""
+    """Operations of members on their own accounts."""
 
-    def __init__(self, database: Database, sessions: Sessions, passwords: Passwords, rate_limits: RateLimits) -> None:
+    def __init__(
+        self, database: Database, sessions: Sessions, passwords: Passwords, rate_limits: RateLimits, emitter: Events
+    ) -> None:
         self._database = database
         self._sessions = sessions
         self._passwords = passwords
         self._rate_limits = rate_limits
+        self._events = emitter
 
-    async def sign_up(self, app: AppInfo, new: SignUp, guest: MemberInfo | None) -> SignedIn:
-        """Make a member, or make the given guest one, keeping its id and data; sign it in."""
+    async def sign_up(self, app: AppInfo, actor: Actor, new: SignUp, guest: MemberInfo | None) -> SignedIn:
+        """Create a member, or promote the given guest, which keeps its id and data; sign the member in."""
         if not app.allow_id_password_login:
             raise LoginDisabledError
         if guest is not None and not guest.is_guest:
             raise NotAGuestError
         check_password(new.password, app.limits)
-        login_id = _normalised(new.login_id)
+        login_id = _normalised(new.login_id, app.limits.login_id_length)
+        _require_visible(login_id)
         password_hash = await self._passwords.hash(new.password)
         member_id, nickname = guest.member_id if guest else uuid7_text(), new.nickname
-        async with _unique_login_id(), self._database.transaction() as connection:
+        async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
             if guest is None:
-                await self._insert(connection, app, member_id, login_id, password_hash, nickname)
+                await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname)
             else:
                 promoted = await store.promote(connection, app.app_id, member_id, login_id, password_hash, nickname)
                 if promoted is None:
                     raise NotAGuestError
                 nickname = promoted["nickname"]
-                # Whoever knew the guest's tokens must not know the member's.
+                # The guest's tokens may be known to others; the member gets new ones.
                 await self._sessions.revoke_all(connection, app.app_id, member_id)
-            tokens = await self._sessions.start(connection, app.app_id, member_id)
-        return SignedIn(member_id, nickname, tokens.access_token, tokens.refresh_token)
+                event = events.about(events.MEMBER_PROMOTED, actor, promoted)
+                await self._events.emit_all(connection, app.app_id, [event])
+            tokens = await self._sessions.start(connection, app.app_id, member_id, app.limits)
+        return SignedIn(
+            member_id=member_id, nickname=nickname, access_token=tokens.access_token, refresh_token=tokens.refresh_token
+        )
 
-    async def sign_in(self, call: Call, credentials: SignIn) -> SignedIn:
-        """Sign a member in; an unknown login_id costs the time of a wrong password and gives the same answer.
+    async def create(
+        self, app: AppInfo, actor: Actor, login_id: str, password: str, nickname: str | None, member_id: str
+    ) -> None:
+        """Create a member for a console user, and record it in the audit log; nobody is signed in.
 
-        The rate limit counts for the login_id and the call's address.
+        Raises `LoginIdTakenError`.
         """
-        app = call.app
+        check_password(password, app.limits)
+        login_id = _normalised(login_id, app.limits.login_id_length)
+        _require_visible(login_id)
+        password_hash = await self._passwords.hash(password)
+        async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
+            await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname)
+            await record(connection, app.app_id, actor, "member.create", member_id, login_id=login_id)
+
+    async def sign_in(self, client: Client, app: AppInfo, credentials: SignIn) -> SignedIn:
+        """Sign a member in. An unknown login_id takes as long as a wrong password and gets the same answer.
+
+        One rate limit counts for the login_id and the client's address, another for the address alone.
+        """
         if not app.allow_id_password_login:
             raise LoginDisabledError
-        login_id = _normalised(credentials.login_id)
-        key = rate_key("signin", call, login_id)
-        row = await self._rate_limits.attempt_sign_in(
-            call, key, app.limits.signin_per_minute, store.BY_LOGIN_ID, app.app_id, login_id
-        )
+        login_id = _normalised(credentials.login_id, app.limits.login_id_length)
+        row = await self._rate_limits.attempt_sign_in(client, app, login_id, store.BY_LOGIN_ID, app.app_id, login_id)
+        key = sign_in_key(client, app, login_id)
         if not await self._passwords.verify(row["password_hash"], credentials.password):
             raise InvalidCredentialsError
         if not row["is_active"]:
-            await self._rate_limits.forgive(key)
+            await self._rate_limits.forgive(app, key)
             raise MemberInactiveError
         member_id = row["member_id"]
-        tokens = await self._sessions.sign_in(app.app_id, member_id, key)
-        return SignedIn(member_id, row["nickname"], tokens.access_token, tokens.refresh_token)
+        # The correct password proves that the caller is the member.
+        event = encoded(events.signed_in(Actor("member", member_id, client.request_id), row, "password"))
+        started = await self._sessions.sign_in_member(
+            app.app_id, member_id, key, row["password_hash"], app.limits, event
+        )
+        if started is None:
+            raise InvalidCredentialsError
+        tokens, emitted = started
+        if emitted:
+            self._events.committed(app.app_id)
+        return SignedIn(
+            member_id=member_id,
+            nickname=row["nickname"],
+            access_token=tokens.access_token,
+            refresh_token=tokens.refresh_token,
+        )
 
-    async def create_guest(self, app: AppInfo) -> SignedInGuest:
-        """Make an anonymous member and sign it in for 90 days."""
+    async def create_guest(self, app: AppInfo, actor: Actor) -> SignedInGuest:
+        """Create an anonymous member and sign it in."""
         if not app.allow_guest_login:
             raise LoginDisabledError
         member_id = GUEST_PREFIX + uuid7_text()
-        async with self._database.transaction() as connection:
-            await self._insert(connection, app, member_id, None, None, None)
-            tokens = await self._sessions.start(connection, app.app_id, member_id, GUEST_REFRESH_LIFETIME)
+        async with self._database.transaction(app.app_id) as connection:
+            await self._insert(connection, app, actor, member_id, None, None, None, is_guest=True)
+            tokens = await self._sessions.start(connection, app.app_id, member_id, app.limits, is_guest=True)
         return SignedInGuest(member_id, tokens.access_token, tokens.refresh_token)
 
-    @staticmethod
-    async def _insert(
+    async def sign_in_elsewhere(
+        self,
         connection: Connection,
         app: AppInfo,
+        actor: Actor,
+        provider: str,
+        member_id: str | None,
+        nickname: str | None,
+        session_id: UUID,
+    ) -> SignedIn:
+        """Sign in a member that another provider has recognised, in the caller's transaction.
+
+        None as the member creates one without login_id and password; a guest becomes such a member, and gets new
+        tokens. Raises `MemberInactiveError`, or `InvalidTokenError` for a member that has been deleted.
+        """
+        if member_id is None:
+            member_id = uuid7_text()
+            await self._insert(connection, app, actor, member_id, None, None, nickname)
+        else:
+            row = await store.lock(connection, app.app_id, member_id)
+            if row is None:
+                raise InvalidTokenError
+            if not row["is_active"]:
+                raise MemberInactiveError
+            if row["is_guest"]:
+                row = await store.promote(connection, app.app_id, member_id, None, None, row["nickname"] or nickname)
+                assert row is not None
+                await self._sessions.revoke_all(connection, app.app_id, member_id)
+                event = events.about(events.MEMBER_PROMOTED, actor, row)
+            else:
+                event = events.signed_in(actor, row, provider)
+            await self._events.emit_all(connection, app.app_id, [event])
+            nickname = row["nickname"]
+        tokens = await self._sessions.start(
+            connection, app.app_id, member_id, app.limits, session_id=session_id, method="fed"
+        )
+        return SignedIn(
+            member_id=member_id, nickname=nickname, access_token=tokens.access_token, refresh_token=tokens.refresh_token
+        )
+
+    async def _insert(
+        self,
+        connection: Connection,
+        app: AppInfo,
+        actor: Actor,
         member_id: str,
         login_id: str | None,
         password_hash: str | None,
         nickname: str | None,
+        *,
+        is_guest: bool = False,
     ) -> None:
-        # What this node remembers of the app may be a moment old.
-        if not await store.insert(connection, app.app_id, member_id, login_id, password_hash, nickname):
+        # The cached app may be stale.
+        row = await store.insert(connection, app.app_id, member_id, login_id, password_hash, nickname, is_guest)
+        if row is None:
             raise InvalidPublicKeyError
+        await self._events.emit_all(connection, app.app_id, [events.about(events.MEMBER_CREATED, actor, row)])
 
     async def authenticate(self, token: str) -> tuple[UUID, MemberInfo]:
-        """Return the app's id and the member of an access token whose session lives and whose member is active."""
+        """Return the app's id and the member of an access token; the session must be alive and the member active."""
         claims = self._sessions.access_claims(token, console=False)
         app_id, session_id = claims.app_id, claims.sid
         row = await store.of_session(self._database, app_id, session_id, claims.sub)
@@ -153,47 +266,132 @@ class Members:
         return app_id, MemberInfo(claims.sub, session_id, row["is_guest"])
 
     async def require_active(self, app_id: UUID, member_id: str) -> None:
-        """Raise `InvalidTokenError` for a member that is gone, `MemberInactiveError` for a deactivated one."""
+        """Raise `InvalidTokenError` for a deleted member, `MemberInactiveError` for a deactivated one."""
         active = await store.is_active(self._database, app_id, member_id)
         if active is None:
             raise InvalidTokenError
         if not active:
             raise MemberInactiveError
 
-    async def own_record(self, app: AppInfo, member: MemberInfo) -> OwnRecord:
+    async def own_record(self, app: AppInfo, member: MemberInfo) -> CurrentMember:
         """Return a member's own record."""
         row = await store.own_record(self._database, app.app_id, member.member_id)
         if row is None:
             raise InvalidTokenError
-        return OwnRecord(row["member_id"], row["nickname"], row["is_active"], msgspec.Raw(row["custom_data"].encode()))
+        return CurrentMember(
+            member_id=row["member_id"],
+            nickname=row["nickname"],
+            is_active=row["is_active"],
+            custom_data=msgspec.Raw(row["custom_data"].encode()),
+        )
 
-    async def merge_custom_data(self, app: AppInfo, member: MemberInfo, change: dict[str, object]) -> CustomData:
+    async def merge_custom_data(self, app: AppInfo, member: MemberInfo, change: dict[str, object]) -> CustomDataResult:
         """Merge a JSON Merge Patch (RFC 7396) into the member's custom_data and return the result."""
-        most = app.limits.custom_data_bytes
+        limit = app.limits.custom_data_bytes
+        patch = json.encode(change)
+        if len(patch) > _MAX_PATCH_FACTOR * limit:
+            raise PayloadTooLargeError(f"A change of custom_data has at most {_MAX_PATCH_FACTOR * limit} bytes.")
         merged = await store.merge_custom_data(
-            self._database, app.app_id, member.member_id, json.encode(change).decode(), most
+            self._database, app.app_id, member.member_id, patch.decode(), limit, _updated(member)
         )
         if merged is None:
-            raise PayloadTooLargeError(f"custom_data would be larger than {most} bytes.")
-        return CustomData(member.member_id, msgspec.Raw(merged.encode()))
+            raise PayloadTooLargeError(f"custom_data would be larger than {limit} bytes.")
+        if merged["emitted"]:
+            self._events.committed(app.app_id)
+        return CustomDataResult(member.member_id, msgspec.Raw(merged["custom_data"].encode()))
+
+    async def change_nickname(self, app: AppInfo, member: MemberInfo, nickname: str | None) -> CurrentMember:
+        """Set or remove a member's nickname and return its own record."""
+        if await store.change_nickname(self._database, app.app_id, member.member_id, nickname, _updated(member)):
+            self._events.committed(app.app_id)
+        return await self.own_record(app, member)
+
+    async def change_password(self, client: Client, app: AppInfo, member: MemberInfo, change: PasswordChange) -> None:
+        """Replace a member's password, and end its other sessions.
+
+        Raises `WrongPasswordError`, or `NoPasswordError` for a member that has none.
+        """
+        check_password(change.new_password, app.limits, "new_password")
+        old_hash = await self._require_password(client, app, member, change.current_password)
+        if old_hash is None:
+            raise NoPasswordError
+        new_hash = await self._passwords.hash(change.new_password)
+        async with self._database.transaction(app.app_id) as connection:
+            if not await store.replace_password(connection, app.app_id, member.member_id, old_hash, new_hash):
+                raise WrongPasswordError
+            await self._sessions.revoke_all(connection, app.app_id, member.member_id, kept=member.session_id)
+
+    async def delete(
+        self, client: Client, app: AppInfo, member: MemberInfo, actor: Actor, password: str | None
+    ) -> None:
+        """Delete a member at its own request, and end its sessions. Its rows remain, without an owner.
+
+        A member that has a password must give it; raises `WrongPasswordError`.
+        """
+        old_hash = await self._require_password(client, app, member, password)
+        async with self._database.transaction(app.app_id) as connection:
+            if await store.lock_password(connection, app.app_id, member.member_id) != old_hash:
+                raise WrongPasswordError
+            await self._sessions.revoke_all(connection, app.app_id, member.member_id)
+            row = await store.delete(connection, app.app_id, member.member_id)
+            if row is None:
+                raise InvalidTokenError
+            event = events.about(events.MEMBER_DELETED, actor, row)
+            await self._events.emit_all(connection, app.app_id, [event])
+            await record(connection, app.app_id, actor, "member.delete", member.member_id)
+
+    async def _require_password(
+        self, client: Client, app: AppInfo, member: MemberInfo, password: str | None
+    ) -> str | None:
+        """Verify the password and return the signed-in member's password hash, or None if it has none.
+
+        Tries count for the member, from whatever address: the holder of a stolen token may change addresses.
+        """
+        app_id, member_id = app.app_id, member.member_id
+        stored = await store.password_hash(self._database, app_id, member_id)
+        if stored is None:
+            return None
+        key = f"password:{app_id}:{member_id}"
+        await self._rate_limits.attempt_password(client, app, key)
+        if password is None or not await self._passwords.verify(stored, password):
+            raise WrongPasswordError
+        await self._rate_limits.forgive(app, key)
+        return stored
 
     async def sign_out(self, app: AppInfo, member: MemberInfo) -> None:
-        """End the member's session: its access and refresh tokens stop working at once."""
-        await self._sessions.revoke(app.app_id, member.session_id)
+        """End the member's session. Its access and refresh tokens stop working immediately."""
+        event = events.composed(events.MEMBER_SIGNED_OUT, _as(member), member.member_id)
+        if await self._sessions.sign_out_member(app.app_id, member.session_id, encoded(event)):
+            self._events.committed(app.app_id)
 
 
-def check_password(password: str, limits: Limits) -> None:
+def _as(member: MemberInfo) -> Actor:
+    return Actor("member", member.member_id, None)
+
+
+def _updated(member: MemberInfo) -> str:
+    return encoded(events.composed(events.MEMBER_UPDATED, _as(member), member.member_id))
+
+
+def check_password(password: str, limits: Limits, field: str = "password") -> None:
     """Raise a validation error for a password that is too short or too long."""
     shortest, longest = limits.password_min_length, limits.password_max_length
     if not shortest <= len(password) <= longest:
-        raise invalid("password", f"A password has {shortest} to {longest} characters.", "INVALID_LENGTH")
+        raise invalid(field, f"A password has {shortest} to {longest} characters.", "INVALID_LENGTH")
 
 
-def _normalised(login_id: str) -> str:
+def _require_visible(login_id: str) -> None:
+    """Refuse characters that make one login_id look like another: bidirectional controls and zero-width characters."""
+    if found := _INVISIBLE.search(login_id):
+        code = f"U+{ord(found[0]):04X}"
+        raise invalid("login_id", f"A login_id has no bidirectional or zero-width characters, such as {code}.")
+
+
+def _normalised(login_id: str, max_length: int) -> str:
     normal = unicodedata.normalize("NFC", login_id)
     # A few characters have no composed form and become two or three.
-    if len(normal) > LOGIN_ID_LENGTH:
-        raise invalid("login_id", f"A login_id has at most {LOGIN_ID_LENGTH} characters in NFC.", "INVALID_LENGTH")
+    if len(normal) > max_length:
+        raise invalid("login_id", f"A login_id has at most {max_length} characters in NFC.", "INVALID_LENGTH")
     return normal
 
 

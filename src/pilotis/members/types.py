@@ -1,4 +1,4 @@
-"""The shapes of app members."""
+"""The types of app members."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from typing import Annotated, Any
 
 import msgspec
 
-LOGIN_ID_LENGTH = 255
+from pilotis.http.api.json_schemas import JsonObject
+
+# Longer than any limit on login_ids; the service checks the limit in force.
+LOGIN_ID_LENGTH = 500
 
 LoginId = Annotated[str, msgspec.Meta(min_length=1, max_length=LOGIN_ID_LENGTH)]
+# A UUID; a member who began as a guest keeps the prefix `guest_` permanently.
+MemberId = Annotated[str, msgspec.Meta(pattern=r"^(guest_)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 Nickname = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-# Longer than any limit on passwords; the limits in force are the service's to check.
+# Longer than any limit on passwords; the service checks the limits in force.
 Password = Annotated[str, msgspec.Meta(max_length=4096)]
 
 
@@ -29,7 +34,7 @@ class SignIn(msgspec.Struct, forbid_unknown_fields=True):
     password: Password
 
 
-class SignedIn(msgspec.Struct):
+class SignedIn(msgspec.Struct, kw_only=True):
     """A signed-in member with its tokens."""
 
     member_id: str
@@ -46,13 +51,39 @@ class SignedInGuest(msgspec.Struct):
     refresh_token: str
 
 
-class OwnRecord(msgspec.Struct):
-    """A member as it sees itself."""
+class CurrentMember(msgspec.Struct, kw_only=True):
+    """A member's own record."""
 
     member_id: str
     nickname: str | None
     is_active: bool
-    custom_data: msgspec.Raw
+    custom_data: JsonObject
+
+
+class PasswordChange(msgspec.Struct, forbid_unknown_fields=True):
+    """The current and the new password."""
+
+    current_password: Password
+    new_password: Password
+
+
+class OwnChange(msgspec.Struct, forbid_unknown_fields=True):
+    """A member's changes to its own record; null removes the nickname."""
+
+    nickname: Nickname | None
+
+
+class AccountDeletion(msgspec.Struct, forbid_unknown_fields=True):
+    """The password of the account to delete; a guest has none."""
+
+    password: Password | None = None
+
+
+class DeletedAccount(msgspec.Struct):
+    """The member that was deleted."""
+
+    message: str
+    id: MemberId
 
 
 class CustomDataChange(msgspec.Struct, forbid_unknown_fields=True):
@@ -61,14 +92,14 @@ class CustomDataChange(msgspec.Struct, forbid_unknown_fields=True):
     custom_data: dict[str, Any]
 
 
-class CustomData(msgspec.Struct):
+class CustomDataResult(msgspec.Struct):
     """The merged custom_data."""
 
     member_id: str
-    custom_data: msgspec.Raw
+    custom_data: JsonObject
 
 
-class Message(msgspec.Struct):
-    """A sentence that says what was done."""
+class Confirmation(msgspec.Struct):
+    """A sentence that describes the result."""
 
     message: str

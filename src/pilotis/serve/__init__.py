@@ -1,13 +1,13 @@
-"""`pilotis serve`: from nothing to a process, or several, that answer requests; and back.
+"""`pilotis serve`: from an empty machine to one or more processes that answer requests, and the orderly stop.
 
-- `data_directory`: the directory, and the lock that keeps it to one server;
-- `database`: the PostgreSQL to use, started and stopped where it is our own;
-- `installation`: what a database needs before it serves: migrations, the master key's fingerprint, a first app;
-- `welcome`: what the start prints;
+- `data_directory`: the directory, and the lock that restricts it to one server;
+- `database`: the PostgreSQL to use, started and stopped if it is the embedded one;
+- `installation`: prepares the database: migrations, the master key's fingerprint, a first app;
+- `welcome`: the text that the start prints;
 - `worker`: one process that answers requests;
-- `supervisor`: several of them, kept alive;
-- `stopping`: how it is told to stop;
-- `start`: the sequence of all that.
+- `supervisor`: several workers, restarted when they end;
+- `stopping`: the request to stop;
+- `start`: the whole sequence.
 
-Importing this package imports none of them: the modules a server needs are read while PostgreSQL starts.
+Importing this package imports none of them: a server's modules are read while PostgreSQL starts.
 """

@@ -1,6 +1,6 @@
-"""The data directory, and the lock that gives it to one server or one command at a time.
+"""The data directory, and the lock that restricts it to one server or command at a time.
 
-The lock is flock(2) on a file, so the kernel lets go of it however its holder ends. The file tells who that is.
+The lock is flock(2) on a file, so the kernel releases it however its holder ends. The file identifies the holder.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Holder(NamedTuple):
 
 
 def make(directory: Path) -> None:
-    """Make the directory with mode 0700 where there is none; raises `CommandError`."""
+    """Create the directory with mode 0700 if it does not exist; raises `CommandError`."""
     try:
         directory.mkdir(mode=MODE, parents=True, exist_ok=True)
     except OSError as error:
@@ -49,10 +49,10 @@ def make(directory: Path) -> None:
 
 @contextmanager
 def locked(directory: Path, role: Role, check: Callable[[], None] = lambda: None) -> Generator[int]:
-    """Hold the lock and yield its descriptor, which a forked process should close.
+    """Hold the lock and yield its file descriptor, which a forked process should close.
 
-    Waits up to a minute for a command to end; `check` is called meanwhile and may raise. Raises `InUseError` when a
-    server holds it, `CommandError` otherwise.
+    Waits up to a minute for another command to end; `check` is called meanwhile and may raise. Raises `InUseError` when
+    a server holds it, `CommandError` otherwise.
     """
     try:
         descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

@@ -1,4 +1,4 @@
-"""The PostgreSQL a server or a command works with: one of the user's own, or the embedded one."""
+"""The PostgreSQL that a server or a command uses: an external one, or the embedded one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pilotis.db.embedded import DatabaseAddress, EmbeddedPostgres, running_addre
 from pilotis.serve import data_directory
 from pilotis.serve.data_directory import InUseError
 from pilotis.serve.errors import CommandError
+from pilotis.serve.keeper import kept_running
 from pilotis.settings import Settings
 
 _LEAST_CONNECTIONS = 100
@@ -21,25 +22,11 @@ _POLL = 0.02
 
 
 class DatabaseSource:
-    """Where to connect to: `connect_arguments` for `asyncpg.connect`, and the server if it is our child."""
+    """`asyncpg.connect` arguments of PostgreSQL itself; the data directory's lock if the database is embedded."""
 
-    def __init__(
-        self, connect_arguments: dict[str, Any], postgres: EmbeddedPostgres | None = None, lock: int | None = None
-    ) -> None:
+    def __init__(self, connect_arguments: dict[str, Any], lock: int | None = None) -> None:
         self.connect_arguments = connect_arguments
-        self.postgres = postgres
         self.lock = lock
-
-    def failure(self) -> str | None:
-        """Return a sentence if the embedded server has ended underneath us."""
-        process = self.postgres.process if self.postgres else None
-        if self.postgres is None or process is None or process.poll() is None:
-            return None
-        how = f"signal {-process.returncode}" if process.returncode < 0 else f"exit status {process.returncode}"
-        return (
-            f"PostgreSQL ended by itself ({how}); see {self.postgres.log}. "
-            "Start Pilotis again: it recovers all that was acknowledged."
-        )
 
 
 def postgres_directory(settings: Settings) -> Path:
@@ -49,37 +36,43 @@ def postgres_directory(settings: Settings) -> Path:
 
 @contextmanager
 def for_server(settings: Settings, check: Callable[[], None]) -> Generator[DatabaseSource]:
-    """Yield the database to serve from; the data directory is ours meanwhile. Call it from the main thread.
+    """Yield the database to serve from, holding the data directory. Call it from the main thread.
 
-    `check` is called while waiting and may raise to give up.
+    `check` is called while waiting and may raise to abort.
     """
     directory = Path(settings.data_dir)
     data_directory.make(directory)
     if settings.database_url:
         # Nodes on one machine may share a directory for the master key and the files.
-        yield DatabaseSource({"dsn": settings.database_url})
+        yield DatabaseSource({"dsn": settings.direct_database_url or settings.database_url})
         return
-    with data_directory.locked(directory, "serve", check) as lock, _embedded(settings, check) as postgres:
-        yield DatabaseSource(postgres.address._asdict(), postgres.server, lock)
+    with (
+        data_directory.locked(directory, "serve", check) as lock,
+        _embedded(settings, check) as postgres,
+        kept_running(postgres.server),
+    ):
+        yield DatabaseSource(postgres.address._asdict(), lock)
 
 
 @contextmanager
 def for_command(settings: Settings, *, may_create: bool = False) -> Generator[DatabaseSource]:
-    """Yield the database for a command: a running server's, or one started for as long as the command takes.
+    """Yield the database for a command: that of a running server, or one started for the duration of the command.
 
-    Raises `CommandError` where nothing has been served yet, unless the command may create it.
+    Raises `CommandError` if there is no database, unless the command may create one (only `init` may).
     """
     if settings.database_url:
-        yield DatabaseSource({"dsn": settings.database_url})
+        yield DatabaseSource({"dsn": settings.direct_database_url or settings.database_url})
         return
     directory = Path(settings.data_dir)
     if may_create:
         data_directory.make(directory)
     elif not postgres_directory(settings).is_dir():
-        raise CommandError(f"There is no database in {directory}; `pilotis serve` makes one, --data-dir names another.")
+        raise CommandError(
+            f"There is no database in {directory}; `pilotis init` creates one, --data-dir names another directory."
+        )
     try:
         with data_directory.locked(directory, "command"), _embedded(settings) as postgres:
-            yield DatabaseSource(postgres.address._asdict(), postgres.server)
+            yield DatabaseSource(postgres.address._asdict())
     except InUseError as in_use:
         address = _address_of_server(settings, in_use)
     else:

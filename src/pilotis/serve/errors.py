@@ -1,5 +1,5 @@
-"""Why a command cannot do its work."""
+"""The error with which a command ends."""
 
 
 class CommandError(Exception):
-    """A command has to give up. The message is one or two sentences for the person who typed it."""
+    """A command cannot continue. The message is one or two sentences for the person who typed it."""

@@ -1,4 +1,4 @@
-"""What a database needs before anybody serves from it. Several nodes may do this at once on an empty one."""
+"""Prepares a database for serving. Several nodes may do this at once on an empty database."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Connection
 
-from pilotis import master_key
+from pilotis.apps.feature import AppsFeature
+from pilotis.data.tables.feature import TablesFeature
+from pilotis.data.tables.schema import AccessLevel
+from pilotis.data.tables.types import TableDefinition
 from pilotis.db import migrations
 from pilotis.db.pool import Database
-from pilotis.http.principals import OPERATOR
+from pilotis.feature import Features
+from pilotis.floor import open_floor
+from pilotis.http.api.principals import OPERATOR
+from pilotis.jobs.node import expire_nodes
 from pilotis.kit import json
 from pilotis.kit.crypto import fingerprint
+from pilotis.security import master_key
 from pilotis.serve.errors import CommandError
-from pilotis.server import Services
 from pilotis.settings import Settings
-from pilotis.tables.schema import AccessLevel
-from pilotis.tables.types import TableDefinition
+from pilotis.users.feature import UsersFeature
 
 OLDEST_POSTGRES = 15
 _FIRST_START_LOCK = 0x46495253  # "FIRS"
@@ -28,11 +33,11 @@ _UNREACHABLE = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueErr
 
 
 class MasterKeyError(CommandError):
-    """The master key here is not the one the database was set up with."""
+    """The master key is not the one with which the database was set up."""
 
 
 class Sample(NamedTuple):
-    """What the first start made to try things with: an app and a table of it that its public key may use."""
+    """What the first start created to experiment with: an app, and a table that its public key may use."""
 
     app_id: UUID
     public_key: str
@@ -40,7 +45,7 @@ class Sample(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A database that is ready. `sample` is set on the very first start, `setup_token` while nobody can sign in."""
+    """A database that is ready. `sample` is set on the first start, `setup_token` while there is no console user."""
 
     sample: Sample | None
     setup_token: str | None
@@ -48,9 +53,9 @@ class Prepared(NamedTuple):
 
 async def connect(connect_arguments: dict[str, Any]) -> Connection:
     """Open a connection without a statement timeout; raises `CommandError` with the reason."""
-    database = Database(connect_arguments, statement_seconds=0)
+    database = Database(connect_arguments)
     try:
-        connection = await database.open_connection()
+        connection = await database.dedicated(name="command", statement_seconds=0)
     except _UNREACHABLE as error:
         raise CommandError(f"The database cannot be reached: {_reason(error)}.") from error
     version = connection.get_server_version()
@@ -61,7 +66,7 @@ async def connect(connect_arguments: dict[str, Any]) -> Connection:
 
 
 async def prepare(settings: Settings, connect_arguments: dict[str, Any]) -> Prepared:
-    """Bring the database to this version, check the master key, and make the first app where there never was one.
+    """Migrate the database, check the master key, and create the first app if there has never been one.
 
     Raises `CommandError` or `MigrationError`.
     """
@@ -69,19 +74,22 @@ async def prepare(settings: Settings, connect_arguments: dict[str, Any]) -> Prep
     try:
         await migrations.migrate(connection)
         await require_master_key(connection, settings)
-        async with _services(settings, connect_arguments) as services:
-            # The lock is the session's: it goes when the connection does.
+        if settings.database_url is None:
+            # No other server can use an embedded database, so every process in the table has died.
+            await expire_nodes(connection)
+        async with _features(settings, connect_arguments) as features:
+            # A session lock: it is released when the connection closes.
             await connection.execute("select pg_advisory_lock($1)", _FIRST_START_LOCK)
-            sample = await _first_app(connection, services)
-            return Prepared(sample, await services.users.new_setup_token())
+            sample = await _first_app(connection, features)
+            return Prepared(sample, await features.get(UsersFeature).users.new_setup_token())
     finally:
         await connection.close()
 
 
 async def require_master_key(connection: Connection, settings: Settings) -> None:
-    """Raise `MasterKeyError` unless the master key is the database's; a database without one takes ours.
+    """Raise `MasterKeyError` unless the master key is the database's; a database without one adopts ours.
 
-    A key is made only for a database that has none.
+    A new key is generated only for a database that has none.
     """
     if not await _stored_fingerprint(connection):
         await connection.execute(
@@ -93,7 +101,7 @@ async def require_master_key(connection: Connection, settings: Settings) -> None
 
 
 async def master_key_problem(connection: Connection, settings: Settings) -> str | None:
-    """Return a sentence if the master key is absent here, or neither it nor the previous one is the database's."""
+    """Return a sentence if the master key is missing, or if neither it nor the previous one fits; else None."""
     keys = master_key.existing_keys(settings)
     place = master_key.place(settings)
     if keys is None:
@@ -117,16 +125,17 @@ async def _stored_fingerprint(connection: Connection) -> str | None:
     return stored
 
 
-async def _first_app(connection: Connection, services: Services) -> Sample | None:
-    """Make the first app with a table in it, once in the life of a database; None when that is past."""
+async def _first_app(connection: Connection, features: Features) -> Sample | None:
+    """Create the first app with a table in it, once in the lifetime of a database; None if that has been done."""
     made = await connection.fetchval(
         "select exists (select from pilotis.apps) or exists (select from pilotis.installation where key = 'first_app')"
     )
     if made:
         return None
-    app = await services.apps.create("first app", None)
+    apps, tables = features.get(AppsFeature).apps, features.get(TablesFeature).tables
+    app = await apps.create("first app", None)
     table = TableDefinition("notes", {"text": {"type": "string", "required": True}}, AccessLevel.PUBLIC)
-    table_id = await services.tables.create(await services.apps.by_id(app.app_id), OPERATOR, table)
+    table_id = await tables.create(await apps.by_id(app.app_id), OPERATOR, table)
     await connection.execute(
         "insert into pilotis.installation (key, value) values ('first_app', $1)",
         json.encode({"app_id": app.app_id}).decode(),
@@ -135,13 +144,13 @@ async def _first_app(connection: Connection, services: Services) -> Sample | Non
 
 
 @asynccontextmanager
-async def _services(settings: Settings, connect_arguments: dict[str, Any]) -> AsyncGenerator[Services]:
+async def _features(settings: Settings, connect_arguments: dict[str, Any]) -> AsyncGenerator[Features]:
     database = Database(connect_arguments, size=2)
-    services = Services(settings, database)
+    floor = open_floor(settings, database)
     try:
-        yield services
+        yield Features(floor)
     finally:
-        services.passwords.close()
+        await floor.close_passwords()
         await database.close()
 
 

@@ -1,40 +1,53 @@
-"""Rotating the master key beside running nodes, in steps of which each may be the last before a crash.
+"""Rotates the master key while nodes run, in steps that survive a crash between any two of them.
 
-1. The old key is copied to the second file, a new one replaces it in the first, and nodes are told to read both.
+1. The old key is copied to the second file, a new one replaces it in the first, and nodes are notified to read both.
    Settings in place of files do the same by a rolling restart.
 2. The database takes the fingerprint of the new key, so that nobody wraps anything under the old one any more.
-3. Every app's data key is wrapped under the new key, row by row.
+3. Every app's data key is wrapped under the new key, and every secret of the server is re-encrypted, row by row.
 4. Later the previous key is forgotten: what it signed is refused from then on.
 
-Running it again goes on at the step that is missing.
+Running the command again continues with the next step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from asyncpg import Connection
 
-from pilotis import master_key
-from pilotis.db.notifications import notify
-from pilotis.encryption.service import Rewrapping, rewrap
+from pilotis.db.topics import Topic, publish
 from pilotis.kit import json
 from pilotis.kit.crypto import MasterKeys, fingerprint
+from pilotis.security import master_key
+from pilotis.security.encryption.server_secrets import renew
+from pilotis.security.encryption.service import rewrap
+from pilotis.security.encryption.types import EncryptedColumn
 from pilotis.serve.errors import CommandError
 from pilotis.settings import Settings
 
 _LOCK = 0x524F5441  # "ROTA"
 
 
+class Renewed(NamedTuple):
+    """What was re-encrypted under the new master key: data keys of apps, and secrets of the server."""
+
+    rewrapped: int
+    reencrypted: int
+
+
 class Rotated(NamedTuple):
-    """What a rotation has done: whether it goes on with an earlier one, and the data keys wrapped anew."""
+    """What a rotation has done, and whether it continued an earlier one."""
 
     resumed: bool
-    rewrapped: int
+    renewed: Renewed
 
 
-async def rotate(connection: Connection, settings: Settings) -> Rotated:
-    """Take a new master key into use, or finish doing so; raises `CommandError`."""
+async def rotate(connection: Connection, settings: Settings, encrypted: Sequence[EncryptedColumn]) -> Rotated:
+    """Replace the master key, or finish doing so; raises `CommandError`.
+
+    `encrypted` are the columns with secrets of the server.
+    """
     await _lock(connection)
     keys = await _keys_of(connection, settings)
     unfinished = keys.previous is not None and await _stored(connection) != fingerprint(keys.current)
@@ -46,25 +59,24 @@ async def rotate(connection: Connection, settings: Settings) -> Rotated:
             "The master key is a setting: put the new key into PILOTIS_MASTER_KEY and the old one into "
             "PILOTIS_PREVIOUS_MASTER_KEY, here and on every node, and run this again."
         )
-    await notify(connection, master_key.TOPIC, "rotated")
-    done = await _take_into_use(connection, keys)
-    return Rotated(unfinished or pending, done.rewrapped)
+    await publish(connection, Topic.MASTER_KEY, "rotated")
+    return Rotated(unfinished or pending, await _take_into_use(connection, keys, encrypted))
 
 
-async def forget_previous(connection: Connection, settings: Settings) -> int:
-    """End the previous master key and return how many data keys were still wrapped under it.
+async def forget_previous(connection: Connection, settings: Settings, encrypted: Sequence[EncryptedColumn]) -> Renewed:
+    """Forget the previous master key and return what was still encrypted under it.
 
-    Nodes that have it from files drop it at once. Raises `CommandError`.
+    Nodes that read it from a file drop it at once. Raises `CommandError`.
     """
     await _lock(connection)
     keys = await _keys_of(connection, settings)
     if keys.previous is not None and await _stored(connection) == fingerprint(keys.previous):
-        raise CommandError("The rotation has not been finished; `pilotis key rotate-master` goes on with it.")
-    done = await _take_into_use(connection, keys)
+        raise CommandError("The rotation is incomplete; `pilotis key rotate-master` continues it.")
+    done = await _take_into_use(connection, keys, encrypted)
     if settings.master_key is None:
         master_key.forget_previous_file(settings)
-    await notify(connection, master_key.TOPIC, "forgotten")
-    return done.rewrapped
+    await publish(connection, Topic.MASTER_KEY, "forgotten")
+    return done
 
 
 def _new_file(settings: Settings, keys: MasterKeys) -> MasterKeys:
@@ -79,7 +91,7 @@ def _new_file(settings: Settings, keys: MasterKeys) -> MasterKeys:
 
 
 async def _lock(connection: Connection) -> None:
-    # The session's, so that it goes with the connection.
+    # A session lock, so that it is released with the connection.
     if not await connection.fetchval("select pg_try_advisory_lock($1)", _LOCK):
         raise CommandError("The master key is being rotated by another command.")
 
@@ -108,16 +120,23 @@ async def _is_pending(connection: Connection) -> bool:
     return pending
 
 
-async def _take_into_use(connection: Connection, keys: MasterKeys) -> Rewrapping:
+async def _take_into_use(connection: Connection, keys: MasterKeys, encrypted: Sequence[EncryptedColumn]) -> Renewed:
     await _store(connection, {"fingerprint": fingerprint(keys.current), "rewrapping": True})
-    done = await rewrap(connection, keys)
-    if done.unreadable:
+    wrapped = await rewrap(connection, keys)
+    columns = [(column, await renew(connection, keys, column)) for column in encrypted]
+    if wrapped.unreadable:
         raise CommandError(
-            f"The data keys of {len(done.unreadable)} apps open under no master key here, "
-            f"that of {done.unreadable[0]} for one; the previous master key must be kept."
+            f"The data keys of {len(wrapped.unreadable)} apps open under no master key here, "
+            f"that of {wrapped.unreadable[0]} for one; the previous master key must be kept."
         )
+    for column, done in columns:
+        if done.unreadable:
+            raise CommandError(
+                f"{len(done.unreadable)} secrets in pilotis.{column.table} open under no master key here, "
+                f"{done.unreadable[0]} for one; the previous master key must be kept."
+            )
     await _store(connection, {"fingerprint": fingerprint(keys.current)})
-    return done
+    return Renewed(wrapped.rewrapped, sum(done.renewed for _, done in columns))
 
 
 async def _store(connection: Connection, value: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""The whole of `pilotis serve`, in order."""
+"""The sequence of `pilotis serve`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import concurrent.futures.thread  # noqa: F401 - see `_read_modules`
 import importlib
 import os
 import resource
+import shlex
 import signal
 import socket
 import threading
@@ -17,9 +18,12 @@ from pilotis.serve.errors import CommandError
 from pilotis.serve.stopping import SIGNALS, Stopped, StopRequest
 from pilotis.settings import Settings
 
+# How much longer than its own deadlines a process may take to stop.
+_KILL_SECONDS = 5.0
+
 
 def run(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM, and stop PostgreSQL too; raises what keeps it from serving."""
+    """Serve until SIGINT or SIGTERM, then stop PostgreSQL too; raises what prevents serving."""
     stop = StopRequest()
     stop.install()
     _allow_many_connections()
@@ -33,25 +37,25 @@ def run(settings: Settings) -> None:
     except Stopped:
         pass
     finally:
-        # The interpreter's end would give a handler's signal its deadly meaning back, and blocking it in this thread
-        # would leave it to another that has not quite ended.
+        # When the interpreter ends it restores the default action of signals, which would kill the process. Blocking
+        # them in this thread alone would leave them to a thread that has not quite ended.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         reading.join()
 
 
 def _allow_many_connections() -> None:
-    """Raise the soft limit on open files to the hard one: it is 1024 on most systems, for the sake of select(2)."""
+    """Raise the soft limit of open files to the hard limit: most systems set it to 1024, for the sake of select(2)."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # macOS takes less than it says
+    with suppress(ValueError, OSError):  # macOS accepts less than it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _read_modules() -> None:
-    """Import what serving needs, while the main thread waits for PostgreSQL.
+    """Import what serving needs while the main thread waits for PostgreSQL.
 
-    PostgreSQL is forked meanwhile. A module that registers a pair of handlers around forks must not be imported
-    between the two: concurrent.futures and logging do, so they are imported before.
+    PostgreSQL is forked meanwhile. A module that registers a pair of fork handlers must not be imported between the two
+    calls: concurrent.futures and logging do so, so they are imported earlier.
     """
     importlib.import_module("pilotis.serve.worker")
     importlib.import_module("pilotis.serve.welcome")
@@ -60,25 +64,47 @@ def _read_modules() -> None:
 def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> None:
     import asyncio
 
+    from pilotis import __version__
+    from pilotis.http import logs
+    from pilotis.jobs.node import identity
+    from pilotis.kit.ids import uuid7
     from pilotis.serve import installation, metrics, welcome, worker
     from pilotis.serve.supervisor import Supervisor
 
-    with _listen(settings.host, settings.port) as listening, metrics.exposure(settings, listening) as exposed:
+    with _listen(settings.host, settings.port) as listening, metrics.exposure(settings) as exposed:
         listening_url = _url(listening)
         base_url = settings.base_url or _local_url(listening)
         prepared = asyncio.run(stop.before(installation.prepare(settings, source.connect_arguments)))
         stop.check()
-        print(welcome.text(prepared, base_url, listening_url), flush=True)  # noqa: T201 - what the command is to print
+        metrics_url = exposed.url if exposed else None
+        text = welcome.text(prepared, base_url, listening_url, metrics_url, _place(settings))
+        print(text, flush=True)  # noqa: T201 - what the command is to print
+        logs.configure(settings.log_format, settings.log_level)
         if settings.workers == 1:
-            worker.run(settings, source, stop, listening, base_url, exposed)
+            member = identity(__version__)
+            worker.run(settings, source, stop, listening, base_url, exposed, member)
             return
+        server_id = uuid7()
 
-        def work() -> None:
+        def work(slot: int) -> None:
             if source.lock is not None:
                 os.close(source.lock)
-            worker.run(settings, DatabaseSource(source.connect_arguments), stop, listening, base_url, exposed)
+            own = DatabaseSource(source.connect_arguments)
+            member = identity(__version__, server_id=server_id, slot=slot)
+            worker.run(settings, own, stop, listening, base_url, exposed, member)
 
-        Supervisor(settings.workers, work, stop, source.failure).run()
+        stop_seconds = settings.stop_seconds + _KILL_SECONDS
+        Supervisor(settings.workers, work, stop, stop_seconds).run()
+
+
+def _place(settings: Settings) -> str:
+    """Return the flag with which a command finds the data directory; empty if it needs none.
+
+    The database URL is not shown: it may contain a password, and this text may end up in a log.
+    """
+    if settings.database_url or settings.data_dir == Settings().data_dir:
+        return ""
+    return f" --data-dir {shlex.quote(settings.data_dir)}"
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -96,5 +122,5 @@ def _url(listening: socket.socket) -> str:
 
 
 def _local_url(listening: socket.socket) -> str:
-    """Return an address that works on this machine: nobody can be asked to call "every interface"."""
+    """Return an address that works on this machine: clients cannot connect to a wildcard address."""
     return _url(listening).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")

@@ -1,4 +1,4 @@
-"""Being asked to stop, by SIGINT or SIGTERM, at any moment from the first line of `serve` to the last."""
+"""Handles the request to stop, by SIGINT or SIGTERM, at any moment of `serve`."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ Result = TypeVar("Result")
 
 
 class Stopped(Exception):  # noqa: N818 - it is no error
-    """Somebody asked to stop before the server was up."""
+    """The server was asked to stop before it was ready."""
 
 
 class StopRequest:
-    """Remembers the request. The first signal has an effect, further ones have none.
+    """Remembers the request to stop. The first signal takes effect, later ones are ignored.
 
-    A signal raises nothing: an exception out of nowhere leaves locks held and event loops in pieces. Synchronous code
-    asks with `check` while it waits; asynchronous code is told through `before` and `then`.
+    A signal raises no exception: one at an arbitrary point would leave locks held and event loops in an undefined
+    state. Synchronous code calls `check` while it waits; asynchronous code is notified through `before` and `then`.
     """
 
     def __init__(self) -> None:
         self.requested = False
-        self._tell: Callable[[], object] = self._nothing
+        self._notify: Callable[[], object] = self._no_op
 
     def install(self) -> None:
-        """Handle the signals from now on, in this process and in those forked from it."""
+        """Handle the signals from now on, in this process and in its forks."""
         for number in SIGNALS:
             signal.signal(number, self._received)
 
     def check(self) -> None:
-        """Raise `Stopped` if somebody asked."""
+        """Raise `Stopped` if a stop was requested."""
         if self.requested:
             raise Stopped
 
     def then(self, stop: Callable[[], object]) -> None:
-        """Call `stop` when somebody asks, at once if that is past."""
-        self._tell = stop
+        """Call `stop` when a stop is requested, at once if it already was."""
+        self._notify = stop
         if self.requested:
             stop()
 
     async def before(self, work: Awaitable[Result]) -> Result:
-        """Return what `work` does, or cancel it and raise `Stopped`."""
+        """Return the result of `work`, or cancel it and raise `Stopped`."""
         import asyncio
 
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
@@ -54,12 +54,12 @@ class StopRequest:
             self.check()
             raise
         finally:
-            self._tell = self._nothing
+            self._notify = self._no_op
 
     def _received(self, *_: object) -> None:
         if not self.requested:
             self.requested = True
-            self._tell()
+            self._notify()
 
-    def _nothing(self) -> None:
+    def _no_op(self) -> None:
         pass

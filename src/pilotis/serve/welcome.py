@@ -1,4 +1,4 @@
-"""What a start prints: where Pilotis is, and on the first start how to try it."""
+"""The text printed at the start: the server's address, and how to try it or where to find its apps and keys."""
 
 from __future__ import annotations
 
@@ -7,28 +7,35 @@ import shlex
 from pilotis.serve.installation import Prepared, Sample
 
 
-def text(prepared: Prepared, base_url: str, listening_url: str) -> str:
-    """Return the text; its last line names Ctrl-C. `base_url` is for clients, `listening_url` what is bound."""
+def text(prepared: Prepared, base_url: str, listening_url: str, metrics_url: str | None = None, place: str = "") -> str:
+    """Return the text; its last line mentions Ctrl-C. `base_url` is for clients, `listening_url` what is bound.
+
+    `metrics_url` is the URL of the metrics, None if they are off. `place` contains the flags with which a command finds
+    this server's database.
+    """
     parts = [_address(base_url, listening_url)]
+    if metrics_url:
+        parts[0] += f"\nMetrics for Prometheus are at {metrics_url}"
     if prepared.sample:
         parts.append(_sample(prepared.sample, base_url))
+    else:
+        parts.append(f"List the apps and their keys:\n\n  pilotis app list{place}")
     if prepared.setup_token:
-        parts.append(
-            f"Create the first console user; the link works once:\n\n  {base_url}/setup#{prepared.setup_token}"
-        )
+        link = f"{base_url}/setup#{prepared.setup_token}"
+        parts.append(f"Open this link to become the first console user; it works once:\n\n  {link}")
     parts.append("Ctrl-C stops it.")
     return "\n\n".join(parts)
 
 
 def _address(base_url: str, listening_url: str) -> str:
     behind = "" if base_url == listening_url else f", listening on {listening_url}"
-    return f"Pilotis is at {base_url}{behind}"
+    return f"Pilotis is at {base_url}{behind}\nIts console is at {base_url}/console"
 
 
 def _sample(sample: Sample, base_url: str) -> str:
     rows = f"{base_url}/v1/public/tables/{sample.table_id}/data"
     key = shlex.quote(f"X-Public-Key: {sample.public_key}")
-    return f"""A first app is there to try, with a table "notes":
+    return f"""Created a first app to try, with a table "notes":
 
   app id      {sample.app_id}
   public key  {sample.public_key}

@@ -1,29 +1,33 @@
-"""One process that answers requests, until a signal or the end of its database ends it."""
+"""One process that answers requests, until a signal ends it."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import signal
+import math
 import socket
-from collections.abc import Generator
+import sys
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import uvicorn
 import uvloop
 
 from pilotis.http import logs
-from pilotis.http.protocol import HttpProtocol
+from pilotis.http.server.protocol import protocol_for
+from pilotis.jobs.node import Identity
 from pilotis.serve.database import DatabaseSource
-from pilotis.serve.errors import CommandError
 from pilotis.serve.metrics import Exposure
 from pilotis.serve.stopping import StopRequest
 from pilotis.server import Node
 from pilotis.settings import Settings
 
-DRAIN_SECONDS = 10
-KEEP_ALIVE_SECONDS = 75  # longer than load balancers keep theirs, so that they close first
+KEEP_ALIVE_SECONDS = 75  # longer than the keep-alive of load balancers, so that they close connections first
 _BACKLOG = 2048
+_POSTGRES_PORT = 5432
+# How long the event loop waits for a thread that decodes a large body, each time that it has something to do.
+_SWITCH_SECONDS = 0.001
 _COLLECT_AFTER = (50_000, 20, 100)
 
 
@@ -34,11 +38,12 @@ def run(
     listening: socket.socket,
     base_url: str,
     exposed: Exposure | None,
+    member: Identity,
 ) -> None:
-    """Answer requests on the socket until told to stop; raises `CommandError` if PostgreSQL ends."""
+    """Answer requests on the socket until told to stop."""
     logs.configure(settings.log_format, settings.log_level)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, source, stop, listening, base_url, exposed))
+        runner.run(_serve(settings, source, stop, listening, base_url, exposed, member))
 
 
 async def _serve(
@@ -48,68 +53,78 @@ async def _serve(
     listening: socket.socket,
     base_url: str,
     exposed: Exposure | None,
+    member: Identity,
 ) -> None:
-    node = Node(settings, source.connect_arguments, base_url)
+    node = Node(
+        settings, source.connect_arguments, base_url, member, own_ports=_own_ports(settings, source, listening, exposed)
+    )
     metrics = asyncio.create_task(node.metrics.serve(*exposed)) if exposed else None
     try:
         await stop.before(node.start())
-        _tune_collector()
-        server = _Server(_config(node), source, stop)
+        tune()
+        server = _Server(configuration(node), stop, node.begin_stop)
         await server.serve(sockets=[listening])
     finally:
         if metrics:
             metrics.cancel()
             await asyncio.wait([metrics])
         await node.stop()
-    if failure := source.failure():
-        raise CommandError(failure)
 
 
-def _config(node: Node) -> uvicorn.Config:
+def _own_ports(
+    settings: Settings, source: DatabaseSource, listening: socket.socket, exposed: Exposure | None
+) -> set[int]:
+    """Return the ports of this server and its database, which outgoing requests must not reach on this machine."""
+    ports = {listening.getsockname()[1]}
+    if exposed is not None:
+        ports.add(exposed.listening.getsockname()[1])
+    for url in {source.connect_arguments.get("dsn"), settings.database_url} - {None}:
+        ports.add(urlsplit(url).port or _POSTGRES_PORT)
+    return ports
+
+
+def configuration(node: Node) -> uvicorn.Config:
+    """Return how uvicorn serves a node."""
     return uvicorn.Config(
-        node.application,
+        node.hosts,
         interface="asgi3",
-        http=HttpProtocol,
+        http=protocol_for(node.settings.limits, node.cached_answers),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        # Whose X-Forwarded-For is believed is for `trusted_proxies` to say; uvicorn believes any local process.
+        # `trusted_proxies` decides whose X-Forwarded-For is believed; uvicorn believes any local process.
         proxy_headers=False,
         backlog=_BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
+        timeout_graceful_shutdown=math.ceil(node.settings.stop_seconds),
     )
 
 
-def _tune_collector() -> None:
-    """Keep the collector away from what lives as long as the process, and from most requests."""
+def tune() -> None:
+    """Run the garbage collector rarely and exclude long-lived objects; let threads interrupt each other sooner."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
+    sys.setswitchinterval(_SWITCH_SECONDS)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its own signal handlers, whose second Ctrl-C drops requests in flight."""
+    """uvicorn without its own signal handlers, with which a second Ctrl-C drops requests in flight."""
 
-    def __init__(self, config: uvicorn.Config, source: DatabaseSource, stop: StopRequest) -> None:
+    def __init__(self, config: uvicorn.Config, stop: StopRequest, begin_stop: Callable[[], None]) -> None:
         super().__init__(config)
-        self._source = source
         self._stop = stop
+        self._begin_stop = begin_stop
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """End with grace when told to stop, or when PostgreSQL has ended."""
-        self._stop.then(self._end)
-        if self._source.postgres:
-            signal.signal(signal.SIGCHLD, self._child_ended)
-            self._child_ended()
+        """Stop gracefully when told to."""
+        loop = asyncio.get_running_loop()
+        self._stop.then(lambda: loop.call_soon_threadsafe(self._end))
         yield
 
     def _end(self) -> None:
+        self._begin_stop()
         self.should_exit = True
-
-    def _child_ended(self, *_: object) -> None:
-        if self._source.failure():
-            self._end()

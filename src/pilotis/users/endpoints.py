@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pilotis.http.call import Call
-from pilotis.http.endpoint import Endpoints, delete, get, patch, post
-from pilotis.http.principals import Access, RoleRequiredError
-from pilotis.http.shapes import Deleted, ItemPage, Paging
+from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
+from pilotis.http.api.principals import Access, RoleRequiredError
+from pilotis.http.api.request import Call
+from pilotis.http.api.schemas import Deleted, ItemPage, Paging
+from pilotis.members.service import WrongPasswordError
+from pilotis.security.audit.service import AuditLog
+from pilotis.security.audit.types import AuditEntry, AuditQuery
+from pilotis.security.sessions.service import SessionNotFoundError
+from pilotis.users.activation import Activation
+from pilotis.users.examples import EXAMPLES
 from pilotis.users.invitations import (
     AlreadyOnAppError,
     InvalidInvitationError,
@@ -17,67 +23,145 @@ from pilotis.users.invitations import (
 from pilotis.users.roles import AppUserNotFoundError, LastOwnerError, Roles
 from pilotis.users.service import (
     EmailTakenError,
+    InvalidResetLinkError,
     InvalidUserCredentialsError,
     UserInactiveError,
+    UserNotFoundError,
     Users,
 )
 from pilotis.users.types import (
-    Accepted,
+    AcceptedInvitation,
     AppUser,
     Invitation,
     InvitationToken,
     NewInvitation,
+    PasswordReset,
     RoleChange,
     ShownInvitation,
     SignedInUser,
     User,
+    UserChange,
+    UserPasswordChange,
+    UserPreferences,
+    UserSessions,
     UserSignIn,
     UserSignUp,
 )
 
 
-class UserEndpoints(Endpoints, tag="Console users"):
-    """Sign-up with a token, sign-in, the own record."""
+class UserEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
+    """Sign-up with a token, sign-in, the user's own record and password, deactivation."""
 
-    def __init__(self, users: Users) -> None:
+    def __init__(self, users: Users, activation: Activation, audit_log: AuditLog) -> None:
         self._users = users
+        self._activation = activation
+        self._audit_log = audit_log
 
     @post(
         "/v1/auth/signup",
         access=Access.OPEN,
         console=True,
         status=201,
+        creates="user_id",
         rate="signup",
         errors=[EmailTakenError, InvalidInvitationError],
     )
     async def sign_up(self, call: Call, body: UserSignUp) -> SignedInUser:
-        """Sign a console user up with the token of the first-run link or of an invitation.
+        """Sign up a console user with the token of the first-run link or of an invitation.
 
-        The first console user owns the apps that are there.
+        The first console user becomes the owner of the existing apps.
         """
-        return await self._users.sign_up(body, call.request_id)
+        return await self._users.sign_up(call.client, body, call.header(b"user-agent"))
 
     @post(
         "/v1/auth/signin",
         access=Access.OPEN,
+        needs_room=False,
         console=True,
         errors=[InvalidUserCredentialsError, UserInactiveError],
     )
     async def sign_in(self, call: Call, body: UserSignIn) -> SignedInUser:
         """Sign a console user in with e-mail and password."""
-        return await self._users.sign_in(call, body)
+        return await self._users.sign_in(call.client, body, call.header(b"user-agent"))
 
     @get("/v1/auth/me", access=Access.CONSOLE)
     async def me(self, call: Call) -> User:
         """Read the signed-in console user."""
         return await self._users.read(call.user.user_id)
 
+    @put(
+        "/v1/auth/me/password", access=Access.CONSOLE, needs_room=False, errors=[WrongPasswordError, UserInactiveError]
+    )
+    async def change_password(self, call: Call, body: UserPasswordChange) -> User:
+        """Change the signed-in console user's password, and end its other sessions.
 
-class RoleEndpoints(Endpoints, tag="Roles"):
+        Attempts with the current password are limited like sign-ins, for the user from all addresses together.
+        """
+        await self._users.change_password(call.client, call.actor, call.user, body)
+        return await self._users.read(call.user.user_id)
+
+    @post(
+        "/v1/auth/password-reset",
+        access=Access.OPEN,
+        console=True,
+        rate="signup",
+        needs_room=False,
+        errors=[InvalidResetLinkError, UserInactiveError],
+    )
+    async def reset_password(self, call: Call, body: PasswordReset) -> SignedInUser:
+        """Set a forgotten password with the token of a link from `pilotis user reset`.
+
+        This ends all sessions of the console user and starts a new one.
+        """
+        return await self._users.reset_password(call.client, body, call.header(b"user-agent"))
+
+    @get("/v1/auth/sessions", access=Access.CONSOLE)
+    async def sessions(self, call: Call) -> UserSessions:
+        """List the signed-in console user's sessions, the one used last first, with address and browser."""
+        return await self._users.sessions(call.user)
+
+    @delete("/v1/auth/sessions/:session_id", access=Access.CONSOLE, errors=[SessionNotFoundError])
+    async def end_session(self, call: Call, session_id: UUID) -> Deleted:
+        """End a session of the signed-in console user: its tokens stop working immediately."""
+        await self._users.end_session(call.actor, call.user, session_id)
+        return Deleted("Session ended.", session_id)
+
+    @get("/v1/auth/me/preferences", access=Access.CONSOLE)
+    async def preferences(self, call: Call) -> UserPreferences:
+        """Read what the console remembers for the signed-in user."""
+        return await self._users.preferences(call.user.user_id)
+
+    @put("/v1/auth/me/preferences", access=Access.CONSOLE)
+    async def replace_preferences(self, call: Call, body: UserPreferences) -> UserPreferences:
+        """Replace what the console remembers for the signed-in user: any object of at most 16 KiB."""
+        return await self._users.set_preferences(call.user.user_id, body)
+
+    @get("/v1/auth/audit-log", access=Access.CONSOLE)
+    async def audit_log(self, call: Call, query: AuditQuery) -> ItemPage[AuditEntry]:
+        """List the console user's sign-ins, including failed ones, and changes to its account, newest first."""
+        return await self._audit_log.of_user(call.user.user_id, query, call.limits)
+
+    @patch(
+        "/v1/users/:user_id",
+        access=Access.CONSOLE,
+        needs_room=False,
+        errors=[UserNotFoundError, LastOwnerError, RoleRequiredError],
+    )
+    async def change(self, call: Call, user_id: UUID, body: UserChange) -> User:
+        """Deactivate or reactivate a console user; the caller must own every app on which the user has a role.
+
+        A deactivated user can neither sign in nor use its tokens and secret keys, from its next request on: 403
+        `USER_INACTIVE`. Its roles, keys and sessions stay. The last active owner of an app cannot be deactivated.
+        All users may deactivate themselves.
+        """
+        return await self._activation.change(call.user.user_id, call.actor, user_id, is_active=body.is_active)
+
+
+class RoleEndpoints(Endpoints, tag="Roles", examples=EXAMPLES):
     """Console users with a role on an app: `owner`, `editor` or `viewer`.
 
-    An owner may do everything; an editor everything but deleting and restoring the app, locking its schema, and
-    deciding on users and invitations; a viewer may read.
+    An owner may do everything; an editor everything except deleting and restoring the app, locking its schema, and
+    managing users and invitations; a viewer may only read.
     """
 
     def __init__(self, roles: Roles) -> None:
@@ -90,7 +174,7 @@ class RoleEndpoints(Endpoints, tag="Roles"):
 
     @patch("/v1/apps/:app_id/users/:user_id", access=Access.APP_OWNER, errors=[AppUserNotFoundError, LastOwnerError])
     async def change(self, call: Call, app_id: UUID, user_id: UUID, body: RoleChange) -> AppUser:
-        """Change a console user's role on the app. The last owner stays one."""
+        """Change a console user's role on the app. The last owner must remain an owner."""
         return await self._roles.change(call.principal, call.actor, user_id, body.role)
 
     @delete(
@@ -99,7 +183,7 @@ class RoleEndpoints(Endpoints, tag="Roles"):
         errors=[AppUserNotFoundError, LastOwnerError, RoleRequiredError],
     )
     async def remove(self, call: Call, app_id: UUID, user_id: UUID) -> Deleted:
-        """Take a console user's role on the app away: an owner anybody's, everybody their own.
+        """Remove a console user's role on the app. Owners may remove any role, others only their own.
 
         The user's secret keys for the app are revoked with it. The last owner cannot leave.
         """
@@ -107,20 +191,26 @@ class RoleEndpoints(Endpoints, tag="Roles"):
         return Deleted("Removed from the app.", user_id)
 
 
-class InvitationEndpoints(Endpoints, tag="Invitations"):
-    """Inviting console users to an app."""
+class InvitationEndpoints(Endpoints, tag="Invitations", examples=EXAMPLES):
+    """Invitations of console users to an app."""
 
     def __init__(self, invitations: Invitations) -> None:
         self._invitations = invitations
 
-    @post("/v1/apps/:app_id/invitations", access=Access.APP_OWNER, status=201, errors=[AlreadyOnAppError])
+    @post(
+        "/v1/apps/:app_id/invitations",
+        access=Access.APP_OWNER,
+        status=201,
+        creates="invitation_id",
+        errors=[AlreadyOnAppError],
+    )
     async def create(self, call: Call, app_id: UUID, body: NewInvitation) -> ShownInvitation:
-        """Invite somebody by e-mail address. Token and link are shown this once; sending them is up to you.
+        """Invite a person by e-mail address. Token and link are shown only once; sending them is up to you.
 
-        The invitation is good for 7 days and one use; a newer one for the same address takes its place. Who has no
-        account signs up with the token, who has one accepts it.
+        The invitation is valid for one use and 7 days by default; a newer one for the same address replaces it.
+        A person without an account signs up with the token, and one with an account accepts it.
         """
-        return await self._invitations.create(app_id, call.user, call.actor, body)
+        return await self._invitations.create(call.app, call.user, call.actor, body)
 
     @get("/v1/apps/:app_id/invitations", access=Access.APP_OWNER)
     async def page(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[Invitation]:
@@ -134,6 +224,6 @@ class InvitationEndpoints(Endpoints, tag="Invitations"):
         return Deleted("Invitation revoked.", invitation_id)
 
     @post("/v1/invitations/accept", access=Access.CONSOLE, errors=[InvalidInvitationError, AlreadyOnAppError])
-    async def accept(self, call: Call, body: InvitationToken) -> Accepted:
-        """Accept an invitation that was made for the console user's own e-mail address."""
+    async def accept(self, call: Call, body: InvitationToken) -> AcceptedInvitation:
+        """Accept an invitation to the console user's own e-mail address."""
         return await self._invitations.accept(call.user, call.actor, body.token)

@@ -1,7 +1,8 @@
-"""The statements on console users' roles on apps and on invitations."""
+"""SQL statements for console users' roles on apps and for invitations."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -12,28 +13,47 @@ from pilotis.db.pool import Database
 
 
 async def users_of_app(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
-    """Return a page of the console users with a role on the app, and their number."""
+    """Return a page of the console users with a role on the app, and the total count."""
     query = """
         select u.user_id, u.email, r.role, r.created_at
         from pilotis.app_users r join pilotis.users u using (user_id) where r.app_id = $1
     """
-    return await fetch_page(database, query, (app_id,), order_by="created_at, user_id", limit=limit, offset=offset)
+    return await fetch_page(
+        database, app_id, query, (app_id,), order_by="created_at, user_id", limit=limit, offset=offset
+    )
 
 
-async def lock_owners(connection: Connection, app_id: UUID) -> list[UUID]:
-    """Return the app's active owners, who all stay what they are until the transaction ends."""
+async def lock_owners(connection: Connection, app_ids: Sequence[UUID]) -> dict[UUID, list[UUID]]:
+    """Return the active owners of each app, locked until the transaction ends."""
+    await connection.execute(
+        """
+        select from pilotis.app_users where app_id = any($1) and role = 'owner'
+        order by app_id, user_id for update
+        """,
+        app_ids,
+    )
+    # A separate statement, which sees the commits of the transactions for which the lock waited.
     rows = await connection.fetch(
         """
-        select r.user_id from pilotis.app_users r join pilotis.users u using (user_id)
-        where r.app_id = $1 and r.role = 'owner' and u.is_active order by r.user_id for update of r
+        select r.app_id, r.user_id from pilotis.app_users r join pilotis.users u using (user_id)
+        where r.app_id = any($1) and r.role = 'owner' and u.is_active order by r.app_id, r.user_id
         """,
-        app_id,
+        app_ids,
     )
-    return [row["user_id"] for row in rows]
+    owners: dict[UUID, list[UUID]] = {app_id: [] for app_id in app_ids}
+    for row in rows:
+        owners[row["app_id"]].append(row["user_id"])
+    return owners
+
+
+async def roles_of(connection: Connection, user_id: UUID) -> dict[UUID, str]:
+    """Return the user's role on each of its apps."""
+    rows = await connection.fetch("select app_id, role from pilotis.app_users where user_id = $1", user_id)
+    return {row["app_id"]: row["role"] for row in rows}
 
 
 async def update_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> Record | None:
-    """Change a user's role on an app and return the user with it; None if it has none."""
+    """Change a user's role on an app and return the user with it; None if the user has no role."""
     return await connection.fetchrow(
         """
         update pilotis.app_users r set role = $3 from pilotis.users u
@@ -47,9 +67,9 @@ async def update_role(connection: Connection, app_id: UUID, user_id: UUID, role:
 
 
 async def delete_role(connection: Connection, app_id: UUID, user_id: UUID) -> bool:
-    """Take a user's role on an app away, and revoke its secret keys for it; False if it has no role."""
+    """Remove a user's role on an app and revoke its secret keys for it; False if the user has no role."""
     tag = await connection.execute("delete from pilotis.app_users where app_id = $1 and user_id = $2", app_id, user_id)
-    # Or they would work again for whoever kept them, should the user come back.
+    # Otherwise they would work again if the user got a role later.
     await connection.execute(
         """
         update pilotis.secret_keys set revoked_at = now()
@@ -62,7 +82,7 @@ async def delete_role(connection: Connection, app_id: UUID, user_id: UUID) -> bo
 
 
 async def insert_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> bool:
-    """Give a user a role on an app; False, and nothing is changed, if it has one."""
+    """Grant a user a role on an app; False, without a change, if it already has one."""
     tag = await connection.execute(
         """
         insert into pilotis.app_users (app_id, user_id, role) values ($1, $2, $3)
@@ -75,8 +95,23 @@ async def insert_role(connection: Connection, app_id: UUID, user_id: UUID, role:
     return tag == "INSERT 0 1"
 
 
+async def claim_ownerless_apps(connection: Connection, user_id: UUID) -> list[UUID]:
+    """Make a user the owner of every app without one, and return these apps."""
+    rows = await connection.fetch(
+        """
+        insert into pilotis.app_users (app_id, user_id, role)
+        select a.app_id, $1, 'owner' from pilotis.apps a
+        where not exists (select from pilotis.app_users r where r.app_id = a.app_id and r.role = 'owner')
+        on conflict (app_id, user_id) do update set role = 'owner'
+        returning app_id
+        """,
+        user_id,
+    )
+    return [row["app_id"] for row in rows]
+
+
 async def has_role_by_email(connection: Connection, app_id: UUID, email: str) -> bool:
-    """Tell whether the console user with the e-mail address has a role on the app."""
+    """Return whether the console user with the e-mail address has a role on the app."""
     found = await connection.fetchval(
         """
         select true from pilotis.app_users r join pilotis.users u using (user_id)
@@ -98,7 +133,7 @@ async def put_invitation(
     invited_by: UUID,
     lifetime: timedelta,
 ) -> Record:
-    """Insert an invitation, in place of an open one of the same e-mail address, and return it."""
+    """Insert an invitation, which replaces an open one of the same e-mail address, and return it."""
     row = await connection.fetchrow(
         """
         insert into pilotis.invitations
@@ -122,17 +157,17 @@ async def put_invitation(
 
 
 async def open_invitations(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
-    """Return a page of the app's invitations that can still be accepted, and their number."""
+    """Return a page of the app's invitations that can still be accepted, and the total count."""
     query = """
         select i.*, u.email as inviter from pilotis.invitations i
         left join pilotis.users u on u.user_id = i.invited_by
         where i.app_id = $1 and i.accepted_at is null and i.expires_at > now()
     """
-    return await fetch_page(database, query, (app_id,), order_by="invitation_id", limit=limit, offset=offset)
+    return await fetch_page(database, app_id, query, (app_id,), order_by="invitation_id", limit=limit, offset=offset)
 
 
 async def delete_invitation(connection: Connection, app_id: UUID, invitation_id: UUID) -> Record | None:
-    """Delete an invitation that nobody has accepted and return it; None if there is none."""
+    """Delete an invitation that has not been accepted and return it, or None if it does not exist."""
     return await connection.fetchrow(
         """
         delete from pilotis.invitations where app_id = $1 and invitation_id = $2 and accepted_at is null
@@ -144,7 +179,7 @@ async def delete_invitation(connection: Connection, app_id: UUID, invitation_id:
 
 
 async def take_invitation(connection: Connection, token_hash: bytes, email: str) -> Record | None:
-    """Use up an invitation of the e-mail address to an app that is there and return its id, app and role."""
+    """Consume an invitation of the e-mail address to an existing app, and return its id, app and role."""
     return await connection.fetchrow(
         """
         update pilotis.invitations i set accepted_at = now()
@@ -156,3 +191,8 @@ async def take_invitation(connection: Connection, token_hash: bytes, email: str)
         token_hash,
         email,
     )
+
+
+async def delete_expired_invitations(connection: Connection) -> None:
+    """Delete invitations, including accepted ones, that expired more than a day ago."""
+    await connection.execute("delete from pilotis.invitations where expires_at < now() - interval '1 day'")

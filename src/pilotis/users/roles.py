@@ -1,4 +1,4 @@
-"""Who may do what on an app: the roles of console users. An app always keeps an owner."""
+"""Roles of console users, which determine their permissions on an app. An app always has an owner."""
 
 from __future__ import annotations
 
@@ -6,34 +6,35 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from pilotis.audit.service import record
 from pilotis.db.pool import Database
-from pilotis.http.principals import Actor, AppInfo, Principal, RoleRequiredError
-from pilotis.http.shapes import ItemPage, Paging
+from pilotis.db.waiters import CONSOLE
+from pilotis.http.api.principals import Actor, AppInfo, Principal, RoleRequiredError
+from pilotis.http.api.schemas import ItemPage, Paging
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, NotFoundError
+from pilotis.security.audit.service import record
 from pilotis.users import role_store
 from pilotis.users.types import AppUser, RoleName
 
 
 class AppUserNotFoundError(NotFoundError):
-    """404: no console user of this id has a role on the app."""
+    """404: no console user with this id has a role on the app."""
 
     code = "USER_NOT_FOUND"
-    message = "No console user of this id has a role on the app."
+    message = "No console user with this id has a role on the app."
 
 
 class LastOwnerError(ConflictError):
-    """409: the app's last owner can neither leave nor become less."""
+    """409: the app's last owner can neither leave nor lose the role."""
 
     code = "LAST_OWNER"
-    message = "This is the app's last owner. Make somebody else an owner first."
+    message = "This is the app's last owner. Make another user an owner first."
 
 
 class Roles:
-    """Lists and changes roles. They are looked up on every request, so a change holds at once on every node.
+    """Lists and changes roles. They are looked up on every request, so a change takes effect immediately on every node.
 
-    Changes lock the app's owners: whoever comes second waits for the first, and then sees which owners are left.
+    Changes lock the app's owners: a second change waits for the first, and then sees the remaining owners.
     """
 
     def __init__(self, database: Database) -> None:
@@ -41,15 +42,15 @@ class Roles:
 
     async def page(self, app: AppInfo, paging: Paging) -> ItemPage[AppUser]:
         """Return a page of the console users with a role on the app."""
-        limit = min(paging.limit, app.limits.page_rows)
+        limit = app.limits.page_size(paging.limit)
         rows, total = await role_store.users_of_app(self._database, app.app_id, limit, paging.offset)
-        return ItemPage([_app_user(row) for row in rows], total, limit, paging.offset)
+        return ItemPage(data=[_app_user(row) for row in rows], total_count=total, limit=limit, offset=paging.offset)
 
     async def change(self, principal: Principal, actor: Actor, user_id: UUID, role: RoleName) -> AppUser:
-        """Give a console user another role on the principal's app, for an owner; raises `LastOwnerError`."""
+        """Change a console user's role on the principal's app, for an owner; raises `LastOwnerError`."""
         app_id, own_id = _app_and_user(principal)
-        async with self._database.transaction() as connection:
-            owners = await role_store.lock_owners(connection, app_id)
+        async with self._database.transaction(CONSOLE) as connection:
+            owners = (await role_store.lock_owners(connection, [app_id]))[app_id]
             if own_id not in owners:
                 raise RoleRequiredError
             if role != "owner" and owners == [user_id]:
@@ -61,13 +62,13 @@ class Roles:
         return _app_user(row)
 
     async def remove(self, principal: Principal, actor: Actor, user_id: UUID) -> None:
-        """Take a console user's role on the principal's app away.
+        """Remove a console user's role on the principal's app.
 
-        An owner may do that to anybody, everybody to themselves. Raises `LastOwnerError`.
+        An owner may remove any role, others only their own. Raises `LastOwnerError`.
         """
         app_id, own_id = _app_and_user(principal)
-        async with self._database.transaction() as connection:
-            owners = await role_store.lock_owners(connection, app_id)
+        async with self._database.transaction(CONSOLE) as connection:
+            owners = (await role_store.lock_owners(connection, [app_id]))[app_id]
             if own_id not in {user_id, *owners}:
                 raise RoleRequiredError
             if owners == [user_id]:
@@ -84,4 +85,4 @@ def _app_and_user(principal: Principal) -> tuple[UUID, UUID]:
 
 
 def _app_user(row: Record) -> AppUser:
-    return AppUser(row["user_id"], row["email"], row["role"], rfc3339(row["created_at"]))
+    return AppUser(user_id=row["user_id"], email=row["email"], role=row["role"], created_at=rfc3339(row["created_at"]))

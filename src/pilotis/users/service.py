@@ -1,38 +1,57 @@
-"""Console users: the first one, invited ones, signing in, and their roles on apps."""
+"""Console users: the first one, invited ones, sign-in, and their roles on apps."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import NamedTuple, cast
 from uuid import UUID
 
 import asyncpg
 from asyncpg import Connection
 
-from pilotis.audit.service import record
 from pilotis.db.pool import Database
-from pilotis.http.call import Call
-from pilotis.http.principals import OPERATOR, Actor, InvalidTokenError, Role, UserInfo
+from pilotis.http.api.principals import OPERATOR, Actor, Client, InvalidTokenError, Role, UserInfo
+from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
-from pilotis.kit.crypto import random_token, secret_hash
-from pilotis.kit.errors import ConflictError, ForbiddenError, UnauthorizedError
+from pilotis.kit.errors import ConflictError, ForbiddenError, NotFoundError, PayloadTooLargeError, UnauthorizedError
 from pilotis.kit.ids import uuid7
 from pilotis.kit.passwords import Passwords
 from pilotis.limits import Limits
-from pilotis.members.service import check_password
-from pilotis.rates.service import RateLimits, rate_key
-from pilotis.sessions.service import CONSOLE, Sessions
+from pilotis.members.service import WrongPasswordError, check_password
+from pilotis.security import single_use
+from pilotis.security.audit.service import record
+from pilotis.security.rate_limits import RateLimits, sign_in_key
+from pilotis.security.sessions.service import CONSOLE, SessionOrigin, Sessions
 from pilotis.users import invitations, role_store, store
-from pilotis.users.types import RoleName, SignedInUser, User, UserSignIn, UserSignUp, normalised
+from pilotis.users.types import (
+    PasswordReset,
+    RoleName,
+    SignedInUser,
+    User,
+    UserPasswordChange,
+    UserPreferences,
+    UserSession,
+    UserSessions,
+    UserSignIn,
+    UserSignUp,
+    normalised,
+)
+
+_FIRST_RUN = "first_run"
+_RESET = "password_reset"
+_MAX_AGENT = 300
+_MAX_PREFERENCES = 16 * 1024
 
 
 class EmailTakenError(ConflictError):
-    """409: there is a console user with this e-mail address."""
+    """409: a console user with this e-mail address already exists."""
 
     code = "EMAIL_TAKEN"
-    message = "There is a console user with this e-mail address."
+    message = "A console user with this e-mail address already exists."
 
 
 class InvalidUserCredentialsError(UnauthorizedError):
-    """401: the e-mail address is unknown or the password is wrong; which of the two is not told."""
+    """401: the e-mail address is unknown or the password is wrong; the response does not say which."""
 
     code = "INVALID_CREDENTIALS"
     message = "The e-mail address or the password is wrong."
@@ -43,6 +62,27 @@ class UserInactiveError(ForbiddenError):
 
     code = "USER_INACTIVE"
     message = "This console user has been deactivated."
+
+
+class InvalidResetLinkError(ForbiddenError):
+    """403: the password reset link has been used, replaced by a newer one, or has expired."""
+
+    code = "INVALID_RESET_LINK"
+    message = "This link has been used, replaced by a newer one, or has expired. Ask for a new one."
+
+
+class UserNotFoundError(NotFoundError):
+    """404: the console user does not exist, or you share no app with it."""
+
+    code = "USER_NOT_FOUND"
+    message = "The console user does not exist, or you share no app with it."
+
+
+class ResetToken(NamedTuple):
+    """The token of a reset link, and when it expires (RFC 3339)."""
+
+    token: str
+    expires_at: str
 
 
 class Users:
@@ -60,61 +100,181 @@ class Users:
         self._sessions = sessions
         self._passwords = passwords
         self._rate_limits = rate_limits
-        self._limits = limits
+        self.limits = limits
 
     async def new_setup_token(self) -> str | None:
-        """Return the token of a new first-run link, in place of the last one; None once there is a console user."""
-        async with self._database.transaction() as connection:
+        """Return the token of a new first-run link, which replaces the previous one.
+
+        None once a console user exists.
+        """
+        async with self._database.transaction(CONSOLE) as connection:
             if await store.any_user(connection):
                 return None
-            token = random_token()
-            await store.set_setup_hash(connection, secret_hash(token).hex())
-            return token
+            value = single_use.mint("su_", CONSOLE)
+            await single_use.put(connection, CONSOLE, value, _FIRST_RUN, {}, None, subject=_FIRST_RUN)
+            return value.text
 
     async def create(self, email: str, password: str) -> UUID:
-        """Make a console user without a token, for whoever runs the server; the first one owns the apps there are."""
-        check_password(password, self._limits)
+        """Create a console user without a token, for the operator; the first one owns the existing apps."""
+        check_password(password, self.limits)
         password_hash = await self._passwords.hash(password)
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(CONSOLE) as connection:
             first = not await store.any_user(connection)
-            await store.clear_setup(connection)
+            await single_use.revoke(connection, CONSOLE, _FIRST_RUN, _FIRST_RUN)
             user_id = uuid7()
             await _insert(connection, user_id, normalised(email), password_hash, OPERATOR, first=first)
         return user_id
 
-    async def sign_up(self, new: UserSignUp, request_id: str) -> SignedInUser:
-        """Make a console user with the token of the first-run link or of an invitation, and sign it in."""
-        check_password(new.password, self._limits)
+    async def exist(self) -> bool:
+        """Return whether any console user exists."""
+        async with self._database.connection(CONSOLE) as connection:
+            return await store.any_user(connection)
+
+    async def id_of(self, email: str) -> UUID:
+        """Return the id of the console user with an e-mail address; raises `UserNotFoundError`."""
+        async with self._database.connection(CONSOLE) as connection:
+            user = await store.by_email(connection, normalised(email))
+        if user is None:
+            raise UserNotFoundError(f"There is no console user {email}; `pilotis user create` creates one.")
+        return cast("UUID", user["user_id"])
+
+    async def sign_up(self, client: Client, new: UserSignUp, agent: str | None = None) -> SignedInUser:
+        """Create a console user with the token of the first-run link or of an invitation, and sign it in."""
+        check_password(new.password, self.limits)
         email = normalised(new.email)
         password_hash = await self._passwords.hash(new.password)
-        async with self._database.transaction() as connection:
-            first = await store.take_setup(connection, secret_hash(new.token).hex())
-            # Before anything is told about the e-mail address.
+        async with self._database.transaction(CONSOLE) as connection:
+            first = await single_use.consume(connection, CONSOLE, _FIRST_RUN, new.token) is not None
+            # Check the token before the response reveals anything about the e-mail address.
             invitation = None if first else await invitations.take(connection, email, new.token)
             user_id = uuid7()
-            actor = Actor("console_user", str(user_id), request_id)
+            actor = Actor("console_user", str(user_id), client.request_id)
             await _insert(connection, user_id, email, password_hash, actor, first=first)
             if invitation:
                 await invitations.join(connection, invitation, user_id, email, actor)
-            tokens = await self._sessions.start(connection, CONSOLE, str(user_id))
-        return SignedInUser(user_id, email, tokens.access_token, tokens.refresh_token)
+            tokens = await self._sessions.start(connection, CONSOLE, str(user_id), self.limits, _origin(client, agent))
+        return SignedInUser(
+            user_id=user_id, email=email, access_token=tokens.access_token, refresh_token=tokens.refresh_token
+        )
 
-    async def sign_in(self, call: Call, credentials: UserSignIn) -> SignedInUser:
-        """Sign a console user in; its rate limit counts for its e-mail address and the call's address."""
+    async def sign_in(self, client: Client, credentials: UserSignIn, agent: str | None = None) -> SignedInUser:
+        """Sign a console user in; success and failure are recorded in the console's audit log.
+
+        One rate limit applies to the combination of e-mail address and client address, another to the e-mail address.
+        """
         email = normalised(credentials.email)
-        key = rate_key("signin", call, email)
-        limit = self._limits.signin_per_minute
-        row = await self._rate_limits.attempt_sign_in(call, key, limit, store.BY_EMAIL, email)
-        if not await self._passwords.verify(row["password_hash"], credentials.password):
+        row = await self._rate_limits.attempt_sign_in(client, None, email, store.BY_EMAIL, email)
+        key = sign_in_key(client, None, email)
+        user_id, password_hash = row["user_id"], row["password_hash"]
+        if not await self._passwords.verify(password_hash, credentials.password):
+            await self._record_failure(client, user_id, email, "wrong credentials")
             raise InvalidUserCredentialsError
         if not row["is_active"]:
-            await self._rate_limits.forgive(key)
+            await self._rate_limits.forgive(None, key)
+            await self._record_failure(client, user_id, email, "deactivated")
             raise UserInactiveError
-        tokens = await self._sessions.sign_in(CONSOLE, str(row["user_id"]), key)
-        return SignedInUser(row["user_id"], email, tokens.access_token, tokens.refresh_token)
+        tokens = await self._sessions.sign_in(
+            CONSOLE, str(user_id), key, password_hash, self.limits, _origin(client, agent)
+        )
+        if tokens is None:
+            await self._record_failure(client, user_id, email, "changed meanwhile")
+            raise InvalidUserCredentialsError
+        async with self._database.connection(CONSOLE) as connection:
+            actor = Actor("console_user", str(user_id), client.request_id)
+            await record(connection, CONSOLE, actor, "user.sign_in", user_id, address=client.address)
+        return SignedInUser(
+            user_id=user_id, email=email, access_token=tokens.access_token, refresh_token=tokens.refresh_token
+        )
+
+    async def _record_failure(self, client: Client, user_id: UUID | None, email: str, reason: str) -> None:
+        # With and without an account, so that neither the log's size nor the time to write it reveals the difference.
+        async with self._database.connection(CONSOLE) as connection:
+            await record(
+                connection,
+                CONSOLE,
+                Actor("anonymous", None, client.request_id),
+                "user.sign_in_failed",
+                user_id,
+                email=email,
+                address=client.address,
+                reason=reason,
+            )
+
+    async def change_password(self, client: Client, actor: Actor, user: UserInfo, change: UserPasswordChange) -> None:
+        """Replace the signed-in console user's password, and end its other sessions; raises `WrongPasswordError`.
+
+        Attempts with the current password are counted for the user, from all addresses together.
+        """
+        user_id = user.user_id
+        check_password(change.new_password, self.limits, "new_password")
+        row = await store.by_id(self._database.of(CONSOLE), user_id)
+        if row is None:
+            raise InvalidTokenError
+        key = f"password:console:{user_id}"
+        await self._rate_limits.attempt_password(client, None, key)
+        if not await self._passwords.verify(row["password_hash"], change.current_password):
+            raise WrongPasswordError
+        new_hash = await self._passwords.hash(change.new_password)
+        async with self._database.transaction(CONSOLE) as connection:
+            if not await store.replace_password(connection, user_id, row["password_hash"], new_hash):
+                raise WrongPasswordError
+            await single_use.revoke(connection, CONSOLE, _RESET, str(user_id))
+            ended = await self._sessions.revoke_all(connection, CONSOLE, str(user_id), kept=user.session_id)
+            await record(connection, CONSOLE, actor, "user.change_password", user_id, sessions=ended)
+        await self._rate_limits.forgive(None, key)
+
+    async def new_reset_token(self, email: str) -> ResetToken:
+        """Return the token of a new reset link, which replaces the user's previous one, for the operator.
+
+        Raises `UserNotFoundError`, or `UserInactiveError`.
+        """
+        value, lifetime = single_use.mint("pr_", CONSOLE), timedelta(seconds=self.limits.password_reset_seconds)
+        async with self._database.transaction(CONSOLE) as connection:
+            user = await store.by_email(connection, normalised(email))
+            if user is None:
+                raise UserNotFoundError
+            if not user["is_active"]:
+                raise UserInactiveError
+            user_id = str(user["user_id"])
+            expires_at = await single_use.put(
+                connection, CONSOLE, value, _RESET, {"user_id": user_id}, lifetime, subject=user_id
+            )
+            await record(connection, CONSOLE, OPERATOR, "user.reset_link", user["user_id"])
+        return ResetToken(value.text, rfc3339(expires_at))
+
+    async def reset_password(self, client: Client, reset: PasswordReset, agent: str | None = None) -> SignedInUser:
+        """Replace a password with the token of a reset link, end the user's sessions, and sign it in.
+
+        Raises `InvalidResetLinkError`.
+        """
+        check_password(reset.password, self.limits)
+        # Check the token before computing a hash, which is expensive.
+        if not await single_use.is_usable(self._database, CONSOLE, _RESET, reset.token):
+            raise InvalidResetLinkError
+        new_hash = await self._passwords.hash(reset.password)
+        async with self._database.transaction(CONSOLE) as connection:
+            data = await single_use.consume(connection, CONSOLE, _RESET, reset.token)
+            if data is None:
+                raise InvalidResetLinkError
+            user_id = UUID(data["user_id"])
+            await store.replace_password(connection, user_id, None, new_hash)
+            user = await store.by_id(connection, user_id)
+            if user is None or not user["is_active"]:
+                raise UserInactiveError
+            ended = await self._sessions.revoke_all(connection, CONSOLE, str(user_id))
+            actor = Actor("console_user", str(user_id), client.request_id)
+            await record(
+                connection, CONSOLE, actor, "user.reset_password", user_id, sessions=ended, address=client.address
+            )
+            tokens = await self._sessions.start(connection, CONSOLE, str(user_id), self.limits, _origin(client, agent))
+        # A user who forgot the password has probably tried several.
+        await self._rate_limits.forgive(None, sign_in_key(client, None, user["email"]))
+        return SignedInUser(
+            user_id=user_id, email=user["email"], access_token=tokens.access_token, refresh_token=tokens.refresh_token
+        )
 
     async def authenticate(self, token: str) -> UserInfo:
-        """Return the console user of an access token whose session lives."""
+        """Return the console user of an access token with an active session."""
         claims = self._sessions.access_claims(token, console=True)
         user_id, session_id = UUID(claims.sub), claims.sid
         row = await store.of_session(self._database, CONSOLE, session_id, user_id)
@@ -125,8 +285,8 @@ class Users:
         return UserInfo(user_id, row["email"], session_id)
 
     async def require_active(self, user_id: UUID) -> None:
-        """Raise `InvalidTokenError` for a user that is gone, `UserInactiveError` for a deactivated one."""
-        row = await store.by_id(self._database, user_id)
+        """Raise `InvalidTokenError` for a deleted user, `UserInactiveError` for a deactivated one."""
+        row = await store.by_id(self._database.of(CONSOLE), user_id)
         if row is None:
             raise InvalidTokenError
         if not row["is_active"]:
@@ -134,10 +294,36 @@ class Users:
 
     async def read(self, user_id: UUID) -> User:
         """Return a console user."""
-        row = await store.by_id(self._database, user_id)
+        row = await store.by_id(self._database.of(CONSOLE), user_id)
         if row is None:
             raise InvalidTokenError
-        return User(user_id, row["email"], row["is_active"], rfc3339(row["created_at"]))
+        return User(
+            user_id=user_id, email=row["email"], is_active=row["is_active"], created_at=rfc3339(row["created_at"])
+        )
+
+    async def sessions(self, user: UserInfo) -> UserSessions:
+        """Return the signed-in console user's active sessions, the one used last first."""
+        rows = await self._sessions.active(CONSOLE, str(user.user_id))
+        return UserSessions([_session(row, user) for row in rows])
+
+    async def end_session(self, actor: Actor, user: UserInfo, session_id: UUID) -> None:
+        """End a session of the signed-in console user; raises `SessionNotFoundError`."""
+        async with self._database.transaction(CONSOLE) as connection:
+            await self._sessions.revoke_of(connection, CONSOLE, str(user.user_id), session_id)
+            await record(connection, CONSOLE, actor, "user.end_session", user.user_id, session_id=session_id)
+
+    async def preferences(self, user_id: UUID) -> UserPreferences:
+        """Return what the console remembers for a user."""
+        stored = await store.preferences(self._database.of(CONSOLE), user_id)
+        return UserPreferences(json.decode(stored.encode()))
+
+    async def set_preferences(self, user_id: UUID, new: UserPreferences) -> UserPreferences:
+        """Replace what the console remembers for a user; raises `PayloadTooLargeError` above 16 KiB."""
+        encoded = json.encode(new.preferences)
+        if len(encoded) > _MAX_PREFERENCES:
+            raise PayloadTooLargeError(f"UserPreferences have at most {_MAX_PREFERENCES} bytes.")
+        await store.set_preferences(self._database.of(CONSOLE), user_id, encoded.decode())
+        return new
 
     async def role_on(self, app_id: UUID, user_id: UUID) -> Role | None:
         """Return a user's role on an app, or None."""
@@ -145,8 +331,24 @@ class Users:
         return Role[role.upper()] if role else None
 
 
+def _origin(client: Client, agent: str | None) -> SessionOrigin:
+    return SessionOrigin(client.address, agent[:_MAX_AGENT] if agent else None)
+
+
+def _session(row: asyncpg.Record, user: UserInfo) -> UserSession:
+    return UserSession(
+        session_id=row["session_id"],
+        created_at=rfc3339(row["created_at"]),
+        refreshed_at=rfc3339(row["refreshed_at"]),
+        expires_at=rfc3339(row["expires_at"]),
+        address=row["address"],
+        user_agent=row["user_agent"],
+        is_current=row["session_id"] == user.session_id,
+    )
+
+
 async def grant_role(connection: Connection, app_id: UUID, user_id: UUID, role: RoleName) -> None:
-    """Give a console user a role on an app that it has none on."""
+    """Grant a role on an app to a console user that has none there."""
     await role_store.insert_role(connection, app_id, user_id, role)
 
 
@@ -158,5 +360,5 @@ async def _insert(
     except asyncpg.UniqueViolationError:
         raise EmailTakenError from None
     if first:
-        for app_id in await store.adopt_apps(connection, user_id):
+        for app_id in await role_store.claim_ownerless_apps(connection, user_id):
             await record(connection, app_id, actor, "app.adopt", user_id, email=email)

@@ -1,4 +1,4 @@
-"""The statements on console users and the first-run link."""
+"""SQL statements for console users and the first-run link."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from uuid import UUID
 
 from asyncpg import Connection, Record
 
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.waiters import CONSOLE
 
-# The console user with the e-mail address $7: an account of `RateLimits.attempt_sign_in`.
-BY_EMAIL = "select * from pilotis.users where email = $7"
+# The console user with the e-mail address $8: an account of `RateLimits.attempt_sign_in`.
+BY_EMAIL = "select * from pilotis.users where email = $8"
 
 
 async def insert(connection: Connection, user_id: UUID, email: str, password_hash: str) -> None:
@@ -22,57 +23,64 @@ async def insert(connection: Connection, user_id: UUID, email: str, password_has
     )
 
 
-async def adopt_apps(connection: Connection, user_id: UUID) -> list[UUID]:
-    """Make a user the owner of every app that has none, and return these apps."""
-    rows = await connection.fetch(
-        """
-        insert into pilotis.app_users (app_id, user_id, role)
-        select a.app_id, $1, 'owner' from pilotis.apps a
-        where not exists (select from pilotis.app_users r where r.app_id = a.app_id and r.role = 'owner')
-        on conflict (app_id, user_id) do update set role = 'owner'
-        returning app_id
-        """,
-        user_id,
-    )
-    return [row["app_id"] for row in rows]
-
-
 async def any_user(connection: Connection) -> bool:
-    """Tell whether there is a console user."""
+    """Return whether a console user exists."""
     return bool(await connection.fetchval("select exists (select from pilotis.users)"))
 
 
-async def set_setup_hash(connection: Connection, token_hash: str) -> None:
-    """Put the hash of a new first-run token in place of the last one."""
-    await connection.execute(
-        """
-        insert into pilotis.installation (key, value) values ('setup', jsonb_build_object('hash', $1::text))
-        on conflict (key) do update set value = excluded.value, updated_at = now()
-        """,
-        token_hash,
-    )
-
-
-async def take_setup(connection: Connection, token_hash: str) -> bool:
-    """Use up the first-run token; False if it is not the one."""
-    tag = await connection.execute(
-        "delete from pilotis.installation where key = 'setup' and value ->> 'hash' = $1", token_hash
-    )
-    return tag == "DELETE 1"
-
-
-async def clear_setup(connection: Connection) -> None:
-    """Make the first-run token useless."""
-    await connection.execute("delete from pilotis.installation where key = 'setup'")
-
-
-async def by_id(database: Database, user_id: UUID) -> Record | None:
+async def by_id(connection: Connection | TenantDatabase, user_id: UUID) -> Record | None:
     """Return a console user."""
-    return await database.fetchrow("select * from pilotis.users where user_id = $1", user_id)
+    return await connection.fetchrow("select * from pilotis.users where user_id = $1", user_id)
+
+
+async def preferences(connection: TenantDatabase, user_id: UUID) -> str:
+    """Return a user's preferences as JSON."""
+    return await connection.fetchval("select preferences from pilotis.users where user_id = $1", user_id) or "{}"
+
+
+async def set_preferences(connection: TenantDatabase, user_id: UUID, preferences: str) -> None:
+    """Replace a user's preferences, JSON."""
+    await connection.execute("update pilotis.users set preferences = $2 where user_id = $1", user_id, preferences)
+
+
+async def lock(connection: Connection, user_id: UUID) -> None:
+    """Lock a console user until the transaction ends, so that it gets no further roles."""
+    await connection.execute("select from pilotis.users where user_id = $1 for update", user_id)
+
+
+async def set_active(connection: Connection, user_id: UUID, is_active: bool) -> Record | None:
+    """Activate or deactivate a console user and return it; None if it does not exist."""
+    return await connection.fetchrow(
+        "update pilotis.users set is_active = $2, updated_at = now() where user_id = $1 returning *",
+        user_id,
+        is_active,
+    )
+
+
+async def by_email(connection: Connection, email: str) -> Record | None:
+    """Return a console user, locked until the transaction ends."""
+    return await connection.fetchrow("select * from pilotis.users where email = $1 for update", email)
+
+
+async def replace_password(connection: Connection, user_id: UUID, old_hash: str | None, new_hash: str) -> bool:
+    """Replace a password hash; False if it is no longer the old one.
+
+    Without an old hash, any hash is replaced.
+    """
+    tag = await connection.execute(
+        """
+        update pilotis.users set password_hash = $3, updated_at = now()
+        where user_id = $1 and password_hash = coalesce($2, password_hash)
+        """,
+        user_id,
+        old_hash,
+        new_hash,
+    )
+    return tag == "UPDATE 1"
 
 
 async def of_session(database: Database, nil_app: UUID, session_id: UUID, user_id: UUID) -> Record | None:
-    """Return the console user of a living session."""
+    """Return the console user of an active session."""
     return await database.fetchrow(
         """
         select u.email, u.is_active from pilotis.sessions s join pilotis.users u on u.user_id = $3
@@ -83,12 +91,16 @@ async def of_session(database: Database, nil_app: UUID, session_id: UUID, user_i
         session_id,
         user_id,
         str(user_id),
+        tenant=CONSOLE,
     )
 
 
 async def role_on(database: Database, app_id: UUID, user_id: UUID) -> str | None:
     """Return a user's role on an app."""
     role: str | None = await database.fetchval(
-        "select role from pilotis.app_users where app_id = $1 and user_id = $2", app_id, user_id
+        "select role from pilotis.app_users where app_id = $1 and user_id = $2",
+        app_id,
+        user_id,
+        tenant=CONSOLE,
     )
     return role

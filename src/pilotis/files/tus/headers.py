@@ -1,4 +1,4 @@
-"""What the headers of tus 1.0.0 say (https://tus.io/protocols/resumable-upload). Pure."""
+"""The headers of tus 1.0.0 (https://tus.io/protocols/resumable-upload). Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Checksum:
         self._expected = expected
 
     async def watch(self, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-        """Yield the same chunks; instead of ending, raises `ChecksumMismatchError` if they are not as declared."""
+        """Yield the same chunks; raises `ChecksumMismatchError` at the end if they do not match the checksum."""
         async for chunk in chunks:
             self._hash.update(chunk)
             yield chunk
@@ -61,7 +61,7 @@ def check_version(headers: Headers) -> None:
 
 
 def check_type(headers: Headers) -> None:
-    """Raise `UnsupportedMediaTypeError` unless the body is bytes from an offset on."""
+    """Raise `UnsupportedMediaTypeError` unless the body has the content type of tus."""
     if headers.get(b"content-type", b"").decode("latin-1").strip().lower() != OFFSET_TYPE:
         raise UnsupportedMediaTypeError(f"The header Content-Type must be {OFFSET_TYPE}.")
 
@@ -89,9 +89,9 @@ def checksum(headers: Headers) -> Checksum | None:
 
 
 def wanted(headers: Headers) -> NewUpload | FixedUpload:
-    """Return the file that a creation asks for.
+    """Return the file that a creation request declares.
 
-    Raises `UploadHeaderInvalidError`, and `ValidationError` for a value that presigned-url would refuse.
+    Raises `UploadHeaderInvalidError`, and `ValidationError` for a value that presigned-url would reject.
     """
     for name in (b"upload-defer-length", b"upload-concat"):
         if name in headers:
@@ -102,7 +102,7 @@ def wanted(headers: Headers) -> NewUpload | FixedUpload:
     if path is None and "overwrite" in given:
         raise UploadHeaderInvalidError("Upload-Metadata: overwrite needs a path.")
     if path is not None and "parent_id" in given:
-        raise UploadHeaderInvalidError("Upload-Metadata: parent_id does not go with a path.")
+        raise UploadHeaderInvalidError("Upload-Metadata: parent_id and path exclude each other.")
     names = _OF_FOLDERS if path is None else _OF_PATHS
     values: dict[str, Any] = {ours: given[theirs] for theirs, ours in names.items() if given.get(theirs)}
     values |= {"file_size": size, "mime_type": given.get("filetype") or _ANY_TYPE}
@@ -113,11 +113,11 @@ def wanted(headers: Headers) -> NewUpload | FixedUpload:
             return msgspec.convert(values, NewUpload)
         return FixedUpload(path, msgspec.convert(values, NewFixedUpload))
     except msgspec.ValidationError as error:
-        raise json.field_error(error) from None
+        raise json.field_error(error, NewUpload if path is None else NewFixedUpload) from None
 
 
 def metadata_text(headers: Headers) -> str:
-    """Return `Upload-Metadata` as it was sent; raises `UploadHeaderInvalidError` if it is too long."""
+    """Return `Upload-Metadata` as sent; raises `UploadHeaderInvalidError` if it is too long."""
     text = headers.get(b"upload-metadata", b"")
     if len(text) > _LONGEST_METADATA:
         raise UploadHeaderInvalidError(f"Upload-Metadata has at most {_LONGEST_METADATA} bytes.")
@@ -137,7 +137,7 @@ def metadata(headers: Headers) -> dict[str, str]:
 
 
 def has_body(headers: Headers) -> bool:
-    """Tell whether the request has a body (RFC 9112, section 6.3)."""
+    """Return whether the request has a body (RFC 9112, section 6.3)."""
     return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
 

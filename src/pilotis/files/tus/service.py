@@ -1,9 +1,9 @@
-"""Resumable uploads by tus 1.0.0 (https://tus.io/protocols/resumable-upload), on the same record as any upload.
+"""Resumable uploads by tus 1.0.0 (https://tus.io/protocols/resumable-upload), on the same rows as other uploads.
 
-An upload's bytes grow in the object store as a draft. How far it has come is what the database says, and that is said
-after the bytes are durable: whatever is lost in a crash was not acknowledged. One request at a time adds to it, under
-a lease; a request that lost its lease can acknowledge nothing. When all bytes have come they become a blob, and the
-upload is received like any other.
+An upload's bytes grow in the object store as a draft. The database records its progress after the bytes are durable, so
+bytes lost in a crash were never acknowledged. One request at a time appends to it, under a lease; a request that has
+lost its lease cannot acknowledge anything. Once all bytes have arrived they become a blob, and the upload is received
+like any other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from asyncpg import Record
 from pilotis.blobs.errors import BlobNotFoundError, DigestMismatchError, DraftLockedError, SizeMismatchError
 from pilotis.blobs.protocol import BlobStore, Draft
 from pilotis.db.pool import Database
-from pilotis.files import leases, upload_store
 from pilotis.files.errors import (
     UploadAlreadyReceivedError,
     UploadExpiredError,
@@ -35,15 +34,17 @@ from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.tus import headers as tus
 from pilotis.files.tus import store
 from pilotis.files.types import NewUpload, Resumable, UploadPermit, UploadQuery
-from pilotis.files.uploads import Uploads
-from pilotis.http.principals import AppInfo, Principal
+from pilotis.files.uploads import leases
+from pilotis.files.uploads import store as upload_store
+from pilotis.files.uploads.service import Uploads
+from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.kit.ids import uuid7
 
 Headers = Mapping[bytes, bytes]
 
 
 class Progress(NamedTuple):
-    """How far an upload has come, how long it is, until when its URL works (seconds since 1970), and its metadata."""
+    """The progress of an upload: offset, size, expiry of its URL (seconds since 1970), and its metadata."""
 
     offset: int
     size: int
@@ -52,7 +53,7 @@ class Progress(NamedTuple):
 
 
 class ResumableUploads:
-    """Uploads that go on where they broke off. `largest` is the size of the largest file of all, in bytes."""
+    """Resumable uploads. `largest` is the largest size of any file, in bytes."""
 
     def __init__(
         self, database: Database, blobs: BlobStore, signer: UrlSigner, uploads: Uploads, *, largest: int
@@ -66,19 +67,19 @@ class ResumableUploads:
     async def create(
         self, app: AppInfo, principal: Principal, storage_id: UUID, headers: Headers, chunks: AsyncIterator[bytes]
     ) -> tuple[UploadPermit, Progress]:
-        """Permit an upload as `Uploads.presign` does, and reserve its room; the body may begin it.
+        """Authorize an upload like `Uploads.presign` and reserve its space; the body may contain its first bytes.
 
-        An upload that its body does not begin well is given up again, as its URL is not told to anybody.
+        If the body is invalid, the upload is cancelled, because the client never learns its URL.
         """
         new = tus.wanted(headers)
         resumable = Resumable(_encoded(Draft()), tus.metadata_text(headers))
         if isinstance(new, NewUpload):
-            permit = await self._uploads.presign(app, principal, storage_id, new, resumable=resumable)
+            presigned = await self._uploads.presign(app, principal, storage_id, new, resumable=resumable)
         else:
-            permit = await self._uploads.presign_path(
+            presigned = await self._uploads.presign_path(
                 app, principal, storage_id, new.path, new.file, resumable=resumable
             )
-        upload_id, query = _asked(permit.upload_url)
+        upload_id, query = _parse_url(presigned.upload_url)
         try:
             if tus.has_body(headers):
                 begun = await self.append(upload_id, query, {**headers, b"upload-offset": b"0"}, chunks)
@@ -88,13 +89,13 @@ class ResumableUploads:
             await self.end(upload_id, query)
             raise
         headers_to_send = {"Tus-Resumable": tus.VERSION.decode(), "Content-Type": tus.OFFSET_TYPE}
-        return msgspec.structs.replace(permit, method="PATCH", headers=headers_to_send), begun
+        return msgspec.structs.replace(presigned, method="PATCH", headers=headers_to_send), begun
 
     async def progress(self, upload_id: UUID, query: UploadQuery) -> Progress:
-        """Return how far an upload has come.
+        """Return the progress of an upload.
 
-        Where all bytes are there and the server died before it made a file of them, that is done now: a client that
-        finds nothing left to send sends nothing.
+        If all bytes have arrived but the server died before it received the upload, this finishes it: a client with
+        nothing left to send sends nothing.
         """
         upload, expires = await self._checked(upload_id, query)
         if _draft(upload).size == upload["size"] and upload["state"] in _OPEN:
@@ -105,7 +106,7 @@ class ResumableUploads:
     async def append(
         self, upload_id: UUID, query: UploadQuery, headers: Headers, chunks: AsyncIterator[bytes]
     ) -> Progress:
-        """Add a request's bytes to an upload, whose last ones make it received; return how far it has come."""
+        """Append a request's bytes to an upload, and receive it with the last ones; return its progress."""
         tus.check_type(headers)
         offset = tus.number(headers, "Upload-Offset")
         checksum = tus.checksum(headers)
@@ -124,11 +125,11 @@ class ResumableUploads:
         return _progress(upload, draft.size, expires)
 
     async def end(self, upload_id: UUID, query: UploadQuery) -> None:
-        """Give an upload up, with its bytes and what was reserved for it. A request that still sends finds it gone."""
+        """Cancel an upload and delete its bytes and its reservation. A request still sending finds it deleted."""
         upload, _ = await self._checked(upload_id, query)
         if not await store.end(self._database, upload["app_id"], upload_id):
             raise UploadAlreadyReceivedError
-        # The database has them deleted in any case, a little later: this only makes room sooner.
+        # The pending deletion would delete them a little later; this frees the space sooner.
         await self._blobs.discard(_key(upload))
 
     async def _checked(self, upload_id: UUID, query: UploadQuery) -> tuple[Record, int]:
@@ -147,17 +148,17 @@ class ResumableUploads:
 
     @contextlib.asynccontextmanager
     async def _claimed(self, upload: Record) -> AsyncGenerator[tuple[Record, UUID]]:
-        """Hold an upload while a block runs; raises `DraftLockedError` while somebody else does."""
+        """Lock an upload for a block; raises `DraftLockedError` if another request has locked it."""
         app_id, upload_id, attempt = upload["app_id"], upload["upload_id"], uuid7()
-        claimed = await store.claim(self._database, upload, attempt)
+        claimed = await store.claim(self._database, upload, attempt, self._uploads.node_id())
         if claimed is None:
-            raise await self._taken(upload_id)
+            raise await self._claim_error(upload_id)
         keep = partial(store.keep, self._database, app_id, upload_id, attempt)
         try:
             async with leases.kept(keep, store.LEASE_SECONDS):
                 yield claimed, attempt
         finally:
-            await leases.in_any_case(store.give_back(self._database, app_id, upload_id, attempt))
+            await leases.shielded(store.end_attempt(self._database, app_id, upload_id, attempt))
 
     async def _add(self, upload: Record, attempt: UUID, chunks: AsyncIterator[bytes], *, whole: bool) -> Draft:
         draft = _draft(upload)
@@ -172,7 +173,7 @@ class ResumableUploads:
         return draft
 
     async def _finish(self, upload: Record, attempt: UUID, draft: Draft | None = None) -> None:
-        """Make a blob of an upload's bytes, and receive the upload; raises `DigestMismatchError`."""
+        """Turn an upload's bytes into a blob and receive the upload; raises `DigestMismatchError`."""
         app_id, upload_id, key = upload["app_id"], upload["upload_id"], _key(upload)
         try:
             info = await self._blobs.finish(
@@ -184,23 +185,23 @@ class ResumableUploads:
                 sha256=upload["sha256"],
             )
         except (DigestMismatchError, BlobNotFoundError):
-            # Not the declared bytes, or not there any more: the client can begin anew.
+            # The bytes are not the declared ones, or have been deleted: the client can start again.
             await self._acknowledge(upload, attempt, Draft())
             await self._blobs.discard(key)
             raise
         assert info.sha256 is not None
         sha256 = bytes.fromhex(info.sha256)
         if not await upload_store.received(self._database, app_id, upload_id, upload_id, sha256):
-            raise await self._taken(upload_id)
+            raise await self._claim_error(upload_id)
         await self._blobs.discard(key)
 
     async def _acknowledge(self, upload: Record, attempt: UUID, draft: Draft) -> None:
         text = _encoded(draft)
         if not await store.keep(self._database, upload["app_id"], upload["upload_id"], attempt, text):
-            raise await self._taken(upload["upload_id"])
+            raise await self._claim_error(upload["upload_id"])
 
-    async def _taken(self, upload_id: UUID) -> Exception:
-        """Return why a request may not, or no longer, add to an upload."""
+    async def _claim_error(self, upload_id: UUID) -> Exception:
+        """Return the error for a request that may not, or no longer, append to an upload."""
         upload = await upload_store.by_id(self._database, upload_id)
         return UploadNotFoundError() if upload is None else DraftLockedError()
 
@@ -208,7 +209,7 @@ class ResumableUploads:
 _OPEN = {"pending", "receiving"}
 
 
-def _asked(url: str) -> tuple[UUID, UploadQuery]:
+def _parse_url(url: str) -> tuple[UUID, UploadQuery]:
     parts = urlsplit(url)
     return UUID(parts.path.rpartition("/")[2]), UploadQuery(**dict(parse_qsl(parts.query)))
 
@@ -235,21 +236,21 @@ def _check_offset(upload: Record, offset: int) -> None:
         raise UploadOffsetMismatchError(headers={"Upload-Offset": str(come)})
 
 
-def _check_length(headers: Headers, most: int) -> None:
+def _check_length(headers: Headers, max_bytes: int) -> None:
     length = headers.get(b"content-length", b"0")
-    if not length.isdigit() or int(length) > most:
-        raise _too_much(most)
+    if not length.isdigit() or int(length) > max_bytes:
+        raise _too_much(max_bytes)
 
 
-async def _bounded(chunks: AsyncIterator[bytes], most: int) -> AsyncGenerator[bytes]:
-    """Yield the same chunks; raises `SizeMismatchError` instead of one with a byte too many."""
+async def _bounded(chunks: AsyncIterator[bytes], max_bytes: int) -> AsyncGenerator[bytes]:
+    """Yield the same chunks; raises `SizeMismatchError` once they exceed the size."""
     total = 0
     async for chunk in chunks:
         total += len(chunk)
-        if total > most:
-            raise _too_much(most)
+        if total > max_bytes:
+            raise _too_much(max_bytes)
         yield chunk
 
 
-def _too_much(most: int) -> SizeMismatchError:
-    return SizeMismatchError(f"Only {most} bytes are left of what Upload-Length declared.")
+def _too_much(max_bytes: int) -> SizeMismatchError:
+    return SizeMismatchError(f"Only {max_bytes} bytes are left of what Upload-Length declared.")

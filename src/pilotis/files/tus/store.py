@@ -1,4 +1,4 @@
-"""The statements on resumable uploads. Those on uploads of every kind are in `upload_store`."""
+"""SQL statements for resumable uploads. Those on all uploads are in `upload_store`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from asyncpg import Record
 from pilotis.db.pool import Database
 
 LEASE_SECONDS = 6
-"""Short, as clients wait for it whose server died, and give up after 9 s by default. A lease that ends too early does
-no harm: only where somebody else takes it has the request lost it, and then it can acknowledge nothing."""
+"""Short, because clients whose server died wait for it, by default for 9 s. A lease that ends too early does no harm:
+the request loses it only if another request takes it, and can then acknowledge nothing.
+"""
 
 
-async def claim(database: Database, upload: Record, attempt_id: UUID) -> Record | None:
-    """Let one request add to an upload and return it as it is now; None while another does, or if all has come."""
+async def claim(database: Database, upload: Record, attempt_id: UUID, owner: UUID) -> Record | None:
+    """Lock an upload for one request of this process, `owner`, and return it.
+
+    Returns None while another request has it locked, or if it is complete.
+    """
     return await database.fetchrow(
         f"""
         update pilotis.uploads
-        set state = 'receiving', attempt_id = $3, lease_until = now() + interval '{LEASE_SECONDS} seconds'
+        set state = 'receiving', attempt_id = $3, owner = $4,
+            lease_until = now() + interval '{LEASE_SECONDS} seconds'
         where app_id = $1 and upload_id = $2 and draft is not null
             and (state = 'pending' or state = 'receiving' and lease_until <= now())
         returning *
@@ -26,11 +31,13 @@ async def claim(database: Database, upload: Record, attempt_id: UUID) -> Record 
         upload["app_id"],
         upload["upload_id"],
         attempt_id,
+        owner,
+        tenant=upload["app_id"],
     )
 
 
 async def keep(database: Database, app_id: UUID, upload_id: UUID, attempt_id: UUID, draft: str | None = None) -> bool:
-    """Prolong the request's lease, and note how far the upload has come; False if it may no longer add to it."""
+    """Renew the request's lease and record the progress; False if the lease is lost."""
     return (
         await database.fetchval(
             f"""
@@ -43,13 +50,14 @@ async def keep(database: Database, app_id: UUID, upload_id: UUID, attempt_id: UU
             upload_id,
             attempt_id,
             draft,
+            tenant=app_id,
         )
         is True
     )
 
 
-async def give_back(database: Database, app_id: UUID, upload_id: UUID, attempt_id: UUID) -> None:
-    """Let another request add to the upload."""
+async def end_attempt(database: Database, app_id: UUID, upload_id: UUID, attempt_id: UUID) -> None:
+    """Release the upload for another request."""
     await database.execute(
         """
         update pilotis.uploads set state = 'pending', lease_until = null
@@ -58,11 +66,12 @@ async def give_back(database: Database, app_id: UUID, upload_id: UUID, attempt_i
         app_id,
         upload_id,
         attempt_id,
+        tenant=app_id,
     )
 
 
 async def end(database: Database, app_id: UUID, upload_id: UUID) -> bool:
-    """Delete an upload that is not listed, and give back what was reserved for it; False if there is none."""
+    """Delete an upload that is not listed and release its reservation; False if there is none."""
     return (
         await database.fetchval(
             """
@@ -79,6 +88,7 @@ async def end(database: Database, app_id: UUID, upload_id: UUID) -> bool:
             """,
             app_id,
             upload_id,
+            tenant=app_id,
         )
         is True
     )

@@ -1,1 +1,1 @@
-"""What console users do about an app's members."""
+"""Administration of an app's members by console users."""

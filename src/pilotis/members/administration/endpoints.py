@@ -4,40 +4,58 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pilotis.http.call import Call
-from pilotis.http.endpoint import Endpoints, delete, get, patch, post
-from pilotis.http.principals import Access
+from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
+from pilotis.http.api.principals import Role, console
+from pilotis.http.api.request import Call
+from pilotis.http.api.schemas import Deleted
+from pilotis.members.administration.examples import EXAMPLES
 from pilotis.members.administration.service import MemberAdministration, MemberNotFoundError
 from pilotis.members.administration.types import (
     MemberChange,
-    MemberDone,
     MemberPage,
     MemberQuery,
     MemberRecord,
+    MemberResult,
+    MemberSessions,
+    NewMember,
+    NewMemberPassword,
     SignedOut,
 )
+from pilotis.members.service import LoginIdTakenError, NoPasswordError
+from pilotis.security.sessions.service import SessionNotFoundError
 
 _MEMBERS = "/v1/apps/:app_id/members"
 _MEMBER = f"{_MEMBERS}/:member_id"
 
+READ = console(Role.VIEWER, scope="members:read")
+WRITE = console(Role.EDITOR, scope="members:write")
 
-class MemberAdministrationEndpoints(Endpoints, tag="App member administration"):
+
+class MemberAdministrationEndpoints(Endpoints, tag="App member administration", examples=EXAMPLES):
     """An app's members, for console users."""
 
     def __init__(self, administration: MemberAdministration) -> None:
         self._administration = administration
 
-    @get(_MEMBERS, access=Access.APP_VIEWER)
+    @get(_MEMBERS, access=READ)
     async def page(self, call: Call, app_id: UUID, query: MemberQuery) -> MemberPage:
-        """List members, the newest first, with search and filters."""
+        """List members, newest first, with search and filters."""
         return await self._administration.page(call.app, query)
 
-    @get(_MEMBER, access=Access.APP_VIEWER, errors=[MemberNotFoundError])
+    @post(_MEMBERS, access=WRITE, status=201, creates="member_id", again="read", errors=[LoginIdTakenError])
+    async def create(self, call: Call, app_id: UUID, body: NewMember) -> MemberRecord:
+        """Create a member, also where the app lets nobody sign up.
+
+        The member signs in with its login_id and the password.
+        """
+        return await self._administration.create(call.app, call.actor, body, call.new_id())
+
+    @get(_MEMBER, access=READ, errors=[MemberNotFoundError])
     async def read(self, call: Call, app_id: UUID, member_id: str) -> MemberRecord:
         """Read a member."""
         return await self._administration.read(call.app, member_id)
 
-    @patch(_MEMBER, access=Access.APP_EDITOR, errors=[MemberNotFoundError])
+    @patch(_MEMBER, access=WRITE, errors=[MemberNotFoundError])
     async def change(self, call: Call, app_id: UUID, member_id: str, body: MemberChange) -> MemberRecord:
         """Activate, deactivate or rename a member.
 
@@ -46,18 +64,39 @@ class MemberAdministrationEndpoints(Endpoints, tag="App member administration"):
         """
         return await self._administration.change(call.app, call.actor, member_id, body)
 
-    @delete(_MEMBER, access=Access.APP_EDITOR, errors=[MemberNotFoundError])
-    async def delete(self, call: Call, app_id: UUID, member_id: str) -> MemberDone:
+    @delete(
+        f"{_MEMBER}/sessions/:session_id",
+        access=WRITE,
+        errors=[MemberNotFoundError, SessionNotFoundError],
+    )
+    async def end_session(self, call: Call, app_id: UUID, member_id: str, session_id: UUID) -> Deleted:
+        """End a session of a member: its access and refresh tokens stop working immediately."""
+        await self._administration.end_session(call.app, call.actor, member_id, session_id)
+        return Deleted("Session ended.", session_id)
+
+    @delete(_MEMBER, access=WRITE, errors=[MemberNotFoundError])
+    async def delete(self, call: Call, app_id: UUID, member_id: str) -> MemberResult:
         """Delete a member and end its sessions.
 
         Rows that it created stay. In a table of the access level Creator no other member sees them, but the console
         and secret keys do. Its login_id is free again.
         """
         await self._administration.delete(call.app, call.actor, member_id)
-        return MemberDone("Member deleted.", member_id)
+        return MemberResult("Member deleted.", member_id)
 
-    @post(f"{_MEMBER}/sign-out-everywhere", access=Access.APP_EDITOR, errors=[MemberNotFoundError])
+    @put(f"{_MEMBER}/password", access=WRITE, needs_room=False, errors=[MemberNotFoundError, NoPasswordError])
+    async def set_password(self, call: Call, app_id: UUID, member_id: str, body: NewMemberPassword) -> SignedOut:
+        """Set the password of a member who forgot it, and end the member's sessions."""
+        ended = await self._administration.set_password(call.app, call.actor, member_id, body.password)
+        return SignedOut("Password set. The member is signed out everywhere.", member_id, ended)
+
+    @get(f"{_MEMBER}/sessions", access=READ, errors=[MemberNotFoundError])
+    async def sessions(self, call: Call, app_id: UUID, member_id: str) -> MemberSessions:
+        """List a member's active sessions, the one used last first."""
+        return await self._administration.sessions(call.app, member_id)
+
+    @post(f"{_MEMBER}/sign-out-everywhere", access=WRITE, needs_room=False, errors=[MemberNotFoundError])
     async def sign_out(self, call: Call, app_id: UUID, member_id: str) -> SignedOut:
-        """End every session of a member; its access and refresh tokens stop working at once."""
+        """End every session of a member. Its access and refresh tokens stop working immediately."""
         ended = await self._administration.sign_out(call.app, call.actor, member_id)
         return SignedOut("Member signed out everywhere.", member_id, ended)

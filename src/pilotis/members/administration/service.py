@@ -1,4 +1,4 @@
-"""Administering an app's members: finding, reading, changing, deleting them, signing them out."""
+"""Administration of an app's members: search, read, update, delete, sign out."""
 
 from __future__ import annotations
 
@@ -11,16 +11,30 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection, Record
 
-from pilotis.audit.service import record
 from pilotis.db.pool import Database
-from pilotis.http.principals import Actor, AppInfo
+from pilotis.events.service import Events
+from pilotis.events.types import EventType
+from pilotis.http.api.principals import Actor, AppInfo
+from pilotis.http.api.schemas import ActiveSession
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import NotFoundError
 from pilotis.kit.ids import is_uuid
+from pilotis.kit.passwords import Passwords
+from pilotis.members import events
+from pilotis.members import store as member_store
 from pilotis.members.administration import store
-from pilotis.members.administration.types import MemberChange, MemberItem, MemberPage, MemberQuery, MemberRecord
-from pilotis.members.service import GUEST_PREFIX
-from pilotis.sessions.service import Sessions
+from pilotis.members.administration.types import (
+    MemberChange,
+    MemberItem,
+    MemberPage,
+    MemberQuery,
+    MemberRecord,
+    MemberSessions,
+    NewMember,
+)
+from pilotis.members.service import GUEST_PREFIX, Members, NoPasswordError, check_password
+from pilotis.security.audit.service import record
+from pilotis.security.sessions.service import Sessions
 
 _LIKE_SPECIAL = re.compile(r"[\\%_]")
 _ESCAPED = r"\\\g<0>"
@@ -34,74 +48,146 @@ class MemberNotFoundError(NotFoundError):
 
 
 class MemberAdministration:
-    """What a console user does about members. Every change is in the audit log."""
+    """Administration of members by console users. The audit log has every change."""
 
-    def __init__(self, database: Database, sessions: Sessions) -> None:
+    def __init__(
+        self, database: Database, sessions: Sessions, passwords: Passwords, emitter: Events, members: Members
+    ) -> None:
+        self._members = members
         self._database = database
+        self._events = emitter
         self._sessions = sessions
+        self._passwords = passwords
 
     async def page(self, app: AppInfo, query: MemberQuery) -> MemberPage:
-        """Return a part of the members that satisfy a query, the newest first."""
-        limit = min(query.limit, app.limits.page_rows)
+        """Return a page of the members that match a query, newest first."""
+        limit = app.limits.page_size(query.limit)
         pattern = containing(query.search) if query.search else None
         total, rows = await store.page(
             self._database, app.app_id, pattern, query.is_guest, query.is_active, limit, query.offset
         )
-        return MemberPage([MemberItem(**_item(row)) for row in rows], total, limit, query.offset)
+        return MemberPage(
+            data=[MemberItem(**_item(row)) for row in rows], total_count=total, limit=limit, offset=query.offset
+        )
 
     async def read(self, app: AppInfo, member_id: str) -> MemberRecord:
         """Return a member; raises `MemberNotFoundError`."""
         _require_id(member_id)
-        row = await store.read(self._database, app.app_id, member_id)
+        row = await store.read(self._database.of(app.app_id), app.app_id, member_id)
         if row is None:
             raise MemberNotFoundError
         return _record(row)
 
+    async def create(self, app: AppInfo, actor: Actor, new: NewMember, member_id: str) -> MemberRecord:
+        """Create a member and return it, also where the app lets nobody sign up; raises `LoginIdTakenError`."""
+        await self._members.create(app, actor, new.login_id, new.password, new.nickname, member_id)
+        return await self.read(app, member_id)
+
+    async def sessions(self, app: AppInfo, member_id: str) -> MemberSessions:
+        """Return a member's active sessions; raises `MemberNotFoundError`."""
+        await self.read(app, member_id)
+        rows = await self._sessions.active(app.app_id, member_id)
+        return MemberSessions([_session(row) for row in rows])
+
+    async def end_session(self, app: AppInfo, actor: Actor, member_id: str, session_id: UUID) -> None:
+        """End one session of a member; raises `MemberNotFoundError`, or `SessionNotFoundError`."""
+        async with self._locked(app.app_id, member_id) as (connection, row):
+            await self._sessions.revoke_of(connection, app.app_id, member_id, session_id)
+            await self._emit(connection, app, events.MEMBER_SIGNED_OUT, actor, row)
+            await record(connection, app.app_id, actor, "member.end_session", member_id, session_id=session_id)
+
     async def change(self, app: AppInfo, actor: Actor, member_id: str, change: MemberChange) -> MemberRecord:
-        """Change a member and return it. A deactivated one is refused from its next request on."""
-        async with self._locked(app.app_id, member_id) as connection:
+        """Update a member and return it. A deactivated member is refused from its next request on."""
+        async with self._locked(app.app_id, member_id) as (connection, before):
             if change.is_active is not msgspec.UNSET:
-                await store.set_active(connection, app.app_id, member_id, change.is_active)
+                await member_store.set_active(connection, app.app_id, member_id, change.is_active)
             if change.nickname is not msgspec.UNSET:
-                await store.set_nickname(connection, app.app_id, member_id, change.nickname)
+                await member_store.set_nickname(connection, app.app_id, member_id, change.nickname)
             changed = {name: value for name, value in msgspec.structs.asdict(change).items() if value != msgspec.UNSET}
             if changed:
                 await record(connection, app.app_id, actor, "member.update", member_id, **changed)
             row = await store.read(connection, app.app_id, member_id)
-        assert row is not None
+            assert row is not None
+            for type_ in _changes(change, before):
+                await self._emit(connection, app, type_, actor, row)
         return _record(row)
 
     async def delete(self, app: AppInfo, actor: Actor, member_id: str) -> None:
-        """Delete a member and end its sessions. Its rows stay, and are nobody's from then on."""
-        async with self._locked(app.app_id, member_id) as connection:
+        """Delete a member and end its sessions. Its rows remain, without an owner."""
+        async with self._locked(app.app_id, member_id) as (connection, row):
             await self._sessions.revoke_all(connection, app.app_id, member_id)
-            await store.delete(connection, app.app_id, member_id)
+            await member_store.delete(connection, app.app_id, member_id)
+            await self._emit(connection, app, events.MEMBER_DELETED, actor, row)
             await record(connection, app.app_id, actor, "member.delete", member_id)
+
+    async def set_password(self, app: AppInfo, actor: Actor, member_id: str, password: str) -> int:
+        """Set a member's password, end its sessions, and return how many there were.
+
+        Raises `NoPasswordError` for a guest, which has no login_id to sign in with.
+        """
+        check_password(password, app.limits)
+        _require_id(member_id)
+        password_hash = await self._passwords.hash(password)
+        async with self._locked(app.app_id, member_id) as (connection, row):
+            if not await member_store.replace_password(connection, app.app_id, member_id, None, password_hash):
+                raise NoPasswordError
+            ended = await self._sessions.revoke_all(connection, app.app_id, member_id)
+            if ended:
+                await self._emit(connection, app, events.MEMBER_SIGNED_OUT, actor, row)
+            await record(connection, app.app_id, actor, "member.set_password", member_id, sessions=ended)
+        return ended
 
     async def sign_out(self, app: AppInfo, actor: Actor, member_id: str) -> int:
         """End every session of a member and return how many there were."""
-        async with self._locked(app.app_id, member_id) as connection:
+        async with self._locked(app.app_id, member_id) as (connection, row):
             ended = await self._sessions.revoke_all(connection, app.app_id, member_id)
+            if ended:
+                await self._emit(connection, app, events.MEMBER_SIGNED_OUT, actor, row)
             await record(connection, app.app_id, actor, "member.sign_out", member_id, sessions=ended)
         return ended
 
     @asynccontextmanager
-    async def _locked(self, app_id: UUID, member_id: str) -> AsyncGenerator[Connection]:
+    async def _locked(self, app_id: UUID, member_id: str) -> AsyncGenerator[tuple[Connection, Record]]:
         _require_id(member_id)
-        async with self._database.transaction() as connection:
-            if not await store.lock(connection, app_id, member_id):
+        async with self._database.transaction(app_id) as connection:
+            row = await store.lock(connection, app_id, member_id)
+            if row is None:
                 raise MemberNotFoundError
-            yield connection
+            yield connection, row
+
+    async def _emit(
+        self, connection: Connection, app: AppInfo, type_: EventType[events.MemberEvent], actor: Actor, row: Record
+    ) -> None:
+        await self._events.emit_all(connection, app.app_id, [events.about(type_, actor, row)])
+
+
+def _changes(change: MemberChange, before: Record) -> list[EventType[events.MemberEvent]]:
+    """Return the events of a change to a member, given the member `before` it. A value that stays equal is no event."""
+    types = []
+    if change.is_active is not msgspec.UNSET and change.is_active != before["is_active"]:
+        types.append(events.MEMBER_ACTIVATED if change.is_active else events.MEMBER_DEACTIVATED)
+    if change.nickname is not msgspec.UNSET and change.nickname != before["nickname"]:
+        types.append(events.MEMBER_UPDATED)
+    return types
 
 
 def containing(text: str) -> str:
-    """Return the LIKE pattern of texts that contain the given one, letter by letter."""
+    """Return the LIKE pattern that matches texts containing the given text literally."""
     return f"%{_LIKE_SPECIAL.sub(_ESCAPED, text)}%"
 
 
 def _require_id(member_id: str) -> None:
     if not is_uuid(member_id.removeprefix(GUEST_PREFIX)):
         raise MemberNotFoundError
+
+
+def _session(row: Record) -> ActiveSession:
+    return ActiveSession(
+        session_id=row["session_id"],
+        created_at=rfc3339(row["created_at"]),
+        refreshed_at=rfc3339(row["refreshed_at"]),
+        expires_at=rfc3339(row["expires_at"]),
+    )
 
 
 def _item(row: Record) -> dict[str, Any]:

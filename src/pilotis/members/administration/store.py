@@ -1,4 +1,4 @@
-"""The statements with which console users read and change members."""
+"""SQL statements with which console users read members."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from uuid import UUID
 
 from asyncpg import Connection, Record
 
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
 
 _ITEM = "member_id, login_id, nickname, is_guest, is_active, created_at, updated_at, last_active_at"
 _FOUND = """
@@ -27,9 +27,9 @@ async def page(
     limit: int,
     offset: int,
 ) -> tuple[int, list[Record]]:
-    """Return how many members satisfy the conditions, and a part of them, the newest first."""
+    """Return how many members match the conditions, and a page of them, newest first."""
     conditions = app_id, pattern, is_guest, is_active
-    async with database.connection() as connection:
+    async with database.connection(app_id) as connection:
         total: int = await connection.fetchval(f"select count(*) {_FOUND}", *conditions)
         rows = await connection.fetch(
             f"select {_ITEM} {_FOUND} order by created_at desc, member_id desc limit $5 offset $6",
@@ -40,8 +40,8 @@ async def page(
     return total, rows
 
 
-async def read(connection: Connection | Database, app_id: UUID, member_id: str) -> Record | None:
-    """Return a member with its `custom_data` and the number of its living `sessions`."""
+async def read(connection: Connection | TenantDatabase, app_id: UUID, member_id: str) -> Record | None:
+    """Return a member with its `custom_data` and the number of its active `sessions`."""
     return await connection.fetchrow(
         f"""
         select {_ITEM}, custom_data, (
@@ -55,34 +55,8 @@ async def read(connection: Connection | Database, app_id: UUID, member_id: str) 
     )
 
 
-async def lock(connection: Connection, app_id: UUID, member_id: str) -> bool:
-    """Lock a member against other changes until the transaction ends; False if there is none."""
-    found: bool | None = await connection.fetchval(
-        "select true from pilotis.members where app_id = $1 and member_id = $2 for update", app_id, member_id
+async def lock(connection: Connection, app_id: UUID, member_id: str) -> Record | None:
+    """Return a member, locked against other changes until the transaction ends, or None."""
+    return await connection.fetchrow(
+        f"select {_ITEM} from pilotis.members where app_id = $1 and member_id = $2 for update", app_id, member_id
     )
-    return bool(found)
-
-
-async def set_active(connection: Connection, app_id: UUID, member_id: str, is_active: bool) -> None:
-    """Activate or deactivate a member."""
-    await connection.execute(
-        "update pilotis.members set is_active = $3, updated_at = now() where app_id = $1 and member_id = $2",
-        app_id,
-        member_id,
-        is_active,
-    )
-
-
-async def set_nickname(connection: Connection, app_id: UUID, member_id: str, nickname: str | None) -> None:
-    """Give a member another nickname, or none."""
-    await connection.execute(
-        "update pilotis.members set nickname = $3, updated_at = now() where app_id = $1 and member_id = $2",
-        app_id,
-        member_id,
-        nickname,
-    )
-
-
-async def delete(connection: Connection, app_id: UUID, member_id: str) -> None:
-    """Delete a member."""
-    await connection.execute("delete from pilotis.members where app_id = $1 and member_id = $2", app_id, member_id)

@@ -1,4 +1,4 @@
-"""The shapes in which console users see members."""
+"""The types of members as console users see them."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ from typing import Annotated
 
 import msgspec
 
-from pilotis.members.types import Nickname
+from pilotis.http.api.json_schemas import JsonObject
+from pilotis.http.api.schemas import ActiveSession
+from pilotis.members.types import LoginId, MemberId, Nickname, Password
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Search = Annotated[str, msgspec.Meta(max_length=255)]
 
 
 class MemberQuery(msgspec.Struct):
-    """Which members, the newest first.
+    """Which members to list, newest first.
 
-    `search` is looked for in login_id, nickname and member_id, in either case. `limit` 0 asks for the total only, one
+    `search` matches in login_id, nickname and member_id, in either case. `limit` 0 asks for the total only, one
     above the largest is lowered to it.
     """
 
     search: Search | None = None
     is_guest: bool | None = None
     is_active: bool | None = None
-    limit: Count = 20
+    limit: Count | None = None
     offset: Count = 0
 
 
-class MemberItem(msgspec.Struct):
+class MemberItem(msgspec.Struct, kw_only=True):
     """A member in a list."""
 
     member_id: str
@@ -39,15 +41,15 @@ class MemberItem(msgspec.Struct):
     last_active_at: str
 
 
-class MemberRecord(MemberItem):
-    """A member whole; `last_active_at` is right to the hour, `sessions` counts the places it is signed in at."""
+class MemberRecord(MemberItem, kw_only=True):
+    """All fields of a member; `last_active_at` is accurate to the hour, `sessions` counts its active sessions."""
 
     sessions: int
-    custom_data: msgspec.Raw
+    custom_data: JsonObject
 
 
-class MemberPage(msgspec.Struct):
-    """A part of the app's members, and how many members satisfy the query in all."""
+class MemberPage(msgspec.Struct, kw_only=True):
+    """A page of the app's members, and the total number that match the query."""
 
     data: list[MemberItem]
     total_count: int
@@ -56,22 +58,42 @@ class MemberPage(msgspec.Struct):
 
 
 class MemberChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What to change of a member; what is not given stays. A null nickname removes it."""
+    """Changes to a member; absent fields keep their values. A null nickname removes it."""
 
     is_active: bool | msgspec.UnsetType = msgspec.UNSET
     nickname: Nickname | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class MemberDone(msgspec.Struct):
-    """What was done, and to which member."""
+class NewMember(msgspec.Struct, forbid_unknown_fields=True):
+    """A member to create."""
+
+    login_id: LoginId
+    password: Password
+    nickname: Nickname | None = None
+
+
+class MemberSessions(msgspec.Struct, frozen=True):
+    """A member's active sessions, the one used last first."""
+
+    sessions: list[ActiveSession]
+
+
+class NewMemberPassword(msgspec.Struct, forbid_unknown_fields=True):
+    """A member's new password."""
+
+    password: Password
+
+
+class MemberResult(msgspec.Struct):
+    """The result of an operation, and the member it changed."""
 
     message: str
-    id: str
+    id: MemberId
 
 
 class SignedOut(msgspec.Struct):
-    """The member that was signed out, and how many sessions it had."""
+    """The member that was signed out, and how many sessions were ended."""
 
     message: str
-    id: str
+    id: MemberId
     sessions: int

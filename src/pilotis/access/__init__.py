@@ -1,1 +1,0 @@
-"""Who stands behind a credential."""

@@ -1,0 +1,62 @@
+"""Apps, their settings, keys and statistics."""
+
+from __future__ import annotations
+
+from pilotis.apps.endpoints import AppEndpoints, AppSettingsEndpoints, KeyEndpoints
+from pilotis.apps.keyring import Keyring
+from pilotis.apps.requests.endpoints import RequestEndpoints
+from pilotis.apps.requests.service import Requests
+from pilotis.apps.service import Apps
+from pilotis.apps.settings import AppSettings
+from pilotis.apps.stats.endpoints import AppStatsEndpoints, StatsEndpoints
+from pilotis.apps.stats.service import Statistics
+from pilotis.apps.tasks import periodic
+from pilotis.feature import Feature
+from pilotis.floor import Floor
+
+
+class AppsFeature(Feature, frozen=True, kw_only=True, eq=False):
+    """Apps."""
+
+    described = (AppEndpoints, AppSettingsEndpoints, KeyEndpoints, StatsEndpoints, AppStatsEndpoints, RequestEndpoints)
+
+    apps: Apps
+    keyring: Keyring
+    statistics: Statistics
+    requests: Requests
+
+
+def feature(floor: Floor) -> AppsFeature:
+    """Return the feature."""
+    apps = Apps(floor.database, floor.control, floor.limits)
+    keyring = Keyring(floor.database, apps)
+    statistics = Statistics(floor.database)
+    requests = Requests(floor.database)
+
+    async def start() -> None:
+        statistics.requests.start()
+        requests.logger.start()
+
+    async def close() -> None:
+        await statistics.requests.stop()
+        await requests.logger.stop()
+        await apps.stop()
+
+    return AppsFeature(
+        name="apps",
+        endpoints=[
+            AppEndpoints(apps),
+            AppSettingsEndpoints(AppSettings(floor.database, apps, floor.limits)),
+            KeyEndpoints(keyring),
+            StatsEndpoints(statistics),
+            AppStatsEndpoints(statistics),
+            RequestEndpoints(requests),
+        ],
+        periodic=periodic(floor.database, apps, statistics, requests),
+        start=start,
+        close=close,
+        apps=apps,
+        keyring=keyring,
+        statistics=statistics,
+        requests=requests,
+    )

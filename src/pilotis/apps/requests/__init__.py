@@ -1,0 +1,1 @@
+"""The requests of an app: a log of those that matter, and how long all of them took."""

@@ -1,0 +1,116 @@
+"""SQL statements for usage statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db import sharding
+from pilotis.db.pool import Database
+from pilotis.db.waiters import BACKGROUND
+
+KEPT_DAYS = 60
+SHOWN_DAYS = 30
+
+
+class RequestCounts(NamedTuple):
+    """The requests of one app since the last flush."""
+
+    app_id: UUID
+    requests: int
+    client_errors: int
+    errors: int
+
+
+async def add(database: Database, counts: Sequence[RequestCounts]) -> None:
+    """Add requests to the current hour of their apps; apps that no longer exist are skipped."""
+    await database.execute(
+        """
+        insert into pilotis.request_stats as s (app_id, hour, requests, client_errors, errors)
+        select t.app_id, date_trunc('hour', now()), t.requests, t.client_errors, t.errors
+        from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) t (app_id, requests, client_errors, errors)
+        join pilotis.apps using (app_id)
+        order by app_id
+        on conflict (app_id, hour) do update set
+            requests = s.requests + excluded.requests,
+            client_errors = s.client_errors + excluded.client_errors,
+            errors = s.errors + excluded.errors
+        """,
+        *zip(*counts, strict=True),
+        tenant=BACKGROUND,
+    )
+
+
+async def delete_old(connection: Connection) -> None:
+    """Delete traffic that is older than all reported periods."""
+    await connection.execute(
+        f"delete from pilotis.request_stats where hour < now() - interval '{KEPT_DAYS} days'",
+    )
+
+
+async def members(connection: Connection, app_id: UUID) -> Record:
+    """Return how many members, guests and active members an app has."""
+    row = await connection.fetchrow(
+        """
+        select
+            count(*) as total,
+            count(*) filter (where is_guest) as guests,
+            count(*) filter (where last_active_at > now() - interval '1 day') as active_1d,
+            count(*) filter (where last_active_at > now() - interval '7 days') as active_7d,
+            count(*) filter (where last_active_at > now() - interval '30 days') as active_30d
+        from pilotis.members where app_id = $1
+        """,
+        app_id,
+    )
+    assert row is not None
+    return row
+
+
+async def tables(connection: Connection, app_id: UUID) -> Record:
+    """Return how many tables and rows an app has, without the trash, and the bytes of all its tables and files."""
+    row = await connection.fetchrow(
+        f"""
+        with live as (select table_id from pilotis.tables where app_id = $1 and dropped_at is null)
+        select
+            (select count(*) from live) as tables,
+            (
+                select coalesce(sum(rows), 0)::bigint from app_{app_id.hex}.__row_counts join live using (table_id)
+            ) as rows,
+            (select coalesce(sum(size), 0)::bigint from pilotis.files where app_id = $1) + $2 as storage_bytes
+        """,
+        app_id,
+        await sharding.schema_bytes(connection, f"app_{app_id.hex}"),
+    )
+    assert row is not None
+    return row
+
+
+async def traffic(connection: Connection, app_id: UUID, days: int) -> list[Record]:
+    """Return the traffic of each of the last `days` days, UTC, oldest first.
+
+    `last_24h` gives each number for the last day.
+    """
+    return await connection.fetch(
+        f"""
+        select
+            to_char(day, 'YYYY-MM-DD') as date,
+            {_sums()},
+            {_sums("_24h", "s.hour > now() - interval '24 hours'")}
+        from generate_series(0, $2::int - 1) ago
+        cross join lateral (select date_trunc('day', now()) - make_interval(days => $2::int - 1 - ago)) d (day)
+        left join pilotis.request_stats s on s.app_id = $1 and s.hour >= day and s.hour < day + interval '1 day'
+        group by day order by day
+        """,
+        app_id,
+        days,
+    )
+
+
+def _sums(suffix: str = "", condition: str = "true") -> str:
+    columns = ("requests", "client_errors", "errors")
+    return ", ".join(
+        f"coalesce(sum(s.{column}) filter (where {condition}), 0)::bigint as {column}{suffix}" for column in columns
+    )

@@ -1,0 +1,1 @@
+"""The graphical console: its files, its initial configuration, and its sessions in a browser."""

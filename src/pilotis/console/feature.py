@@ -1,0 +1,117 @@
+"""The graphical console."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from yarl import URL
+
+from pilotis import __version__
+from pilotis.apps.feature import AppsFeature
+from pilotis.console.assets import Assets
+from pilotis.console.endpoints import (
+    AttentionEndpoints,
+    ConsoleEndpoints,
+    ConsolePageEndpoints,
+    ExposureEndpoints,
+    UsageEndpoints,
+)
+from pilotis.console.exposure import Exposure, findings
+from pilotis.console.sessions import BrowserSessions
+from pilotis.console.types import Attention, DayUsage, Usage
+from pilotis.data.tables.feature import TablesFeature
+from pilotis.dead_jobs.feature import DeadJobsFeature
+from pilotis.feature import Feature
+from pilotis.files.feature import FilesFeature
+from pilotis.floor import Floor
+from pilotis.functions.feature import FunctionsFeature
+from pilotis.functions.types import FunctionQuery
+from pilotis.hosting.feature import HostingFeature
+from pilotis.http.api.principals import AppInfo
+from pilotis.http.api.schemas import Paging
+from pilotis.kit.clock import now
+from pilotis.users.feature import UsersFeature
+from pilotis.webhooks.feature import WebhooksFeature
+from pilotis.workflows.feature import WorkflowsFeature
+
+
+class ConsoleFeature(Feature, frozen=True, kw_only=True, eq=False):
+    """The graphical console."""
+
+    described = (ConsolePageEndpoints, ConsoleEndpoints, ExposureEndpoints, AttentionEndpoints, UsageEndpoints)
+
+
+def feature(
+    floor: Floor,
+    users: UsersFeature,
+    apps: AppsFeature,
+    tables: TablesFeature,
+    files: FilesFeature,
+    hosting: HostingFeature,
+    functions: FunctionsFeature,
+    webhooks: WebhooksFeature,
+    workflows: WorkflowsFeature,
+    dead_jobs: DeadJobsFeature,
+) -> ConsoleFeature:
+    """Return the feature."""
+    assets = Assets()
+    sessions = BrowserSessions(users.users, floor.sessions, floor.limits)
+
+    async def exposure(app: AppInfo) -> Exposure:
+        keys = await apps.keyring.in_force(app.app_id, secret=False)
+        return Exposure(
+            app,
+            [key.allowed_origins or [] for key in keys],
+            await tables.tables.all(app),
+            await files.files.storages.all(app.app_id),
+        )
+
+    async def attention(app: AppInfo) -> Attention:
+        return Attention(
+            running=await workflows.executions.unfinished(app.app_id),
+            failing=await webhooks.webhooks.failing(app.app_id),
+            dead_jobs=await dead_jobs.dead_jobs.count(app.app_id),
+            exposure=sum(finding.severity == "high" for finding in findings(await exposure(app))),
+        )
+
+    async def usage(app: AppInfo, days: int) -> Usage:
+        none = Paging(limit=0)
+        daily = {
+            "calls": await functions.executions.by_day(app.app_id, days),
+            "executions": await workflows.executions.by_day(app.app_id, days),
+            "deliveries": await webhooks.deliveries.by_day(app.app_id, days),
+            "deployments": await hosting.hosting.deployments.by_day(app.app_id, days),
+        }
+        last = now().date()
+        by_day: dict[str, dict[str, int]] = {
+            (last - timedelta(days=ago)).isoformat(): {} for ago in reversed(range(days))
+        }
+        for name, counts in daily.items():
+            for count in counts:
+                # A day may begin between the questions.
+                if count.day in by_day:
+                    by_day[count.day] |= {name: count.total, f"failed_{name}": count.failed}
+        return Usage(
+            sites=(await hosting.hosting.storages.page(app, none)).total_count,
+            functions=(await functions.functions.page(app, FunctionQuery(limit=0))).total_count,
+            workflows=(await workflows.workflows.page(app, none)).total_count,
+            webhooks=(await webhooks.webhooks.page(app, none)).total_count,
+            by_day=[DayUsage(date=day, **counts) for day, counts in by_day.items()],
+        )
+
+    return ConsoleFeature(
+        name="console",
+        endpoints=[
+            ConsolePageEndpoints(assets, _sources(floor)),
+            ConsoleEndpoints(assets, sessions, users.users, floor.base_url, __version__),
+            ExposureEndpoints(exposure),
+            AttentionEndpoints(attention),
+            UsageEndpoints(usage),
+        ],
+    )
+
+
+def _sources(floor: Floor) -> str:
+    """Return the origins, other than the server's, to which files are uploaded and from which they are shown."""
+    addresses = [getattr(floor.settings, "files_base_url", None)]
+    return " ".join(str(URL(address).origin()) for address in addresses if address)

@@ -1,0 +1,102 @@
+/** Changes of cells: shown at once, sent with what they were made upon, taken back if refused, and undone on request. */
+import { signal } from "../vendor/view.js";
+import { t } from "../strings/index.js";
+import { loadTables, ofApp } from "../state/app.js";
+import { plain } from "../ui/format.js";
+import { complain, said, toast } from "../ui/widgets.js";
+import { textOf, valueOf } from "./values.js";
+
+/** @typedef {import("./source.js").Row} Row @typedef {import("./values.js").Column} Column */
+/** @typedef {{id: string, column: Column, before: unknown, after: unknown}} Edit */
+
+export class Edits {
+  /** @param {import("./source.js").Source} source */
+  constructor(source) {
+    this.source = source;
+    /** How many changes are on their way. */
+    this.pending = signal(0);
+    /** @type {import("../vendor/view.js").Signal<Edit[]>} */
+    this.done = signal([]);
+    /** A change that somebody else's stands in the way of. */
+    this.conflict = signal(/** @type {{row: Row, theirs: Row, column: Column, value: unknown} | null} */ (null));
+    /** @type {Map<string, Promise<void>>} */
+    this.queues = new Map();
+  }
+
+  /** Change a cell. Changes of one row are sent one after the other. @param {Row} row @param {Column} column @param {unknown} value @param {{undo?: boolean, force?: boolean}} [options] */
+  commit(row, column, value, options = {}) {
+    const before = valueOf(row, column);
+    this.source.put({ ...(this.source.find(row.id)?.row || row), data: { ...(this.source.find(row.id)?.row || row).data, [column.name]: value } });
+    const release = this.source.hold();
+    const queued = (this.queues.get(row.id) || Promise.resolve()).then(() => this.send(row.id, column, before, value, options)).finally(release);
+    this.queues.set(row.id, queued);
+    return queued;
+  }
+
+  /** @param {string} id @param {Column} column @param {unknown} before @param {unknown} value @param {{undo?: boolean, force?: boolean}} options */
+  async send(id, column, before, value, { undo, force }) {
+    this.pending.value++;
+    const found = this.source.find(id);
+    try {
+      const expected = found?.row.updated_at;
+      const row = await ofApp(`/v1/public/tables/${this.source.tableId}/data/${id}`, { method: "PATCH", exact: true, body: { data: { [column.name]: value }, ...(expected && !force ? { expected_updated_at: expected } : {}) } });
+      this.source.put(row);
+      if (!undo) this.done.value = [...this.done.value.slice(-99), { id, column, before, after: value }];
+    } catch (error) {
+      const shown = this.source.find(id)?.row;
+      const original = shown && { ...shown, data: withField(shown.data, column.name, before) };
+      if (original) this.source.put(original);
+      if (/** @type {any} */ (error).code === "PRECONDITION_FAILED" && original) await this.compare(original, column, value, error);
+      else this.refused(id, column, value, error);
+    } finally {
+      this.pending.value--;
+    }
+  }
+
+  /** Say what was not saved and keep it at hand. @param {string} id @param {Column} column @param {unknown} value @param {any} error */
+  async refused(id, column, value, error) {
+    const text = textOf(value, column);
+    const shown = column.encrypted ? "••••••••" : value === null ? "null" : plain(text, 60);
+    /** @type {[string, () => void]} */
+    const copy = [t.copy, () => navigator.clipboard.writeText(text)];
+    /** @type {[string, () => void]} */
+    const again = [t.again, () => void this.commit(this.source.find(id)?.row || /** @type {any} */ ({ id, data: {} }), column, value)];
+    if (["UNKNOWN_COLUMN", "TABLE_NOT_FOUND"].includes(error.code)) {
+      toast(t.grid.columnGone(plain(column.name, 40), shown), { kind: "bad", actions: [copy] });
+      await loadTables().catch(() => {});
+      this.source.reload();
+    } else toast(t.grid.notSaved(plain(column.name, 40), shown, said(error)), { kind: "bad", actions: [again, copy] });
+  }
+
+  /** @param {Row} row @param {Column} column @param {unknown} value @param {unknown} error */
+  async compare(row, column, value, error) {
+    try {
+      const theirs = await ofApp(`/v1/public/tables/${this.source.tableId}/data/${row.id}`, { exact: true });
+      this.source.put(theirs);
+      this.conflict.value = { row, theirs, column, value };
+    } catch {
+      complain(error);
+    }
+  }
+
+  /** Take the last change back, by the same rules. */
+  async undo() {
+    const edit = this.done.value.at(-1);
+    if (!edit) return;
+    this.done.value = this.done.value.slice(0, -1);
+    try {
+      const row = this.source.find(edit.id)?.row || (await ofApp(`/v1/public/tables/${this.source.tableId}/data/${edit.id}`, { exact: true }));
+      // A field cannot be made absent again: null is the nearest.
+      await this.commit(row, edit.column, edit.before === undefined ? null : edit.before, { undo: true });
+    } catch (error) {
+      complain(error);
+    }
+  }
+}
+
+/** @param {Record<string, any>} data @param {string} name @param {unknown} value */
+function withField(data, name, value) {
+  const { [name]: _, ...rest } = data;
+  return value === undefined ? rest : { ...data, [name]: value };
+}
+

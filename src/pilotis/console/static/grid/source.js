@@ -1,0 +1,181 @@
+/** The rows of a table as a grid sees them: by their place, loaded page by page as they come into view. */
+import { signal } from "../vendor/view.js";
+import { ofApp } from "../state/app.js";
+
+const PAGE = 200;
+const KEPT = 40;
+const PAUSE = 60;
+// The search route ranks and returns this many rows.
+export const RANKED = 1000;
+const MARKED = 1500;
+
+/** @typedef {{id: string, data: Record<string, any>, created_at: string, updated_at: string}} Row */
+
+export class Source {
+  /** A `search` has words, and the columns they are searched in; it finds rows by rank, whatever filter and order there are. @param {string} tableId @param {{where: unknown, sort: [string, "asc" | "desc"] | null, search?: {query: string, fields: string[]} | null}} query */
+  constructor(tableId, query) {
+    this.tableId = tableId;
+    this.query = query;
+    /** How many rows there are; null until it is known. */
+    this.total = signal(/** @type {number | null} */ (null));
+    /** Grows with each change of what `row` returns. */
+    this.version = signal(0);
+    this.error = signal(/** @type {any} */ (null));
+    /** How many rows there are, where only the first `total` can be read. */
+    this.beyond = 0;
+    /** The rows that somebody else has just changed. @type {Set<string>} */
+    this.changed = new Set();
+    /** How many editors hold the rows as they are. */
+    this.held = 0;
+    /** @type {Map<number, Row[]>} */
+    this.pages = new Map();
+    /** @type {AbortController | null} */
+    this.abort = null;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
+    this.window = [0, PAGE];
+    /** Rows a page; an app may allow fewer. */
+    this.size = PAGE;
+  }
+
+  /** @param {number} index @returns {Row | undefined} */
+  row(index) {
+    return this.pages.get(Math.floor(index / this.size))?.[index % this.size];
+  }
+
+  /** Load what stands between two places; a jump further on takes the place of what is on its way. @param {number} first @param {number} last */
+  show(first, last) {
+    this.window = [first, last];
+    clearTimeout(this.timer);
+    if (this.missing() !== undefined) this.timer = setTimeout(() => this.load(), this.total.value === null ? 0 : PAUSE);
+  }
+
+  missing() {
+    const last = Math.floor(this.window[1] / this.size);
+    for (let page = Math.floor(this.window[0] / this.size); page <= last; page++) {
+      if (!this.pages.has(page) && (this.total.value === null || page * this.size < Math.max(this.total.value, 1))) return page;
+    }
+    return undefined;
+  }
+
+  /** @returns {Promise<void>} */
+  async load() {
+    const page = this.missing();
+    if (page === undefined) return;
+    this.abort?.abort();
+    const abort = (this.abort = new AbortController());
+    try {
+      const answer = await this.fetch(page * this.size, this.size, abort.signal);
+      if (answer.limit < this.size) {
+        this.size = Math.max(1, answer.limit);
+        this.pages.clear();
+        return this.load();
+      }
+      this.pages.set(page, answer.data);
+      this.count(answer.total_count);
+      this.error.value = null;
+      this.forget(page);
+      this.version.value++;
+      this.load();
+    } catch (error) {
+      if (!abort.signal.aborted) this.error.value = error;
+    }
+  }
+
+  /** @param {number} total */
+  count(total) {
+    this.beyond = this.query.search && total > RANKED ? total : 0;
+    this.total.value = this.beyond ? RANKED : total;
+  }
+
+  /** Keep the rows as they are while somebody edits one of them. Returns how to release them. */
+  hold() {
+    this.held++;
+    return () => void this.held--;
+  }
+
+  /** Read what is in view again, and mark the rows that have changed since. Returns how many rows were added. */
+  async refresh() {
+    const before = this.total.value;
+    if (before === null || this.held || this.error.value || this.missing() !== undefined) return 0;
+    const page = Math.floor(this.window[0] / this.size);
+    const abort = new AbortController();
+    this.abort = abort;
+    const answer = await this.fetch(page * this.size, this.size, abort.signal);
+    if (abort.signal.aborted || this.held) return 0;
+    const known = new Map((this.pages.get(page) || []).map((row) => [row.id, row.updated_at]));
+    const changed = answer.data.filter((row) => known.get(row.id) !== row.updated_at).map((row) => row.id);
+    if (!changed.length && answer.data.length === known.size && answer.total_count === (this.beyond || before)) return 0;
+    if (answer.total_count !== (this.beyond || before)) this.pages.clear();
+    this.pages.set(page, answer.data);
+    this.count(answer.total_count);
+    this.mark(changed);
+    return Math.max(0, answer.total_count - before);
+  }
+
+  /** @param {string[]} ids */
+  mark(ids) {
+    for (const id of ids) this.changed.add(id);
+    this.version.value++;
+    setTimeout(() => {
+      for (const id of ids) this.changed.delete(id);
+      this.version.value++;
+    }, MARKED);
+  }
+
+  /** @param {number} offset @param {number} limit @param {AbortSignal} [abort] @returns {Promise<{data: Row[], total_count: number, limit: number}>} */
+  fetch(offset, limit, abort) {
+    const { where, sort, search } = this.query;
+    if (search) return this.rank(search, offset, limit, abort);
+    return ofApp(`/v1/public/tables/${this.tableId}/data/query`, {
+      method: "POST",
+      exact: true,
+      signal: abort,
+      body: { limit, offset, ...(where ? { where } : {}), ...(sort ? { order_by: sort[0], order_direction: sort[1] } : {}) },
+    });
+  }
+
+  /** @param {{query: string, fields: string[]}} search @param {number} offset @param {number} limit @param {AbortSignal} [abort] */
+  async rank({ query, fields }, offset, limit, abort) {
+    const answer = await ofApp("/v1/public/search", { method: "POST", exact: true, signal: abort, body: { table_id: this.tableId, query, fields, limit, offset } });
+    // An app may allow fewer rows a page; this route does not say so.
+    const full = Math.min(limit, Math.min(answer.total_count, RANKED) - offset);
+    return { ...answer, limit: answer.data.length < full ? answer.data.length || 1 : limit };
+  }
+
+  /** Keep the pages nearest to the one in view. @param {number} around */
+  forget(around) {
+    const pages = [...this.pages.keys()].sort((a, b) => Math.abs(b - around) - Math.abs(a - around));
+    for (const page of pages.slice(0, Math.max(0, pages.length - KEPT))) this.pages.delete(page);
+  }
+
+  /** Put a row in the place of the one with its id. @param {Row} row */
+  put(row) {
+    for (const rows of this.pages.values()) {
+      const index = rows.findIndex((one) => one.id === row.id);
+      if (index >= 0) rows[index] = row;
+    }
+    this.version.value++;
+  }
+
+  /** @param {string} id */
+  find(id) {
+    for (const [page, rows] of this.pages) {
+      const index = rows.findIndex((one) => one.id === id);
+      if (index >= 0) return { row: rows[index], index: page * this.size + index };
+    }
+    return null;
+  }
+
+  /** Load what is in view anew. */
+  reload() {
+    this.pages.clear();
+    this.error.value = null;
+    this.load();
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.abort?.abort();
+  }
+}

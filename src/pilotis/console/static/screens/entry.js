@@ -1,0 +1,127 @@
+/** The ways in: signing in, setting up, accepting an invitation. Each ends signed in. */
+import { html, useEffect, useState } from "../vendor/view.js";
+import { t } from "../strings/index.js";
+import { request, signIn, user } from "../state/api.js";
+import { apps } from "../state/app.js";
+import { go, place } from "../state/router.js";
+import { Icon } from "../ui/icons.js";
+import { Button, Dialog, TextField, said, useAction } from "../ui/widgets.js";
+
+/** The token in the fragment, which no server ever sees; it is taken out of the address at once. */
+function takeToken() {
+  const token = location.hash.slice(1);
+  if (token) history.replaceState(null, "", location.pathname + location.search);
+  return token;
+}
+
+/** @param {{title: string, lead: any, children?: any}} props */
+const Entry = ({ title, lead, children }) => html`<main class="entry"><section class="slab">
+  <p class="brand"><${Icon} name="mark" class="mark" />Pilotis</p><h1>${title}</h1><p class="soft">${lead}</p>${children}</section></main>`;
+
+/** Counts down to when another try is allowed. @param {any} error */
+function useWait(error) {
+  const [left, setLeft] = useState(0);
+  useEffect(() => {
+    if (!error?.retryAfter || error.status !== 429) return setLeft(0);
+    setLeft(error.retryAfter);
+    const timer = setInterval(() => setLeft((seconds) => Math.max(0, seconds - 1)), 1000);
+    return () => clearInterval(timer);
+  }, [error]);
+  return left;
+}
+
+/** @param {{email?: string, done: () => void}} props */
+function Credentials({ email: known = "", done }) {
+  const [email, setEmail] = useState(known);
+  const [password, setPassword] = useState("");
+  const [remember, setRemember] = useState(true);
+  const { busy, error, run } = useAction(async () => {
+    await signIn(email, password, remember);
+    done();
+  });
+  const wait = useWait(error);
+  return html`<form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), wait || busy || run())}>
+    <${TextField} label=${t.email} type="email" name="email" autocomplete="username" required maxlength="254" value=${email} onInput=${setEmail} readonly=${!!known} data-first=${known ? undefined : true} />
+    <${TextField} label=${t.password} type="password" name="password" autocomplete="current-password" required value=${password} onInput=${setPassword} data-first=${known ? true : undefined} />
+    <label class="check"><input type="checkbox" checked=${remember} onChange=${(/** @type {any} */ event) => setRemember(event.target.checked)} />${t.staySignedIn}</label>
+    ${error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${wait ? t.waitSeconds(wait) : said(error)}</span></p>`}
+    <${Button} kind="go" type="submit" busy=${busy} why=${wait ? t.waitSeconds(wait) : false}>${t.signIn}</${Button}>
+  </form>`;
+}
+
+/** Go to where the user wanted to, within the console. */
+function proceed() {
+  const wanted = place.value.query.get("to") || "/";
+  go(wanted.startsWith("/") && !wanted.startsWith("//") ? wanted : "/", { replace: true });
+}
+
+/** @param {{config: any}} props */
+export function SignIn({ config }) {
+  useEffect(() => {
+    document.title = `${t.signIn} · Pilotis`;
+    if (user.value) proceed();
+    else /** @type {HTMLElement | null} */ (document.querySelector("[data-first]"))?.focus();
+  }, []);
+  return html`<${Entry} title=${t.signIn} lead=${new URL(config.base_url).host}>
+    ${config.setup_required && html`<p class="notice info"><${Icon} name="info" /><span>${t.setupFirst}</span></p>`}
+    <${Credentials} done=${proceed} />
+    <p class="s12 soft">${t.forgotten} <code>pilotis user reset</code></p>
+  </${Entry}>`;
+}
+
+/** The dialog that stands over a screen whose session has ended: what was typed stays. */
+export function SignInDialog() {
+  return html`<${Dialog} title=${t.sessionEnded} onClose=${() => {}} fixed>
+    <p class="soft">${t.sessionEndedText}</p><${Credentials} email=${user.value?.email} done=${() => {}} />
+  </${Dialog}>`;
+}
+
+/** @param {{config: any, token: string, action: string}} props */
+function NewUser({ config, token, action }) {
+  const [email, setEmail] = useState("");
+  const [password, setPassword] = useState("");
+  const { busy, error, run } = useAction(async () => {
+    const made = await request("/v1/auth/signup", { method: "POST", body: { email, password, token } });
+    // The session of the sign-up has its tokens in the page; the browser's own takes its place.
+    await signIn(email, password, true);
+    request("/v1/auth/logout", { method: "POST", headers: { Authorization: `Bearer ${made.refresh_token}` } }).catch(() => {});
+    config.setup_required = false;
+    apps.value = null;
+    go("/", { replace: true });
+  });
+  useEffect(() => /** @type {HTMLElement | null} */ (document.querySelector("[data-first]"))?.focus(), []);
+  const advice = { INVALID_INVITATION: t.invalidInvitation, EMAIL_TAKEN: t.emailTaken }[/** @type {string} */ (error?.code)];
+  return html`<form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), busy || run())}>
+    <${TextField} label=${t.email} type="email" name="email" autocomplete="username" required maxlength="254" value=${email} onInput=${setEmail} wrong=${error?.about?.("email")} data-first />
+    <${TextField} label=${t.password} type="password" name="password" autocomplete="new-password" required minlength=${config.password_min_length}
+      maxlength=${config.password_max_length} value=${password} onInput=${setPassword} help=${t.passwordHelp(config.password_min_length)} wrong=${error?.about?.("password")} />
+    ${error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(error)} ${advice}</span></p>`}
+    <${Button} kind="go" type="submit" busy=${busy}>${action}</${Button}>
+  </form>`;
+}
+
+/** @param {{config: any}} props */
+export function SetUp({ config }) {
+  const [token] = useState(takeToken);
+  useEffect(() => void (document.title = `${t.setUp} · Pilotis`), []);
+  return html`<${Entry} title=${config.setup_required ? t.setUp : t.join} lead=${config.setup_required ? t.setUpText : t.joinText}>
+    ${token ? html`<${NewUser} config=${config} token=${token} action=${t.createUser} />`
+      : html`<p class="notice warn"><${Icon} name="warn" /><span>${t.noToken}</span></p>`}
+    ${!config.setup_required && html`<p class="s12 soft">${t.haveUser} <a class="link" href=${token ? `/console/invitation#${token}` : "/console/sign-in"}>${t.signIn}</a></p>`}
+  </${Entry}>`;
+}
+
+/** An invitation for somebody who has an account: sign in, then accept. @param {{config: any}} props */
+export function Invitation({ config }) {
+  const [token] = useState(takeToken);
+  const { busy, error, run } = useAction(async () => {
+    const joined = await request("/v1/invitations/accept", { method: "POST", body: { token } });
+    apps.value = null;
+    go(`/apps/${joined.app_id}`, { replace: true });
+  });
+  return html`<${Entry} title=${t.invited} lead=${user.value ? t.invitedAs(user.value.email) : t.invitedText}>
+    ${!token ? html`<p class="notice warn"><${Icon} name="warn" /><span>${t.noToken}</span></p>`
+      : user.value ? html`<${Button} kind="go" busy=${busy} onClick=${run}>${t.accept}</${Button}>` : html`<${Credentials} done=${() => {}} config=${config} />`}
+    ${error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(error)}</span></p>`}
+  </${Entry}>`;
+}

@@ -1,0 +1,76 @@
+/** The requests of an app: those that failed or were slow, and how many of all there were and how long they took. */
+import { html, useState } from "../vendor/view.js";
+import { locale, t } from "../strings/index.js";
+import { appId, onApp } from "../state/app.js";
+import { change, href, place } from "../state/router.js";
+import { Bars, Numbers } from "../ui/chart.js";
+import { compact, count, duration, moment, plain } from "../ui/format.js";
+import { Bones, Button, Copy, Empty, Failure, Pager, Pill, Segments, useLoad } from "../ui/widgets.js";
+
+const PAGE = 50;
+
+export function Requests() {
+  const query = place.value.query;
+  const filters = { status: query.get("status") || "", route: query.get("route") || "", min_ms: query.get("slow") || "" };
+  const offset = Number(query.get("offset")) || 0;
+  const { data, error, reload } = useLoad((signal) => onApp("/requests", { query: { ...filters, limit: PAGE, offset }, signal }), [appId.value, filters, offset]);
+  const filtered = filters.status || filters.route || filters.min_ms;
+  /** @param {any} entry */
+  const who = (entry) => (entry.actor_kind === "member" ? html`<a class="link" href=${href(`/apps/${appId.value}/members?member=${entry.actor_id}`)}>${t.actors.member}</a>` : /** @type {any} */ (t.actors)[entry.actor_kind] || entry.actor_kind);
+  return html`<div class="strip filters" role="toolbar" aria-label=${t.filters}>
+      <select class="in small" aria-label=${t.requests.status} value=${filters.status} onChange=${(/** @type {any} */ event) => change({ status: event.target.value, offset: null })}>
+        <option value="">${t.requests.anyStatus}</option>${["4xx", "5xx", "2xx"].map((one) => html`<option value=${one} selected=${one === filters.status}>${one}</option>`)}</select>
+      <select class="in small" aria-label=${t.requests.duration} value=${filters.min_ms} onChange=${(/** @type {any} */ event) => change({ slow: event.target.value, offset: null })}>
+        <option value="">${t.requests.anyDuration}</option>${["100", "500", "2000"].map((one) => html`<option value=${one} selected=${one === filters.min_ms}>${t.requests.slower(duration(Number(one)))}</option>`)}</select>
+      ${filters.route && html`<span class="chip"><b>${t.requests.route}</b><code class="cut">${plain(filters.route, 60)}</code><button type="button" aria-label=${t.removeFilter} onClick=${() => change({ route: null, offset: null })}>×</button></span>`}
+      <span class="grow"></span><span class="s12 soft num wide">${data && t.requests.count(data.total_count)}</span><${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${reload} /></div>
+    <div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${12} columns=${5} />` : !data.data.length ? html`<${Empty} title=${filtered ? t.requests.noneFound : t.requests.none} text=${t.requests.noneText} />`
+      : html`<table class="list"><thead><tr><th>${t.activity.when}</th><th>${t.requests.status}</th><th>${t.requests.route}</th><th class="r">${t.requests.duration}</th><th>${t.activity.who}</th><th>${t.profile.address}</th><th>${t.requestId}</th></tr></thead><tbody>
+        ${data.data.map((/** @type {any} */ one) => html`<tr key=${one.request_id + one.time}><td class="soft num fit" title=${one.time}>${moment(one.time)}</td>
+          <td><${Pill} kind=${one.status >= 500 ? "bad" : one.status >= 400 ? "warn" : ""} icon=${one.status >= 500 ? "fail" : one.status >= 400 ? "warn" : "done"}>${one.status}</${Pill}></td>
+          <td class="main"><button type="button" class="plainlink cut" title=${t.requests.onlyRoute} onClick=${() => change({ route: `${one.method} ${one.route}`, offset: null })}><code>${one.method} ${one.route}</code></button>${one.code && html` <code class="soft s12">${one.code}</code>`}</td>
+          <td class="r">${duration(one.duration_ms)}</td><td class="wide">${who(one)}</td><td class="wide fit"><code class="soft">${plain(one.address, 45)}</code></td><td class="wide"><span class="line"><code class="soft cut keytext">${plain(one.request_id, 60)}</code><${Copy} text=${one.request_id} /></span></td></tr>`)}</tbody></table>`}</div>
+    ${data && html`<${Pager} offset=${offset} limit=${PAGE} total=${data.total_count} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}`;
+}
+
+/** The steps of each period: which, how many, and how long one is. */
+const PERIODS = /** @type {Record<string, [string, number, number]>} */ ({ hour: ["minute", 60, 60_000], day: ["hour", 24, 3_600_000], month: ["day", 30, 86_400_000] });
+
+/** Load metrics of a period; the steps without requests are filled in. @param {string} period */
+function useMetrics(period) {
+  const [step, number, length] = PERIODS[period];
+  return useLoad(async (signal) => {
+    const now = Date.now();
+    const from = new Date(now - (number - 1) * length).toISOString();
+    const [whole, routes] = await Promise.all([onApp("/metrics", { query: { step, from }, signal }), onApp("/metrics", { query: { step, from, by: "route" }, signal })]);
+    const known = new Map((whole.series[0]?.points || []).map((/** @type {any} */ point) => [Date.parse(point.time), point]));
+    const last = Math.floor(now / length) * length;
+    const times = Array.from({ length: number }, (_, index) => last - (number - 1 - index) * length);
+    return { total: whole.series[0]?.total, routes: routes.series, times: times.map((time) => new Date(time).toISOString()), points: times.map((time) => known.get(time) || { requests: 0, client_errors: 0, errors: 0, p50_ms: null, p95_ms: null }) };
+  }, [appId.value, period]);
+}
+
+export function Metrics() {
+  const period = place.value.query.get("period") || "day";
+  const [asTable, setAsTable] = useState(false);
+  const { data, error, reload } = useMetrics(period in PERIODS ? period : "day");
+  const format = new Intl.DateTimeFormat(locale, period === "month" ? { day: "numeric", month: "short", timeZone: "UTC" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const named = (/** @type {string} */ time) => format.format(new Date(time));
+  const read = (/** @type {(point: any) => number} */ value) => (data?.points || []).map(value);
+  const traffic = [
+    { name: t.overview.answered, kind: "ok", values: read((point) => point.requests - point.client_errors - point.errors) },
+    { name: t.overview.clientErrors, kind: "warn", values: read((point) => point.client_errors) },
+    { name: t.overview.serverErrors, kind: "bad", values: read((point) => point.errors) },
+  ];
+  const slow = [{ name: t.requests.p95, kind: "ok", values: read((point) => Math.round((point.p95_ms || 0) * 10) / 10) }];
+  const share = (/** @type {any} */ total) => (total.requests ? `${(((total.client_errors + total.errors) / total.requests) * 100).toLocaleString(locale, { maximumFractionDigits: 1 })} %` : "–");
+  const chart = (/** @type {any[]} */ series, /** @type {string} */ label) => (!data ? html`<div class="chart empty-chart" aria-busy="true"></div>` : asTable ? html`<${Numbers} days=${data.times} series=${series} named=${named} />` : html`<${Bars} days=${data.times} series=${series} label=${label} named=${named} />`);
+  return html`<div class="scroll"><div class="page metrics">
+    <div class="line"><dl class="facts grow"><div><dt>${t.overview.requests}</dt><dd class="big">${data ? compact(data.total?.requests || 0) : "–"}</dd></div><div><dt>${t.requests.failed}</dt><dd class="big">${data?.total ? share(data.total) : "–"}</dd></div><div><dt>${t.requests.p50}</dt><dd class="big">${duration(data?.total?.p50_ms ?? null)}</dd></div><div><dt>${t.requests.p95}</dt><dd class="big">${duration(data?.total?.p95_ms ?? null)}</dd></div></dl></div>
+    <div class="line"><${Segments} label=${t.overview.period} value=${period} onChange=${(/** @type {string} */ value) => change({ period: value })} options=${[["hour", t.requests.lastHour], ["day", t.requests.lastDay], ["month", t.overview.days(30)]]} /><span class="grow"></span><${Button} kind=${`flat small ${asTable ? "on" : ""}`} aria-pressed=${asTable ? "true" : "false"} onClick=${() => setAsTable(!asTable)}>${t.overview.table}</${Button}><${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${reload} /></div>
+    ${error ? html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>` : html`
+      <section class="slab charts"><header><h2>${t.overview.traffic}</h2></header>${chart(traffic, t.overview.chartLabel)}</section>
+      <section class="slab charts"><header><h2>${t.requests.p95Long}</h2></header>${chart(slow, t.requests.p95Long)}</section>
+      <section class="slab"><header><h2>${t.requests.routes}</h2></header>${!data ? html`<${Bones} rows=${4} />` : !data.routes.length ? html`<${Empty} title=${t.requests.noTraffic} text=${t.requests.noTrafficText} />`
+        : html`<table class="list"><thead><tr><th>${t.requests.route}</th><th class="r">${t.overview.requests}</th><th class="r">${t.requests.failed}</th><th class="r">${t.requests.p50}</th><th class="r">${t.requests.p95}</th></tr></thead><tbody>${data.routes.map((/** @type {any} */ one) => html`<tr key=${one.key}><td class="main"><a class="cover cut" href=${href(`/apps/${appId.value}/activity/requests?route=${encodeURIComponent(one.key)}`)}><code>${one.key}</code></a></td><td class="r">${count(one.total.requests)}</td><td class="r wide">${share(one.total)}</td><td class="r wide">${duration(one.total.p50_ms)}</td><td class="r">${duration(one.total.p95_ms)}</td></tr>`)}</tbody></table>`}</section>`}</div></div>`;
+}

@@ -1,0 +1,287 @@
+/** The rows of a table: grid, filters, the row beside it, and what is done to several at once. */
+import { html, useEffect, useMemo, useState } from "../vendor/view.js";
+import { t } from "../strings/index.js";
+import { denied, loadTables, ofApp, store } from "../state/app.js";
+import { change, place } from "../state/router.js";
+import { Cards } from "../grid/cards.js";
+import { Edits } from "../grid/edits.js";
+import { Filters } from "../grid/filters.js";
+import { Grid } from "../grid/grid.js";
+import { DeleteRows, EditRows, PasteDialog, parseCells } from "../grid/bulk.js";
+import { NewRow, RowPanel } from "../grid/panel.js";
+import { SavedFilters } from "../grid/saved.js";
+import { SearchBox, searched } from "../grid/search.js";
+import { RANKED, Source } from "../grid/source.js";
+import { ExportDialog } from "../grid/export.js";
+import { ImportDialog, handedOver } from "../grid/import.js";
+import { Value, columnsOf, textOf, valueOf } from "../grid/values.js";
+import { prefetch } from "../ui/editor.js";
+import { plain } from "../ui/format.js";
+import { Icon } from "../ui/icons.js";
+import { Bones, Button, Confirm, Dialog, Empty, Failure, Menu, MenuButton, MenuItem, complain, toast } from "../ui/widgets.js";
+
+const WIDTHS = /** @type {Record<string, number>} */ ({ string: 180, number: 110, int: 100, boolean: 90, date: 170, uuid: 280, object: 220, array: 200 });
+
+/** The condition in the address, or null. @param {string | null} text */
+function readWhere(text) {
+  try {
+    return text ? JSON.parse(text) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** What this browser remembers of a table's columns. @param {string} id @returns {{widths: Record<string, number>, hidden: string[], pinned: string[]}} */
+function layoutOf(id) {
+  try {
+    return { widths: {}, pinned: [], hidden: ["id", "updated_at"], ...JSON.parse(localStorage.getItem(`pilotis.grid.${id}`) || "{}") };
+  } catch {
+    return { widths: {}, pinned: [], hidden: ["id", "updated_at"] };
+  }
+}
+
+// How often the rows in view are read again while "Live" is on.
+const LIVE_MS = 3000;
+const PHONE = matchMedia("(max-width: 640px)");
+
+/** Whether the window is as narrow as a phone. */
+function useNarrow() {
+  const [narrow, setNarrow] = useState(PHONE.matches);
+  useEffect(() => {
+    const change = () => setNarrow(PHONE.matches);
+    PHONE.addEventListener("change", change);
+    return () => PHONE.removeEventListener("change", change);
+  }, []);
+  return narrow;
+}
+
+/** @param {{table: import("../state/app.js").Table, tabs: any}} props */
+export function Rows({ table, tabs }) {
+  const query = place.value.query;
+  const whereText = query.get("where");
+  const columns = useMemo(() => columnsOf(table.schema), [table.schema]);
+  const fields = useMemo(() => searched(columns), [columns]);
+  const words = fields.length ? query.get("q") || "" : "";
+  const filter = useMemo(() => readWhere(whereText), [whereText]);
+  // A search looks through all rows, and the best comes first: filter and order wait until it is over.
+  const where = words ? null : filter;
+  const isLive = query.get("live") === "1";
+  const [sortName, direction] = words ? [] : (query.get("sort") || "").split(/\.(?=(?:asc|desc)$)/);
+  const sort = /** @type {[string, "asc" | "desc"] | null} */ (sortName && direction ? [sortName, direction] : null);
+  const opened = query.get("row") || "";
+  const source = useMemo(() => new Source(table.id, { where, sort, search: words ? { query: words, fields } : null }), [table.id, whereText, query.get("sort"), words, fields]);
+  const edits = useMemo(() => new Edits(source), [source]);
+  const [layout, setLayout] = useState(() => layoutOf(table.id));
+  const [at, setAt] = useState({ row: 0, column: 0 });
+  const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
+  const [anchor, setAnchor] = useState(0);
+  const [allMatch, setAllMatch] = useState(false);
+  const [dialog, setDialog] = useState(/** @type {any} */ (() => {
+    const given = handedOver(table.id);
+    return given && { import: given };
+  }));
+  const [menu, setMenu] = useState(/** @type {any} */ (null));
+  const [focus, setFocus] = useState("");
+  const [row, setRow] = useState(/** @type {any} */ (null));
+  const [added, setAdded] = useState(0);
+  const total = source.total.value;
+  void source.version.value;
+  const why = denied("editor");
+  const isNarrow = useNarrow();
+  const isPinned = (/** @type {{name: string}} */ column) => layout.pinned.includes(column.name);
+  const visible = columns.filter((column) => !layout.hidden.includes(column.name));
+  const shown = [...visible.filter(isPinned), ...visible.filter((column) => !isPinned(column))];
+  const pinned = visible.filter(isPinned).length;
+  const widths = Object.fromEntries(columns.map((column) => [column.name, layout.widths[column.name] || WIDTHS[column.type] || 160]));
+  const arrange = (/** @type {Partial<typeof layout>} */ part) => {
+    const next = { ...layout, ...part };
+    setLayout(next);
+    store(`pilotis.grid.${table.id}`, JSON.stringify(next));
+  };
+
+  useEffect(() => {
+    setSelected(new Set());
+    setAllMatch(false);
+    setAdded(0);
+    setAt((old) => ({ row: 0, column: old.column }));
+    source.show(0, 60);
+    return () => source.stop();
+  }, [source]);
+  useEffect(() => {
+    if (!isLive) return undefined;
+    let reading = false;
+    const timer = setInterval(async () => {
+      if (document.hidden || reading) return;
+      reading = true;
+      // Without an answer, the rows stay as they are until the next one.
+      setAdded(await source.refresh().catch(() => 0).then((more) => (old) => old + more));
+      reading = false;
+    }, LIVE_MS);
+    return () => clearInterval(timer);
+  }, [source, isLive]);
+  const hasJson = columns.some((column) => column.type === "object" || column.type === "array");
+  useEffect(() => {
+    if (total === null || !hasJson) return undefined;
+    const idle = requestIdleCallback(prefetch);
+    return () => cancelIdleCallback(idle);
+  }, [total === null, hasJson]);
+  const found = opened ? source.find(opened) : null;
+  useEffect(() => {
+    setRow(null);
+    if (opened && opened !== "new" && !source.find(opened))
+      ofApp(`/v1/public/tables/${table.id}/data/${opened}`, { exact: true }).then(setRow, (error) => (complain(error), change({ row: null }, { replace: true })));
+  }, [opened, source]);
+  useEffect(() => {
+    const keys = (/** @type {KeyboardEvent} */ event) => {
+      const target = /** @type {HTMLElement} */ (event.target);
+      if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "z" && !event.shiftKey && !(target.closest("dialog, .editing, .panel") && target.matches("input, textarea"))) {
+        event.preventDefault();
+        edits.undo();
+      }
+    };
+    addEventListener("keydown", keys);
+    return () => removeEventListener("keydown", keys);
+  }, [edits]);
+
+  const select = (/** @type {any} */ one, /** @type {number} */ index, /** @type {boolean} */ range) => {
+    const next = new Set(selected);
+    if (range) for (let place = Math.min(anchor, index); place <= Math.max(anchor, index); place++) {
+      const between = source.row(place);
+      if (between) next.add(between.id);
+    }
+    else if (!next.delete(one.id)) next.add(one.id);
+    setAnchor(index);
+    setAllMatch(false);
+    setSelected(next);
+  };
+  const selectAll = () => {
+    if (selected.size) return setSelected(new Set()), setAllMatch(false);
+    const ids = [...source.pages.values()].flat().map((one) => one.id);
+    setSelected(new Set(ids));
+    setAllMatch(!words && total !== null && ids.length < total);
+  };
+  const again = () => {
+    setSelected(new Set());
+    setAllMatch(false);
+    source.reload();
+  };
+  const open = (/** @type {string | null} */ id, name = "") => {
+    setFocus(name);
+    change({ row: id }, { replace: !!opened });
+  };
+  const openEditor = (/** @type {number} */ index, /** @type {any} */ column) => {
+    const one = source.row(index);
+    if (one) open(one.id, column.name);
+  };
+  const step = (/** @type {number} */ by) => {
+    const next = found && source.row(found.index + by);
+    if (!next) return;
+    setAt((old) => ({ row: /** @type {any} */ (found).index + by, column: old.column }));
+    open(next.id);
+  };
+  const setWhere = (/** @type {any} */ next) => change({ where: next && JSON.stringify(next), q: null, row: null });
+  const toEnd = () => {
+    setAdded(0);
+    setAt((old) => ({ row: (source.total.value || 1) - 1, column: old.column }));
+    const grid = document.querySelector(".grid");
+    grid?.scrollTo({ top: grid.scrollHeight });
+  };
+  const clear = () => (words ? change({ q: null, row: null }) : setWhere(null));
+  const sortBy = (/** @type {string} */ name) => change({ q: null, sort: sort?.[0] !== name ? `${name}.asc` : sort[1] === "asc" ? `${name}.desc` : null });
+  const create = async (/** @type {Record<string, unknown>} */ data) => {
+    const made = await ofApp(`/v1/public/tables/${table.id}/data`, { method: "POST", body: { data } });
+    toast(t.grid.created, { undo: () => ofApp(`/v1/public/tables/${table.id}/data/${made.id}`, { method: "DELETE" }).then(again, complain) });
+    change({ row: null }, { replace: true });
+    source.reload();
+  };
+  const paste = (/** @type {string} */ text) => {
+    if (why) return toast(why, { kind: "bad" }), true;
+    const cells = parseCells(text);
+    if (cells.length === 1 && cells[0].length === 1) return false;
+    const rows = cells.map((_, index) => source.row(at.row + index)).filter(Boolean);
+    setDialog({ paste: cells, rows });
+    return true;
+  };
+  const current = found?.row || (row?.id === opened ? row : null);
+  const commit = (/** @type {any} */ one, /** @type {any} */ column, /** @type {unknown} */ value) => edits.commit(one, column, value).then(() => row && ofApp(`/v1/public/tables/${table.id}/data/${row.id}`, { exact: true }).then(setRow));
+  const chosen = allMatch ? total || 0 : selected.size;
+  const newRow = () => open("new");
+
+  return html`<div class="data">
+    <div class="strip tabstrip">${tabs}<span class="grow"></span>
+      <${Button} kind="flat small" icon="in" class="wide" why=${why} onClick=${() => setDialog({ import: true })}>${t.transfer.import}</${Button}><${Button} kind="flat small" icon="out" class="wide" onClick=${() => setDialog({ export: true })}>${t.transfer.export}</${Button}>
+      <${Button} kind="go small" icon="plus" why=${why} onClick=${newRow}>${t.grid.newRow}</${Button}></div>
+    <div class="strip filters" role="toolbar" aria-label=${t.filters}>
+      ${fields.length > 0 && html`<${SearchBox} text=${words} onChange=${(/** @type {string} */ text) => change({ q: text || null, row: null }, { replace: !!words && !!text })} />`}
+      ${words ? html`<span class="s12 soft cut">${filter || query.get("sort") ? t.grid.searchWaits : ""}</span>` : html`<${Filters} key=${whereText || ""} where=${where} onChange=${setWhere} columns=${columns} /><${SavedFilters} tableId=${table.id} where=${where} onChange=${setWhere} />`}<span class="grow"></span>
+      ${added > 0 && html`<${Button} kind="flat small" onClick=${toEnd}>${t.grid.added(added)}</${Button}>`}
+      <span class="s12 soft num" role="status">${total === null ? "" : source.beyond ? t.grid.ranked(RANKED, source.beyond) : t.grid.found(total, !!where || !!words)}</span>
+      <${Button} kind=${`flat small ${isLive ? "on" : ""}`} icon="activity" class="wide" title=${t.grid.liveHelp} aria-pressed=${isLive ? "true" : "false"} onClick=${() => change({ live: isLive ? null : "1" }, { replace: true })}>${t.grid.live}</${Button}>
+      <${MenuButton} label=${t.grid.columns} align="right" button=${(/** @type {any} */ bind) => html`<${Button} kind="flat small" icon="columns" class="wide" ...${bind}>${shown.length}/${columns.length}</${Button}>`}>
+        ${() => columns.map((column) => html`<label class="item check"><input type="checkbox" class="item" checked=${!layout.hidden.includes(column.name)} disabled=${shown.length === 1 && shown[0] === column} onChange=${() => arrange({ hidden: layout.hidden.includes(column.name) ? layout.hidden.filter((name) => name !== column.name) : [...layout.hidden, column.name] })} /><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} />${plain(column.name, 60)}</label>`)}</${MenuButton}>
+      <${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${again} /></div>
+    <div class=${`split ${opened ? "opened" : ""}`}>
+      <div class="gridbox">
+        ${isNarrow ? html`<${Cards} source=${source} columns=${shown} open=${open} label=${plain(table.title, 80)} />` : html`<${Grid} source=${source} columns=${shown} pinned=${pinned} widths=${widths} onWidth=${(/** @type {string} */ name, /** @type {number} */ width) => arrange({ widths: { ...layout.widths, [name]: width } })} sort=${sort} onSort=${sortBy} at=${at} setAt=${setAt}
+          selected=${selected} onSelect=${select} onSelectAll=${selectAll} commit=${commit} openEditor=${openEditor} why=${why} onPaste=${paste} rowOpen=${opened} label=${plain(table.title, 80)}
+          onMenu=${(/** @type {number} */ index, /** @type {any} */ column, /** @type {any} */ rect) => setMenu({ index, column, rect })} />`}
+        ${source.error.value ? html`<div class="overlay"><${Failure} title=${t.grid.notRead} error=${source.error.value} retry=${() => source.reload()}>${(where || words) && html`<${Button} kind="flat" onClick=${clear}>${words ? t.grid.endSearch : t.clearFilters}</${Button}>`}</${Failure}></div>`
+          : total === null ? html`<div class="overlay"><${Bones} rows=${14} columns=${6} /></div>`
+          : total === 0 ? html`<div class="overlay">${where || words ? html`<${Empty} title=${t.grid.noneFound} text=${words ? t.grid.noneSearched : t.grid.noneFoundText}><${Button} onClick=${clear}>${words ? t.grid.endSearch : t.clearFilters}</${Button}></${Empty}>`
+            : html`<${Empty} title=${t.grid.none} text=${t.grid.noneText}><div class="line"><${Button} icon="plus" why=${why} onClick=${newRow}>${t.grid.newRow}</${Button}><${Button} icon="in" why=${why} onClick=${() => setDialog({ import: true })}>${t.transfer.import}</${Button}></div></${Empty}>`}</div>` : null}
+        ${chosen > 0 && html`<div class="bulk" role="toolbar" aria-label=${t.grid.selection}><b class="num">${t.grid.selected(chosen)}</b>
+          ${!allMatch && !words && total !== null && selected.size < total && html`<${Button} kind="flat small" onClick=${() => setAllMatch(true)}>${t.grid.allThat(total)}</${Button}>`}
+          <${Button} kind="flat small" icon="edit" why=${why || (allMatch && t.grid.notAll)} onClick=${() => setDialog({ edit: true })}>${t.grid.editField}</${Button}><${Button} kind="flat small bad" icon="trash" why=${why} onClick=${() => setDialog({ delete: true })}>${t.grid.delete}</${Button}>
+          <${Button} kind="flat small" icon="cross" label=${t.grid.unselect} onClick=${() => (setSelected(new Set()), setAllMatch(false))} /></div>`}
+        <div class="status s12 soft"><span class="num">${total ? t.grid.row(at.row + 1) : ""}</span><span>${words ? t.grid.byRank : sort ? t.grid.sortedBy(plain(sort[0], 40), sort[1]) : t.grid.unsorted}</span><span class="grow"></span>
+          <span class="line">${edits.pending.value ? html`<${Icon} name="run" class="spin" />${t.grid.saving}` : edits.done.value.length ? html`<${Icon} name="done" />${t.saved}` : ""}</span>
+          ${edits.done.value.length > 0 && html`<${Button} kind="flat small" onClick=${() => edits.undo()}>${t.undo} <kbd>${navigator.platform.startsWith("Mac") ? "⌘Z" : "Ctrl Z"}</kbd></${Button}>`}</div>
+      </div>
+      ${opened === "new" ? html`<${NewRow} columns=${columns} create=${create} onClose=${() => change({ row: null })} />`
+        : current && html`<${RowPanel} key=${opened} row=${current} index=${found ? found.index : -1} columns=${columns} focus=${focus} hold=${() => source.hold()} commit=${commit} why=${why} step=${step} onClose=${() => change({ row: null })} onDelete=${() => setDialog({ one: current })} />`}
+    </div>
+    ${menu && html`<${CellMenu} ...${menu} source=${source} why=${why} commit=${commit} open=${open} onClose=${() => setMenu(null)} filter=${setWhere} remove=${(/** @type {any} */ one) => setDialog({ one })} hide=${(/** @type {string} */ name) => arrange({ hidden: [...layout.hidden, name] })} isPinned=${isPinned(menu.column)} pin=${(/** @type {string} */ name) => arrange({ pinned: isPinned({ name }) ? layout.pinned.filter((one) => one !== name) : [...layout.pinned, name] })} sortBy=${(/** @type {string} */ name, /** @type {string} */ way) => change({ q: null, sort: `${name}.${way}` })} />`}
+    ${dialog?.one && html`<${Confirm} title=${t.grid.deleteRows(1)} text=${t.grid.deleteText} action=${t.grid.deleteRow} onClose=${() => setDialog(null)} run=${async () => (await ofApp(`/v1/public/tables/${table.id}/data/${dialog.one.id}`, { method: "DELETE" }), opened === dialog.one.id && change({ row: null }, { replace: true }), again())} />`}
+    ${dialog?.delete && html`<${DeleteRows} tableId=${table.id} ids=${[...selected]} all=${allMatch ? total : null} where=${where} onClose=${() => setDialog(null)} done=${again} />`}
+    ${dialog?.edit && html`<${EditRows} tableId=${table.id} ids=${[...selected]} columns=${columns} onClose=${() => setDialog(null)} done=${again} />`}
+    ${dialog?.paste && html`<${PasteDialog} tableId=${table.id} cells=${dialog.paste} rows=${dialog.rows} columns=${shown.slice(at.column)} onClose=${() => setDialog(null)} done=${() => source.reload()} />`}
+    ${dialog?.import && html`<${ImportDialog} table=${table} given=${dialog.import === true ? null : dialog.import} onClose=${() => (setDialog(null), loadTables().catch(complain), again())} />`}
+    ${dialog?.export && html`<${ExportDialog} table=${table} columns=${columns} source=${source} where=${where} onClose=${() => setDialog(null)} />`}
+    ${edits.conflict.value && html`<${Conflict} edits=${edits} />`}
+  </div>`;
+}
+
+/** @param {{index: number, column: any, rect: any, source: Source, why: string | false, commit: any, open: any, onClose: () => void, filter: (where: any) => void, remove: (row: any) => void, hide: (name: string) => void, isPinned: boolean, pin: (name: string) => void, sortBy: (name: string, way: string) => void}} props */
+function CellMenu({ index, column, rect, source, why, commit, open, onClose, filter, remove, hide, isPinned, pin, sortBy }) {
+  const row = source.row(index);
+  if (!row) return null;
+  const value = valueOf(row, column);
+  const closed = why || (column.own && t.grid.ownField) || false;
+  const plainType = column.type !== "object" && column.type !== "array";
+  const act = (/** @type {() => void} */ action) => () => (onClose(), action());
+  return html`<${Menu} at=${rect} label=${t.grid.cellMenu(column.name)} onClose=${onClose}>
+    <${MenuItem} icon="right" onClick=${act(() => open(row.id))}>${t.grid.openRow}</${MenuItem}>
+    <${MenuItem} icon="copy" hint="Ctrl C" why=${value === undefined && t.grid.absentHelp} onClick=${act(() => navigator.clipboard.writeText(textOf(value, column)))}>${t.copy}</${MenuItem}>
+    <${MenuItem} icon="filter" why=${!plainType && t.grid.notFiltered} onClick=${act(() => filter({ [column.name]: { $eq: value ?? null } }))}>${t.grid.filterBy}</${MenuItem}><hr />
+    <${MenuItem} icon="edit" hint="F2" why=${closed} onClick=${act(() => open(row.id, column.name))}>${t.edit}</${MenuItem}>
+    <${MenuItem} icon="cross" hint="Del" why=${closed || (value === null && t.unchanged)} onClick=${act(() => commit(row, column, null))}>${t.grid.setNull}</${MenuItem}>
+    ${column.type === "string" && html`<${MenuItem} icon="t-string" why=${closed || (value === "" && t.unchanged)} onClick=${act(() => commit(row, column, ""))}>${t.grid.setEmpty}</${MenuItem}>`}
+    ${column.type === "uuid" && !column.own && html`<${MenuItem} icon="t-uuid" why=${closed} onClick=${act(() => commit(row, column, crypto.randomUUID()))}>${t.grid.generate}</${MenuItem}>`}<hr />
+    ${plainType && !column.encrypted && html`<${MenuItem} icon="up" onClick=${act(() => sortBy(column.name, "asc"))}>${t.grid.sortUp}</${MenuItem}><${MenuItem} icon="down" onClick=${act(() => sortBy(column.name, "desc"))}>${t.grid.sortDown}</${MenuItem}>`}
+    <${MenuItem} icon="left" onClick=${act(() => pin(column.name))}>${isPinned ? t.grid.unpin : t.grid.pin}</${MenuItem}>
+    <${MenuItem} icon="columns" onClick=${act(() => hide(column.name))}>${t.grid.hideColumn}</${MenuItem}><hr />
+    <${MenuItem} icon="trash" kind="bad" why=${why} onClick=${act(() => remove(row))}>${t.grid.deleteRow}</${MenuItem}></${Menu}>`;
+}
+
+/** @param {{edits: Edits}} props */
+function Conflict({ edits }) {
+  const { row, theirs, column, value } = /** @type {any} */ (edits.conflict.value);
+  const close = () => (edits.conflict.value = null);
+  const mine = () => {
+    close();
+    edits.commit(theirs, column, value);
+  };
+  const cell = (/** @type {string} */ title, /** @type {unknown} */ one, own = false) => html`<div class=${own ? "mine" : ""}><dt>${title}</dt><dd>${one === undefined ? html`<span class="null">${t.grid.absent}</span>` : html`<${Value} value=${one} column=${column} />`}</dd></div>`;
+  return html`<${Dialog} role="alertdialog" title=${t.grid.conflict} onClose=${close} footer=${html`<${Button} kind="flat" onClick=${close}>${t.grid.keepTheirs}</${Button}><span class="grow"></span><${Button} kind="go" onClick=${mine}>${t.grid.saveMine}</${Button}>`}>
+    <p class="soft">${t.grid.conflictText} <code>${plain(column.name, 60)}</code></p><dl class="choices3">${cell(t.grid.was, valueOf(row, column))}${cell(t.grid.theirs, valueOf(theirs, column))}${cell(t.grid.yours, value, true)}</dl></${Dialog}>`;
+}

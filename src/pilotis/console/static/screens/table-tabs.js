@@ -1,0 +1,75 @@
+/** The quieter tabs of a table: its indexes, how it is called, its title and access level. */
+import { html, useState } from "../vendor/view.js";
+import { t } from "../strings/index.js";
+import { appId, denied, loadTables, ofApp, onApp } from "../state/app.js";
+import { go } from "../state/router.js";
+import { ago, count, plain, size } from "../ui/format.js";
+import { Icon } from "../ui/icons.js";
+import { Bones, Button, Choice, Confirm, Copy, Empty, Failure, Pill, TextField, said, toast, useAction, useLoad } from "../ui/widgets.js";
+import { Snippet, sampleRow } from "../ui/snippets.js";
+import { levels } from "./tables.js";
+
+/** @typedef {{table: import("../state/app.js").Table, tabs: any, config: any}} Props */
+
+/** @param {{tabs: any, children?: any}} props */
+const Frame = ({ tabs, children }) => html`<div class="stack"><div class="strip tabstrip">${tabs}</div><div class="scroll"><div class="page narrowpage">${children}</div></div></div>`;
+
+const STATES = /** @type {Record<string, [string, string]>} */ ({ ready: ["", "done"], building: ["info", "run"], failed: ["bad", "fail"], dropped: ["", "trash"] });
+
+/** @param {Props} props */
+export function Indexes({ table, tabs }) {
+  const { data, error, reload } = useLoad((signal) => onApp(`/tables/${table.id}/indexes`, { signal }), [table.id]);
+  const uses = (/** @type {any[]} */ list) => list.map((use) => `${plain(use.column, 63)} ${use.kind}`).join(", ");
+  return html`<${Frame} tabs=${tabs}>${error ? html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>` : !data ? html`<section class="slab"><${Bones} rows=${3} /></section>` : html`
+    <section class="slab"><header><h2>${t.tables.tabs.indexes}</h2></header><p class="lead">${t.tables.indexesText}</p>
+      ${data.indexes.length ? html`<table class="list"><thead><tr><th>${t.tables.columns}</th><th>${t.tables.reason}</th><th>${t.members.state}</th><th class="r">${t.tables.size}</th><th>${t.keys.used}</th></tr></thead><tbody>
+        ${data.indexes.map((/** @type {any} */ index) => html`<tr key=${index.name}><td class="main">${index.columns.map((/** @type {string} */ name) => html`<code>${plain(name, 63)}</code> `)}</td><td class="soft wide">${plain(index.reason)}${index.error && html`<div class="state bad s12">${plain(index.error)}</div>`}</td>
+          <td><${Pill} kind=${STATES[index.state][0]} icon=${STATES[index.state][1]}>${/** @type {any} */ (t.tables.indexStates)[index.state]}</${Pill}></td><td class="r wide">${size(index.size_bytes)}</td><td class="soft wide">${index.last_used_at ? ago(index.last_used_at) : t.keys.never}</td></tr>`)}</tbody></table>`
+        : html`<${Empty} title=${t.tables.noIndexes} text=${t.tables.noIndexesText} />`}</section>
+    ${data.noted.length > 0 && html`<section class="slab"><header><h2>${t.tables.noted}</h2></header><table class="list"><tbody>${data.noted.map((/** @type {any} */ one) => html`<tr><td class="main"><code>${uses(one.uses)}</code></td><td class="r">${t.tables.times(one.count)}</td><td class="r soft wide">${count(Math.round(one.total_ms))} ms</td></tr>`)}</tbody></table></section>`}`}</${Frame}>`;
+}
+
+/** @param {Props} props */
+export function Api({ table, tabs, config }) {
+  const keys = useLoad((signal) => onApp("/keys/public", { query: { limit: 1 }, signal }), [appId.value]);
+  const key = keys.data?.data[0]?.key;
+  const rows = `/v1/public/tables/${table.id}/data`;
+  const first = useLoad((signal) => ofApp(rows, { query: { limit: 1 }, signal }), [table.id]);
+  const id = first.data?.data[0]?.id || "…";
+  const column = Object.keys(table.schema)[0];
+  const data = sampleRow(table.schema);
+  const calls = /** @type {[string, any][]} */ ([
+    [t.api.list, { method: "GET", path: `${rows}?limit=20` }],
+    [t.api.find, { method: "POST", path: `${rows}/query`, body: { where: column ? { [column]: { $ne: null } } : {}, order_by: "created_at", order_direction: "desc", limit: 20 } }],
+    [t.api.create, { method: "POST", path: rows, body: { data } }],
+    [t.api.read, { method: "GET", path: `${rows}/${id}` }],
+    [t.api.update, { method: "PATCH", path: `${rows}/${id}`, body: { data: Object.fromEntries(Object.entries(data).slice(0, 1)) } }],
+    [t.api.delete, { method: "DELETE", path: `${rows}/${id}` }],
+  ]);
+  return html`<${Frame} tabs=${tabs}><p class="soft s13">${t.api.lead} ${table.access_level !== "Public" && t.api.token} <a class="link" href="/docs" target="_blank">${t.reference}</a></p>
+    ${calls.map(([title, request]) => html`<section class="slab call" key=${title}><header><h2>${title}</h2><code class="soft cut">${request.method}</code></header>
+      <${Snippet} request=${{ ...request, key: key || "pk_…" }} base=${config.base_url} why=${(!key && t.noPublicKey) || (request.path.includes("…") && t.api.rowFirst) || (request.method === "DELETE" && t.api.notHere)} /></section>`)}</${Frame}>`;
+}
+
+/** @param {Props} props */
+export function TableSettings({ table, tabs }) {
+  const [title, setTitle] = useState(table.title);
+  const [level, setLevel] = useState(table.access_level);
+  const [drop, setDrop] = useState(false);
+  const why = denied("editor");
+  const { busy, error, run } = useAction(async () => {
+    await ofApp(`/v1/public/tables/${table.id}`, { method: "PATCH", body: { title, schema: (await ofApp(`/v1/public/tables/${table.id}`)).schema, access_level: level } });
+    await loadTables();
+    toast(t.saved);
+  });
+  return html`<${Frame} tabs=${tabs}>
+    <section class="slab pad"><form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), run())}>
+      <${TextField} label=${t.name} value=${title} onInput=${setTitle} maxlength="255" required disabled=${!!why} />
+      <${Choice} label=${t.tables.access} value=${level} onInput=${setLevel} options=${levels()} />
+      <div class="field"><span class="label">${t.tables.id}</span><div class="secret"><code>${table.id}</code><${Copy} text=${table.id} label=${t.copy} /></div></div>
+      ${error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(error)}</span></p>`}
+      <div class="actions"><${Button} type="submit" busy=${busy} why=${why || (title === table.title && level === table.access_level && t.unchanged)}>${t.save}</${Button}></div></form></section>
+    <section class="slab pad"><h2>${t.tables.drop}</h2><p class="soft s13">${t.tables.dropText}</p><p><${Button} kind="bad" icon="trash" why=${why} onClick=${() => setDrop(true)}>${t.tables.drop}</${Button}></p></section>
+    ${drop && html`<${Confirm} title=${t.tables.dropTitle(plain(table.title, 60))} text=${t.tables.dropWarning} note=${t.tables.dropNote} action=${t.tables.drop} onClose=${() => setDrop(false)}
+      run=${async () => (await ofApp(`/v1/public/tables/${table.id}`, { method: "DELETE" }), await loadTables(), go(`/apps/${appId.value}/tables`), toast(t.tables.dropped(table.title)))} />`}</${Frame}>`;
+}

@@ -1,0 +1,199 @@
+/**
+ * Requests to the JSON interface, and the session they are sent with. The access token lives in this module alone.
+ * @typedef {{method?: string, body?: unknown, query?: Record<string, unknown>, app?: string, signal?: AbortSignal,
+ *   exact?: boolean, headers?: Record<string, string>, raw?: BodyInit}} Options
+ */
+import { signal } from "../vendor/view.js";
+
+// An answer that takes longer is taken for silence; statements of the server end well before.
+const SILENCE_MS = 90000;
+
+/** An answer that is no success, or none at all: then `status` is 0 and `code` UNREACHABLE, or SILENT after a time. */
+export class ApiError extends Error {
+  /** @param {number} status @param {{code?: string, message?: string, request_id?: string, details?: {field?: string, message?: string}[]}} body */
+  constructor(status, body, retryAfter = 0) {
+    super(body.message || "");
+    this.status = status;
+    this.code = body.code || (status ? `HTTP_${status}` : "UNREACHABLE");
+    this.requestId = body.request_id || "";
+    this.details = body.details || [];
+    this.retryAfter = retryAfter;
+  }
+
+  /** What the answer says of one field of the request. @param {string} name */
+  about(name) {
+    return this.details.find((detail) => detail.field === name)?.message;
+  }
+}
+
+/** A number that this language cannot hold: it is shown, copied and sent as it was written. */
+export class Exact {
+  /** @param {string} text */
+  constructor(text) {
+    this.text = text;
+  }
+
+  toString() {
+    return this.text;
+  }
+
+  toJSON() {
+    return /** @type {any} */ (JSON).rawJSON ? /** @type {any} */ (JSON).rawJSON(this.text) : Number(this.text);
+  }
+}
+
+/** Read JSON and keep every digit of its numbers. @param {string} text */
+export const parseExact = (text) =>
+  JSON.parse(text, /** @type {any} */ (
+    (/** @type {string} */ _key, /** @type {unknown} */ value, /** @type {{source?: string}=} */ context) =>
+      typeof value === "number" && context?.source && String(value) !== context.source ? new Exact(context.source) : value
+  ));
+
+/** Who is signed in: undefined until it is known, null where nobody is. */
+export const user = signal(/** @type {{user_id: string, email: string} | null | undefined} */ (undefined));
+/** Whether a session ended while somebody was at work: the sign-in dialog then stands over the screen. */
+export const ended = signal(false);
+/** Whether the last request was answered. Where not, `watch` asks until one is. */
+export const reachable = signal(true);
+/** Whether the server has other files than this page: an upgrade. */
+export const upgraded = signal(false);
+
+const PROBE_MS = 5000;
+const VERSION_MS = 60000;
+
+/** Look from time to time, and whenever the tab is shown, whether the server is there and still the one that sent this page. @param {string} assets */
+export function watch(assets) {
+  let last = Date.now();
+  const look = async () => {
+    if (document.hidden || Date.now() - last < (reachable.peek() ? VERSION_MS : PROBE_MS) - 100) return;
+    last = Date.now();
+    const config = await send("/v1/console/config", {}).catch(() => null);
+    if (config && config.assets !== assets) upgraded.value = true;
+  };
+  setInterval(look, PROBE_MS);
+  addEventListener("offline", () => (reachable.value = false));
+  addEventListener("online", () => ((last = 0), look()));
+  document.addEventListener("visibilitychange", () => document.hidden || ((last = 0), look()));
+}
+
+let token = "";
+let renewAt = 0;
+/** @type {Promise<boolean> | null} */
+let renewing = null;
+/** @type {(() => void)[]} */
+let waiting = [];
+
+/** @param {{user_id: string, email: string, access_token: string, expires_in: number}} session */
+function begin(session) {
+  token = session.access_token;
+  // A minute before it ends, or at half of a short life.
+  renewAt = Date.now() + Math.max(session.expires_in - 60, session.expires_in / 2) * 1000;
+  user.value = { user_id: session.user_id, email: session.email };
+  ended.value = false;
+  const waited = waiting;
+  waiting = [];
+  waited.forEach((resume) => resume());
+}
+
+/** Sign in; raises `ApiError`. @param {string} email @param {string} password @param {boolean} remember */
+export async function signIn(email, password, remember) {
+  begin(await send("/v1/auth/session", { method: "POST", body: { email, password, remember } }));
+}
+
+/** End the session. */
+export async function signOut() {
+  await send("/v1/auth/session", { method: "DELETE" }).catch(() => {});
+  token = "";
+  user.value = null;
+}
+
+/** Renew the session by its cookie; false where there is none. Tabs and callers share one request. */
+export function renew() {
+  renewing ??= send("/v1/auth/session/refresh", { method: "POST" })
+    .then((session) => (begin(session), true))
+    .catch((error) => {
+      if (error.status !== 401 && error.status !== 403) throw error;
+      token = "";
+      return false;
+    })
+    .finally(() => (renewing = null));
+  return renewing;
+}
+
+/**
+ * Send a request as the signed-in user and return its answer; raises `ApiError`. A session that has ended is renewed,
+ * or asked for over the screen: the request then waits, so that nothing typed is lost.
+ * @param {string} path @param {Options} [options] @returns {Promise<any>}
+ */
+export async function request(path, options = {}) {
+  if (Date.now() > renewAt) await renew();
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await send(path, options);
+    } catch (error) {
+      const over = error instanceof ApiError && error.status === 401 && ["INVALID_TOKEN", "TOKEN_REQUIRED"].includes(error.code);
+      if (!over || attempt > 2) throw error;
+      if (attempt || !(await renew())) {
+        ended.value = true;
+        await new Promise((resume) => waiting.push(() => resume(undefined)));
+      }
+    }
+  }
+}
+
+/** The headers that authorize a request which is not sent by this module. @param {string} [app] @returns {Promise<Record<string, string>>} */
+export async function authorization(app) {
+  if (Date.now() > renewAt) await renew();
+  return { Authorization: `Bearer ${token}`, ...(app ? { "X-App-Id": app } : {}) };
+}
+
+/** @param {string} path @param {Options} options @returns {Promise<any>} */
+async function send(path, { method = "GET", body, query, app, signal: abort, exact, headers = {}, raw }) {
+  /** @type {Response} */
+  let answer;
+  let text = "";
+  const silence = new AbortController();
+  const stop = () => silence.abort();
+  const timer = setTimeout(stop, SILENCE_MS);
+  abort?.addEventListener("abort", stop);
+  if (abort?.aborted) stop();
+  try {
+    answer = await fetch(withQuery(path, query), {
+      method,
+      signal: silence.signal,
+      headers: {
+        ...(token ? { Authorization: `Bearer ${token}` } : {}),
+        ...(app ? { "X-App-Id": app } : {}),
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+        ...headers,
+      },
+      body: raw ?? (body === undefined ? undefined : JSON.stringify(body)),
+    });
+    text = await answer.text();
+  } catch (error) {
+    if (abort?.aborted) throw error;
+    reachable.value = false;
+    throw new ApiError(0, silence.signal.aborted ? { code: "SILENT" } : {});
+  } finally {
+    clearTimeout(timer);
+    abort?.removeEventListener("abort", stop);
+  }
+  reachable.value = true;
+  if (!answer.ok) throw new ApiError(answer.status, readError(text), Number(answer.headers.get("Retry-After")) || 0);
+  return text && (exact ? parseExact(text) : JSON.parse(text));
+}
+
+/** @param {string} text */
+function readError(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { message: text.slice(0, 200) };
+  }
+}
+
+/** @param {string} path @param {Record<string, unknown>} [query] */
+function withQuery(path, query) {
+  const pairs = Object.entries(query || {}).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return pairs.length ? `${path}?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}` : path;
+}

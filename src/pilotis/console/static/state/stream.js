@@ -1,0 +1,66 @@
+/** Server-sent events (HTML standard, section 9.2), read by `fetch`: `EventSource` could not send the access token. */
+import { ApiError, authorization, request } from "./api.js";
+
+/** @typedef {{type: string, id: string, data: any}} StreamEvent */
+/** @typedef {"open" | "lost" | "ended"} StreamState */
+
+/** The events in a part of a stream. Returns what is left of it: an event that is not complete. @param {string} text @param {(event: StreamEvent) => void} take */
+export function parse(text, take) {
+  const blocks = text.split("\n\n");
+  const rest = /** @type {string} */ (blocks.pop());
+  for (const block of blocks) {
+    const event = { type: "message", id: "", data: "" };
+    for (const line of block.split("\n")) {
+      const colon = line.indexOf(":");
+      const said = line.slice(colon + 1).replace(/^ /, "");
+      const name = line.slice(0, Math.max(colon, 0));
+      if (name === "event" || name === "id") event[name === "id" ? "id" : "type"] = said;
+      else if (name === "data") event.data += event.data ? `\n${said}` : said;
+    }
+    if (event.data) take({ ...event, data: JSON.parse(event.data) });
+  }
+  return rest;
+}
+
+/**
+ * Follow a stream until `end`, or until `signal` is aborted; a lost connection is opened again where it ended.
+ * Events are handed over together, once a frame: a burst of them is one change of the screen.
+ * @param {string} path @param {AbortSignal} signal @param {(events: StreamEvent[]) => void} take @param {(state: StreamState, error?: any) => void} tell
+ */
+export async function follow(path, signal, take, tell) {
+  /** @type {StreamEvent[]} */
+  let waiting = [];
+  let last = "";
+  let isOver = false;
+  const hand = () => {
+    const events = waiting;
+    waiting = [];
+    if (!signal.aborted && events.length) take(events);
+  };
+  // A hidden tab draws no frames.
+  const soon = () => (document.hidden ? setTimeout(hand, 250) : requestAnimationFrame(hand));
+  while (!signal.aborted && !isOver) {
+    try {
+      const answer = await fetch(path, { signal, headers: { ...(await authorization()), Accept: "text/event-stream", ...(last ? { "Last-Event-ID": last } : {}) } });
+      if (answer.status === 401) await request("/v1/auth/me");
+      else if (!answer.ok && answer.status < 500 && answer.status !== 429) throw new ApiError(answer.status, await answer.json().catch(() => ({})));
+      if (answer.ok && answer.body) {
+        tell("open");
+        let rest = "";
+        const reader = answer.body.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
+        for (let part = await reader.read(); !part.done; part = await reader.read())
+          rest = parse(rest + part.value, (event) => {
+            if (event.id) last = event.id;
+            if (event.type === "end") isOver = true;
+            if (waiting.push(event) === 1) soon();
+          });
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof ApiError && error.status) return tell("lost", error);
+    }
+    if (isOver) return tell("ended");
+    tell("lost");
+    await new Promise((resume) => setTimeout(resume, 1000));
+  }
+}

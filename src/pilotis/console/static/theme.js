@@ -1,0 +1,21 @@
+// Before the first paint: the chosen theme and language, or the system's. A script of its own, because the policy
+// allows none inline.
+(() => {
+  const read = (/** @type {string} */ name) => {
+    try {
+      return localStorage.getItem(name);
+    } catch {
+      return null;
+    }
+  };
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const apply = () => {
+    const chosen = read("pilotis.theme");
+    document.documentElement.dataset.theme = chosen === "light" || chosen === "dark" ? chosen : dark.matches ? "dark" : "light";
+  };
+  apply();
+  dark.addEventListener("change", apply);
+  addEventListener("pilotis-theme", apply);
+  const language = read("pilotis.language") || (navigator.language.startsWith("ko") ? "ko" : "en");
+  document.documentElement.lang = language === "ko" ? "ko" : "en";
+})();

@@ -1,0 +1,65 @@
+/** Numbers, sizes, dates and texts as people read them, in the language of the page. */
+import { locale } from "../strings/index.js";
+
+const whole = new Intl.NumberFormat(locale);
+const short = new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 });
+const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+const dated = new Intl.DateTimeFormat(locale, { dateStyle: "medium" });
+const timed = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
+const exactly = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" });
+const dayOnly = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", timeZone: "UTC" });
+
+/** @param {number} value */
+export const count = (value) => whole.format(value);
+/** @param {number} value */
+export const compact = (value) => (value < 10000 ? whole.format(value) : short.format(value));
+
+/** @param {number} bytes */
+export function size(bytes) {
+  const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
+  let step = 0;
+  while (bytes >= 1000 && step < units.length - 1) {
+    bytes /= 1000;
+    step++;
+  }
+  return new Intl.NumberFormat(locale, { style: "unit", unit: units[step], unitDisplay: step ? "short" : "narrow", maximumFractionDigits: step && bytes < 100 ? 1 : 0 }).format(bytes);
+}
+
+const STEPS = /** @type {[Intl.RelativeTimeFormatUnit, number][]} */ ([
+  ["year", 31536000], ["month", 2592000], ["day", 86400], ["hour", 3600], ["minute", 60],
+]);
+
+/** How long ago, or how soon. @param {string | null} time */
+export function ago(time) {
+  if (!time) return "";
+  const seconds = (Date.parse(time) - Date.now()) / 1000;
+  const [unit, length] = STEPS.find(([, length]) => Math.abs(seconds) >= length) || ["second", 1];
+  return unit === "second" ? relative.format(0, "second") : relative.format(Math.round(seconds / length), unit);
+}
+
+/** @param {string} time */
+export const date = (time) => dated.format(new Date(time));
+/** @param {string} time */
+export const moment = (time) => timed.format(new Date(time));
+/** The time of day, to the millisecond. @param {string} time */
+export const clock = (time) => exactly.format(new Date(time));
+/** A day as `2026-01-31`, without its year. @param {string} day */
+export const dayName = (day) => dayOnly.format(new Date(`${day}T00:00:00Z`));
+
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+
+/** @param {string} text @param {number} most */
+const cut = (text, most) => (text.length > most ? `${text.slice(0, most)}…` : text);
+/** Characters that turn a text around or hide in it, as symbols. @param {string} text */
+const visible = (text) => text.replace(CONTROLS, (character) => `⟨U+${character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}⟩`);
+
+/** A text from data for one line: cut, and without characters that turn it around or hide. @param {unknown} value @param {number} [most] */
+export const plain = (value, most = 200) => visible(cut(String(value), most).replace(/[\r\n\t]+/g, " "));
+/** The same for a text that keeps its lines. @param {unknown} value @param {number} [most] */
+export const prose = (value, most = 2000) => visible(cut(String(value), most).replaceAll("\r\n", "\n"));
+
+/** The letters that stand for a name. @param {string} name */
+export const initials = (name) => [...name.trim()].slice(0, 1).join("").toUpperCase() || "?";
+
+/** A duration with as many digits as say something. @param {number | null} ms */
+export const duration = (ms) => (ms === null ? "–" : ms >= 1000 ? `${(ms / 1000).toLocaleString(locale, { maximumFractionDigits: 1 })} s` : `${ms.toLocaleString(locale, { maximumFractionDigits: ms < 10 ? 1 : 0 })} ms`);

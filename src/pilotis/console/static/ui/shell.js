@@ -1,0 +1,136 @@
+/** The frame of every screen: rail or dock, the bar with the title and the search, and the screen itself. */
+import { computed, html, useEffect, useState } from "../vendor/view.js";
+import { t } from "../strings/index.js";
+import { reachable, signOut, user } from "../state/api.js";
+import { app, appId, apps, attention, loadAttention, recentTables, tables } from "../state/app.js";
+import { go, href, place } from "../state/router.js";
+import { initials, plain } from "./format.js";
+import { Icon } from "./icons.js";
+import { Menu, MenuButton, MenuItem } from "./widgets.js";
+
+/** The sections of an app; a screen that is not there is not linked. */
+export const SECTIONS = /** @type {const} */ ([
+  ["", ["overview", "overview"], ["activity", "activity"]],
+  ["data", ["tables", "table"], ["members", "member"], ["files", "folder"]],
+  ["deliver", ["sites", "globe"], ["functions", "code"], ["workflows", "flow"], ["webhooks", "bolt"]],
+  ["access", ["keys", "key"], ["oauth", "signin"], ["settings", "gear"]],
+]);
+
+/** @param {string} section */
+export const sectionHref = (section) => href(`/apps/${appId.value}${section === "overview" ? "" : `/${section}`}`);
+
+const section = computed(() => place.value.path.split("/")[3] || "overview");
+
+/** @param {{config: any, title: any, crumbs?: {text: string, href: string}[], aside?: any, children?: any, onFind: () => void}} props */
+export function Shell({ config, title, crumbs = [], aside, children, onFind }) {
+  const inApp = !!appId.value;
+  return html`<div class=${`frame ${inApp ? "" : "bare"}`}>
+    <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => (event.preventDefault(), document.getElementById("main")?.focus())}>${t.skip}</a>
+    ${inApp && html`<${Rail} config=${config} />`}
+    <header class="top">
+      <div class="crumbs">
+        ${!inApp && html`<a class="brand wide" href=${href("/")} aria-label="Pilotis"><${Icon} name="mark" class="mark" /></a><span class="sep wide">/</span>`}
+        ${crumbs.map((crumb) => html`<a class="cut" href=${crumb.href}>${crumb.text}</a><span class="sep">/</span>`)}
+        <h1 class="cut">${title}</h1>${aside}
+      </div>
+      <button type="button" class="find" onClick=${onFind} title=${t.find} aria-keyshortcuts="Meta+K Control+K"><${Icon} name="search" /><span>${t.find}</span><kbd>${modifier}K</kbd></button>
+      <${Profile} />
+    </header>
+    <main id="main" tabindex="-1">${children}</main>
+    ${inApp && html`<${Dock} />`}
+  </div>`;
+}
+
+const modifier = navigator.platform.startsWith("Mac") ? "⌘" : "Ctrl ";
+
+const ATTENTION_MS = 60000;
+
+/** What stands beside a section only if somebody should look. @param {string} name @returns {[icon: string, kind: string, text: string, count: number] | null} */
+function markOf(name) {
+  const { running = 0, failing = 0, dead_jobs: dead = 0, exposure = 0 } = attention.value || {};
+  if (name === "workflows" && running) return ["run", "info", t.attention.running(running), running];
+  if (name === "webhooks" && failing + dead) return ["warn", "warn", [failing && t.attention.failing(failing), dead && t.attention.deadJobs(dead)].filter(Boolean).join(", "), failing + dead];
+  if (name === "overview" && exposure) return ["warn", "warn", t.attention.exposure(exposure), exposure];
+  return null;
+}
+
+/** @param {{config: any}} props */
+function Rail({ config }) {
+  useEffect(() => {
+    loadAttention();
+    const timer = setInterval(() => document.hidden || loadAttention(), ATTENTION_MS);
+    return () => clearInterval(timer);
+  }, [appId.value]);
+  return html`<aside class="rail" aria-label=${t.sections}>
+    <${Switcher} />
+    <nav aria-label=${t.sections}>${SECTIONS.map(([group, ...items]) => html`
+      ${group && html`<h2>${t.groups[group]}</h2>`}
+      ${items.map(([name, icon]) => html`<${RailItem} name=${name} icon=${icon} />`)}`)}
+    </nav>
+    <footer><${Icon} name="mark" class="mark" /><span class="grow">Pilotis ${config.version}</span>
+      <span class=${`line s12 ${reachable.value ? "" : "state bad"}`}><${Icon} name=${reachable.value ? "done" : "fail"} />${reachable.value ? t.connected : t.disconnected}</span></footer>
+  </aside>`;
+}
+
+/** @param {{name: string, icon: string}} props */
+function RailItem({ name, icon }) {
+  const tableId = place.value.path.split("/")[4];
+  const on = section.value === name && !(name === "tables" && tableId);
+  const label = /** @type {any} */ (t.sectionNames)[name];
+  const mark = markOf(name);
+  const link = html`<a href=${sectionHref(name)} class=${on ? "on" : ""} aria-current=${on ? "page" : undefined} title=${label}><${Icon} name=${icon} />${label}
+    ${mark && html`<span class=${`n num state ${mark[1]}`} title=${mark[2]}><${Icon} name=${mark[0]} class=${mark[0] === "run" ? "spin" : ""} />${mark[3]}<span class="sr">${mark[2]}</span></span>`}
+    ${name === "tables" && tables.value?.length ? html`<span class="n num">${tables.value.length}</span>` : null}</a>`;
+  return name === "tables" && section.value === "tables" ? html`${link}<${TableLinks} current=${tableId} />` : link;
+}
+
+/** At most 8 tables, those of late first. @param {{current?: string}} props */
+function TableLinks({ current }) {
+  const all = tables.value || [];
+  const recent = recentTables();
+  const rank = (/** @type {string} */ id) => (id === current ? -1 : recent.includes(id) ? recent.indexOf(id) : 99);
+  const shown = [...all].sort((a, b) => rank(a.id) - rank(b.id)).slice(0, 8).sort((a, b) => a.title.localeCompare(b.title));
+  return html`<div class="sub">${shown.map((table) => html`<a key=${table.id} href=${href(`/apps/${appId.value}/tables/${table.id}`)} class=${table.id === current ? "on" : ""}
+      aria-current=${table.id === current ? "page" : undefined}><span class="cut">${plain(table.title, 60)}</span></a>`)}
+    ${all.length > shown.length && html`<a class="all" href=${sectionHref("tables")}>${t.allTables(all.length)}</a>`}</div>`;
+}
+
+function Switcher() {
+  const current = app.value;
+  return html`<${MenuButton} label=${t.apps.title} button=${(/** @type {any} */ bind) => html`<button type="button" class="switcher" ...${bind} title=${t.switchApp}>
+      <span class="monogram" aria-hidden="true">${initials(current?.name || "·")}</span><span class="grow cut"><b class="cut">${current ? plain(current.name, 60) : ""}</b><small>${current ? t.roles[current.role] : ""}</small></span><${Icon} name="updown" /></button>`}>
+    ${(/** @type {() => void} */ close) => html`
+      ${(apps.value || []).filter((one) => !one.deleted_at).slice(0, 30).map((one) => html`<${MenuItem} href=${href(`/apps/${one.app_id}`)} onClick=${close} icon=${one.app_id === appId.value ? "check" : "right"}>${plain(one.name, 60)}</${MenuItem}>`)}
+      <hr /><${MenuItem} href=${href("/")} icon="tiles" onClick=${close}>${t.allApps}</${MenuItem}>`}
+  </${MenuButton}>`;
+}
+
+function Profile() {
+  const leave = async () => {
+    await signOut();
+    location.assign(href("/sign-in"));
+  };
+  return html`<${MenuButton} align="right" label=${t.profile.title} button=${(/** @type {any} */ bind) => html`<button type="button" class="face" ...${bind} aria-label=${t.profile.title}>${initials(user.value?.email || "")}</button>`}>
+    ${(/** @type {() => void} */ close) => html`<p class="head cut">${user.value?.email}</p>
+      <${MenuItem} icon="member" href=${href("/profile")} onClick=${close}>${t.profile.title}</${MenuItem}>
+      <${MenuItem} icon="tiles" href=${href("/")} onClick=${close}>${t.allApps}</${MenuItem}>
+      <${MenuItem} icon="globe" onClick=${() => open("/docs", "_blank", "noopener")}>${t.reference}</${MenuItem}>
+      <hr /><${MenuItem} icon="signout" onClick=${leave}>${t.signOut}</${MenuItem}>`}
+  </${MenuButton}>`;
+}
+
+const DOCKED = /** @type {const} */ ([["overview", "overview"], ["tables", "table"], ["members", "member"], ["activity", "activity"]]);
+
+function Dock() {
+  const [more, setMore] = useState(/** @type {DOMRect | null} */ (null));
+  useEffect(() => setMore(null), [place.value]);
+  const docked = DOCKED.some(([name]) => name === section.value);
+  return html`<nav class="dock" aria-label=${t.sections}>
+    ${DOCKED.map(([name, icon]) => html`<a href=${sectionHref(name)} class=${name === section.value ? "on" : ""} aria-current=${name === section.value ? "page" : undefined}><${Icon} name=${icon} />${t.sectionNames[name]}</a>`)}
+    <button type="button" class=${docked ? "" : "on"} aria-haspopup="menu" onClick=${(/** @type {any} */ event) => setMore(event.currentTarget.getBoundingClientRect())}><${Icon} name="more" />${t.more}</button>
+    ${more && html`<${Menu} at=${more} align="right" label=${t.more} onClose=${() => setMore(null)}>
+      ${/** @type {readonly (readonly any[])[]} */ (SECTIONS).flatMap(([, ...items]) => items).filter(([name]) => !DOCKED.some(([docked]) => docked === name)).map(([name, icon]) => html`<${MenuItem} href=${sectionHref(name)} icon=${icon}>${/** @type {any} */ (t.sectionNames)[name]}</${MenuItem}>`)}
+      <hr /><${MenuItem} icon="tiles" onClick=${() => go("/")}>${t.allApps}</${MenuItem}>
+    </${Menu}>`}
+  </nav>`;
+}

@@ -1,0 +1,97 @@
+/** A call of the interface as curl, JavaScript and Python, with real values filled in; "Run" sends it. */
+import { html, useState } from "../vendor/view.js";
+import { t } from "../strings/index.js";
+import { store } from "../state/app.js";
+import { Icon } from "./icons.js";
+import { Button, Code, Copy } from "./widgets.js";
+
+/** @typedef {{method: string, path: string, body?: unknown, key: string}} Request */
+
+const LANGUAGES = /** @type {[string, string, (base: string, request: Request) => string][]} */ ([
+  ["javascript", "JavaScript", javascript],
+  ["curl", "curl", curl],
+  ["python", "Python", python],
+]);
+
+/** @param {string} base @param {Request} request */
+function javascript(base, { method, path, body, key }) {
+  const headers = body === undefined ? `{ "X-Public-Key": ${JSON.stringify(key)} }` : `{ "X-Public-Key": ${JSON.stringify(key)}, "Content-Type": "application/json" }`;
+  const options = [method === "GET" ? "" : `  method: ${JSON.stringify(method)},\n`, `  headers: ${headers},\n`, body === undefined ? "" : `  body: JSON.stringify(${JSON.stringify(body)}),\n`].join("");
+  return `const answer = await fetch(${JSON.stringify(base + path)}, {\n${options}});\nconst result = await answer.json();`;
+}
+
+/** A text in single quotes for a shell. @param {string} text */
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** @param {string} base @param {Request} request */
+function curl(base, { method, path, body, key }) {
+  const lines = [`curl ${method === "GET" ? "" : `-X ${method} `}${quoted(base + path)}`, `  -H ${quoted(`X-Public-Key: ${key}`)}`];
+  if (body !== undefined) lines.push(`  -H 'Content-Type: application/json'`, `  -d ${quoted(JSON.stringify(body))}`);
+  return lines.join(" \\\n");
+}
+
+/** @param {string} base @param {Request} request */
+function python(base, { method, path, body, key }) {
+  const given = body === undefined ? "" : `\n    json=${literal(body)},`;
+  return `import requests\n\nanswer = requests.${method.toLowerCase()}(\n    ${JSON.stringify(base + path)},\n    headers={"X-Public-Key": ${JSON.stringify(key)}},${given}\n)\nresult = answer.json()`;
+}
+
+/** A value as Python writes it. @param {unknown} value @returns {string} */
+function literal(value) {
+  if (value === null) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;
+  if (typeof value === "object") return `{${Object.entries(value).map(([name, one]) => `${JSON.stringify(name)}: ${literal(one)}`).join(", ")}}`;
+  return JSON.stringify(value);
+}
+
+/** @param {{request: Request, base: string, onRun?: () => void, aside?: any, why?: string | false}} props */
+export function Snippet({ request, base, onRun, aside, why }) {
+  const [language, setLanguage] = useState(localStorage.getItem("pilotis.snippets") || "javascript");
+  const [result, setResult] = useState(/** @type {{status: number, text: string} | null} */ (null));
+  const [busy, setBusy] = useState(false);
+  const chosen = LANGUAGES.find(([name]) => name === language) || LANGUAGES[0];
+  const text = chosen[2](base, request);
+  const choose = (/** @type {string} */ name) => {
+    store("pilotis.snippets", name);
+    setLanguage(name);
+  };
+  // As a page of the app would send it: with the public key, and without the console's own token.
+  const run = async () => {
+    setBusy(true);
+    try {
+      const answer = await fetch(request.path, {
+        method: request.method,
+        headers: { "X-Public-Key": request.key, ...(request.body === undefined ? {} : { "Content-Type": "application/json" }) },
+        body: request.body === undefined ? undefined : JSON.stringify(request.body),
+      });
+      const said = await answer.text();
+      setResult({ status: answer.status, text: pretty(said) });
+      if (answer.ok) onRun?.();
+    } catch {
+      setResult({ status: 0, text: t.unreachable });
+    }
+    setBusy(false);
+  };
+  return html`<div class="how"><div class="bar"><div class="tabs" role="group" aria-label=${t.language}>${LANGUAGES.map(([name, title]) => html`<button type="button" class=${name === chosen[0] ? "on" : ""} aria-pressed=${name === chosen[0] ? "true" : "false"} onClick=${() => choose(name)}>${title}</button>`)}</div>
+      <span class="grow"></span><${Copy} text=${text} /><${Button} kind="small" icon="bolt" busy=${busy} why=${why} onClick=${run}>${t.run}</${Button}>${aside}</div>
+    <${Code} text=${text} />
+    ${result && html`<div class="answer" role="status"><p class=${`state ${result.status && result.status < 400 ? "ok" : "bad"} s12`}><${Icon} name=${result.status && result.status < 400 ? "done" : "fail"} />${result.status || t.disconnected}</p><${Code} text=${result.text} /></div>`}
+  </div>`;
+}
+
+/** @param {string} text */
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2).slice(0, 4000);
+  } catch {
+    return text.slice(0, 4000);
+  }
+}
+
+/** A row that fits a table's schema, to show how one is sent. @param {Record<string, any>} schema */
+export function sampleRow(schema) {
+  const samples = /** @type {Record<string, unknown>} */ ({ string: "Hello", number: 1.5, int: 1, boolean: true, bool: true, date: "2026-01-31", object: {}, array: [], uuid: "0190a6c2-1111-7000-8000-000000000001" });
+  const columns = Object.entries(schema).map(([name, definition]) => /** @type {[string, unknown]} */ ([name, samples[typeof definition === "string" ? definition : definition.type]]));
+  return columns.length ? Object.fromEntries(columns.slice(0, 4).concat(columns.slice(4).filter(([name]) => schema[name].required))) : { text: "Hello" };
+}

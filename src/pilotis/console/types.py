@@ -1,0 +1,106 @@
+"""Request and response types of the console's own routes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+import msgspec
+
+from pilotis.users.types import Email, Password
+
+
+class ConsoleConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What the console needs before sign-in.
+
+    `assets` changes with the console's files; `setup_required` is true while there is no console user.
+    """
+
+    version: str
+    assets: str
+    base_url: str
+    setup_required: bool
+    password_min_length: int
+    password_max_length: int
+
+
+class SessionStart(msgspec.Struct, forbid_unknown_fields=True):
+    """A console user's credentials. With `remember`, the session outlives the browser."""
+
+    email: Email
+    password: Password
+    remember: bool = False
+
+
+class ConsoleSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A signed-in console user with an access token that is valid for `expires_in` seconds."""
+
+    user_id: UUID
+    email: str
+    access_token: str
+    expires_in: int
+
+
+Severity = Literal["high", "medium", "low", "none"]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of access to an app: how much the public can do, `none` if nothing, and a sentence about it.
+
+    `code` is `SCHEMA`, `KEY`, `SIGN_UP`, `TABLE` or `STORAGE`; `subject` is the id of the table or storage.
+    """
+
+    severity: Severity
+    code: str
+    subject: str | None
+    message: str
+
+
+class ExposureReport(msgspec.Struct, frozen=True):
+    """The access that the public has to an app, most critical first."""
+
+    findings: list[Finding]
+
+
+class UsageQuery(msgspec.Struct):
+    """The number of days, of which the last is today, in UTC."""
+
+    days: Annotated[int, msgspec.Meta(ge=1, le=60)] = 30
+
+
+class DayUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """Activity of a day other than requests: calls of functions, executions, deliveries and deployments."""
+
+    date: str
+    calls: int = 0
+    failed_calls: int = 0
+    executions: int = 0
+    failed_executions: int = 0
+    deliveries: int = 0
+    failed_deliveries: int = 0
+    deployments: int = 0
+    failed_deployments: int = 0
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """How many sites, functions, workflows and webhooks an app has, and what happened by day, oldest first."""
+
+    sites: int
+    functions: int
+    workflows: int
+    webhooks: int
+    by_day: list[DayUsage]
+
+
+class Attention(msgspec.Struct, frozen=True, kw_only=True):
+    """What needs attention in an app.
+
+    `running` counts executions of workflows that have not ended, `failing` webhooks whose last delivery failed or that
+    were disabled after failures, `dead_jobs` background jobs that failed permanently, and `exposure` the findings of
+    `GET …/exposure` with a high severity.
+    """
+
+    running: int
+    failing: int
+    dead_jobs: int
+    exposure: int

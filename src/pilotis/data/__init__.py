@@ -1,0 +1,1 @@
+"""Tables, their rows and everything that reads or changes them."""

@@ -1,0 +1,1 @@
+"""Queries: aggregation, search and geo."""

@@ -1,0 +1,68 @@
+"""Running pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from pilotis.data.query.aggregate.expressions import InvalidPipelineError
+from pilotis.data.query.aggregate.pipeline import compile_pipeline
+from pilotis.data.rows.operations import ROW_TOO_LARGE
+from pilotis.data.rows.query import CompiledQuery
+from pilotis.data.rows.service import ResultTooLargeError, run_compiled
+from pilotis.data.rows.table import PreparedTable, PreparedTables
+from pilotis.data.where.visibility import visible_creator
+from pilotis.http.api.principals import Principal, Role
+from pilotis.kit.errors import BadRequestError
+
+
+class CalculationFailedError(BadRequestError):
+    """400 `CALCULATION_FAILED`: a division by zero, or a number out of range."""
+
+    code = "CALCULATION_FAILED"
+    message = "The pipeline divides by zero, or a number in it is out of range."
+
+
+class Aggregation:
+    """Runs pipelines on tables."""
+
+    def __init__(self, tables: PreparedTables) -> None:
+        self._tables = tables
+
+    async def run(self, principal: Principal, table_id: UUID, pipeline: Sequence[Any]) -> bytes:
+        """Return the JSON of the documents that come out of a pipeline."""
+        app = principal.app
+        assert app is not None
+
+        async def run(table: PreparedTable) -> bytes:
+            creator = visible_creator(principal, table.schema, Role.VIEWER)
+            compiled = compile_pipeline(table.schema, pipeline, creator, app.limits)
+            try:
+                row = await run_compiled(table, CompiledQuery(*compiled))
+            except (
+                asyncpg.DivisionByZeroError,
+                asyncpg.NumericValueOutOfRangeError,
+                asyncpg.DatetimeFieldOverflowError,
+            ):
+                raise CalculationFailedError from None
+            except asyncpg.InvalidDatetimeFormatError:
+                raise InvalidPipelineError(
+                    "A date operator meets a value that is no date: it takes date columns, RFC 3339 texts and null."
+                ) from None
+            except asyncpg.InvalidParameterValueError:
+                # The database's list of time zones may lack what Python's has.
+                raise InvalidPipelineError("The database does not know a timezone of this pipeline.") from None
+            except asyncpg.PostgresError as error:
+                if error.sqlstate == ROW_TOO_LARGE:
+                    raise ResultTooLargeError("A text that this pipeline makes is too large.") from None
+                raise
+            if row["total_count"] > (limit := app.limits.aggregate_documents):
+                raise ResultTooLargeError(f"More than {limit} documents come out of this. Add a $limit.")
+            if row["data"] is None:
+                raise ResultTooLargeError("The documents that come out are too large to send together.")
+            return b'{"data":%b,"total_count":%d}' % (row["data"].encode(), row["total_count"])
+
+        return await self._tables.use(app, table_id, run)

@@ -1,0 +1,177 @@
+"""Search and autocompletion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from asyncpg import Record
+
+from pilotis.data.query.search import text as texts
+from pilotis.data.query.search.compiler import MAX_SCORED, Scope, Window, compile_search, compile_similar
+from pilotis.data.query.search.completion import MAX_READ, Completion
+from pilotis.data.query.search.highlights import Highlight, by_similarity, by_words
+from pilotis.data.query.search.text import Spelled
+from pilotis.data.query.search.types import AutocompleteRequest, AutocompleteResult, SearchRequest
+from pilotis.data.query.search.typos import with_typos, with_typos_whole
+from pilotis.data.rows import found
+from pilotis.data.rows.table import PreparedTable, PreparedTables
+from pilotis.data.tables.schema import ColumnType, TableSchema
+from pilotis.data.where.fields import Field, text_field
+from pilotis.data.where.operands import Arguments
+from pilotis.data.where.visibility import and_creator, visible_creator
+from pilotis.db.extensions import ExtensionMissingError, Extensions
+from pilotis.http.api.principals import AppInfo, Principal, Role
+from pilotis.kit.errors import invalid
+from pilotis.kit.offload import in_thread, offload
+
+_MAX_FIELDS = 50
+_NOTHING_FOUND = b'{"data":[],"total_count":0}'
+_IN_A_MOMENT = 20_000
+"""The number of characters below which highlighting is faster than starting a thread."""
+
+
+class Search:
+    """Finds rows by words, and values by prefix."""
+
+    def __init__(self, tables: PreparedTables, extensions: Extensions) -> None:
+        self._tables = tables
+        self._extensions = extensions
+
+    async def search(self, principal: Principal, request: SearchRequest) -> bytes:
+        """Return the JSON of a page of rows, best first, with scores and highlights."""
+        app = _app(principal)
+        search = texts.parse(request.query, app.limits.search_query_length)
+
+        async def run(table: PreparedTable) -> bytes:
+            creator = visible_creator(principal, table.schema, Role.VIEWER)
+
+            names = _names(table.schema, request.fields)
+            if not search.terms:
+                _scope(table, names, request, app, creator)
+                return _NOTHING_FOUND
+
+            async def fetch(compile_: Callable[[Scope], str]) -> list[Record]:
+                scope = _scope(table, names, request, app, creator)
+                return await table.fetch(compile_(scope), scope.arguments)
+
+            async def fetch_words(spelled: Spelled) -> list[Record]:
+                # Most searches have few matches; these are scored as they are read.
+                few = all(field.stored for field in _fields(table, names, Arguments()).values())
+                records = await fetch(lambda scope: compile_search(scope, search, spelled, few=few))
+                if few and records[0]["total_count"] > MAX_SCORED:
+                    records = await fetch(lambda scope: compile_search(scope, search, spelled))
+                return records
+
+            records = await fetch_words(texts.tsquery)
+            if records[0]["total_count"] or search.is_exact:
+                return await _answer(table, names, records, by_words(search))
+            records = await fetch_words(with_typos_whole)
+            if not records[0]["total_count"] and (trigram := await self._trigram()):
+                records = await fetch(lambda scope: compile_similar(scope, search, trigram))
+            return await _answer(table, names, records, by_similarity(search))
+
+        return await self._tables.use(app, request.table_id, run)
+
+    async def autocomplete(self, principal: Principal, request: AutocompleteRequest) -> AutocompleteResult:
+        """Return distinct values: by prefix, then by prefix of any word; if there are none, by similarity."""
+        app = _app(principal)
+        search = texts.parse_words(request.query, app.limits.search_query_length)
+        limit = app.limits.page_size(request.limit)
+
+        async def run(table: PreparedTable) -> AutocompleteResult:
+            completer = _Completer(principal, table, request.field, limit)
+            if not search.terms:
+                text_field(table.schema, request.field, Arguments(), "field")
+                return AutocompleteResult([])
+            values = await completer.with_prefix(texts.folded(request.query.strip()))
+            if len(values) < limit:
+                values |= await completer.with_words(texts.all_of(search.terms))
+            if not values:
+                values = await completer.with_words(texts.all_of(search.terms, with_typos))
+            if not values and (trigram := await self._trigram()):
+                values = await completer.similar(" ".join(term.text for term in search.terms), trigram)
+            return AutocompleteResult(list(values.values())[:limit])
+
+        return await self._tables.use(app, request.table_id, run)
+
+    async def _trigram(self) -> str | None:
+        """Return the schema of pg_trgm; without the extension, searches do not tolerate typing errors."""
+        try:
+            return await self._extensions.schema("pg_trgm")
+        except ExtensionMissingError:
+            return None
+
+
+class _Completer:
+    """Runs completions of one field; values are returned by key, in order."""
+
+    def __init__(self, principal: Principal, table: PreparedTable, field: str, limit: int) -> None:
+        self._table = table
+        self._field = field
+        self._limit = limit
+        self._creator = visible_creator(principal, table.schema, Role.VIEWER)
+
+    async def with_prefix(self, prefix: str) -> dict[str, str]:
+        rows = await self._run(lambda completion: completion.with_prefix(prefix, self._limit))
+        if rows and len(rows) < self._limit and rows[0]["read"] >= MAX_READ:
+            rows = await self._run(lambda completion: completion.with_prefix_by_key(prefix, self._limit))
+        return _by_key(rows)
+
+    async def with_words(self, query: str) -> dict[str, str]:
+        # Values that begin with it are found again.
+        return _by_key(await self._run(lambda completion: completion.with_words(query, 2 * self._limit)))
+
+    async def similar(self, query: str, trigram: str) -> dict[str, str]:
+        return _by_key(await self._run(lambda completion: completion.similar(query, self._limit, trigram)))
+
+    async def _run(self, statement: Callable[[Completion], str]) -> list[Record]:
+        arguments = Arguments()
+        field = text_field(self._table.schema, self._field, arguments, "field")
+        visible = f"{and_creator(self._creator, arguments)} and {self._table.schema.at_this_version}"
+        sql = statement(Completion(self._table.schema, field, visible, arguments))
+        return await self._table.fetch(sql, arguments)
+
+
+def _by_key(rows: list[Record]) -> dict[str, str]:
+    return {row["key"]: row["value"] for row in rows}
+
+
+def _app(principal: Principal) -> AppInfo:
+    assert principal.app is not None
+    return principal.app
+
+
+def _names(table: TableSchema, given: list[str] | None) -> list[str]:
+    """Return the fields to search: the given ones, or every readable string column."""
+    if given is None and table.is_free_form:
+        raise invalid("fields", "This table takes any field: name those to search in fields.")
+    names = list(dict.fromkeys(given or []))
+    if given is None:
+        names = [column.name for column in table.columns if column.type is ColumnType.STRING and not column.encrypted]
+    if not names:
+        raise invalid("fields", "There is no field to search: name at least one string column.")
+    if len(names) > _MAX_FIELDS:
+        raise invalid("fields", f"At most {_MAX_FIELDS} fields are searched at once; name the most important ones.")
+    return names
+
+
+def _fields(table: PreparedTable, names: list[str], arguments: Arguments) -> dict[str, Field]:
+    return {name: text_field(table.schema, name, arguments, "fields") for name in names}
+
+
+def _scope(table: PreparedTable, names: list[str], request: SearchRequest, app: AppInfo, creator: str | None) -> Scope:
+    arguments = Arguments()
+    fields = _fields(table, names, arguments)
+    window = Window(app.limits.page_size(request.limit), request.offset)
+    return Scope(table, fields, and_creator(creator, arguments), window, arguments, app.limits.page_bytes)
+
+
+async def _answer(table: PreparedTable, names: list[str], records: list[Record], highlight: Highlight) -> bytes:
+    def beside(record: Record) -> dict[str, Any]:
+        shown = zip(names, map(highlight, record["texts"]), strict=True)
+        return {"score": record["score"], "highlights": {name: text for name, text in shown if text is not None}}
+
+    if sum(len(text) for record in records for text in record["texts"] or () if text) < _IN_A_MOMENT:
+        return await offload(found.size_of(records), found.answer, table, records, beside)
+    return await in_thread(found.answer, table, records, beside)

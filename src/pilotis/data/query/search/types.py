@@ -1,0 +1,53 @@
+"""The types of searches and completions."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from pilotis.data.rows.types import Row
+from pilotis.http.api.schemas import Count, Limit, Paged
+
+
+class SearchRequest(Paged, forbid_unknown_fields=True):
+    """The query: words, "phrases", and either with - before it to exclude it.
+
+    The last word also matches words that begin with it. `fields` are names of string columns, most important first; by
+    default all. Without `"` and `-`, the search tolerates typing errors if nothing is found otherwise.
+    """
+
+    table_id: UUID
+    query: str
+    fields: list[str] | None = None
+    limit: Limit = None
+    offset: Count = 0
+
+
+class SearchHit(Row, kw_only=True):
+    """A matching row. `highlights` has HTML for each field with a match: escaped text, matches in `<mark>…</mark>`."""
+
+    score: float
+    highlights: dict[str, str]
+
+
+class SearchResult(msgspec.Struct):
+    """The matching rows, best first, and their total number; only the first 1000 can be requested."""
+
+    data: list[SearchHit]
+    total_count: int
+
+
+class AutocompleteRequest(Paged, forbid_unknown_fields=True):
+    """The beginning of a value of a string column, or of any word in it."""
+
+    table_id: UUID
+    query: str
+    field: str
+    limit: Limit = None
+
+
+class AutocompleteResult(msgspec.Struct):
+    """Values that complete a query: those that begin with it, those with a word that does, or else similar ones."""
+
+    suggestions: list[str]

@@ -1,0 +1,351 @@
+"""Several writes in one request: a batch, whose writes are independent, and a transaction, which is atomic."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from pilotis.data.rows.operations import (
+    Plan,
+    UndecidedError,
+    perform,
+    perform_many,
+    plan_create,
+    plan_delete,
+    plan_update,
+)
+from pilotis.data.rows.references import Made, reference, with_references
+from pilotis.data.rows.service import ResultTooLargeError, Rows
+from pilotis.data.rows.table import TOO_OLD, PreparedTable, PreparedTables
+from pilotis.data.rows.types import Operation, OperationFailure, OperationResult, OperationResults
+from pilotis.db.pool import ACQUIRE_SECONDS, Database
+from pilotis.http.api.principals import AppInfo, Principal
+from pilotis.kit import ids, json
+from pilotis.kit.errors import ConflictError, PilotisError, UnavailableError, invalid
+from pilotis.kit.keyed_locks import KeyedLocks
+from pilotis.kit.offload import INLINE_BYTES, offload
+
+_MAX_TRIES = 12
+# The largest rows allowed, as many as fit into an answer.
+_MAX_TOGETHER = 64
+_CONFLICTS = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+
+
+class TransactionConflictError(ConflictError):
+    """409: the transaction conflicted with other writers repeatedly; nothing was written."""
+
+    code = "TRANSACTION_CONFLICT"
+    message = "The transaction conflicted with other writers too often. Nothing was written; try again."
+
+
+class AnswerTooLargeError(ResultTooLargeError):
+    """400: the rows of the operations before this one already fill the largest answer."""
+
+    message = "The rows of this answer are too large to send together. Send fewer operations in one request."
+
+
+class _Written(msgspec.Struct):
+    """The part of a row's JSON that goes into a result; `data` is empty if the row is gone."""
+
+    id: str
+    data: msgspec.Raw = msgspec.Raw()
+    updated_at: str | None = None
+
+
+_written = msgspec.json.Decoder(_Written).decode
+
+
+def _check_count(operations: Sequence[msgspec.Raw], max_operations: int) -> None:
+    if len(operations) > max_operations:
+        raise invalid(
+            "operations", f"At most {max_operations} operations are done in one request.", "TOO_MANY_OPERATIONS"
+        )
+
+
+class _Sent(NamedTuple):
+    """The message about an unknown operation."""
+
+    type: str
+    doc_id: str | None
+
+
+_operation = json.decoder(Operation)
+
+
+class _Planned(NamedTuple):
+    table: PreparedTable
+    plan: Plan
+
+
+class _Answer:
+    """The results of operations in order, of bounded size."""
+
+    def __init__(self, app: AppInfo) -> None:
+        self.results: list[OperationResult] = []
+        self._room = app.limits.page_bytes
+
+    def check_room(self) -> None:
+        """Raise `AnswerTooLargeError` for the next operation if there is no room for another row."""
+        if self._room < 0:
+            error = AnswerTooLargeError()
+            error.failed_index = len(self.results)
+            raise error
+
+    def add_done(self, operation: Operation, written: _Written) -> None:
+        size = len(memoryview(written.data))
+        self._room -= size
+        data = written.data if size else None
+        self._add(operation, success=True, id=written.id, data=data, updated_at=written.updated_at)
+
+    def add_failed(self, operation: Operation | _Sent, error: PilotisError) -> None:
+        row_id = operation.doc_id if isinstance(operation.doc_id, str) and ids.is_uuid(operation.doc_id) else None
+        self._add(operation, success=False, id=row_id, error=OperationFailure(error.code, error.text))
+
+    def _add(self, operation: Operation | _Sent, **members: Any) -> None:
+        self.results.append(OperationResult(index=len(self.results), type=operation.type, **members))
+
+    def whole(self) -> OperationResults:
+        """Return all results with their counts."""
+        done = sum(result.success for result in self.results)
+        return OperationResults(self.results, done, len(self.results) - done)
+
+
+class Batches:
+    """Runs batches and transactions."""
+
+    def __init__(self, database: Database, tables: PreparedTables, rows: Rows) -> None:
+        self._database = database
+        self._tables = tables
+        self._rows = rows
+        self._row_locks = KeyedLocks()
+
+    async def batch(self, principal: Principal, operations: Sequence[msgspec.Raw]) -> OperationResults:
+        """Run the operations, each the JSON of an `Operation`, in order; one that fails does not affect the others.
+
+        An error names the invalid field by its path in the request.
+        """
+        app = _app(principal)
+        _check_count(operations, app.limits.batch_operations)
+        answer = _Answer(app)
+        for index, sent in enumerate(operations):
+            operation: Operation | _Sent | None = None
+            try:
+                operation = await offload(len(memoryview(sent)), _decoded, sent)
+                answer.check_room()
+                answer.add_done(operation, await self._one(principal, operation))
+            except PilotisError as error:
+                answer.add_failed(operation or _sent(sent), error.within(f"operations[{index}]"))
+        return answer.whole()
+
+    async def transaction(self, principal: Principal, sent: Sequence[msgspec.Raw]) -> OperationResults:
+        """Run all operations, each the JSON of an `Operation`, at the serializable level, or none.
+
+        Raises the error of the failed operation with its index as `failed_index`, or `TransactionConflictError`.
+        """
+        app = _app(principal)
+        _check_count(sent, app.limits.transaction_operations)
+        operations = await offload(sum(len(memoryview(one)) for one in sent), _all_decoded, sent)
+        together = True
+        for attempt in range(_MAX_TRIES):
+            if attempt:
+                await asyncio.sleep(random.uniform(0, 0.005 * 2 ** min(attempt, 6)))  # noqa: S311 - spreads tries
+            try:
+                planned = await self._planned(principal, app, operations)
+            except _OutdatedError:
+                continue
+            try:
+                async with self._locked_rows(planned):
+                    answer = await self._attempt(app, operations, [plan for _, plan in planned], together=together)
+                for table, _ in planned:
+                    table.written(1)
+                return answer
+            except _CONFLICTS:
+                continue
+            except UndecidedError:
+                together = False
+            except asyncpg.ProgramLimitExceededError as error:
+                await self._drop_blocking_indexes(planned, error)
+            except TOO_OLD:
+                for table, _ in planned:
+                    self._tables.forget(table)
+        raise TransactionConflictError
+
+    @asynccontextmanager
+    async def _locked_rows(self, planned: Sequence[_Planned]) -> AsyncGenerator[None]:
+        """Wait for this node's transactions on the same rows; of concurrent ones, all but one would be rolled back.
+
+        Conflicts with other nodes are left to PostgreSQL.
+        """
+        try:
+            async with self._row_locks.acquire((plan.row_id for _, plan in planned), ACQUIRE_SECONDS):
+                yield
+        except TimeoutError:
+            raise UnavailableError("The rows are busy. Try again shortly.") from None
+
+    async def _drop_blocking_indexes(
+        self, planned: Sequence[_Planned], error: asyncpg.ProgramLimitExceededError
+    ) -> None:
+        """Drop indexes that cannot hold a value; PostgreSQL does not always name the table."""
+        tables = {table.schema.table_id: table.schema for table, _ in planned}
+        made = [await self._tables.drop_blocking_index(table, error) for table in tables.values()]
+        if not any(made):
+            raise error
+
+    async def _one(self, principal: Principal, operation: Operation) -> _Written:
+        _check_form(operation)
+        table_id, expected = operation.table_id, operation.expected_updated_at
+        if operation.type == "create":
+            return _written(await self._rows.create(principal, table_id, operation.data))
+        row_id = _row_id(operation.doc_id, [])
+        if operation.type == "update":
+            return _written(await self._rows.update(principal, table_id, row_id, operation.data, expected))
+        await self._rows.delete(principal, table_id, row_id, expected)
+        return _Written(str(row_id))
+
+    async def _planned(self, principal: Principal, app: AppInfo, operations: Sequence[Operation]) -> list[_Planned]:
+        """Compile the operations; raises `_OutdatedError` where a cached schema rejects one and is not the current."""
+        planned: list[_Planned] = []
+        made: list[str | None] = []
+        size = 0
+        for index, operation in enumerate(operations):
+            with _OperationIndex(index):
+                table = await self._tables.current(app, operation.table_id)
+                # Many small ones take as long together as a large one.
+                size += len(memoryview(operation.data))
+                try:
+                    plan = await offload(size, _plan, principal, app, table, operation, made)
+                except PilotisError as error:
+                    if await self._tables.forget_outdated(table.schema, error):
+                        raise _OutdatedError from error
+                    raise
+                size = 0 if size > INLINE_BYTES else size
+            planned.append(_Planned(table, plan))
+            made.append(plan.row_id if operation.type == "create" else None)
+        return planned
+
+    async def _attempt(
+        self, app: AppInfo, operations: Sequence[Operation], plans: Sequence[Plan], *, together: bool
+    ) -> OperationResults:
+        """Run the plans in a transaction; with `together`, adjacent plans with the same statement in one round trip."""
+        answer = _Answer(app)
+        async with self._database.transaction(app.app_id, isolation="serializable") as connection:
+            for run in _runs(plans, _MAX_TOGETHER if together else 1):
+                first = len(answer.results)
+                answer.check_room()
+                with _OperationIndex(first):
+                    if len(run) == 1:
+                        items = [await perform(connection.fetchval, run[0])]
+                    else:
+                        items = await perform_many(connection.fetchmany, run)
+                for index, (plan, item) in enumerate(zip(run, items, strict=True), first):
+                    answer.check_room()
+                    answer.add_done(operations[index], _written(item) if item else _Written(plan.row_id))
+        return answer.whole()
+
+
+def _runs(plans: Sequence[Plan], limit: int) -> Generator[Sequence[Plan]]:
+    """Yield the plans in order, adjacent ones with the same statement together, in groups of bounded size."""
+    for _, alike in itertools.groupby(plans, key=lambda plan: plan.sql):
+        run = list(alike)
+        for start in range(0, len(run), limit):
+            yield run[start : start + limit]
+
+
+class _OutdatedError(Exception):
+    """An operation was rejected by an outdated schema, which is no longer cached."""
+
+
+class _OperationIndex:
+    """Adds the operation's index to the errors raised within. A generator would cost five times as much."""
+
+    __slots__ = ("_index",)
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, PilotisError):
+            error.failed_index = self._index
+            error.within(f"operations[{self._index}]")
+
+
+def _decoded(sent: msgspec.Raw) -> Operation:
+    operation: Operation = json.decode(bytes(sent), _operation)
+    return operation
+
+
+def _all_decoded(sent: Sequence[msgspec.Raw]) -> list[Operation]:
+    operations = []
+    for index, one in enumerate(sent):
+        with _OperationIndex(index):
+            operations.append(_decoded(one))
+    return operations
+
+
+def _sent(raw: msgspec.Raw) -> _Sent:
+    """Return the readable parts of an operation that does not decode."""
+    try:
+        value = json.decode(bytes(raw))
+    except PilotisError:
+        value = None
+    fields = value if isinstance(value, dict) else {}
+    kind, doc_id = fields.get("type"), fields.get("doc_id")
+    return _Sent(kind[:64] if isinstance(kind, str) else "", doc_id if isinstance(doc_id, str) else None)
+
+
+def _app(principal: Principal) -> AppInfo:
+    assert principal.app is not None
+    return principal.app
+
+
+def _plan(principal: Principal, app: AppInfo, table: PreparedTable, operation: Operation, made: Made) -> Plan:
+    _check_form(operation)
+    data = with_references(operation.data, made)
+    if operation.type == "create":
+        return plan_create(principal, table, app.limits, data)
+    row_id = _row_id(operation.doc_id, made)
+    if operation.type == "update":
+        return plan_update(principal, table, app.limits, row_id, data, operation.expected_updated_at)
+    return plan_delete(principal, table, row_id, operation.expected_updated_at)
+
+
+def _check_form(operation: Operation) -> None:
+    """Raise a 400 error for a field that the operation's type requires and lacks, or has and does not take."""
+    kind = operation.type
+    given = {
+        "data": bytes(operation.data) != b"null",
+        "doc_id": operation.doc_id is not None,
+        "expected_updated_at": operation.expected_updated_at is not None,
+    }
+    for field in _NEEDS[kind]:
+        if not given[field]:
+            raise invalid(field, f"An operation of type {kind} needs {field}.", "REQUIRED")
+    for field in _REFUSES[kind]:
+        if given[field]:
+            raise invalid(field, f"An operation of type {kind} takes no {field}.")
+
+
+_NEEDS = {"create": ["data"], "update": ["doc_id", "data"], "delete": ["doc_id"]}
+_REFUSES = {"create": ["doc_id", "expected_updated_at"], "update": [], "delete": ["data"]}
+
+
+def _row_id(doc_id: str | dict[str, int] | None, made: Made) -> UUID:
+    if isinstance(doc_id, dict):
+        doc_id = reference(doc_id, made)
+    if doc_id is None or not ids.is_uuid(doc_id):
+        raise invalid("doc_id", "doc_id is not a UUID.", "INVALID_ID")
+    return UUID(doc_id)

@@ -1,0 +1,1 @@
+"""Rows in batches and whole tables."""

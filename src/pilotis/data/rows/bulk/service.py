@@ -1,0 +1,160 @@
+"""Writes rows in batches, with other changes in the same transaction, and reads whole tables in one snapshot.
+
+For work that has an editor's rights: access levels are not checked here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from uuid import UUID
+
+import msgspec
+from asyncpg import Connection
+from asyncpg.cursor import Cursor
+
+from pilotis.data.rows import records
+from pilotis.data.rows.bulk.types import Batch, Failure, NewRow, Source, StoredRow
+from pilotis.data.rows.table import PreparedTable, PreparedTables
+from pilotis.data.tables.schema import TableSchema
+from pilotis.db.pool import Database
+from pilotis.http.api.principals import AppInfo
+from pilotis.kit.errors import PilotisError, UnavailableError
+from pilotis.kit.ids import uuid7_text
+from pilotis.kit.offload import in_thread
+
+_FETCH_SECONDS = 30
+_WANTED_BYTES = 1 << 20
+_FIRST_ROWS, _MAX_ROWS = 50, 2000
+_RETRY_SECONDS = 5
+
+_rows = msgspec.json.Decoder(list[StoredRow])
+
+
+class ExportsBusyError(UnavailableError):
+    """503 `EXPORTS_BUSY`: the app, or the server, is running as many exports as it may."""
+
+    code = "EXPORTS_BUSY"
+    message = "Too many exports are running. Try again when one of them has ended."
+
+    def __init__(self) -> None:
+        super().__init__(retry_after=_RETRY_SECONDS)
+
+
+class BulkRows:
+    """Writes batches of rows and reads whole tables."""
+
+    def __init__(self, database: Database, tables: PreparedTables) -> None:
+        self._database = database
+        self._tables = tables
+        self._snapshots: Counter[UUID] = Counter()
+
+    async def schema(self, app: AppInfo, table_id: UUID) -> TableSchema:
+        """Return a table's schema, which may be slightly out of date; raises a 404 error."""
+        return (await self._tables.current(app, table_id)).schema
+
+    async def insert(
+        self,
+        app: AppInfo,
+        table_id: UUID,
+        sources: Sequence[Source],
+        new_row: Callable[[TableSchema, Source], NewRow],
+        beside: Callable[[Connection, Batch[Source]], Awaitable[None]],
+    ) -> Batch[Source]:
+        """Create a row for each valid source, in one transaction with what `beside` does.
+
+        `new_row` may raise a `PilotisError` for an invalid source. If the schema changes meanwhile, everything runs
+        again.
+        """
+
+        async def insert(table: PreparedTable) -> Batch[Source]:
+            new, failed = await in_thread(_checked, table, sources, new_row, app.limits.row_bytes)
+            batch = Batch(len(new), failed)
+            async with table.transaction() as connection:
+                if new:
+                    await connection.execute(
+                        table.statements.insert_without_events, (b"[" + b",".join(new) + b"]").decode()
+                    )
+                await beside(connection, batch)
+            table.written(batch.made)
+            return batch
+
+        return await self._tables.use(app, table_id, insert)
+
+    @asynccontextmanager
+    async def snapshot(
+        self, app: AppInfo, table_id: UUID
+    ) -> AsyncGenerator[tuple[TableSchema, AsyncGenerator[list[StoredRow]]]]:
+        """Yield a table's schema and all its rows in one snapshot, in the order of creation.
+
+        Rows arrive about a megabyte at a time, over a connection outside the pool. The table's schema cannot be changed
+        until the block ends. Raises `ExportsBusyError` if the app, or the server, is running as many as it may.
+        """
+        with self._counted(app):
+            connection = await self._database.dedicated(name="export", statement_seconds=_FETCH_SECONDS)
+            try:
+                table, cursor = await self._tables.use(app, table_id, lambda table: _begin(connection, table))
+                yield table.schema, _fetched(table, cursor)
+            finally:
+                connection.terminate()
+
+    @contextmanager
+    def _counted(self, app: AppInfo) -> Generator[None]:
+        running = self._snapshots
+        if running[app.app_id] >= app.limits.app_exports or running.total() >= app.limits.exports:
+            raise ExportsBusyError
+        running[app.app_id] += 1
+        try:
+            yield
+        finally:
+            running[app.app_id] -= 1
+            if not running[app.app_id]:
+                del running[app.app_id]
+
+
+def _checked(
+    table: PreparedTable,
+    sources: Sequence[Source],
+    new_row: Callable[[TableSchema, Source], NewRow],
+    max_bytes: int,
+) -> tuple[list[bytes], list[Failure[Source]]]:
+    made: list[bytes] = []
+    failed: list[Failure[Source]] = []
+    for source in sources:
+        try:
+            data, creator = new_row(table.schema, source)
+            row = table.new_rows.decode(data)
+            records.check_size(row, max_bytes)
+        except PilotisError as error:
+            failed.append(Failure(source, error))
+            continue
+        row_id = uuid7_text()
+        made.append(records.record(table.schema, row_id, creator, table.encrypted(row, row_id)))
+    return made, failed
+
+
+async def _begin(connection: Connection, table: PreparedTable) -> tuple[PreparedTable, Cursor]:
+    """Begin a transaction with a cursor over the table's rows; it ends with the connection."""
+    transaction = connection.transaction(isolation="repeatable_read", readonly=True)
+    await transaction.start()
+    try:
+        # Locked before the snapshot: rows of a table that is rewritten after the snapshot would be invisible to it.
+        await connection.execute(f"lock table {table.schema.physical} in access share mode")
+        # Names the version column, so that it fails under another schema.
+        columns = f"{table.statements.row} as item, __creator, {table.schema.version_column}"
+        return table, await connection.cursor(f"select {columns} from {table.schema.physical} order by __id")
+    except BaseException:
+        await transaction.rollback()
+        raise
+
+
+async def _fetched(table: PreparedTable, cursor: Cursor) -> AsyncGenerator[list[StoredRow]]:
+    count = _FIRST_ROWS
+    while found := await cursor.fetch(count):
+        text = "[" + ",".join([row["item"] for row in found]) + "]"
+        rows = _rows.decode(table.decrypted(text))
+        for row, record in zip(rows, found, strict=True):
+            row.creator = record["__creator"]
+        yield rows
+        count = min(_MAX_ROWS, max(1, count * _WANTED_BYTES // len(text)))

@@ -1,0 +1,110 @@
+"""Events of row changes, written by the changing statement itself into the app's outbox. Pure.
+
+A table's schema says which events it emits (`TableSchema.emits`), which changes only with the schema's version: the
+statements of a table without listeners contain nothing about events, and a statement compiled before the first listener
+fails.
+Events never contain encrypted columns; `omitted` lists their names.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pilotis.data.tables.schema import TableSchema
+from pilotis.kit import json
+
+MAX_ROW_EVENTS = 1000
+"""If one statement changes more rows than this, a single `rows.changed` event is written."""
+
+CREATED, UPDATED, DELETED = "created", "updated", "deleted"
+ACTOR_KIND, ACTOR_ID, DEPTH = "__actor_kind", "__actor_id", "__depth"
+
+
+class Cause(NamedTuple):
+    """The cause of a change: `kind` and `id` of the actor, and the number of events that led to it."""
+
+    kind: str
+    id: str | None
+    depth: int = 0
+
+    def members(self) -> list[bytes]:
+        """Return the extra members of a new row's record if its table emits events."""
+        return [
+            b'"%b":%b' % (ACTOR_KIND.encode(), json.encode(self.kind)),
+            b'"%b":%b' % (ACTOR_ID.encode(), json.encode(self.id)),
+            b'"%b":%d' % (DEPTH.encode(), self.depth),
+        ]
+
+
+class BoundCause(NamedTuple):
+    """The parameter positions of a cause, and of the names that an update sets."""
+
+    kind: str
+    id: str
+    depth: str
+    changed: str = ""
+
+
+class Emitter:
+    """Writes the common table expressions for one table; `row` is the expression for a row's JSON without secrets."""
+
+    def __init__(self, table: TableSchema, row: str) -> None:
+        self._table = table
+        self._row = row
+
+    def created(self) -> str:
+        """Return the expression beside an insert `written`, whose records in `$1` carry their causes."""
+        causes = (
+            f"written join json_to_recordset($1) as cause"
+            f"(__id uuid, {ACTOR_KIND} text, {ACTOR_ID} text, {DEPTH} smallint) using (__id)"
+        )
+        return self._emitted(CREATED, causes, f"{ACTOR_KIND}, {ACTOR_ID}, coalesce({DEPTH}, 0)", self._members())
+
+    def updated(self, cause: BoundCause) -> str:
+        """Return the expression beside an update `written` of the one row `before`."""
+        members = (
+            f"""{self._members()} || ',"previous":' || (select {self._row} from before) """
+            f"""|| ',"changed":' || to_json({cause.changed}::text[])"""
+        )
+        return self._emitted(UPDATED, "written", f"{cause.kind}, {cause.id}, {cause.depth}", members)
+
+    def deleted(self, cause: BoundCause) -> str:
+        """Return the expression beside a delete `written`."""
+        return self._emitted(DELETED, "written", f"{cause.kind}, {cause.id}, {cause.depth}", self._members())
+
+    def _emitted(self, operation: str, source: str, cause: str, members: str) -> str:
+        table_id = self._table.table_id
+        kind, actor, depth = cause.split(", ", 2)
+        largest = f"{_aggregated(kind)}, {_aggregated(actor)}, {_aggregated(depth)}"
+        count = f"""{self._head()} || ',"operation":"{operation}","count":' || count(*) || '}}'"""
+        return f"""emitted as (
+                insert into app_{self._table.app_id.hex}.__events
+                    (type, table_id, subject, actor_kind, actor_id, depth, data)
+                select 'row.{operation}', '{table_id}'::uuid, 'tables/{table_id}/rows/' || __id, {cause},
+                    ({members} || '}}')::json
+                from {source} where (select count(*) from written) <= {MAX_ROW_EVENTS}
+                union all
+                select 'rows.changed', '{table_id}'::uuid, 'tables/{table_id}', {largest}, ({count})::json
+                from {source} having count(*) > {MAX_ROW_EVENTS}
+            )"""
+
+    def _members(self) -> str:
+        omitted = [column.name for column in self._table.columns if column.encrypted]
+        names = ',"omitted":' + json.encode(omitted).decode()
+        more = f" || {literal(names)}" if omitted else ""
+        return f"""{self._head()} || ',"row":' || {self._row}{more}"""
+
+    def _head(self) -> str:
+        title = json.encode(self._table.title).decode()
+        return literal(f'{{"table_id":"{self._table.table_id}","table_title":{title}')
+
+
+def literal(text: str) -> str:
+    """Return a text as a literal of SQL, whatever `standard_conforming_strings` is."""
+    escaped = text.replace("\\", "\\\\").replace("'", "''")
+    return f"E'{escaped}'"
+
+
+def _aggregated(expression: str) -> str:
+    # For an aggregating select. A bound value would not need it; of several causes any one is correct.
+    return f"max({expression})"

@@ -1,0 +1,166 @@
+"""The routes of table data."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from pilotis.data.rows.examples import EXAMPLES
+from pilotis.data.rows.operations import CannotIncrementError, PreconditionFailedError, RowNotFoundError
+from pilotis.data.rows.records import RowTooLargeError
+from pilotis.data.rows.service import (
+    NothingCreatedError,
+    ResultTooLargeError,
+    Rows,
+    WhereRequiredError,
+    count_rows,
+    is_list,
+)
+from pilotis.data.rows.types import (
+    BulkResult,
+    DeletedRow,
+    DeletedRows,
+    DeleteWhere,
+    NewRow,
+    NewRowBody,
+    NewRowsBody,
+    Page,
+    Query,
+    QueryResult,
+    Row,
+    RowChange,
+    RowChangeBody,
+    RowPage,
+)
+from pilotis.data.tables.service import TableNotFoundError
+from pilotis.data.tables.values import UnknownColumnError
+from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
+from pilotis.data.where.operands import EncryptedColumnError
+from pilotis.data.where.visibility import MemberTokenRequiredError
+from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
+from pilotis.http.api.principals import public
+from pilotis.http.api.request import Call
+from pilotis.http.replies.reply import Reply
+from pilotis.kit.errors import QueryTimeoutError
+
+READ = public(scope="rows:read")
+WRITE = public(scope="rows:write")
+
+
+_ALWAYS = [TableNotFoundError, MemberTokenRequiredError]
+_PAGE = [*_ALWAYS, ResultTooLargeError]
+_WHERE = [UnknownColumnError, InvalidOperatorError, InvalidRegexError, WhereTooComplexError]
+
+
+def _rows(body: NewRow) -> int:
+    return count_rows(body.data)
+
+
+class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
+    """Rows. A table's access level decides whether a member's token is needed beside the public key."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    @get("/v1/public/tables/:table_id/data", access=READ, returns=RowPage, errors=_PAGE)
+    async def page(self, call: Call, table_id: UUID, query: Page) -> Reply:
+        """List rows in the order of their creation."""
+        return Reply(await self._rows.page(call.principal, table_id, query))
+
+    @get(
+        "/v1/public/tables/:table_id/data/:row_id",
+        access=READ,
+        returns=Row,
+        errors=[*_ALWAYS, RowNotFoundError],
+    )
+    async def read(self, call: Call, table_id: UUID, row_id: UUID) -> Reply:
+        """Read a row."""
+        return Reply(await self._rows.read(call.principal, table_id, row_id))
+
+    @post(
+        "/v1/public/tables/:table_id/data",
+        access=WRITE,
+        status=201,
+        creates="row_id",
+        again="read",
+        body_schema=NewRowBody,
+        rows=True,
+        returns=Row | BulkResult,
+        cost=_rows,
+        errors=[*_ALWAYS, UnknownColumnError, RowTooLargeError],
+    )
+    async def create(self, call: Call, table_id: UUID, body: NewRow) -> Reply:
+        """Create a row; if `data` is a list, create rows in bulk."""
+        if is_list(body.data):
+            return Reply(await self._rows.create_many(call.principal, table_id, body.data, call.new_id()))
+        return Reply(await self._rows.create(call.principal, table_id, body.data, call.new_id()))
+
+    @post(
+        "/v1/public/tables/:table_id/data/bulk",
+        access=WRITE,
+        status=201,
+        creates="row_id",
+        body_schema=NewRowsBody,
+        rows=True,
+        returns=BulkResult,
+        cost=_rows,
+        errors=[*_ALWAYS, NothingCreatedError],
+    )
+    async def create_many(self, call: Call, table_id: UUID, body: NewRow) -> Reply:
+        """Create up to 1000 rows. `failed` lists invalid rows; the others are created."""
+        return Reply(await self._rows.create_many(call.principal, table_id, body.data))
+
+    @post(
+        "/v1/public/tables/:table_id/data/query",
+        access=READ,
+        needs_room=False,
+        returns=QueryResult,
+        errors=[*_PAGE, *_WHERE, EncryptedColumnError, QueryTimeoutError],
+    )
+    async def query(self, call: Call, table_id: UUID, body: Query) -> Reply:
+        """Find rows by a condition, sorted by one field."""
+        return Reply(await self._rows.query(call.principal, table_id, body))
+
+    @patch(
+        "/v1/public/tables/:table_id/data/:row_id",
+        access=WRITE,
+        body_schema=RowChangeBody,
+        rows=True,
+        returns=Row,
+        errors=[
+            *_ALWAYS,
+            RowNotFoundError,
+            UnknownColumnError,
+            RowTooLargeError,
+            PreconditionFailedError,
+            CannotIncrementError,
+        ],
+    )
+    async def update(self, call: Call, table_id: UUID, row_id: UUID, body: RowChange) -> Reply:
+        """Change the given fields of a row; the others stay as they are.
+
+        `{"$inc": n}` in place of a number adds to it. With `expected_updated_at`, a row that has changed since is left
+        unchanged.
+        """
+        changed = await self._rows.update(call.principal, table_id, row_id, body.data, body.expected_updated_at)
+        return Reply(changed)
+
+    @delete(
+        "/v1/public/tables/:table_id/data/:row_id",
+        access=WRITE,
+        errors=[*_ALWAYS, RowNotFoundError],
+    )
+    async def delete(self, call: Call, table_id: UUID, row_id: UUID) -> DeletedRow:
+        """Delete a row."""
+        await self._rows.delete(call.principal, table_id, row_id)
+        return DeletedRow("Row deleted.", str(row_id))
+
+    @post(
+        "/v1/public/tables/:table_id/data/delete-where",
+        access=WRITE,
+        needs_room=False,
+        unique_keys=True,
+        errors=[*_ALWAYS, *_WHERE, WhereRequiredError, EncryptedColumnError, QueryTimeoutError],
+    )
+    async def delete_where(self, call: Call, table_id: UUID, body: DeleteWhere) -> DeletedRows:
+        """Delete the rows that satisfy a condition."""
+        return DeletedRows(await self._rows.delete_where(call.principal, table_id, body))

@@ -1,0 +1,41 @@
+"""Pages of matching rows with computed values, such as a score or a distance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from asyncpg import Record
+
+from pilotis.data.rows.service import ResultTooLargeError
+from pilotis.data.rows.table import PreparedTable
+from pilotis.kit import json
+
+
+def page(total: str, rows: str, beside: Iterable[str], max_bytes: int) -> str:
+    """Return a statement for a page: each row has `total_count`, `place`, `item` and the columns `beside`.
+
+    `rows` yields `place`, the sort key, `whole`, the row's JSON text, and `beside`. An empty page is one row without a
+    `place`. `item` is `whole`, or null once the page would exceed `max_bytes`.
+    """
+    columns = "".join(f", {name}" for name in beside)
+    return f"""
+        select total_count, place{columns},
+            case when sum(octet_length(whole)) over (order by place) <= {max_bytes} then whole end as item
+        from (select ({total}) as total_count) counted left join ({rows}) found on true
+        order by place
+    """
+
+
+def size_of(records: list[Record]) -> int:
+    """Return the number of characters in the JSON of the rows."""
+    return sum(len(record["item"]) for record in records if record["item"] is not None)
+
+
+def answer(table: PreparedTable, records: list[Record], beside: Callable[[Record], Mapping[str, Any]]) -> bytes:
+    """Return the response's JSON: the rows, each with the members from `beside`, and the total."""
+    rows = [record for record in records if record["place"] is not None]
+    if any(record["item"] is None for record in rows):
+        raise ResultTooLargeError
+    items = [b"%b,%b" % (table.decrypted_item(row["item"])[:-1], json.encode(beside(row))[1:]) for row in rows]
+    return b'{"data":[%b],"total_count":%d}' % (b",".join(items), records[0]["total_count"])

@@ -1,0 +1,226 @@
+"""Writes to single rows as plans of one statement each, which a request runs alone and a transaction runs together."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from pilotis.data.rows import records
+from pilotis.data.rows.emitting import CREATED, DELETED, UPDATED, BoundCause, Cause
+from pilotis.data.rows.table import PreparedTable
+from pilotis.data.tables.values import Row
+from pilotis.data.where.operands import Arguments
+from pilotis.data.where.visibility import and_creator, creator_of_new_row, visible_creator
+from pilotis.http.api.principals import Principal, Role
+from pilotis.kit import json
+from pilotis.kit.clock import parse_rfc3339, rfc3339
+from pilotis.kit.errors import BadRequestError, ConflictError, NotFoundError, PilotisError, invalid
+from pilotis.kit.ids import uuid7_text
+from pilotis.kit.offload import offload
+from pilotis.limits import Limits
+
+ROW_TOO_LARGE = "PT413"
+
+FetchValue = Callable[..., Awaitable[Any]]
+FetchMany = Callable[..., Awaitable[list[asyncpg.Record]]]
+
+
+class RowNotFoundError(NotFoundError):
+    """404: the table has no such row that the caller may see."""
+
+    code = "ROW_NOT_FOUND"
+    message = "The table has no such row."
+
+
+class PreconditionFailedError(ConflictError):
+    """409: the row has changed since `expected_updated_at`."""
+
+    code = "PRECONDITION_FAILED"
+    message = "The row has changed since expected_updated_at. Read it again."
+
+
+class CannotIncrementError(BadRequestError):
+    """400: `$inc` on a value that is not a number, or the sum is out of range."""
+
+    code = "CANNOT_INCREMENT"
+    message = "$inc works on numbers, and the sum must be in the column's range."
+
+
+class UndecidedError(Exception):
+    """One of several plans that ran together failed; running them one by one shows which."""
+
+
+class Plan(NamedTuple):
+    """A statement that writes one row; `finish` builds the result from its value, which is None if no row was found.
+
+    `probe` finds out, if there is a precondition, whether the row exists. `size` is the number of bytes of data
+    in the request.
+    """
+
+    row_id: str
+    sql: str
+    arguments: Sequence[Any]
+    finish: Callable[[Any], bytes]
+    max_bytes: int = 0
+    probe: tuple[str, Sequence[Any]] | None = None
+    size: int = 0
+
+
+async def perform(fetchval: FetchValue, plan: Plan) -> bytes:
+    """Run a plan and return the row's JSON, or an empty text for a deletion; raises a 4xx error otherwise."""
+    try:
+        value = await fetchval(plan.sql, *plan.arguments)
+    except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError):
+        raise CannotIncrementError from None
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == ROW_TOO_LARGE:
+            raise records.too_large(plan.max_bytes) from None
+        raise
+    if not value:
+        if plan.probe is not None and await fetchval(plan.probe[0], *plan.probe[1]):
+            raise PreconditionFailedError
+        raise RowNotFoundError
+    return await offload(plan.size, plan.finish, value)
+
+
+async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[bytes]:
+    """Run plans with the same statement in one round trip, and return what `perform` returns for each.
+
+    Raises `UndecidedError` if one of them fails.
+    """
+    try:
+        rows = await fetchmany(plans[0].sql, [plan.arguments for plan in plans])
+    except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError) as error:
+        raise UndecidedError from error
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == ROW_TOO_LARGE:
+            raise UndecidedError from error
+        raise
+    if len(rows) != len(plans) or not all(row[0] for row in rows):
+        raise UndecidedError
+    return await offload(sum(plan.size for plan in plans), _finished, plans, rows)
+
+
+def _finished(plans: Sequence[Plan], rows: Sequence[asyncpg.Record]) -> list[bytes]:
+    return [plan.finish(row[0]) for plan, row in zip(plans, rows, strict=True)]
+
+
+def plan_create(principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw) -> Plan:
+    """Return the plan that creates a row."""
+    row_id = uuid7_text()
+    record, row = new_record(principal, table, limits, data, row_id)
+    rows = (b"[" + record + b"]").decode()
+
+    def finish(created: datetime) -> bytes:
+        return records.item(row_id, row, rfc3339(created))
+
+    return Plan(row_id, table.statements.insert, [rows], finish, size=len(record))
+
+
+def new_record(
+    principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw, row_id: str
+) -> tuple[bytes, Row]:
+    """Return the validated record of a new row, and the row as its creator may see it."""
+    creator = creator_of_new_row(principal, table.schema)
+    records.check_raw_size(data, limits.row_bytes)
+    try:
+        row = table.new_rows.decode(data)
+    except PilotisError as error:
+        raise error.within("data") from None
+    records.check_size(row, limits.row_bytes)
+    cause = cause_of(principal) if CREATED in table.schema.emits else None
+    return records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause), row
+
+
+def cause_of(principal: Principal) -> Cause:
+    """Return the actor of a change, for its events."""
+    return Cause(principal.kind, principal.actor_id, principal.depth)
+
+
+def bound_cause(
+    principal: Principal, table: PreparedTable, operation: str, arguments: Arguments, changed: Sequence[str] = ()
+) -> BoundCause | None:
+    """Bind the cause of an operation to a statement; None if the table emits no event for it."""
+    if operation not in table.schema.emits:
+        return None
+    cause = cause_of(principal)
+    return BoundCause(
+        arguments.bind(cause.kind, "text"),
+        arguments.bind(cause.id, "text"),
+        arguments.bind(cause.depth, "smallint"),
+        arguments.bind(list(changed), "text[]") if operation == UPDATED else "",
+    )
+
+
+def plan_update(
+    principal: Principal,
+    table: PreparedTable,
+    limits: Limits,
+    row_id: UUID,
+    data: msgspec.Raw,
+    expected: str | None = None,
+) -> Plan:
+    """Return the plan that changes the given fields of a row; `{"$inc": n}` adds to a number."""
+    creator = visible_creator(principal, table.schema, Role.EDITOR)
+    records.check_raw_size(data, limits.row_bytes)
+    try:
+        row = table.changes.decode_change(data)
+    except PilotisError as error:
+        raise error.within("data") from None
+    records.check_size(row, limits.row_bytes)
+    stored = table.encrypted(row, str(row_id))
+    columns = table.changes.given(row)
+    if table.schema.is_free_form:
+        source, lifted, extra = b"{}", list(row.increments), row.data
+    else:
+        source = records.change(stored)
+        lifted = [column.name for column in columns] + list(row.increments)
+        extra = json.encode(dict.fromkeys(row.nulls))
+    limit = limits.row_bytes + records.BESIDE_DATA
+    arguments = Arguments(row_id, source.decode(), lifted, extra.decode(), limit)
+    increments = [
+        (name, "" if name in table.schema.by_name else arguments.bind(name, "text"), arguments.bind(amount, "numeric"))
+        for name, amount in row.increments.items()
+    ]
+    condition = _condition(creator, expected, arguments)
+    given = row.fields if table.schema.is_free_form else [column.name for column in columns]
+    changed = list(dict.fromkeys([*given, *row.increments]))
+    cause = bound_cause(principal, table, UPDATED, arguments, changed)
+    sql = table.statements.update(columns, condition, increments, cause)
+
+    def finish(item: str) -> bytes:
+        return table.decrypted_item(item)
+
+    probe = _probe(table, creator, row_id) if expected is not None else None
+    return Plan(str(row_id), sql, arguments.values, finish, limits.row_bytes, probe, len(source) + len(extra))
+
+
+def plan_delete(principal: Principal, table: PreparedTable, row_id: UUID, expected: str | None = None) -> Plan:
+    """Return the plan that deletes a row."""
+    creator = visible_creator(principal, table.schema, Role.EDITOR)
+    arguments = Arguments(row_id)
+    condition = f"__id = $1 and {_condition(creator, expected, arguments)}"
+    probe = _probe(table, creator, row_id) if expected is not None else None
+    sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
+    return Plan(str(row_id), sql, arguments.values, lambda _: b"", probe=probe)
+
+
+def _condition(creator: str | None, expected: str | None, arguments: Arguments) -> str:
+    condition = "true" + and_creator(creator, arguments)
+    if expected is None:
+        return condition
+    moment = parse_rfc3339(expected)
+    if moment is None:
+        raise invalid("expected_updated_at", "expected_updated_at is the row's updated_at, an RFC 3339 date-time.")
+    return f"{condition} and __updated_at = {arguments.bind(moment, 'timestamptz')}"
+
+
+def _probe(table: PreparedTable, creator: str | None, row_id: UUID) -> tuple[str, Sequence[Any]]:
+    arguments = Arguments(row_id)
+    condition = f"__id = $1{and_creator(creator, arguments)}"
+    return f"select true from {table.schema.physical} where {condition}", arguments.values

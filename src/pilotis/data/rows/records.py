@@ -1,0 +1,94 @@
+"""A row's record: the JSON object that the insert statement reads, with internal members and the user's fields."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from pilotis.data.rows.emitting import Cause
+from pilotis.data.tables.schema import TableSchema
+from pilotis.data.tables.values import Row
+from pilotis.kit import json
+from pilotis.kit.errors import PayloadTooLargeError
+
+
+class RowTooLargeError(PayloadTooLargeError):
+    """413 `ROW_TOO_LARGE`: the row's data is larger than a row may be."""
+
+    code = "ROW_TOO_LARGE"
+
+
+# Escaping doubles the length of a text in UTF-8, except for ASCII, which clients do not escape.
+_MAX_RAW_FACTOR = 3
+_EXPONENT = re.compile(rb"\dE[+-](\d{2,3})")
+BESIDE_DATA = len('{"id":"","data":,"created_at":"","updated_at":""}') + 36 + 2 * 24
+"""The bytes of an item's JSON in addition to its data: an id, two times, and the syntax around them."""
+
+
+def too_large(max_bytes: int) -> RowTooLargeError:
+    """Return the error for a row whose data has more than `max_bytes` bytes of JSON."""
+    return RowTooLargeError(f"A row has at most {max_bytes} bytes of JSON.")
+
+
+def check_raw_size(data: msgspec.Raw, max_bytes: int) -> None:
+    """Raise `RowTooLargeError` for a row far above `max_bytes` bytes, before it is decoded.
+
+    Escapes and white space make JSON longer than what is stored; they do not count.
+    """
+    raw = memoryview(data)
+    if (
+        len(raw) > _MAX_RAW_FACTOR * max_bytes
+        and len(bytes(raw).translate(None, b" \t\r\n")) > _MAX_RAW_FACTOR * max_bytes
+    ):
+        raise too_large(max_bytes)
+
+
+def check_size(row: Row, max_bytes: int) -> None:
+    """Raise `RowTooLargeError` for a row whose data has more than `max_bytes` bytes of JSON.
+
+    Numbers count as PostgreSQL will write them, without exponents: 1e-300 has 302 digits.
+    """
+    size = len(row.data)
+    # A row that is too large in any case is not searched for exponents, which is slow.
+    if size <= max_bytes and b"E" in row.data:
+        size += sum(map(int, _EXPONENT.findall(row.data)))
+    if size > max_bytes:
+        raise too_large(max_bytes)
+
+
+def record(table: TableSchema, row_id: str, creator: str | None, row: Row, cause: Cause | None = None) -> bytes:
+    """Return the record of a new row; `cause` is set if the table emits events for new rows."""
+    own = [b'"__id":"' + row_id.encode() + b'"']
+    if cause is not None:
+        own.extend(cause.members())
+    if creator is not None:
+        own.append(b'"__creator":' + json.encode(creator))
+    if table.is_free_form:
+        own.append(b'"__extra":' + row.data)
+        return b"{" + b",".join(own) + b"}"
+    if row.nulls:
+        own.append(b'"__extra":' + json.encode(dict.fromkeys(row.nulls)))
+    own.extend(_derived(row))
+    if len(row.data) > 2:
+        own.append(row.data[1:-1])
+    return b"{" + b",".join(own) + b"}"
+
+
+def change(row: Row) -> bytes:
+    """Return the record of a partial row: the given columns with their moments."""
+    members = _derived(row)
+    if len(row.data) > 2:
+        members.append(row.data[1:-1])
+    return b"{" + b",".join(members) + b"}"
+
+
+def _derived(row: Row) -> list[bytes]:
+    moments = [b'"__t%d":"%b"' % (number, moment.encode()) for number, moment in row.moments.items()]
+    return moments + [b'"__h%d":"%b"' % (number, hash_.encode()) for number, hash_ in row.hashes.items()]
+
+
+def item(row_id: str, row: Row, created: str) -> bytes:
+    """Return the JSON of a new row; `created` is the time in the format of answers."""
+    moment, data = created.encode(), json.plain_numbers(row.data)
+    return b'{"id":"%b","data":%b,"created_at":"%b","updated_at":"%b"}' % (row_id.encode(), data, moment, moment)

@@ -1,0 +1,307 @@
+"""Rows: every operation on them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from pilotis.data.rows import records
+from pilotis.data.rows.emitting import CREATED, DELETED
+from pilotis.data.rows.operations import (
+    RowNotFoundError,
+    bound_cause,
+    cause_of,
+    new_record,
+    perform,
+    plan_delete,
+    plan_update,
+)
+from pilotis.data.rows.query import CompiledQuery, compile_query
+from pilotis.data.rows.table import PreparedTable, PreparedTables
+from pilotis.data.rows.types import BulkFailure, DeleteWhere, Page, Query
+from pilotis.data.tables.values import Row
+from pilotis.data.where.compiler import InvalidRegexError, compile_where
+from pilotis.data.where.operands import Arguments, operand
+from pilotis.data.where.visibility import and_creator, creator_of_new_row, visible_creator
+from pilotis.http.api.principals import AppInfo, Principal, Role
+from pilotis.kit import json
+from pilotis.kit.clock import rfc3339
+from pilotis.kit.errors import BadRequestError, Detail, PilotisError, UnavailableError, invalid
+from pilotis.kit.ids import uuid7_text
+from pilotis.kit.offload import offload
+
+_TRY_PATTERNS = "select count('' ~ pattern) from unnest($1::text[]) pattern"
+
+
+class WhereRequiredError(BadRequestError):
+    """400: a conditional delete without a condition."""
+
+    code = "WHERE_REQUIRED"
+    message = "Give a condition in where, or all: true to delete every row."
+
+
+class ResultTooLargeError(BadRequestError):
+    """400: the rows of a page are too large for one answer."""
+
+    code = "RESULT_TOO_LARGE"
+    message = "The rows of this page are too large to send together. Ask for fewer with limit."
+
+
+class QueryTooLargeError(BadRequestError):
+    """400: the request needs more memory, or a longer statement, than the database allows."""
+
+    code = "QUERY_TOO_LARGE"
+    message = "The query needs more memory than one request may use. Ask for less, or compute less in it."
+
+
+class NothingCreatedError(BadRequestError):
+    """400: no row of a bulk create could be created; `details` gives the reason for each row."""
+
+    code = "NOTHING_CREATED"
+    message = "None of the rows could be created."
+
+
+class Rows:
+    """Operations on rows. Each takes the principal, whose app and rights limit what it sees."""
+
+    def __init__(self, tables: PreparedTables) -> None:
+        self._tables = tables
+
+    async def create(self, principal: Principal, table_id: UUID, data: msgspec.Raw, row_id: str | None = None) -> bytes:
+        """Create a row, with the id if one is given, and return its JSON."""
+        app = _app(principal)
+
+        async def create(table: PreparedTable) -> bytes:
+            new_id = row_id or uuid7_text()
+            size = len(memoryview(data))
+            record, row = await offload(size, new_record, principal, table, app.limits, data, new_id)
+            return await offload(size, records.item, new_id, row, rfc3339(await table.insert(record)))
+
+        return await self._tables.use(app, table_id, create)
+
+    async def create_many(
+        self, principal: Principal, table_id: UUID, data: msgspec.Raw, first_id: str | None = None
+    ) -> bytes:
+        """Create the valid rows of a list; the answer's JSON describes the errors of the others.
+
+        If an id is given, the first row gets it.
+        """
+        app = _app(principal)
+        size = len(memoryview(data))
+        items = await offload(size, _list_of_rows, data, app.limits.bulk_rows)
+
+        async def create(table: PreparedTable) -> bytes:
+            creator = creator_of_new_row(principal, table.schema)
+            ids = [uuid7_text() for _ in items]
+            ids[:1] = [first_id or ids[0]] if ids else []
+            rows, failed = await offload(
+                size, _new_records, principal, table, items, ids, creator, app.limits.row_bytes
+            )
+            created = rfc3339(await table.insert_many([row.record for row in rows]))
+            return await offload(size, _bulk_result, rows, failed, created)
+
+        return await self._tables.use(app, table_id, create)
+
+    async def read(self, principal: Principal, table_id: UUID, row_id: UUID) -> bytes:
+        """Return one row's JSON."""
+
+        async def read(table: PreparedTable) -> bytes:
+            creator = visible_creator(principal, table.schema, Role.VIEWER)
+            if creator is None:
+                text = await table.read(str(row_id))
+            else:
+                sql = table.statements.select("__creator = $2")
+                text = await table.fetchval(sql, row_id, creator)
+            return _one(table, text)
+
+        return await self._tables.use(_app(principal), table_id, read)
+
+    async def page(self, principal: Principal, table_id: UUID, page: Page) -> bytes:
+        """Return a page of a table in the order of creation, with the exact total."""
+        started = time.perf_counter()
+        query = Query(limit=page.limit, offset=page.offset)
+        body = await self._find(principal, table_id, query)
+        milliseconds = (time.perf_counter() - started) * 1000
+        # The body may have about 30 MB: a slice would copy it again.
+        return b"".join([memoryview(body)[:-1], b',"execution_time_ms":%.3f}' % milliseconds])
+
+    async def query(self, principal: Principal, table_id: UUID, query: Query) -> bytes:
+        """Return the rows that satisfy a condition."""
+        return await self._find(principal, table_id, query)
+
+    async def _find(self, principal: Principal, table_id: UUID, query: Query) -> bytes:
+        app = _app(principal)
+
+        async def find(table: PreparedTable) -> bytes:
+            creator = visible_creator(principal, table.schema, Role.VIEWER)
+
+            async def answer() -> bytes:
+                compiled = compile_query(table, query, creator, app.limits)
+                row = await run_compiled(table, compiled)
+                if row["data"] is None:
+                    raise ResultTooLargeError
+                limit = app.limits.page_size(query.limit)
+                tail = b',"total_count":%d,"limit":%d,"offset":%d}' % (row["total_count"], limit, query.offset)
+                return b'{"data":%b%b' % (await table.decrypted_off_loop(row["data"]), tail)
+
+            # Identical concurrent requests for the first page share one query.
+            return await table.pages.run((creator, json.encode(query)), answer)
+
+        return await self._tables.use(app, table_id, find)
+
+    async def update(
+        self, principal: Principal, table_id: UUID, row_id: UUID, data: msgspec.Raw, expected: str | None = None
+    ) -> bytes:
+        """Change the given fields of a row and return its JSON; `expected` is the `updated_at` it must have."""
+        app = _app(principal)
+
+        async def update(table: PreparedTable) -> bytes:
+            size = len(memoryview(data))
+            plan = await offload(size, plan_update, principal, table, app.limits, row_id, data, expected)
+            item = await perform(table.fetchval, plan)
+            table.emitted()
+            return item
+
+        return await self._tables.use(app, table_id, update)
+
+    async def delete(self, principal: Principal, table_id: UUID, row_id: UUID, expected: str | None = None) -> None:
+        """Delete a row; `expected` is the `updated_at` it must have."""
+
+        async def delete(table: PreparedTable) -> None:
+            await perform(table.fetchval, plan_delete(principal, table, row_id, expected))
+            table.emitted()
+
+        await self._tables.use(_app(principal), table_id, delete)
+
+    async def delete_where(self, principal: Principal, table_id: UUID, request: DeleteWhere) -> int:
+        """Delete the rows that satisfy a condition and return their number."""
+        app = _app(principal)
+        if not request.where and not request.all:
+            raise WhereRequiredError
+
+        async def delete(table: PreparedTable) -> int:
+            creator = visible_creator(principal, table.schema, Role.EDITOR)
+            arguments = Arguments(hash_=table.hash)
+            condition, patterns = compile_where(
+                request.where or {}, lambda name: operand(table.schema, name, arguments), app.limits, arguments
+            )
+            if condition == "true" and not request.all:
+                raise WhereRequiredError
+            condition = f"true{and_creator(creator, arguments)} and {condition}"
+            sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
+            compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
+            row = await run_compiled(table, compiled, read_only=False)
+            count: int = row["count"]
+            table.written(count)
+            return count
+
+        return await self._tables.use(app, table_id, delete)
+
+
+async def run_compiled(table: PreparedTable, compiled: CompiledQuery, *, read_only: bool = True) -> asyncpg.Record:
+    """Run a statement that was compiled from a request; raises `InvalidRegexError` for an invalid pattern.
+
+    Raises `QueryTooLargeError` if the statement exceeds the database's limits.
+    """
+    try:
+        if compiled.patterns:
+            # A table without rows would not evaluate them.
+            await table.fetchval(_TRY_PATTERNS, compiled.patterns)
+        # Not fetchrow, because with its row limit PostgreSQL starts no parallel workers.
+        (row,) = await table.fetch_compiled(compiled.sql, compiled.arguments, compiled.access, read_only=read_only)
+    except asyncpg.InvalidRegularExpressionError:
+        raise InvalidRegexError from None
+    except asyncpg.ProgramLimitExceededError:
+        raise QueryTooLargeError from None
+    except UnavailableError as error:
+        # The most likely cause of so much memory is the request from which the query was compiled.
+        if isinstance(error.__cause__, asyncpg.OutOfMemoryError):
+            raise QueryTooLargeError from None
+        raise
+    return row
+
+
+def is_list(data: msgspec.Raw) -> bool:
+    """Return whether data is a list, for a bulk create."""
+    return bytes(memoryview(data)[:1]) == b"["
+
+
+def count_rows(data: msgspec.Raw) -> int:
+    """Return the number of rows to create."""
+    return len(msgspec.json.decode(data, type=list[msgspec.Raw])) if is_list(data) else 1
+
+
+def _app(principal: Principal) -> AppInfo:
+    assert principal.app is not None
+    return principal.app
+
+
+def _one(table: PreparedTable, text: str | None) -> bytes:
+    if text is None:
+        raise RowNotFoundError
+    return table.decrypted_item(text)
+
+
+def _list_of_rows(data: msgspec.Raw, limit: int) -> list[msgspec.Raw]:
+    try:
+        items = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except msgspec.ValidationError:
+        raise invalid("data", "data must be a list of objects.") from None
+    if not items:
+        raise invalid("data", "data is an empty list; send at least one row.")
+    if len(items) > limit:
+        raise invalid("data", f"At most {limit} rows are created in one request.", "TOO_MANY_ROWS")
+    return items
+
+
+def _bulk_result(rows: Sequence[_NewRow], failed: Sequence[BulkFailure], created: str) -> bytes:
+    """Return the JSON of the result of a bulk create at the time `created`."""
+    made = b",".join([records.item(row.row_id, row.row, created) for row in rows])
+    tail = b',"failed":' + json.encode(failed) if failed else b""
+    return b'{"created":[%b],"total":%d,"success":%d%b}' % (made, len(rows) + len(failed), len(rows), tail)
+
+
+class _NewRow(NamedTuple):
+    """A row to create: its id, its form for the creator, and its stored form."""
+
+    row_id: str
+    row: Row
+    record: bytes
+
+
+def _new_records(
+    principal: Principal,
+    table: PreparedTable,
+    items: Sequence[msgspec.Raw],
+    ids: Sequence[str],
+    creator: str | None,
+    max_bytes: int,
+) -> tuple[list[_NewRow], list[BulkFailure]]:
+    """Return the valid rows, and the errors of the others.
+
+    Raises `NothingCreatedError` if none is valid.
+    """
+    cause = cause_of(principal) if CREATED in table.schema.emits else None
+    rows: list[_NewRow] = []
+    failed: list[BulkFailure] = []
+    details: list[Detail] = []
+    for index, (item, row_id) in enumerate(zip(items, ids, strict=True)):
+        try:
+            records.check_raw_size(item, max_bytes)
+            row = table.new_rows.decode(item)
+            records.check_size(row, max_bytes)
+        except PilotisError as error:
+            error.within(f"data[{index}]")
+            failed.append(BulkFailure(index, error.code, error.text))
+            details += error.details or [Detail(f"data[{index}]", error.code, error.text)]
+        else:
+            record = records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause)
+            rows.append(_NewRow(row_id, row, record))
+    if not rows:
+        raise NothingCreatedError(details=details)
+    return rows, failed

@@ -1,0 +1,296 @@
+"""The SQL of one table at one schema version: reads rows from JSON and returns rows as JSON. Pure.
+
+PostgreSQL reads any number of rows from one JSON array with `json_to_recordset`, and builds each row's JSON as text,
+which is sent unchanged. Every statement names the column that carries the schema's version,
+so it fails after the schema has changed. Every write also adjusts the row counts in the same statement; each
+connection has its own slot there, so that no writer waits for another.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pilotis.data.rows.emitting import CREATED, BoundCause, Emitter
+from pilotis.data.tables.schema import PHYSICAL_TYPES, Column, ColumnType, TableSchema
+from pilotis.data.tables.vectors import words_of
+
+_MAX_ARGUMENTS = 90
+
+_RFC3339 = '\'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"\''
+
+
+class Statements:
+    """Statements on one table. Conditions and orders come from `data.where.compiler` and `data.rows.query`."""
+
+    def __init__(self, table: TableSchema) -> None:
+        self._table = table
+
+    @functools.cached_property
+    def row(self) -> str:
+        """The expression for a row's JSON text."""
+        return self._row(self.data)
+
+    def _row(self, data: str) -> str:
+        return (
+            f"""'{{"id":"' || __id || '","data":' || {data} || ',"created_at":"' || """
+            f"""{_timestamp("__created_at")} || '","updated_at":"' || {_timestamp("__updated_at")} || '"}}'"""
+        )
+
+    @functools.cached_property
+    def data(self) -> str:
+        """The expression for the JSON text of a row's data; fields that were never set are left out."""
+        return self._data(self._table.columns)
+
+    def _data(self, columns: Iterable[Column]) -> str:
+        if self._table.is_free_form:
+            return "coalesce(__extra::text, '{}')"
+        parts = [_member(column) for column in columns]
+        extra = "substr(__extra::text, 2, length(__extra::text) - 2)"
+        return f"'{{' || {_concat([*parts, extra])} || '}}'"
+
+    @functools.cached_property
+    def _emitter(self) -> Emitter:
+        plain = [column for column in self._table.columns if not column.encrypted]
+        return Emitter(self._table, self._row(self._data(plain)))
+
+    @functools.cached_property
+    def insert(self) -> str:
+        """Insert the rows of the JSON array `$1`; returns the time of creation. `__extra` is a member of each."""
+        return self._insert(emits=CREATED in self._table.emits)
+
+    @functools.cached_property
+    def insert_without_events(self) -> str:
+        """Insert like `insert`, without events: an import emits a single event for all its rows."""
+        return self._insert(emits=False)
+
+    def _insert(self, *, emits: bool) -> str:
+        table = self._table
+        parts = _parts(table.columns)
+        source = [
+            "__id uuid",
+            "__creator text",
+            "__extra jsonb",
+            *(f"{part.member} {part.json_type}" for part in parts),
+        ]
+        words = _words(table.columns)
+        names = ["__id", "__creator", "__extra", *(part.name for part in parts), *words]
+        values = ["r.__id", "r.__creator", "r.__extra", *(part.value for part in parts), *words.values()]
+        return f"""
+            with written as (
+                insert into {table.physical}
+                    ({", ".join(names)}, __created_at, __updated_at, {table.version_column})
+                select {", ".join(values)}, now(), now(), null
+                from json_to_recordset($1) as r({", ".join(source)})
+                returning {"*" if emits else "__created_at"}
+            ), {self._counted("count(*)")}{", " + self._emitter.created() if emits else ""}
+            select __created_at from written limit 1
+        """
+
+    def select(self, creator: str) -> str:
+        """Select one row's JSON by its id `$1`; `creator` is an additional condition."""
+        return (
+            f"select {self.row} from {self._table.physical} "
+            f"where __id = $1 and {creator} and {self._table.at_this_version}"
+        )
+
+    @functools.cached_property
+    def select_many(self) -> str:
+        """Select `id` and `item`, the JSON, of the rows with the ids `$1`."""
+        # The ids come from a subquery, or PostgreSQL would plan again for each number of ids.
+        return (
+            f"select __id::text as id, {self.row} as item from {self._table.physical} "
+            f"where __id = any((select $1::uuid[])::uuid[]) and {self._table.at_this_version}"
+        )
+
+    def page(
+        self,
+        condition: str,
+        total: str,
+        order: str,
+        limit: str,
+        offset: str,
+        max_bytes: int | None = None,
+        *,
+        deep: bool = False,
+    ) -> str:
+        """Select `total_count` and a page of rows as the text of a JSON array.
+
+        With `max_bytes`, `data` is null for a page of more bytes, and the page is never built.
+        `deep` is for large offsets: it selects the ids first, so that skipping a row costs only its id.
+        """
+        rows = self._rows(condition, f"order by {order} limit {limit} offset {offset}", deep=deep)
+        if max_bytes is None:
+            data = f"coalesce('[' || (select string_agg(__item, ',') from ({rows}) page) || ']', '[]')"
+        else:
+            data = f"""(
+                select case when max(size) > {max_bytes} then null
+                    else coalesce('[' || string_agg(__item, ',') filter (where size <= {max_bytes}) || ']', '[]') end
+                from (
+                    select __item, sum(octet_length(__item)) over (rows unbounded preceding) as size from ({rows}) page
+                ) sized
+            )"""
+        return f"select ({total}) as total_count, {data} as data"
+
+    def _rows(self, condition: str, slice_: str, *, deep: bool) -> str:
+        # PostgreSQL computes the select list of skipped rows too, so the outer query builds the text.
+        table = self._table
+        where = f"from {table.physical} where {condition} and {table.at_this_version} {slice_}"
+        if deep:
+            item = f"select {self.row} from {table.physical} where __id = __chosen"
+            return f"select ({item}) as __item from (select __id as __chosen {where}) chosen"
+        return f"select {self.row} as __item from (select * {where}) chosen"
+
+    def row_count(self) -> str:
+        """Select the exact number of the table's rows, in constant time."""
+        return (
+            f"select coalesce(sum(rows), 0)::bigint from {self._table.counts} where table_id = '{self._table.table_id}'"
+        )
+
+    def count(self, condition: str) -> str:
+        """Select the number of the rows that satisfy a condition."""
+        return f"select count(*) from {self._table.physical} where {condition} and {self._table.at_this_version}"
+
+    def update(
+        self,
+        columns: Sequence[Column],
+        condition: str,
+        increments: Sequence[tuple[str, str, str]],
+        cause: BoundCause | None = None,
+    ) -> str:
+        """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
+
+        `$3` are the names whose explicit nulls are removed, `$4` the JSON of fields without a column, `$5` the largest
+        size of the row's JSON afterwards, in bytes. `increments` maps names to the parameter positions of the name, for
+        fields without a column, and of the number to add. `cause` is set if the table emits updates.
+        """
+        table = self._table
+        parts = _parts(columns)
+        source = [f"{part.member} {part.json_type}" for part in parts]
+        assignments = [f"{part.name} = {part.value}" for part in parts]
+        assignments += [f"{name} = {value}" for name, value in _words(columns).items()]
+        incremented = [table.by_name[name] for name, _, _ in increments if name in table.by_name]
+        assignments += [
+            # The value that the background migration derived from the old one is outdated, and will be derived again.
+            f"{part} = null"
+            for changed in (*columns, *incremented)
+            if changed.migrating
+            for part in changed.other_form.physical_columns
+        ]
+        extra = "(coalesce(t.__extra, '{}') - $3::text[]) || $4::jsonb"
+        for name, label, amount in increments:
+            column = table.by_name.get(name)
+            if column is None:
+                now = f"coalesce(nullif(t.__extra -> {label}, 'null'), '0')::numeric"
+                extra = f"jsonb_set({extra}, array[{label}], ({_in_range(f'{now} + {amount}')})::text::jsonb)"
+            else:
+                total = _in_range(f"coalesce(t.{column.physical}, 0) + {amount}")
+                assignments.append(f"{column.physical} = ({total})::{PHYSICAL_TYPES[column.type]}")
+        read = f", json_to_record(given.record) as r({', '.join(source)})" if source else ""
+        # In an update Citus allows only immutable functions on columns, which to_json, to_char and even timestamptz +
+        # interval are not: so the row's JSON is built outside of it. It also evaluates a stable function of parameters
+        # alone beforehand, but json_to_record fails without its column list; so the argument is a column.
+        before = locked = emitted = ""
+        if cause is not None:
+            # The update reads from the locking select, so that the row is locked, and its old state read, before it
+            # changes.
+            locked = ", (select __id as locked_id from before) locked"
+            before = f"""before as materialized (
+                select * from {table.physical} t
+                where t.__id = $1 and {condition} and t.{table.version_column} is null for update
+            ), """
+            condition = f"t.__id = locked_id and {condition}"
+            emitted = f", {self._emitter.updated(cause)}"
+        return f"""
+            with {before}written as (
+                update {table.physical} t set {"".join(item + ", " for item in assignments)}
+                    __extra = nullif({extra}, '{{}}'),
+                    __updated_at = greatest(now(), {_one_millisecond_after("t.__updated_at")})
+                from (select $2::json) as given (record){read}{locked}
+                where t.__id = $1 and {condition} and t.{table.version_column} is null
+                returning t.*
+            ){emitted}
+            select pilotis.require_size({self.row}, $5::integer) from written
+        """
+
+    def delete(self, condition: str, cause: BoundCause | None = None) -> str:
+        """Delete rows; returns their number. `cause` is set if the table emits deletions."""
+        table = self._table
+        returned = "1" if cause is None else "*"
+        emitted = "" if cause is None else f", {self._emitter.deleted(cause)}"
+        return f"""
+            with written as (
+                delete from {table.physical} where {condition} and {table.version_column} is null returning {returned}
+            ), {self._counted("-count(*)")}{emitted}
+            select count(*) from written
+        """
+
+    def _counted(self, change: str) -> str:
+        return f"""counted as (
+                insert into {self._table.counts} as stored (table_id, slot, rows)
+                select '{self._table.table_id}'::uuid, pg_backend_pid(), {change} from written having count(*) > 0
+                on conflict (table_id, slot) do update set rows = stored.rows + excluded.rows
+            )"""
+
+
+def _in_range(number: str) -> str:
+    # PostgreSQL's numerics exceed what JSON parsers accept; the cast fails if a double would overflow.
+    return f"case when ({number})::float8 is not null then {number} end"
+
+
+class _Part(NamedTuple):
+    """One physical column: its name, the typed member of the record, and the expression that reads it."""
+
+    name: str
+    member: str
+    json_type: str
+    value: str
+
+
+def _parts(columns: Iterable[Column]) -> list[_Part]:
+    parts = []
+    for column in columns:
+        # A record uses the field's own name, which can differ from the physical column's.
+        sent = f'"{column.name}"'
+        if column.encrypted:
+            parts.append(_Part(column.physical, sent, "text", f"decode(r.{sent}, 'base64')"))
+            parts.append(_Part(column.hash, column.hash, "text", f"decode(r.{column.hash}, 'base64')"))
+        else:
+            parts.append(_Part(column.physical, sent, PHYSICAL_TYPES[column.type], f"r.{sent}"))
+        if column.has_time:
+            parts.append(_Part(column.time, column.time, "timestamptz", f"r.{column.time}"))
+    return parts
+
+
+def _words(columns: Iterable[Column]) -> dict[str, str]:
+    """Return the expressions for the stored words of searched columns, by physical column."""
+    return {column.words: words_of(f'r."{column.name}"') for column in columns if column.vector}
+
+
+def _member(column: Column) -> str:
+    # Typed, or PostgreSQL would read the literal as JSON beside a JSON operand.
+    name = f"""'"{column.name}":'::text"""
+    if column.encrypted:
+        return f"""{name} || '"' || translate(encode({column.physical}, 'base64'), E'\\n', '') || '"'"""
+    if column.type is ColumnType.STRING:
+        return f"{name} || to_json({column.physical})"
+    if column.type in {ColumnType.DATE, ColumnType.UUID}:
+        return f"""{name} || '"' || {column.physical} || '"'"""
+    return f"{name} || {column.physical}"
+
+
+def _concat(parts: Sequence[str]) -> str:
+    # A function takes at most 100 arguments; an empty inner list must vanish like an absent field.
+    if len(parts) <= _MAX_ARGUMENTS:
+        return f"concat_ws(',', {', '.join(parts)})"
+    groups = [parts[start : start + _MAX_ARGUMENTS] for start in range(0, len(parts), _MAX_ARGUMENTS)]
+    return _concat([f"nullif({_concat(group)}, '')" for group in groups])
+
+
+def _one_millisecond_after(moment: str) -> str:
+    return f"(({moment} at time zone 'UTC' + interval '1 millisecond') at time zone 'UTC')"
+
+
+def _timestamp(name: str) -> str:
+    return f"to_char({name} at time zone 'UTC', {_RFC3339})"

@@ -1,0 +1,243 @@
+"""Prepared tables: the decoders, statements and batchers of a table at one schema version, cached with the schema."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+import asyncpg
+from asyncpg import Record
+
+from pilotis.data.indexes import drop_blocking_index
+from pilotis.data.indexes.recorder import AccessRecorder
+from pilotis.data.rows.statements import Statements
+from pilotis.data.rows.statistics import TableStatistics
+from pilotis.data.tables.encrypted_columns import ColumnCipher
+from pilotis.data.tables.schema import TableSchema
+from pilotis.data.tables.service import Tables
+from pilotis.data.tables.values import Row, RowDecoder
+from pilotis.data.where.access_patterns import AccessPatterns
+from pilotis.data.where.operands import Arguments, Hash
+from pilotis.db.batching import Batcher, SingleFlight
+from pilotis.db.blocks import Transaction
+from pilotis.db.pool import Database
+from pilotis.http.api.principals import AppInfo
+from pilotis.kit.errors import PilotisError, UnavailableError
+from pilotis.kit.offload import offload
+from pilotis.security.encryption.cipher import Cipher
+from pilotis.security.encryption.service import Encryption
+
+Result = TypeVar("Result")
+
+_MAX_TRIES = 5
+# PostgreSQL's errors for a statement that was compiled for an outdated schema.
+TOO_OLD = (
+    asyncpg.UndefinedColumnError,
+    asyncpg.UndefinedTableError,
+    asyncpg.InvalidSchemaNameError,
+    asyncpg.DatatypeMismatchError,
+    asyncpg.UndefinedFunctionError,
+    asyncpg.InvalidCachedStatementError,
+)
+# The statuses of requests that a schema may not allow.
+_REJECTED = {400, 401, 403}
+_generations = itertools.count()
+
+
+class PreparedTable:
+    """A prepared table. It is valid while its schema is current; a write with an outdated one fails."""
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        database: Database,
+        cipher: Cipher | None,
+        uses: AccessRecorder | None = None,
+        statistics: TableStatistics | None = None,
+        rows_emitted: Callable[[UUID], None] | None = None,
+    ) -> None:
+        self._rows_emitted = rows_emitted
+        self.schema = schema
+        self._generation = next(_generations)
+        self.cipher = ColumnCipher(schema, cipher) if cipher else None
+        self.statements = Statements(schema)
+        self.new_rows = RowDecoder(schema.columns)
+        self.changes = RowDecoder(schema.columns, partial=True)
+        self._database = database
+        self._uses = uses
+        self._statistics = statistics
+        self.pages: SingleFlight[bytes] = SingleFlight()
+        self._creates: Batcher[bytes, datetime] = Batcher(self._insert)
+        self._reads: Batcher[str, str | None] = Batcher(self._read, max_batch=200)
+
+    @property
+    def hash(self) -> Hash | None:
+        """Hashes values of encrypted columns to find equal ones, if the table has any."""
+        return self.cipher.hash if self.cipher else None
+
+    def encrypted(self, row: Row, row_id: str) -> Row:
+        """Return a row in its stored form."""
+        return self.cipher.encrypt(row, UUID(row_id)) if self.cipher else row
+
+    def decrypted(self, items: str) -> bytes:
+        """Return a JSON array of rows with decrypted columns."""
+        return self.cipher.decrypt_items(items.encode()) if self.cipher else items.encode()
+
+    def decrypted_item(self, item: str) -> bytes:
+        """Return one row's JSON with decrypted columns."""
+        return self.decrypted(f"[{item}]")[1:-1] if self.cipher else item.encode()
+
+    async def decrypted_off_loop(self, items: str) -> bytes:
+        """Return what `decrypted` returns; a thread decrypts large results."""
+        return await offload(len(items) if self.cipher else 0, self.decrypted, items)
+
+    def transaction(self) -> Transaction:
+        """Acquire a connection inside a transaction for the app."""
+        return self._database.transaction(self.schema.app_id)
+
+    def replanned(self, sql: str) -> str:
+        """Return a statement for which PostgreSQL has no plan from before this object was created.
+
+        It would keep a generic plan from before an index existed for the lifetime of the connection.
+        """
+        return f"{sql} -- {self._generation}"
+
+    async def fetch_compiled(
+        self, query: str, values: Sequence[Any], access: AccessPatterns | None, *, read_only: bool = True
+    ) -> list[Record]:
+        """Run one statement that was compiled from a request, on a connection of the app.
+
+        It is timed, because slow statements get indexes: `access` describes how it reads the table.
+        """
+        async with self._database.statement(self.schema.app_id, read_only=read_only) as connection:
+            started = time.perf_counter()
+            try:
+                return await connection.fetch(self.replanned(query), *values)
+            finally:
+                # A statement that was cancelled for being slow counts as well.
+                if access is not None and self._uses is not None:
+                    self._uses.record(self.schema, access, time.perf_counter() - started)
+
+    async def fetch(self, query: str, arguments: Arguments) -> list[Record]:
+        """Run one statement like `fetch_compiled`, with the arguments that it was compiled with."""
+        return await self.fetch_compiled(query, arguments.values, arguments.access)
+
+    async def fetchval(self, query: str, *arguments: Any) -> Any:
+        """Run one statement on a connection of the app; return its first row's first column, or None."""
+        return await self._database.fetchval(query, *arguments, tenant=self.schema.app_id)
+
+    def written(self, rows: int) -> None:
+        """Count committed rows, for the planner's statistics."""
+        if self._statistics is not None:
+            self._statistics.written(self.schema, rows)
+        self.emitted()
+
+    def emitted(self) -> None:
+        """Start the event fan-out after a committed write, if the table emits events."""
+        if self.schema.emits and self._rows_emitted is not None:
+            self._rows_emitted(self.schema.app_id)
+
+    async def insert(self, record: bytes) -> datetime:
+        """Insert one row, in the form that `record` returns, and return its time of creation."""
+        return await self._creates.submit(record)
+
+    async def insert_many(self, records: Sequence[bytes]) -> datetime:
+        """Insert rows in one statement and return their time of creation."""
+        return (await self._insert(records))[0]
+
+    async def _insert(self, records: Sequence[bytes]) -> Sequence[datetime]:
+        rows = await offload(sum(map(len, records)), _array, records)
+        created: datetime = await self.fetchval(self.statements.insert, rows)
+        self.written(len(records))
+        return [created] * len(records)
+
+    async def read(self, row_id: str) -> str | None:
+        """Return one row's JSON text by its id, or None."""
+        return await self._reads.submit(row_id)
+
+    async def _read(self, row_ids: Sequence[str]) -> Sequence[str | None]:
+        rows = await self._database.fetch(self.statements.select_many, row_ids, tenant=self.schema.app_id)
+        found = {row["id"]: row["item"] for row in rows}
+        return [found.get(row_id) for row_id in row_ids]
+
+
+def _array(records: Sequence[bytes]) -> str:
+    """Return the JSON array of records."""
+    return (b"[" + b",".join(records) + b"]").decode()
+
+
+class PreparedTables:
+    """Caches the prepared table with its schema, so that both are dropped together."""
+
+    def __init__(
+        self,
+        database: Database,
+        tables: Tables,
+        encryption: Encryption,
+        uses: AccessRecorder | None = None,
+        statistics: TableStatistics | None = None,
+        rows_emitted: Callable[[UUID], None] | None = None,
+    ) -> None:
+        self._rows_emitted = rows_emitted
+        self._database = database
+        self._tables = tables
+        self._encryption = encryption
+        self._uses = uses
+        self._statistics = statistics
+
+    async def use(self, app: AppInfo, table_id: UUID, action: Callable[[PreparedTable], Awaitable[Result]]) -> Result:
+        """Run an action on the current schema; run it again, with validation, if the schema proves outdated."""
+        failed_version = None
+        for _ in range(_MAX_TRIES):
+            table = await self._tables.current(app.app_id, table_id)
+            try:
+                return await action(await self.prepare(table))
+            except asyncpg.DeadlockDetectedError:
+                # PostgreSQL rolled back this statement to resolve a deadlock.
+                continue
+            except asyncpg.ProgramLimitExceededError as error:
+                if not await self.drop_blocking_index(table, error):
+                    raise
+            except TOO_OLD:
+                if table.version == failed_version:
+                    raise
+                failed_version = table.version
+                self._tables.forget(table)
+            except PilotisError as error:
+                if not await self.forget_outdated(table, error):
+                    raise
+        raise UnavailableError("The table is busy. Try again shortly.")
+
+    async def current(self, app: AppInfo, table_id: UUID) -> PreparedTable:
+        """Return a prepared table, which may be slightly out of date; see `Tables.current`."""
+        return await self.prepare(await self._tables.current(app.app_id, table_id))
+
+    async def prepare(self, schema: TableSchema) -> PreparedTable:
+        """Return the prepared table of a schema."""
+        prepared: PreparedTable | None = schema.__dict__.get("prepared")
+        if prepared is None:
+            encrypted = any(column.encrypted for column in schema.columns)
+            cipher = await self._encryption.cipher(schema.app_id) if encrypted else None
+            prepared = schema.__dict__["prepared"] = PreparedTable(
+                schema, self._database, cipher, self._uses, self._statistics, self._rows_emitted
+            )
+        return prepared
+
+    async def drop_blocking_index(self, table: TableSchema, error: asyncpg.ProgramLimitExceededError) -> bool:
+        """Drop the automatic index that could not hold a value; False if there was none."""
+        return await drop_blocking_index.drop(self._database, table, error)
+
+    async def forget_outdated(self, table: TableSchema, error: PilotisError) -> bool:
+        """Drop a schema by which a request was rejected if it is outdated; return whether to try again.
+
+        Another node may have added a column, or opened the table, a moment ago.
+        """
+        return error.status in _REJECTED and await self._tables.forget_outdated(table)
+
+    def forget(self, table: PreparedTable) -> None:
+        """Drop a table whose schema turned out to be outdated."""
+        self._tables.forget(table.schema)

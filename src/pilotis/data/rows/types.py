@@ -1,0 +1,201 @@
+"""The types of rows. Most answers are built by PostgreSQL as text; the types here document them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from uuid import UUID
+
+import msgspec
+
+from pilotis.data.rows.schemas import ReferenceObject, WhereObject
+from pilotis.http.api.json_schemas import JsonObject
+from pilotis.http.api.schemas import Count, Limit, Paged, Paging, replace_nulls
+
+if TYPE_CHECKING:
+    Direction = Literal["asc", "desc"]
+else:
+    # Null means the default, which `Query` fills in.
+    Direction = Literal["asc", "desc"] | None
+
+
+class Row(msgspec.Struct, kw_only=True):
+    """One row; the user's fields are in `data`."""
+
+    id: str
+    data: dict[str, Any]
+    created_at: str
+    updated_at: str
+
+
+class RowPage(msgspec.Struct, kw_only=True):
+    """A page of a table's rows; `limit` is the one in effect."""
+
+    data: list[Row]
+    total_count: int
+    limit: int
+    offset: int
+    execution_time_ms: float
+
+
+class QueryResult(msgspec.Struct, kw_only=True):
+    """The matching rows and their total number."""
+
+    data: list[Row]
+    total_count: int
+    limit: int
+    offset: int
+
+
+class BulkFailure(msgspec.Struct):
+    """A row of a bulk create that could not be created."""
+
+    index: int
+    code: str
+    message: str
+
+
+class BulkResult(msgspec.Struct, kw_only=True):
+    """The result of a bulk create: `total` rows were sent, `success` were created, `failed` lists the others."""
+
+    created: list[Row]
+    total: int
+    success: int
+    failed: list[BulkFailure] | msgspec.UnsetType = msgspec.UNSET
+
+
+class Page(Paging):
+    """The page of a list: `limit` 0 returns only the total, a `limit` above the largest is lowered to it."""
+
+
+class NewRow(msgspec.Struct, forbid_unknown_fields=True):
+    """A row to create, or a list of rows."""
+
+    data: msgspec.Raw
+
+
+class NewRowBody(msgspec.Struct):
+    """A row to create; a list of rows is a bulk create."""
+
+    data: dict[str, Any] | list[dict[str, Any]]
+
+
+class NewRowsBody(msgspec.Struct):
+    """Rows to create."""
+
+    data: list[dict[str, Any]]
+
+
+class RowChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields to change, and the `updated_at` that the row must have."""
+
+    data: msgspec.Raw
+    expected_updated_at: str | None = None
+
+
+class RowChangeBody(msgspec.Struct):
+    """Fields to change; others stay as they are. `expected_updated_at` is the `updated_at` that the row must have."""
+
+    data: dict[str, Any]
+    expected_updated_at: str | None = None
+
+
+class Query(Paged, forbid_unknown_fields=True):
+    """A condition, an order and a page. `select` is accepted and has no effect: all columns are returned."""
+
+    where: WhereObject | None = None
+    order_by: str | None = None
+    order_direction: Direction = "asc"
+    limit: Limit = None
+    offset: Count = 0
+    select: Any = None
+
+    def __post_init__(self) -> None:
+        """Replace nulls with defaults."""
+        super().__post_init__()
+        replace_nulls(self, order_direction="asc")
+
+
+class DeleteWhere(msgspec.Struct, forbid_unknown_fields=True):
+    """The rows to delete. Without a condition nothing is deleted unless `all` is true."""
+
+    where: WhereObject | None = None
+    all: bool = False
+
+
+class DeletedRow(msgspec.Struct):
+    """A deleted row."""
+
+    message: str
+    id: str
+
+
+class DeletedRows(msgspec.Struct):
+    """The number of deleted rows."""
+
+    deleted_count: int
+
+
+class Operation(msgspec.Struct, forbid_unknown_fields=True):
+    """One write. `doc_id` names the row to update or delete; in a transaction it may be `{"$ref": n}`.
+
+    A null field counts as absent.
+    """
+
+    type: Literal["create", "update", "delete"]
+    table_id: UUID
+    doc_id: str | dict[str, int] | None = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    expected_updated_at: str | None = None
+
+
+class Operations(msgspec.Struct, forbid_unknown_fields=True):
+    """Writes, in order. Each is decoded separately, as `Operation`, so that it can fail separately."""
+
+    operations: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1)]
+
+
+class OperationBody(msgspec.Struct):
+    """One write: `data` to create or update, `doc_id` to update or delete.
+
+    `{"$inc": n}` in place of a number adds to it. In a transaction `{"$ref": n}` in place of a value is the id of the
+    row that operation `n` created.
+    """
+
+    type: Literal["create", "update", "delete"]
+    table_id: UUID
+    doc_id: UUID | ReferenceObject | None = None
+    data: dict[str, Any] | None = None
+    expected_updated_at: str | None = None
+
+
+class WriteRequestBody(msgspec.Struct):
+    """Up to 500 writes, in order."""
+
+    operations: list[OperationBody]
+
+
+class OperationFailure(msgspec.Struct):
+    """Why an operation failed."""
+
+    code: str
+    message: str
+
+
+class OperationResult(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """The result of one operation; `data` and `updated_at` are the row's after a create or an update."""
+
+    index: int
+    type: str
+    success: bool
+    id: str | None = None
+    data: JsonObject | None = None
+    updated_at: str | None = None
+    error: OperationFailure | None = None
+
+
+class OperationResults(msgspec.Struct):
+    """The result of each operation."""
+
+    results: list[OperationResult]
+    success_count: int
+    failed_count: int

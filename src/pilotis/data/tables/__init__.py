@@ -1,0 +1,1 @@
+"""Tables and columns: the catalogue and the physical tables."""

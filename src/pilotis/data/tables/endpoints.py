@@ -1,0 +1,227 @@
+"""The routes of tables and columns."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from pilotis.data.tables.columns import (
+    ColumnBeingRewrittenError,
+    ColumnExistsError,
+    ColumnNotFoundError,
+    RowsDoNotFitError,
+)
+from pilotis.data.tables.examples import EXAMPLES, SCHEMA_EXAMPLES
+from pilotis.data.tables.schema import InvalidColumnNameError, normal_path
+from pilotis.data.tables.service import SchemaLockedError, TableBusyError, TableNotFoundError, Tables, TitleTakenError
+from pilotis.data.tables.types import (
+    ColumnChange,
+    ColumnList,
+    ColumnRename,
+    ColumnResult,
+    NewColumn,
+    SchemaPreview,
+    Table,
+    TableDefinition,
+    TableList,
+    TableResult,
+)
+from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
+from pilotis.http.api.principals import Access, Role, public
+from pilotis.http.api.request import Call
+from pilotis.kit.errors import QueryTimeoutError
+
+READ = public(scope="tables:read")
+WRITE = public(scope="tables:write")
+
+
+class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
+    """Tables and their columns. The public key is sufficient unless the app's schema is locked."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    @get("/v1/public/tables", access=READ)
+    async def all(self, call: Call) -> TableList:
+        """List the app's tables."""
+        return TableList(await self._tables.all(call.app))
+
+    @get("/v1/public/tables/:table_id", access=READ, errors=[TableNotFoundError])
+    async def read(self, call: Call, table_id: UUID) -> Table:
+        """Read a table."""
+        return await self._tables.read(call.app, table_id)
+
+    @post(
+        "/v1/public/tables",
+        access=WRITE,
+        rate="schema",
+        status=201,
+        creates="table_id",
+        again="created",
+        errors=[TitleTakenError, InvalidColumnNameError, SchemaLockedError],
+    )
+    async def create(self, call: Call, body: TableDefinition) -> TableResult:
+        """Create a table.
+
+        `schema` maps each column's name to its type, or to an object with `type` and the options `required`,
+        `default`, `description`, `encrypted`. With an empty schema the table accepts any field.
+        """
+        _require_unlocked(call)
+        table_id = await self._tables.create(call.app, call.actor, body, UUID(call.new_id()))
+        return TableResult("Table created.", table_id)
+
+    async def created(self, call: Call, table_id: UUID) -> TableResult:
+        """Return the answer for a created table."""
+        return TableResult("Table created.", (await self._tables.read(call.app, table_id)).id)
+
+    @patch(
+        "/v1/public/tables/:table_id",
+        access=WRITE,
+        rate="schema",
+        errors=[
+            TableNotFoundError,
+            TitleTakenError,
+            InvalidColumnNameError,
+            RowsDoNotFitError,
+            ColumnBeingRewrittenError,
+            SchemaLockedError,
+            TableBusyError,
+        ],
+    )
+    async def replace(self, call: Call, table_id: UUID, body: TableDefinition) -> TableResult:
+        """Replace a table's title, schema and access level.
+
+        Columns missing from the schema go to the trash for 7 days; columns with another type are cast.
+        """
+        _require_unlocked(call)
+        await self._tables.replace(call.app, call.actor, table_id, body)
+        return TableResult("Table updated.", table_id)
+
+    @delete(
+        "/v1/public/tables/:table_id",
+        access=WRITE,
+        rate="schema",
+        errors=[TableNotFoundError, SchemaLockedError, TableBusyError],
+    )
+    async def drop(self, call: Call, table_id: UUID) -> TableResult:
+        """Drop a table. A console user can restore it for 7 days."""
+        _require_unlocked(call)
+        await self._tables.drop(call.app, call.actor, table_id)
+        return TableResult("Table deleted.", table_id)
+
+    @get("/v1/public/tables/:table_id/columns", access=READ, errors=[TableNotFoundError])
+    async def columns(self, call: Call, table_id: UUID) -> ColumnList:
+        """List a table's columns with their order."""
+        return ColumnList(await self._tables.columns(call.app, table_id))
+
+    @post(
+        "/v1/public/tables/:table_id/columns",
+        access=WRITE,
+        rate="schema",
+        status=201,
+        creates="name",
+        again="added",
+        errors=[
+            TableNotFoundError,
+            ColumnExistsError,
+            InvalidColumnNameError,
+            RowsDoNotFitError,
+            SchemaLockedError,
+            TableBusyError,
+        ],
+    )
+    async def add_column(self, call: Call, table_id: UUID, body: NewColumn) -> ColumnResult:
+        """Add a column to a table."""
+        _require_unlocked(call)
+        await self._tables.add_column(call.app, call.actor, table_id, body)
+        return ColumnResult("Column added.", table_id, normal_path(body.name))
+
+    async def added(self, call: Call, table_id: UUID, body: NewColumn) -> ColumnResult:
+        """Return the answer for an added column."""
+        name = normal_path(body.name)
+        for column in await self._tables.columns(call.app, table_id):
+            if column.name == name and column.data_type == body.data_type:
+                return ColumnResult("Column added.", table_id, name)
+        raise ColumnNotFoundError
+
+    @patch(
+        "/v1/public/tables/:table_id/columns/:name",
+        access=WRITE,
+        rate="schema",
+        errors=[
+            TableNotFoundError,
+            ColumnNotFoundError,
+            RowsDoNotFitError,
+            ColumnBeingRewrittenError,
+            SchemaLockedError,
+            TableBusyError,
+        ],
+    )
+    async def change_column(self, call: Call, table_id: UUID, name: str, body: ColumnChange) -> ColumnResult:
+        """Change a column's type or options; options that are not given stay as they are.
+
+        Changing the type casts the stored values. If some cannot be cast, nothing is changed and the error counts
+        them. Changing `encrypted` rewrites all values, in a large table in the background; until then the column
+        behaves as before.
+        """
+        _require_unlocked(call)
+        name = normal_path(name)
+        goes_on = await self._tables.change_column(call.app, call.actor, table_id, name, body)
+        message = "Column updated; its values are rewritten in the background." if goes_on else "Column updated."
+        return ColumnResult(message, table_id, name)
+
+    @delete(
+        "/v1/public/tables/:table_id/columns/:name",
+        access=WRITE,
+        rate="schema",
+        errors=[TableNotFoundError, ColumnNotFoundError, SchemaLockedError, TableBusyError],
+    )
+    async def drop_column(self, call: Call, table_id: UUID, name: str) -> ColumnResult:
+        """Drop a column. A console user can restore it for 7 days."""
+        _require_unlocked(call)
+        name = normal_path(name)
+        await self._tables.drop_column(call.app, call.actor, table_id, name)
+        return ColumnResult("Column deleted.", table_id, name)
+
+
+class SchemaEndpoints(Endpoints, tag="Tables and columns", examples=SCHEMA_EXAMPLES):
+    """What a console user can do with a table's schema in addition to the public routes."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    @post(
+        "/v1/apps/:app_id/tables/:table_id/schema-preview",
+        access=Access.APP_EDITOR,
+        errors=[TableNotFoundError, InvalidColumnNameError, QueryTimeoutError],
+    )
+    async def preview(self, call: Call, app_id: UUID, table_id: UUID, body: TableDefinition) -> SchemaPreview:
+        """Preview what replacing a table's schema would do to its rows.
+
+        The body is that of `PATCH /v1/public/tables/{table_id}`. Nothing is changed.
+        """
+        return await self._tables.preview(call.app, table_id, body)
+
+    @post(
+        "/v1/apps/:app_id/tables/:table_id/columns/:name/rename",
+        access=Access.APP_EDITOR,
+        errors=[
+            TableNotFoundError,
+            ColumnNotFoundError,
+            ColumnExistsError,
+            InvalidColumnNameError,
+            RowsDoNotFitError,
+            ColumnBeingRewrittenError,
+            TableBusyError,
+        ],
+    )
+    async def rename_column(
+        self, call: Call, app_id: UUID, table_id: UUID, name: str, body: ColumnRename
+    ) -> ColumnResult:
+        """Rename a column. Its values and indexes stay; callers must use the new name from then on."""
+        renamed = await self._tables.rename_column(call.app, call.actor, table_id, normal_path(name), body.name)
+        return ColumnResult("Column renamed.", table_id, renamed)
+
+
+def _require_unlocked(call: Call) -> None:
+    if call.app.schema_locked and not call.principal.may(Role.EDITOR):
+        raise SchemaLockedError

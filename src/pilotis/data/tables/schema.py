@@ -1,0 +1,304 @@
+"""A table's schema: columns, their names and types, and their form in requests and answers. Pure."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+
+from pilotis.kit import json
+from pilotis.kit.errors import BadRequestError, invalid
+from pilotis.limits import Limits
+
+OWN_FIELDS = ("id", "created_at", "updated_at")
+LONGEST_NAME = 63
+
+Description = Annotated[str, msgspec.Meta(max_length=2000)]
+
+# PostgreSQL's system columns, which every table has.
+_SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
+
+
+class ColumnType(enum.StrEnum):
+    """The types of columns, as written in a table's `schema`."""
+
+    STRING = "string"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    OBJECT = "object"
+    ARRAY = "array"
+    UUID = "uuid"
+    INT = "int"
+
+    @property
+    def data_type(self) -> str:
+        """The type's name on the column routes, which use `bool`."""
+        return "bool" if self is ColumnType.BOOLEAN else self.value
+
+
+PHYSICAL_TYPES = {
+    ColumnType.STRING: 'text collate "C"',
+    ColumnType.NUMBER: "numeric",
+    ColumnType.BOOLEAN: "boolean",
+    ColumnType.DATE: "text",
+    ColumnType.OBJECT: "jsonb",
+    ColumnType.ARRAY: "jsonb",
+    ColumnType.UUID: "uuid",
+    ColumnType.INT: "bigint",
+}
+
+
+class AccessLevel(enum.StrEnum):
+    """Who may read and write a table's rows."""
+
+    CREATOR = "Creator"
+    PUBLIC = "Public"
+    APP_MEMBER = "AppMember"
+
+
+class InvalidColumnNameError(BadRequestError):
+    """400 `INVALID_COLUMN_NAME`: the name is not valid for a column."""
+
+    code = "INVALID_COLUMN_NAME"
+
+
+class VectorState(enum.StrEnum):
+    """The state of a column's stored words; every write keeps them up to date in both states."""
+
+    FILLING = "filling"
+    STORED = "stored"
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column. `number` never changes and is never reused; options that were not given are None.
+
+    `migrating` says that its values are being migrated in the background by `pilotis.data.tables.column_migrator`.
+    `vector` says whether its words are stored beside it: see `pilotis.data.tables.vectors`.
+    """
+
+    number: int
+    name: str
+    type: ColumnType
+    required: bool | None = None
+    default: Any = None
+    description: str | None = None
+    encrypted: bool | None = None
+    migrating: bool = False
+    vector: VectorState | None = None
+
+    @property
+    def physical(self) -> str:
+        """The column's name in PostgreSQL, quoted.
+
+        Encrypted and plain values never share a name, or a statement compiled for one form would not fail on the other.
+        """
+        if self.encrypted:
+            return f'"__e{self.number}"'
+        return f'"__c{self.number}"' if self.name in _SYSTEM_COLUMNS else f'"{self.name}"'
+
+    @property
+    def physical_columns(self) -> Mapping[str, str]:
+        """The physical columns, quoted names with their types."""
+        if self.encrypted:
+            return {self.physical: "bytea", self.hash: "bytea"}
+        own = {self.physical: PHYSICAL_TYPES[self.type]}
+        return own | {self.time: "timestamptz"} if self.has_time else own
+
+    @property
+    def other_form(self) -> Column:
+        """The column in its other form: encrypted if it is plain, and plain if it is encrypted."""
+        return msgspec.structs.replace(self, encrypted=not self.encrypted, migrating=False, vector=None)
+
+    @property
+    def time(self) -> str:
+        """The quoted name of the physical column with a date's moment, for comparisons."""
+        return f'"__t{self.number}"'
+
+    @property
+    def hash(self) -> str:
+        """The quoted name of the physical column with the hash of an encrypted value, to find equal values."""
+        return f'"__h{self.number}"'
+
+    @property
+    def words(self) -> str:
+        """The quoted name of the physical column with the words of a text, a tsvector for search and ranking."""
+        return f'"__w{self.number}"'
+
+    @property
+    def may_store_words(self) -> bool:
+        """Whether the words of its values may be stored: they are texts, not encrypted, and not being encrypted."""
+        return self.type is ColumnType.STRING and not self.encrypted and not self.migrating
+
+    @property
+    def has_time(self) -> bool:
+        """Whether the physical column exists."""
+        return self.type is ColumnType.DATE and not self.encrypted
+
+    def definition(self) -> str | dict[str, Any]:
+        """Return the column as a table's `schema` shows it: its type alone, or an object with its options."""
+        options = {
+            "required": self.required,
+            "default": self.default,
+            "description": self.description,
+            "encrypted": self.encrypted,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        return {"type": self.type.value, **given} if given else self.type.value
+
+
+class TableSchema(msgspec.Struct, frozen=True, dict=True):
+    """A table at one version of its schema."""
+
+    app_id: UUID
+    table_id: UUID
+    title: str
+    access_level: AccessLevel
+    version: int
+    columns: tuple[Column, ...]
+    emits: frozenset[str] = frozenset()
+    """The operations whose statements write events: `created`, `updated`, `deleted`."""
+
+    @functools.cached_property
+    def by_name(self) -> Mapping[str, Column]:
+        """The columns by name."""
+        return {column.name: column for column in self.columns}
+
+    @property
+    def is_free_form(self) -> bool:
+        """Whether the table accepts any field, because its schema is empty."""
+        return not self.columns
+
+    @functools.cached_property
+    def physical(self) -> str:
+        """The table's qualified name in PostgreSQL; hexadecimal digits, which need no quoting."""
+        return f"app_{self.app_id.hex}.t_{self.table_id.hex}"
+
+    @functools.cached_property
+    def counts(self) -> str:
+        """The qualified name of the table with the app's row counts."""
+        return f"app_{self.app_id.hex}.__row_counts"
+
+    @property
+    def version_column(self) -> str:
+        """The quoted name of the column that every statement mentions, so that it fails under any other version."""
+        return f'"__v{self.version}"'
+
+    @property
+    def at_this_version(self) -> str:
+        """A condition for reads: always true, but an error under any other version of the schema.
+
+        PostgreSQL resolves the column and then removes the condition, so it costs nothing.
+        """
+        return f"(true or {self.version_column})"
+
+
+def physical_type(column: Column) -> str:
+    """Return the PostgreSQL type of a column's values."""
+    return "bytea" if column.encrypted else PHYSICAL_TYPES[column.type]
+
+
+def column_name(name: str, max_bytes: int = LONGEST_NAME) -> str:
+    """Return a column's name in NFC.
+
+    A letter or `_` first, then letters, digits and `_`, of any script; at most `max_bytes` of UTF-8; not beginning with
+    `__`, and none of `id`, `created_at`, `updated_at`, which every row has. Raises `InvalidColumnNameError`.
+    """
+    normal = unicodedata.normalize("NFC", name)
+    if not normal or not all(map(_is_name_character, normal)) or not _may_begin(normal[0]):
+        raise InvalidColumnNameError(
+            f"{name[:100]!r} cannot name a column: names begin with a letter or _, and have letters, digits and _ only."
+        )
+    if len(normal.encode()) > max_bytes:
+        raise InvalidColumnNameError(
+            f"{name[:100]!r} is too long: a column's name has at most {max_bytes} bytes of UTF-8."
+        )
+    if normal.startswith("__"):
+        raise InvalidColumnNameError(f"{normal} cannot name a column: names that begin with __ are reserved.")
+    if normal in OWN_FIELDS:
+        raise InvalidColumnNameError(f"Every row has {normal} already; choose another name.")
+    return normal
+
+
+def normal_path(path: str) -> str:
+    """Return a field's name, or a dotted path, with its first name in NFC, as column names are.
+
+    Names after a dot are keys inside a value, and values are stored as sent.
+    """
+    if path.isascii():
+        return path
+    first, dot, rest = path.partition(".")
+    return unicodedata.normalize("NFC", first) + dot + rest
+
+
+def free_field_name(name: str) -> str:
+    """Return the name of a free-form table's field in NFC; raises `InvalidColumnNameError`."""
+    if not name:
+        raise InvalidColumnNameError("A field's name is not empty.")
+    if name.startswith("__"):
+        raise InvalidColumnNameError(f"{name[:100]}: names that begin with __ are reserved.")
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def _may_begin(character: str) -> bool:
+    return character == "_" or unicodedata.category(character).startswith("L")
+
+
+def _is_name_character(character: str) -> bool:
+    # Many scripts need combining marks: Devanagari cannot be written without them.
+    return character == "_" or unicodedata.category(character) in {"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Mn", "Mc"}
+
+
+class _Definition(msgspec.Struct, forbid_unknown_fields=True):
+    type: str
+    required: bool | None = None
+    default: Any = None
+    description: Description | None = None
+    encrypted: bool | None = None
+
+
+def parse_schema(schema: Mapping[str, Any], limits: Limits) -> list[Column]:
+    """Return the columns of a request's `schema`, numbered 0 for now; raises a 400 error that names the column."""
+    if len(schema) > limits.columns:
+        raise invalid("schema", f"A table has at most {limits.columns} columns.", "TOO_MANY_COLUMNS")
+    columns = [_parse_column(name, definition, limits.column_name_bytes) for name, definition in schema.items()]
+    names = [column.name for column in columns]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise invalid("schema", f"The column {min(twice)} is given twice.", "DUPLICATE_COLUMN")
+    return columns
+
+
+def _parse_column(name: str, definition: Any, max_name_bytes: int) -> Column:
+    field = f"schema.{name}"
+    if isinstance(definition, str):
+        definition = {"type": definition}
+    try:
+        parsed = msgspec.convert(definition, _Definition)
+    except msgspec.ValidationError as error:
+        raise json.field_error(error, _Definition, definition).within(field) from None
+    type_ = column_type(parsed.type, f"{field}.type")
+    try:
+        name = column_name(name, max_name_bytes)
+    except InvalidColumnNameError as error:
+        error.at(field[:200])
+        raise
+    return Column(0, name, type_, parsed.required, parsed.default, parsed.description, parsed.encrypted)
+
+
+def column_type(text: str, field: str) -> ColumnType:
+    """Return the type with this name; `bool` and `boolean` are synonyms."""
+    try:
+        return ColumnType("boolean" if text == "bool" else text)
+    except ValueError:
+        allowed = ", ".join(ColumnType)
+        raise invalid(field, f"{text[:64]} is not a column type; the types are {allowed}.", "INVALID_TYPE") from None
+
+
+def numbered(columns: Sequence[Column], first: int) -> list[Column]:
+    """Return new columns with the numbers from `first` on."""
+    return [msgspec.structs.replace(column, number=number) for number, column in enumerate(columns, start=first)]

@@ -1,0 +1,38 @@
+"""JSON Schemas of column definitions for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pilotis.http.api.json_schemas import Json, described_by, reference
+
+_TYPES = ["string", "number", "int", "boolean", "date", "object", "array", "uuid"]
+
+_COLUMNS: dict[str, Json] = {
+    "ColumnType": {
+        "description": "A column's type. `bool` and `boolean` are the same.",
+        "type": "string",
+        "enum": [*_TYPES, "bool"],
+    },
+    "ColumnDefinition": {
+        "description": "A column's type alone, or an object with its type and options.",
+        "anyOf": [reference("ColumnType"), reference("ColumnOptions")],
+    },
+    "ColumnOptions": {
+        "description": "A column's type with options.",
+        "type": "object",
+        "properties": {
+            "type": reference("ColumnType"),
+            "required": {"type": "boolean", "description": "Whether each row must have a value."},
+            "default": {"description": "The default value of new rows."},
+            "description": {"type": "string", "maxLength": 2000},
+            "encrypted": {"type": "boolean", "description": "Whether values are encrypted at rest."},
+        },
+        "required": ["type"],
+        "additionalProperties": False,
+    },
+}
+
+ColumnDefinition = Annotated[Any, described_by("ColumnDefinition", _COLUMNS)]
+ColumnDefinitions = dict[str, ColumnDefinition]
+ColumnTypeName = Annotated[str, described_by("ColumnType", _COLUMNS)]

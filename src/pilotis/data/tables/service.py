@@ -1,0 +1,589 @@
+"""Tables and columns: the catalogue and the physical tables, changed together in one transaction.
+
+A schema change acquires its locks with a short time limit and tries again, so it never queues other statements behind
+one long reader. It ends by renaming the column that carries the schema's version, after which every statement compiled
+for the old version fails on every node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import msgspec
+from asyncpg import Connection
+
+from pilotis.data.tables import ddl, events, index_builds, reclaiming, store
+from pilotis.data.tables.columns import ColumnExistsError, ColumnNotFoundError, Columns
+from pilotis.data.tables.preview import preview
+from pilotis.data.tables.schema import (
+    AccessLevel,
+    Column,
+    TableSchema,
+    column_name,
+    column_type,
+    numbered,
+    parse_schema,
+)
+from pilotis.data.tables.types import ColumnChange, ColumnItem, NewColumn, SchemaPreview, Table, TableDefinition
+from pilotis.data.tables.values import check_default
+from pilotis.db.control import Control
+from pilotis.db.pool import Database
+from pilotis.db.topics import Topic, publish
+from pilotis.events.service import Events, register_outbox
+from pilotis.http.api.principals import SYSTEM, Actor, AppInfo
+from pilotis.jobs.queue import Jobs
+from pilotis.kit.clock import rfc3339
+from pilotis.kit.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    UnavailableError,
+    invalid,
+)
+from pilotis.kit.ids import uuid7
+from pilotis.security.audit.service import record
+from pilotis.security.encryption.service import Encryption
+
+_KEPT = 10_000
+_LOCK_MILLISECONDS = 300
+RETRY_SECONDS = 15.0
+_DDL_SECONDS = 600
+
+
+class TableNotFoundError(NotFoundError):
+    """404: the app has no such table."""
+
+    code = "TABLE_NOT_FOUND"
+    message = "The app has no such table."
+
+
+class TitleTakenError(ConflictError):
+    """409: another table of the app already has this title."""
+
+    code = "TABLE_TITLE_TAKEN"
+    message = "Another table of this app already has this title."
+
+
+class SchemaLockedError(ForbiddenError):
+    """403: the app's schema is locked; a secret key or a console user with the role editor may change it."""
+
+    code = "SCHEMA_LOCKED"
+    message = "The schema of this app is locked. Use a secret key or the console to change tables."
+
+
+class TooManyChangesError(ConflictError):
+    """409: the table has used up PostgreSQL's limit of 1600 columns, which includes dropped ones."""
+
+    code = "TOO_MANY_SCHEMA_CHANGES"
+    message = "Columns of this table were added and dropped too many times. Copy its rows to a new table."
+
+
+class TableBusyError(UnavailableError):
+    """503: a long transaction kept the table locked while the change was tried."""
+
+    code = "TABLE_BUSY"
+    message = "The table is busy with a long query. Nothing was changed; try again shortly."
+
+
+MIGRATE = "columns.migrate"
+"""The periodic task that migrates columns after changes of `encrypted`."""
+
+Edit = Callable[[Connection, TableSchema], Awaitable[None]]
+
+
+class Tables:
+    """Reads and changes tables and columns. A change of a busy table is retried for `retry_seconds`."""
+
+    def __init__(
+        self,
+        database: Database,
+        control: Control,
+        encryption: Encryption,
+        emitter: Events,
+        jobs: Jobs | None = None,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self._database = database
+        self._events = emitter
+        self._jobs = jobs
+        emitter.attach(self)
+        self._columns = Columns(encryption)
+        self._retry_seconds = retry_seconds
+        self._known: OrderedDict[tuple[UUID, UUID], TableSchema] = OrderedDict()
+        self._changes = 0
+        control.subscribe(Topic.TABLE, self._changed, self._forget_all)
+
+    async def current(self, app_id: UUID, table_id: UUID) -> TableSchema:
+        """Return a table's schema, which may be out of date; then a write compiled for it fails. Raises a 404 error."""
+        key = app_id, table_id
+        if table := self._known.get(key):
+            return table
+        changes = self._changes
+        row = await store.live_table(self._database.of(app_id), app_id, table_id)
+        if row is None:
+            raise TableNotFoundError
+        table = store.table_schema(row)
+        # A change during the query makes its result too old to cache.
+        if changes == self._changes:
+            self._known[key] = table
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return table
+
+    def forget(self, table: TableSchema) -> None:
+        """Drop an outdated schema from the cache."""
+        self._changes += 1
+        self._known.pop((table.app_id, table.table_id), None)
+
+    async def forget_outdated(self, table: TableSchema) -> bool:
+        """Drop a schema from the cache if it is not the current one; return whether it was outdated."""
+        row = await store.live_table(self._database.of(table.app_id), table.app_id, table.table_id)
+        if row is not None and store.table_schema(row).version == table.version:
+            return False
+        self.forget(table)
+        return True
+
+    async def all(self, app: AppInfo) -> list[Table]:
+        """Return the app's tables."""
+        return [_table(row) for row in await store.live_tables(self._database, app.app_id)]
+
+    async def read(self, app: AppInfo, table_id: UUID) -> Table:
+        """Return one table."""
+        row = await store.live_table(self._database.of(app.app_id), app.app_id, table_id)
+        if row is None:
+            raise TableNotFoundError
+        return _table(row)
+
+    async def columns(self, app: AppInfo, table_id: UUID) -> list[ColumnItem]:
+        """Return a table's columns in their order."""
+        table = await self.current(app.app_id, table_id)
+        return [_column_item(column, order) for order, column in enumerate(table.columns, start=1)]
+
+    async def create(
+        self, app: AppInfo, actor: Actor, definition: TableDefinition, table_id: UUID | None = None
+    ) -> UUID:
+        """Create a table and return its id."""
+        columns = numbered(parse_schema(definition.schema, app.limits), 1)
+        for column in columns:
+            check_default(column, app.limits.default_bytes, f"schema.{column.name}.default")
+        table = TableSchema(
+            app.app_id, table_id or uuid7(), definition.title, definition.access_level, 1, tuple(columns)
+        )
+        try:
+            async with _unique_title(), self._database.transaction(app.app_id) as connection:
+                await require_room(connection, app)
+                # The app's row is locked: a listener to all tables that is being added concurrently either sees this
+                # table or is visible here.
+                if emits := await self._events.operations_for(connection, app.app_id, table.table_id):
+                    table = msgspec.structs.replace(table, emits=emits)
+                    await register_outbox(connection, app.app_id)
+                    await connection.execute(ddl.create_outbox(app.app_id))
+                await store.insert_table(connection, table)
+                for statement in ddl.create_table(table):
+                    await connection.execute(statement)
+                await record(connection, app.app_id, actor, "table.create", table.table_id, title=table.title)
+                event = events.about(events.TABLE_CREATED, actor, table)
+                await self._events.emit_all(connection, app.app_id, [event])
+        except asyncpg.InvalidSchemaNameError:
+            raise NotFoundError from None
+        return table.table_id
+
+    async def replace(self, app: AppInfo, actor: Actor, table_id: UUID, definition: TableDefinition) -> None:
+        """Change a table to match a definition: columns are added, changed, or moved to the trash."""
+        wanted = _wanted(app, definition)
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            for column in table.columns:
+                if column.name not in wanted:
+                    await self._columns.trash(connection, table, column, app.limits.trash_columns)
+            kept = msgspec.structs.replace(
+                table, columns=tuple(column for column in table.columns if column.name in wanted)
+            )
+            for column in kept.columns:
+                new = msgspec.structs.replace(
+                    wanted[column.name], number=column.number, migrating=column.migrating, vector=column.vector
+                )
+                if await self._columns.change(connection, kept, column, new, app.limits.column_migration_rows):
+                    await self._request_migration(connection)
+            for name, column in wanted.items():
+                if name not in table.by_name:
+                    await self._columns.add(connection, kept, column)
+
+        await self.change(
+            app.app_id,
+            actor,
+            table_id,
+            edit,
+            "table.update",
+            title=definition.title,
+            access_level=definition.access_level,
+        )
+
+    async def preview(self, app: AppInfo, table_id: UUID, definition: TableDefinition) -> SchemaPreview:
+        """Return what `replace` would do to the table's columns and rows; changes nothing.
+
+        Raises `QueryTimeoutError` if the table is too large to scan.
+        """
+        wanted = _wanted(app, definition)
+        async with self._database.transaction(app.app_id, isolation="repeatable_read") as connection:
+            row = await store.live_table(connection, app.app_id, table_id)
+            if row is None:
+                raise TableNotFoundError
+            table = store.table_schema(row)
+            return await preview(connection, table, wanted, app.limits.column_migration_rows)
+
+    async def rename_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str, new_name: str) -> str:
+        """Rename a column and return its new name in NFC.
+
+        Raises `ColumnExistsError`, `ColumnBeingRewrittenError`, and `RowsDoNotFitError` if rows have kept a field under
+        the new name since the table was free-form.
+        """
+        new_name = column_name(new_name, app.limits.column_name_bytes)
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            column = _column(table, name)
+            if new_name in table.by_name:
+                raise ColumnExistsError
+            await self._columns.rename(connection, table, column, new_name)
+
+        await self.change(app.app_id, actor, table_id, edit, "column.rename", column=name, name=new_name)
+        return new_name
+
+    async def drop(self, app: AppInfo, actor: Actor, table_id: UUID) -> None:
+        """Move a table to the trash."""
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            await store.trash_table(connection, table)
+
+        await self.change(app.app_id, actor, table_id, edit, "table.drop")
+        for oldest in await store.trashed_tables_beyond(self._database, app.app_id, app.limits.trash_tables):
+            with suppress(TableNotFoundError, TableBusyError):
+                await self.purge(app.app_id, SYSTEM, oldest)
+
+    async def purge(self, app_id: UUID, actor: Actor, table_id: UUID) -> None:
+        """Permanently delete a table in the trash; `pilotis.data.rows.counts` removes its row counts."""
+
+        async def once() -> None:
+            async with schema_transaction(self._database, app_id) as connection:
+                row = await store.lock_table(connection, app_id, table_id, trashed=True)
+                if row is None:
+                    raise TableNotFoundError
+                await connection.execute(ddl.drop_table(store.table_schema(row)))
+                await store.delete_table(connection, app_id, table_id)
+                await record(connection, app_id, actor, "table.purge", table_id, title=row["title"])
+
+        await self._retry_while_locked(app_id, table_id, once)
+
+    async def add_column(self, app: AppInfo, actor: Actor, table_id: UUID, new: NewColumn) -> None:
+        """Add a column; rows of a free-form table keep the value they have under its name."""
+        column = Column(
+            0,
+            column_name(new.name, app.limits.column_name_bytes),
+            column_type(new.data_type, "data_type"),
+            new.is_required,
+            new.default_value,
+            new.description,
+            new.encrypted,
+        )
+        check_default(column, app.limits.default_bytes, "default_value")
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            if len(table.columns) >= app.limits.columns:
+                raise invalid("name", f"A table has at most {app.limits.columns} columns.", "TOO_MANY_COLUMNS")
+            if column.name in table.by_name:
+                raise ColumnExistsError
+            await self._columns.add(connection, table, column)
+
+        await self.change(app.app_id, actor, table_id, edit, "column.create", column=column.name)
+
+    async def change_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str, change: ColumnChange) -> bool:
+        """Change a column; True if it continues in the background: see `pilotis.data.tables.column_migrator`.
+
+        Raises `RowsDoNotFitError` if stored values cannot be cast, and `ColumnBeingRewrittenError`.
+        """
+        goes_on = False
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            nonlocal goes_on
+            column = _column(table, name)
+            new = _changed_column(column, change)
+            check_default(new, app.limits.default_bytes, "default_value")
+            goes_on = await self._columns.change(connection, table, column, new, app.limits.column_migration_rows)
+            if goes_on:
+                await self._request_migration(connection)
+
+        await self.change(app.app_id, actor, table_id, edit, "column.update", column=name)
+        return goes_on
+
+    async def _request_migration(self, connection: Connection) -> None:
+        if self._jobs is not None:
+            await self._jobs.request(MIGRATE, connection)
+
+    async def finish_migration(self, app_id: UUID, table_id: UUID, number: int) -> None:
+        """Finish the migration of a column: its other form replaces it; see `data.tables.column_migrator`."""
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            column = next((column for column in table.columns if column.number == number), None)
+            if column is None or not column.migrating:
+                raise ColumnNotFoundError
+            await self._columns.swap_forms(connection, table, column)
+
+        await self.change(app_id, SYSTEM, table_id, edit, "column.rewritten", number=number)
+
+    async def add_words(self, app_id: UUID, table_id: UUID, number: int) -> None:
+        """Store the words of a text column with every write from now on; see `pilotis.data.tables.vectors`.
+
+        Raises `ColumnNotFoundError` if the column has changed since then.
+        """
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            column = next((column for column in table.columns if column.number == number), None)
+            if column is None or not column.may_store_words:
+                raise ColumnNotFoundError
+            if column.vector is None:
+                await self._columns.add_words(connection, table, column)
+
+        await self.change(app_id, SYSTEM, table_id, edit, "column.words_kept", number=number)
+
+    async def mark_words_stored(self, connection: Connection, table: TableSchema, number: int) -> None:
+        """Make searches read the stored words of a column; every row must have them."""
+        async with connection.transaction():
+            if not await store.mark_words_stored(connection, table.app_id, table.table_id, number):
+                raise ColumnNotFoundError
+            await publish(connection, Topic.TABLE, f"{table.app_id}/{table.table_id}")
+        self.forget(table)
+
+    async def drop_words(self, app_id: UUID, table_id: UUID, number: int) -> None:
+        """Drop the stored words of a column, if there are any."""
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            column = next((column for column in table.columns if column.number == number), None)
+            if column is None or column.vector is None:
+                raise ColumnNotFoundError
+            await self._columns.drop_words(connection, table, column)
+
+        with suppress(ColumnNotFoundError, TableNotFoundError):
+            await self.change(app_id, SYSTEM, table_id, edit, "column.words_dropped", number=number)
+
+    async def drop_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str) -> None:
+        """Move a column to the trash."""
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            await self._columns.trash(connection, table, _column(table, name), app.limits.trash_columns)
+
+        await self.change(app.app_id, actor, table_id, edit, "column.drop", column=name)
+
+    async def change(
+        self,
+        app_id: UUID,
+        actor: Actor,
+        table_id: UUID,
+        edit: Edit,
+        action: str,
+        *,
+        title: str | None = None,
+        access_level: AccessLevel | None = None,
+        trashed: bool = False,
+        prepare: Edit | None = None,
+        **details: Any,
+    ) -> None:
+        """Run an edit on a locked table under a new version and audit it; every change of a table goes through here.
+
+        With `trashed` the table is one in the trash. `prepare` runs before, under the old version. Retries while the
+        table is locked. Raises `TableNotFoundError`, `TitleTakenError`, `TableBusyError`, and what the edit raises.
+        """
+
+        async def once() -> None:
+            async with _unique_title(), schema_transaction(self._database, app_id) as connection:
+                row = await store.lock_table(connection, app_id, table_id, trashed=trashed)
+                if row is None:
+                    raise TableNotFoundError
+                table = store.table_schema(row)
+                if prepare is not None:
+                    await prepare(connection, table)
+                # First, so that no write under the old version happens after this transaction has its locks.
+                await connection.execute(ddl.change_version(table, table.version + 1))
+                await edit(connection, table)
+                now = msgspec.structs.replace(
+                    table, title=title or table.title, access_level=access_level or table.access_level
+                )
+                await _publish(connection, table, now.title, now.access_level)
+                await record(connection, app_id, actor, action, table_id, **details)
+                if type_ := events.OF_ACTION.get(action):
+                    await self._events.emit_all(connection, app_id, [events.about(type_, actor, now)])
+            self.forget(table)
+
+        try:
+            await self._retry_while_locked(app_id, table_id, once)
+        except TooManyChangesError:
+            if trashed or edit is reclaiming.replace:
+                raise
+            await self.reclaim(app_id, table_id)
+            await self._retry_while_locked(app_id, table_id, once)
+
+    async def tables_of(self, app_id: UUID) -> list[UUID]:
+        """Return the ids of an app's tables."""
+        return await store.table_ids(self._database, app_id)
+
+    async def set_emitted(self, app_id: UUID, table_id: UUID, operations: Collection[str]) -> None:
+        """Make a table emit events for exactly these operations on its rows; see `pilotis.data.rows.emitting`.
+
+        This is a schema change, so every statement that begins after it, on any node, emits them.
+        """
+        if (await self._emits(app_id, table_id)) in {None, frozenset(operations)}:
+            return
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            if operations:
+                await register_outbox(connection, app_id)
+                await connection.execute(ddl.create_outbox(app_id))
+            await store.set_emits(connection, table, operations)
+
+        with suppress(TableNotFoundError):
+            await self.change(app_id, SYSTEM, table_id, edit, "table.arm", operations=sorted(operations))
+
+    async def _emits(self, app_id: UUID, table_id: UUID) -> frozenset[str] | None:
+        row = await store.live_table(self._database.of(app_id), app_id, table_id)
+        return None if row is None else frozenset(row["emits"])
+
+    async def reclaim(self, app_id: UUID, table_id: UUID) -> None:
+        """Rewrite a table without its dropped columns; see `pilotis.data.tables.reclaiming`."""
+        await self.change(app_id, SYSTEM, table_id, reclaiming.replace, "table.rewrite", prepare=reclaiming.copy)
+
+    async def reclaim_all(self, connection: Connection) -> None:
+        """Rewrite every table that has accumulated too many dropped columns."""
+        for app_id, table_id in await reclaiming.tables_to_rewrite(connection):
+            with suppress(TableNotFoundError, TableBusyError):
+                await self.reclaim(app_id, table_id)
+
+    async def absorb(self, connection: Connection, table: TableSchema, column: Column) -> None:
+        """Move the values that free-form rows have under a column's name into the column; see `Columns.absorb`."""
+        await self._columns.absorb(connection, table, column)
+
+    async def _retry_while_locked(self, app_id: UUID, table_id: UUID, change: Callable[[], Awaitable[None]]) -> None:
+        """Run a change in a `schema_transaction`, and retry it while the table is locked."""
+        deadline = time.monotonic() + self._retry_seconds
+        while True:
+            try:
+                return await change()
+            except UnavailableError as error:
+                if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+                    raise
+                if time.monotonic() > deadline:
+                    raise TableBusyError from error
+            # An index build keeps the table locked until it is done, and can be repeated later.
+            await index_builds.cancel_builds(self._database, app_id, table_id)
+            await asyncio.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - only spreads the tries
+
+    def _changed(self, key: str) -> None:
+        self._changes += 1
+        app_id, _, table_id = key.partition("/")
+        self._known.pop((UUID(app_id), UUID(table_id)), None)
+
+    def _forget_all(self) -> None:
+        self._changes += 1
+        self._known.clear()
+
+
+@asynccontextmanager
+async def schema_transaction(database: Database, app_id: UUID) -> AsyncGenerator[Connection]:
+    """Yield a connection inside a transaction that waits only briefly for locks, and may run long once it has them.
+
+    Raises `TableNotFoundError` if the app no longer exists, and `TooManyChangesError`.
+    """
+    try:
+        async with database.transaction(app_id, statement_seconds=_DDL_SECONDS) as connection:
+            await connection.execute(f"set local lock_timeout = {_LOCK_MILLISECONDS}")
+            yield connection
+    except asyncpg.TooManyColumnsError:
+        raise TooManyChangesError from None
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+        raise TableNotFoundError from None
+
+
+@asynccontextmanager
+async def _unique_title() -> AsyncGenerator[None]:
+    try:
+        yield
+    except asyncpg.UniqueViolationError as error:
+        if error.constraint_name == "table_title_unique":
+            raise TitleTakenError from None
+        raise
+
+
+async def require_room(connection: Connection, app: AppInfo) -> None:
+    """Raise `ConflictError` if the app has reached its limit of tables; else lock the app for the transaction."""
+    if await store.count_tables(connection, app.app_id) >= app.limits.tables:
+        raise ConflictError(f"An app has at most {app.limits.tables} tables.")
+
+
+async def _publish(connection: Connection, table: TableSchema, title: str, access_level: AccessLevel) -> None:
+    await store.update_table(connection, table, title, access_level, table.version + 1)
+    for statement in ddl.index_creators(msgspec.structs.replace(table, access_level=access_level)):
+        await connection.execute(statement)
+    await publish(connection, Topic.TABLE, f"{table.app_id}/{table.table_id}")
+
+
+def _wanted(app: AppInfo, definition: TableDefinition) -> dict[str, Column]:
+    """Return the columns of a definition by name; raises a 400 error."""
+    wanted = {column.name: column for column in parse_schema(definition.schema, app.limits)}
+    for column in wanted.values():
+        check_default(column, app.limits.default_bytes, f"schema.{column.name}.default")
+    return wanted
+
+
+def _column(table: TableSchema, name: str) -> Column:
+    column = table.by_name.get(name)
+    if column is None:
+        raise ColumnNotFoundError
+    return column
+
+
+def _changed_column(column: Column, change: ColumnChange) -> Column:
+    given: dict[str, Any] = {}
+    if change.data_type is not msgspec.UNSET:
+        given["type"] = column_type(change.data_type, "data_type")
+    options = {
+        "required": change.is_required,
+        "default": change.default_value,
+        "description": change.description,
+        "encrypted": change.encrypted,
+    }
+    given |= {field: value for field, value in options.items() if value is not msgspec.UNSET}
+    return msgspec.structs.replace(column, **given)
+
+
+def _table(row: asyncpg.Record) -> Table:
+    table = store.table_schema(row)
+    return Table(
+        id=table.table_id,
+        app_id=table.app_id,
+        title=table.title,
+        schema={column.name: column.definition() for column in table.columns},
+        is_active=True,
+        access_level=table.access_level,
+        create_time=rfc3339(row["created_at"]),
+        update_time=rfc3339(row["updated_at"]),
+    )
+
+
+def _column_item(column: Column, order: int) -> ColumnItem:
+    return ColumnItem(
+        name=column.name,
+        data_type=column.type.data_type,
+        is_required=bool(column.required),
+        default_value=column.default,
+        description=column.description,
+        encrypted=bool(column.encrypted),
+        order=order,
+        migrating=("decrypting" if column.encrypted else "encrypting") if column.migrating else msgspec.UNSET,
+    )

@@ -1,0 +1,267 @@
+"""SQL statements for the catalogue of tables and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.data.tables.schema import AccessLevel, Column, TableSchema
+from pilotis.db.locks import lock_app
+from pilotis.db.pool import Database, TenantDatabase
+from pilotis.kit import json
+
+_TABLE = """
+    select t.*, coalesce((
+        select json_agg(json_build_object(
+            'number', c.number, 'name', c.name, 'type', c.type, 'required', c.required,
+            'default', c.default_value, 'description', c.description, 'encrypted', c.encrypted,
+            'migrating', c.rewriting, 'vector', c.vector
+        ) order by c.number)
+        from pilotis.columns c
+        where c.app_id = t.app_id and c.table_id = t.table_id and c.dropped_at is null
+    ), '[]') as columns
+    from pilotis.tables t
+    where t.app_id = $1 and t.dropped_at is null
+        and exists (select from pilotis.apps a where a.app_id = t.app_id and a.deleted_at is null)
+"""
+
+_TRASHED_TABLE = _TABLE.replace("t.dropped_at is null", "t.dropped_at is not null")
+
+_columns = json.decoder(list[Column])
+
+
+def table_schema(row: Record) -> TableSchema:
+    """Return a catalogue row as a schema."""
+    return TableSchema(
+        row["app_id"],
+        row["table_id"],
+        row["title"],
+        AccessLevel(row["access_level"]),
+        row["version"],
+        tuple(_columns.decode(row["columns"])),
+        frozenset(row["emits"]),
+    )
+
+
+async def live_table(connection: Connection | TenantDatabase, app_id: UUID, table_id: UUID) -> Record | None:
+    """Return a table that is not in the trash."""
+    return await connection.fetchrow(f"{_TABLE} and t.table_id = $2", app_id, table_id)
+
+
+async def live_tables(database: Database, app_id: UUID) -> list[Record]:
+    """Return the app's tables in the order of their creation."""
+    return await database.fetch(f"{_TABLE} order by t.table_id", app_id, tenant=app_id)
+
+
+async def lock_table(connection: Connection, app_id: UUID, table_id: UUID, *, trashed: bool = False) -> Record | None:
+    """Return a table, locked against other schema changes until the transaction ends.
+
+    With `trashed` it is one in the trash, otherwise one that is not.
+    """
+    if not await connection.fetchval(
+        "select true from pilotis.tables where app_id = $1 and table_id = $2 for update", app_id, table_id
+    ):
+        return None
+    query = _TRASHED_TABLE if trashed else _TABLE
+    return await connection.fetchrow(f"{query} and t.table_id = $2", app_id, table_id)
+
+
+async def count_tables(connection: Connection, app_id: UUID) -> int:
+    """Return the number of the app's tables, with the app locked so that it stays valid until the transaction ends."""
+    await lock_app(connection, app_id)
+    count: int = await connection.fetchval(
+        "select count(*) from pilotis.tables where app_id = $1 and dropped_at is null", app_id
+    )
+    return count
+
+
+async def insert_table(connection: Connection, table: TableSchema) -> None:
+    """Insert a table with its columns."""
+    await connection.execute(
+        """
+        insert into pilotis.tables (app_id, table_id, title, access_level, version, emits)
+        values ($1, $2, $3, $4, $5, $6)
+        """,
+        table.app_id,
+        table.table_id,
+        table.title,
+        table.access_level.value,
+        table.version,
+        sorted(table.emits),
+    )
+    for column in table.columns:
+        await insert_column(connection, table, column)
+
+
+async def insert_column(connection: Connection, table: TableSchema, column: Column) -> None:
+    """Insert a column and advance the table's next column number beyond it."""
+    await connection.execute(
+        """
+        insert into pilotis.columns
+            (app_id, table_id, number, name, type, required, default_value, description, encrypted)
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        """,
+        table.app_id,
+        table.table_id,
+        column.number,
+        *_definition(column),
+    )
+    await connection.execute(
+        """
+        update pilotis.tables set next_column = greatest(next_column, $3 + 1)
+        where app_id = $1 and table_id = $2
+        """,
+        table.app_id,
+        table.table_id,
+        column.number,
+    )
+
+
+async def update_column(connection: Connection, table: TableSchema, column: Column) -> None:
+    """Change a column's definition."""
+    await connection.execute(
+        """
+        update pilotis.columns
+        set name = $4, type = $5, required = $6, default_value = $7, description = $8, encrypted = $9, rewriting = $10,
+            vector = $11
+        where app_id = $1 and table_id = $2 and number = $3
+        """,
+        table.app_id,
+        table.table_id,
+        column.number,
+        *_definition(column),
+        column.migrating,
+        column.vector,
+    )
+
+
+async def trash_column(connection: Connection, table: TableSchema, number: int) -> None:
+    """Mark a column as dropped, with its values in their current form."""
+    await connection.execute(
+        """
+        update pilotis.columns set dropped_at = now(), rewriting = false, vector = null
+        where app_id = $1 and table_id = $2 and number = $3
+        """,
+        table.app_id,
+        table.table_id,
+        number,
+    )
+
+
+async def trashed_columns_beyond(connection: Connection, table: TableSchema, limit: int) -> list[int]:
+    """Delete all but the latest `limit` dropped columns of a table from the catalogue, and return their numbers."""
+    rows = await connection.fetch(
+        """
+        delete from pilotis.columns where app_id = $1 and table_id = $2 and number in (
+            select number from pilotis.columns where app_id = $1 and table_id = $2 and dropped_at is not null
+            order by dropped_at desc, number desc offset $3
+        ) returning number
+        """,
+        table.app_id,
+        table.table_id,
+        limit,
+    )
+    return [row["number"] for row in rows]
+
+
+async def trashed_tables_beyond(database: Database, app_id: UUID, limit: int) -> list[UUID]:
+    """Return all but the latest `limit` dropped tables of an app."""
+    rows = await database.fetch(
+        """
+        select table_id from pilotis.tables where app_id = $1 and dropped_at is not null
+        order by dropped_at desc, table_id desc offset $2
+        """,
+        app_id,
+        limit,
+        tenant=app_id,
+    )
+    return [row["table_id"] for row in rows]
+
+
+async def migrating_columns(connection: Connection) -> list[tuple[UUID, UUID, int]]:
+    """Return the app, table and number of each column that is being migrated, oldest first."""
+    rows = await connection.fetch(
+        """
+        select app_id, table_id, number from pilotis.columns
+        where rewriting and dropped_at is null order by table_id, number
+        """
+    )
+    return [(row["app_id"], row["table_id"], row["number"]) for row in rows]
+
+
+async def mark_words_stored(connection: Connection, app_id: UUID, table_id: UUID, number: int) -> bool:
+    """Record that every row has the words of a column; False if they are no longer stored."""
+    noted: bool | None = await connection.fetchval(
+        """
+        update pilotis.columns set vector = 'stored'
+        where app_id = $1 and table_id = $2 and number = $3 and vector = 'filling' returning true
+        """,
+        app_id,
+        table_id,
+        number,
+    )
+    return bool(noted)
+
+
+async def row_count(connection: Connection, table: TableSchema) -> int:
+    """Return a table's stored row count."""
+    count: int = await connection.fetchval(
+        f"select coalesce(sum(rows), 0)::bigint from {table.counts} where table_id = $1", table.table_id
+    )
+    return count
+
+
+async def update_table(
+    connection: Connection, table: TableSchema, title: str, access_level: AccessLevel, version: int
+) -> None:
+    """Change a table's title, access level and version."""
+    await connection.execute(
+        """
+        update pilotis.tables set title = $3, access_level = $4, version = $5, updated_at = now()
+        where app_id = $1 and table_id = $2
+        """,
+        table.app_id,
+        table.table_id,
+        title,
+        access_level.value,
+        version,
+    )
+
+
+async def trash_table(connection: Connection, table: TableSchema) -> None:
+    """Mark a table as dropped."""
+    await connection.execute(
+        "update pilotis.tables set dropped_at = now() where app_id = $1 and table_id = $2",
+        table.app_id,
+        table.table_id,
+    )
+
+
+async def delete_table(connection: Connection, app_id: UUID, table_id: UUID) -> None:
+    """Delete a table with its columns from the catalogue."""
+    await connection.execute("delete from pilotis.tables where app_id = $1 and table_id = $2", app_id, table_id)
+
+
+def _definition(column: Column) -> tuple[str, str, bool | None, str | None, str | None, bool | None]:
+    default = None if column.default is None else json.encode(column.default).decode()
+    return column.name, column.type.value, column.required, default, column.description, column.encrypted
+
+
+async def set_emits(connection: Connection, table: TableSchema, operations: Collection[str]) -> None:
+    """Set which operations on the table's rows write events."""
+    await connection.execute(
+        "update pilotis.tables set emits = $3 where app_id = $1 and table_id = $2",
+        table.app_id,
+        table.table_id,
+        sorted(operations),
+    )
+
+
+async def table_ids(database: Database, app_id: UUID) -> list[UUID]:
+    """Return the ids of an app's tables, those in the trash excluded."""
+    rows = await database.fetch(
+        "select table_id from pilotis.tables where app_id = $1 and dropped_at is null", app_id, tenant=app_id
+    )
+    return [row["table_id"] for row in rows]

@@ -1,0 +1,136 @@
+"""The types of tables and columns."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import msgspec
+
+from pilotis.data.tables.schema import AccessLevel, Description
+from pilotis.data.tables.schemas import ColumnDefinition, ColumnDefinitions, ColumnTypeName
+
+Title = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+
+
+class Table(msgspec.Struct, kw_only=True):
+    """A table. `schema` maps each column's name to its type, or to an object with its type and options."""
+
+    id: UUID
+    app_id: UUID
+    title: str
+    schema: ColumnDefinitions
+    is_active: bool
+    access_level: AccessLevel
+    create_time: str
+    update_time: str
+
+
+class TableList(msgspec.Struct):
+    """The app's tables, in the order of their creation."""
+
+    tables: list[Table]
+
+
+class TableDefinition(msgspec.Struct, forbid_unknown_fields=True):
+    """The definition of a table to create or replace."""
+
+    title: Title
+    schema: ColumnDefinitions
+    access_level: AccessLevel
+
+
+class NewColumn(msgspec.Struct, forbid_unknown_fields=True):
+    """A column to add."""
+
+    name: Annotated[str, msgspec.Meta(max_length=255)]
+    data_type: ColumnTypeName
+    is_required: bool | None = None
+    default_value: Any = None
+    description: Description | None = None
+    encrypted: bool | None = None
+
+
+class ColumnChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Changes of a column; absent fields stay as they are. A null `default_value` or `description` removes it."""
+
+    data_type: ColumnTypeName | msgspec.UnsetType = msgspec.UNSET
+    is_required: bool | msgspec.UnsetType = msgspec.UNSET
+    default_value: Any = msgspec.UNSET
+    description: Description | msgspec.UnsetType | None = msgspec.UNSET
+    encrypted: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class ColumnRename(msgspec.Struct, forbid_unknown_fields=True):
+    """The new name of a column."""
+
+    name: Annotated[str, msgspec.Meta(max_length=255)]
+
+
+class CastSample(msgspec.Struct, frozen=True, kw_only=True):
+    """A row's value before a change, and after it, or the reason why it does not fit; at most 200 characters each."""
+
+    row_id: str
+    before: str
+    after: str | None = None
+    message: str | None = None
+
+
+class SchemaPreviewChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What would happen to a column: its definition before (null if added) and after (null if dropped), and its rows.
+
+    `rows` have a value in the column. `rows_that_do_not_fit` would make the change fail; null if only the change
+    itself can determine it, because the values are encrypted.
+    """
+
+    kind: Literal["added", "dropped", "changed"]
+    name: str
+    from_: ColumnDefinition | None = msgspec.field(name="from")
+    to: ColumnDefinition | None
+    rows: int
+    rows_that_do_not_fit: int | None
+    samples: list[CastSample]
+
+
+class SchemaPreview(msgspec.Struct, frozen=True):
+    """What a schema would change. `locks` is `background` if values are rewritten after the response."""
+
+    changes: list[SchemaPreviewChange]
+    locks: Literal["brief", "background"]
+
+
+class ColumnItem(msgspec.Struct, kw_only=True):
+    """A column on the column routes; `order` counts from 1 in the order in which columns were added.
+
+    `migrating` is present only while the values are being encrypted or decrypted in the background.
+    """
+
+    name: str
+    data_type: ColumnTypeName
+    is_required: bool
+    default_value: Any
+    description: str | None
+    encrypted: bool
+    order: int
+    migrating: Literal["encrypting", "decrypting"] | msgspec.UnsetType = msgspec.UNSET
+
+
+class ColumnList(msgspec.Struct):
+    """A table's columns, in their order."""
+
+    columns: list[ColumnItem]
+
+
+class TableResult(msgspec.Struct):
+    """The table, and a message about the change."""
+
+    message: str
+    id: UUID
+
+
+class ColumnResult(msgspec.Struct):
+    """The column with its table, and a message about the change: `id` is the table's."""
+
+    message: str
+    id: UUID
+    name: str

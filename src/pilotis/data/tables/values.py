@@ -1,0 +1,281 @@
+"""Decodes a row's values from JSON: one msgspec type per schema version validates and converts them.
+
+The result is a struct whose JSON is the row's `data`: fields in column order, numbers with full precision, absent
+fields left out. What msgspec types cannot express (numbers of either kind, dates) is checked afterwards.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Sequence
+from decimal import Decimal
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from pilotis.data.tables.schema import Column, ColumnType, free_field_name
+from pilotis.kit import json
+from pilotis.kit.clock import parse_rfc3339
+from pilotis.kit.errors import BadRequestError, Detail, ValidationError, invalid
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+_TYPES: dict[ColumnType, Any] = {
+    ColumnType.STRING: str,
+    ColumnType.NUMBER: Any,
+    ColumnType.BOOLEAN: bool,
+    ColumnType.DATE: str,
+    ColumnType.OBJECT: dict[str, Any],
+    ColumnType.ARRAY: list[Any],
+    ColumnType.UUID: UUID,
+    ColumnType.INT: Int64,
+}
+
+
+_EXPECTED = {
+    ColumnType.STRING: "a string",
+    ColumnType.NUMBER: "a number",
+    ColumnType.BOOLEAN: "a boolean, true or false,",
+    ColumnType.DATE: "a date, an RFC 3339 date or date-time such as 2026-01-31T12:00:00Z,",
+    ColumnType.OBJECT: "an object",
+    ColumnType.ARRAY: "an array",
+    ColumnType.UUID: "a uuid, such as 018f0000-0000-7000-8000-000000000000,",
+    ColumnType.INT: "an int, a whole number from -2^63 to 2^63-1,",
+}
+
+
+MAX_LISTED = 30
+"""Columns that the error about an unknown one lists at most."""
+
+
+class UnknownColumnError(BadRequestError):
+    """400 `UNKNOWN_COLUMN`: a field or condition names a column that the table does not have."""
+
+    code = "UNKNOWN_COLUMN"
+
+
+def unknown_column(
+    name: str, known: Collection[str], *, lacks: str = "The table has no column", has: str = "It has"
+) -> UnknownColumnError:
+    """Return the error about an unknown column, which lists the first `MAX_LISTED` of the known ones.
+
+    `lacks` and `has` are how its two sentences begin.
+    """
+    name = name[:100]
+    listed = ", ".join(sorted(known)[:MAX_LISTED])
+    more = f" and {len(known) - MAX_LISTED} more" if len(known) > MAX_LISTED else ""
+    message = f"{lacks} {name}." + (f" {has} {listed}{more}." if known else "")
+    return UnknownColumnError(message, details=[Detail(name, "UNKNOWN_COLUMN", message)])
+
+
+class Row(msgspec.Struct):
+    """Values of one row, decoded and validated.
+
+    `data` is their JSON. `moments` has the moment of each date by column number, `nulls` the names of the fields set to
+    null, `hashes` the hash of each encrypted value by column number, `increments` the numbers to add, `fields` the
+    decoded struct (a dict for a free-form table).
+    """
+
+    fields: Any
+    data: bytes
+    moments: dict[int, str]
+    nulls: list[str]
+    hashes: dict[int, str] = {}
+    increments: dict[str, int | Decimal] = {}
+
+
+class _Increment(msgspec.Struct, forbid_unknown_fields=True):
+    inc: Any = msgspec.field(name="$inc")
+
+
+_INCREMENTABLE = {ColumnType.INT, ColumnType.NUMBER}
+_raw_fields = json.decoder(dict[str, msgspec.Raw])
+_inc = json.decoder(_Increment)
+
+
+class RowDecoder:
+    """Decodes rows of one schema. With `partial`, no field is required and no default applies, as for PATCH."""
+
+    def __init__(self, columns: Sequence[Column], *, partial: bool = False) -> None:
+        self._columns = {f"c{column.number}": column for column in columns}
+        self._by_name = {column.name: column for column in columns}
+        self._numbers = [key for key, column in self._columns.items() if column.type is ColumnType.NUMBER]
+        self._dates = [key for key, column in self._columns.items() if column.type is ColumnType.DATE]
+        self._decoder = json.decoder(_struct(self._columns, partial) if columns else dict[str, Any])
+
+    def decode_change(self, data: bytes | msgspec.Raw) -> Row:
+        """Return a partial row in which `{"$inc": n}` on a number is an increment; raises a 400 error."""
+        raw = bytes(data)
+        # Any letter of the name may be escaped.
+        if b"$inc" not in raw and b"\\" not in raw:
+            return self.decode(raw)
+        rename = _renamed if self._columns else _free
+        fields = rename(json.decode(raw, _raw_fields))
+        increments = {
+            name: amount for name, value in fields.items() if (amount := self._increment(name, value)) is not None
+        }
+        rest = {name: value for name, value in fields.items() if name not in increments}
+        row = self.decode(json.encode(rest))
+        row.increments = increments
+        return row
+
+    def _increment(self, name: str, value: msgspec.Raw) -> Any:
+        column = self._by_name.get(name)
+        if self._columns and (column is None or column.encrypted):
+            return None
+        try:
+            amount = _inc.decode(value).inc
+        except msgspec.ValidationError:
+            return None
+        if column and column.type is ColumnType.OBJECT:
+            return None
+        if column and column.type not in _INCREMENTABLE:
+            raise invalid(
+                name, f"{name}: $inc is for columns of type int and number; this one is {column.type}.", "INVALID_TYPE"
+            )
+        if isinstance(amount, bool) or not isinstance(amount, (int, Decimal)) or abs(Decimal(amount)) >= 10**309:
+            raise invalid(name, f"{name}: $inc takes a number.", "INVALID_TYPE")
+        if column and column.type is ColumnType.INT and not isinstance(amount, int):
+            raise invalid(name, f"{name}: $inc takes an integer here.", "INVALID_TYPE")
+        return amount
+
+    def decode(self, data: bytes | msgspec.Raw) -> Row:
+        """Return the row; raises a 400 error that names the invalid column."""
+        raw = bytes(data)
+        fields = self._decoded(raw)
+        if b"\\u0000" in raw and json.has_nul(msgspec.to_builtins(fields)):
+            raise ValidationError("A text contains the character U+0000, which cannot be stored.")
+        if not self._columns:
+            fields = _free(fields)
+            return Row(fields, json.encode(fields), {}, [])
+        for key in self._numbers:
+            self._check_number(key, getattr(fields, key))
+        moments = {}
+        for key in self._dates:
+            text = getattr(fields, key)
+            if text is not UNSET and text is not None:
+                moment = self._moment(key, text)
+                if self._columns[key].has_time:
+                    moments[self._columns[key].number] = moment
+        encoded = json.encode(fields)
+        return Row(fields, encoded, moments, self._nulls(fields) if b"null" in encoded else [])
+
+    def _decoded(self, raw: bytes) -> Any:
+        try:
+            return json.decode(raw, self._decoder)
+        except ValidationError as error:
+            if error.details[0].code != "UNKNOWN_FIELD":
+                raise self._with_path(error) from None
+        # The request may use another normal form of a column's name.
+        try:
+            return json.decode(json.encode(_renamed(json.decode(raw, _raw_fields))), self._decoder)
+        except ValidationError as error:
+            raise self._with_path(error) from None
+
+    def value(self, row: Row, column: Column) -> Any:
+        """Return a column's decoded value; `UNSET` where it was not given."""
+        return getattr(row.fields, f"c{column.number}", UNSET)
+
+    def given(self, row: Row) -> list[Column]:
+        """Return the columns that were given a value or null."""
+        return [column for key, column in self._columns.items() if getattr(row.fields, key) is not UNSET]
+
+    def _check_number(self, key: str, value: Any) -> None:
+        if value is UNSET or type(value) is int or type(value) is Decimal:
+            if type(value) is int and abs(value) >= 10**309:
+                raise self._wrong(key, "the number is out of range")
+            return
+        if value is None and not self._columns[key].required:
+            return
+        raise self._wrong(key, f"a number is expected, not {kind_of(value)}")
+
+    def _moment(self, key: str, text: str) -> str:
+        moment = parse_rfc3339(text)
+        if moment is None:
+            raise self._wrong(key, f"{_EXPECTED[ColumnType.DATE]} is expected")
+        return moment.isoformat()
+
+    def _nulls(self, fields: Any) -> list[str]:
+        return [column.name for key, column in self._columns.items() if getattr(fields, key) is None]
+
+    def _wrong(self, key: str, sentence: str) -> ValidationError:
+        name = self._columns[key].name
+        return invalid(name, f"{name}: {sentence}.", "INVALID_TYPE")
+
+    def _with_path(self, error: ValidationError) -> BadRequestError:
+        """Return the error with the names of the table's own column types."""
+        detail = error.details[0]
+        if detail.code == "UNKNOWN_FIELD":
+            return unknown_column(detail.field, self._by_name.keys())
+        column = self._by_name.get(detail.field)
+        if detail.code != "INVALID_VALUE" or column is None or "out of range" in detail.message:
+            return error
+        _, _, found = detail.message.rstrip(".").partition(", not ")
+        found = found or "one out of its range"
+        return invalid(
+            column.name, f"{column.name}: {_EXPECTED[column.type]} is expected, not {found}.", "INVALID_TYPE"
+        )
+
+
+def _free(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a free-form row, with their names validated and in NFC."""
+    return {free_field_name(name): value for name, value in fields.items()}
+
+
+def _renamed(fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    """Return a row's fields with their names in NFC."""
+    return {unicodedata.normalize("NFC", name): value for name, value in fields.items()}
+
+
+def kind_of(value: Any) -> str:
+    """Return the JSON type of a decoded value."""
+    if value is None:
+        return "null"
+    kinds: dict[type, str] = {str: "a string", bool: "a boolean", list: "an array", dict: "an object"}
+    return kinds.get(type(value), "a number")
+
+
+def _struct(columns: dict[str, Column], partial: bool) -> type[msgspec.Struct]:
+    fields = [_field(key, column, partial) for key, column in columns.items()]
+    return msgspec.defstruct(
+        "Row",
+        fields,
+        rename={key: column.name for key, column in columns.items()},
+        forbid_unknown_fields=True,
+        kw_only=True,
+        gc=False,
+    )
+
+
+def _field(key: str, column: Column, partial: bool) -> tuple[Any, ...]:
+    value_type = _TYPES[column.type]
+    if not column.required:
+        value_type = value_type | None if value_type is not Any else Any
+    if partial:
+        return key, value_type | UnsetType if value_type is not Any else Any, UNSET
+    if column.default is not None:
+        default = column.default
+        if isinstance(default, (dict, list)):
+            return key, value_type, msgspec.field(default_factory=lambda: default)
+        return key, value_type, UUID(default) if column.type is ColumnType.UUID else default
+    if column.required:
+        return key, value_type
+    return key, value_type | UnsetType if value_type is not Any else Any, UNSET
+
+
+def check_default(column: Column, max_bytes: int, field: str) -> None:
+    """Raise a 400 error if a column's default does not fit its type, or has more than `max_bytes` of JSON.
+
+    Every row without a value gets it. `field` is its place in the request.
+    """
+    if column.default is None:
+        return
+    if len(json.encode(column.default)) > max_bytes:
+        raise invalid(field, f"A default has at most {max_bytes} bytes of JSON.", "INVALID_DEFAULT")
+    bare = msgspec.structs.replace(column, default=None, required=None)
+    try:
+        RowDecoder([bare]).decode(json.encode({column.name: column.default}))
+    except BadRequestError as error:
+        raise invalid(field, f"The default does not fit. {error.text}", "INVALID_DEFAULT") from None

@@ -1,0 +1,1 @@
+"""The condition language: conditions and orders, compiled to SQL. Pure."""

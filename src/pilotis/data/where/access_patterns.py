@@ -1,0 +1,117 @@
+"""How a statement reads a table, recorded while it is compiled. Pure.
+
+A part is one column with a kind of access. A pattern is a list of parts that one index could serve: columns compared
+for equality, then one that is compared or sorted by; or a single part that needs an index of a special type.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+_MAX_EQUALITIES = 3
+
+
+class AccessKind(enum.StrEnum):
+    """The kinds of access to a column that an index can serve."""
+
+    EQUALITY = "equality"
+    IN = "in"
+    RANGE = "range"
+    SORT = "sort"
+    SORT_DESCENDING = "sort_descending"
+    SORT_NULLS_FIRST = "sort_nulls_first"
+    CONTAINMENT = "containment"
+    TRIGRAM = "trigram"
+    TEXT = "text"
+    COMPLETION = "completion"
+    GEO = "geo"
+    NO_POINT = "no_point"
+
+
+_COMPARISONS = (AccessKind.IN, AccessKind.RANGE)
+_SORTS = (AccessKind.SORT, AccessKind.SORT_DESCENDING, AccessKind.SORT_NULLS_FIRST)
+_ALONE = (
+    AccessKind.CONTAINMENT,
+    AccessKind.TRIGRAM,
+    AccessKind.TEXT,
+    AccessKind.COMPLETION,
+    AccessKind.GEO,
+    AccessKind.NO_POINT,
+)
+
+
+class Part(NamedTuple):
+    """Access to one column: `column` is its number as text, or the name of a field that every row has (see `operands`).
+
+    A path into a column follows it: `6.street.name`.
+    """
+
+    kind: AccessKind
+    column: str
+
+
+AccessPattern = tuple[Part, ...]
+
+
+class AccessPatterns:
+    """The accesses of one statement: parts combined by AND, and each alternative of an OR separately."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.alternatives: list[list[Part]] = []
+
+    def add(self, kind: AccessKind, column: str | None) -> None:
+        """Record an access to a column; None is one that no index can serve."""
+        if column is not None:
+            self.parts.append(Part(kind, column))
+
+    @contextmanager
+    def alternative(self) -> Generator[None]:
+        """Record the accesses inside the block as one alternative of an OR."""
+        outer, self.parts = self.parts, []
+        yield
+        self.alternatives.append(self.parts)
+        self.parts = outer
+
+    @contextmanager
+    def ignored(self) -> Generator[None]:
+        """Record no access inside the block: a negation reads every row."""
+        parts, alternatives = len(self.parts), len(self.alternatives)
+        yield
+        del self.parts[parts:], self.alternatives[alternatives:]
+
+    def patterns(self) -> list[AccessPattern]:
+        """Return the patterns of the indexes that would speed up the statement."""
+        found = [use for parts in (self.parts, *self.alternatives) for use in _uses(parts)]
+        return list(dict.fromkeys(found))
+
+
+def _uses(parts: Sequence[Part]) -> list[AccessPattern]:
+    equal = sorted({part for part in parts if part.kind is AccessKind.EQUALITY})[:_MAX_EQUALITIES]
+    columns = {part.column for part in equal}
+    sorts = [part for part in parts if part.kind in _SORTS and part.column not in columns]
+    sorted_by = {part.column for part in sorts}
+    compared = [part for part in parts if part.kind in _COMPARISONS and part.column not in columns | sorted_by]
+    tails: list[AccessPattern] = [(part,) for part in [*sorts, *compared[:1]]]
+    if not tails and equal:
+        tails = [()]
+    return [(*equal, *tail) for tail in tails] + [(part,) for part in parts if part.kind in _ALONE]
+
+
+def encode(use: AccessPattern) -> str:
+    """Return a pattern as text, such as `equality:3,sort_descending:5`."""
+    return ",".join(f"{part.kind}:{part.column}" for part in use)
+
+
+def decode(text: str) -> AccessPattern:
+    """Return the pattern that `encode` wrote."""
+    pairs = (part.split(":") for part in text.split(","))
+    return tuple(Part(AccessKind(kind), column) for kind, column in pairs)
+
+
+def columns_of(use: Iterable[Part]) -> list[str]:
+    """Return the distinct columns of a pattern in order, without the paths into them."""
+    return list(dict.fromkeys(part.column.partition(".")[0] for part in use))

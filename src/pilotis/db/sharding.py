@@ -1,0 +1,76 @@
+"""Citus' schema-based sharding: the server's tables stay on the coordinator, each app's schema is on one node."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import asyncpg
+from asyncpg import Connection
+
+NODE_PARAMETERS = {"jit": "off", "pg_trgm.word_similarity_threshold": "0.4"}
+"""Those of our session parameters that change what a statement does or costs on another node."""
+
+
+async def distribute_new_schemas(connection: Connection, distribute: bool) -> None:
+    """Set, for the rest of the transaction, whether Citus distributes new schemas; no effect without Citus."""
+    await connection.execute(
+        "select set_config('citus.enable_schema_based_sharding', $1, true) from pg_extension where extname = 'citus'",
+        "on" if distribute else "off",
+    )
+
+
+async def configure_nodes(connection: Connection) -> None:
+    """Set `NODE_PARAMETERS` for the sessions that Citus opens on other nodes; no effect without Citus.
+
+    Those sessions do not inherit the parameters of ours. They belong to the same role, whose parameters Citus copies to
+    every node. Without the permission for this nothing is changed; `wrong_on_nodes` finds it.
+    """
+    role = await connection.fetchval(
+        """
+        select format('alter role %I in database %I', session_user, current_database())
+        from pg_extension where extname = 'citus'
+        """
+    )
+    if role is not None and await wrong_on_nodes(connection):
+        with suppress(asyncpg.InsufficientPrivilegeError):
+            await connection.execute(
+                "".join(f"{role} set {key} = '{value}';" for key, value in NODE_PARAMETERS.items())
+            )
+
+
+async def wrong_on_nodes(connection: Connection) -> list[str]:
+    """Return the names of those `NODE_PARAMETERS` that new sessions on some other node lack; none without Citus."""
+    if not await connection.fetchval("select true from pg_extension where extname = 'citus'"):
+        return []
+    rows = await connection.fetch(
+        """
+        select name from unnest($1::text[], $2::text[]) as wanted (name, value)
+        where exists (
+            select from run_command_on_workers(format('select current_setting(%L, true)', name)) r
+            where r.success and r.result is distinct from value
+        )
+        """,
+        list(NODE_PARAMETERS),
+        list(NODE_PARAMETERS.values()),
+    )
+    return [row["name"] for row in rows]
+
+
+async def schema_bytes(connection: Connection, schema: str) -> int:
+    """Return the size in bytes of a schema's tables and indexes, on whichever node they are.
+
+    `schema` is a name that needs no quoting; it must exist.
+    """
+    size = "pg_total_relation_size(oid)"
+    if await connection.fetchval("select true from pg_extension where extname = 'citus'"):
+        size = f"""
+            case when oid in (select logicalrelid from pg_dist_partition) then citus_total_relation_size(oid)
+            else {size} end
+        """
+    total: int = await connection.fetchval(
+        f"""
+        select coalesce(sum({size}), 0)::bigint from pg_class
+        where relnamespace = '{schema}'::regnamespace and relkind = 'r'
+        """
+    )
+    return total

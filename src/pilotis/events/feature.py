@@ -1,0 +1,44 @@
+"""The feature of events: their fan-out and periodic tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+from pilotis.db.topics import Topic
+from pilotis.events import store
+from pilotis.events.fanout import FanOut, OutboxSource
+from pilotis.events.tasks import periodic
+from pilotis.feature import Feature
+from pilotis.floor import Floor
+
+
+class EventsFeature(Feature, frozen=True, kw_only=True, eq=False):
+    """The fan-out. The target kinds of other features are registered with it."""
+
+    fan_out: FanOut
+    count_waiting: Callable[[], Awaitable[int]]
+
+
+def feature(floor: Floor) -> EventsFeature:
+    """Return the feature."""
+    control = floor.control
+    fan_out = FanOut(
+        floor.database, floor.events.catalogue, lambda app_id: control.publish_soon(Topic.EVENTS, str(app_id))
+    )
+
+    async def start() -> None:
+        # Not before: a command that creates this feature dispatches nothing.
+        floor.events.on_emitted(fan_out.schedule)
+        control.subscribe(Topic.EVENTS, lambda app_id: fan_out.schedule(UUID(app_id), announced=True), lambda: None)
+        await fan_out.start()
+
+    return EventsFeature(
+        name="events",
+        sources=[OutboxSource(floor.database, fan_out)],
+        periodic=periodic(floor.database, floor.events),
+        start=start,
+        close=fan_out.stop,
+        fan_out=fan_out,
+        count_waiting=lambda: store.count_waiting(floor.database),
+    )

@@ -1,0 +1,54 @@
+"""File storages, uploads, delivery and variants of images."""
+
+from __future__ import annotations
+
+from pilotis.apps.feature import AppsFeature
+from pilotis.feature import Feature
+from pilotis.files.endpoints import FileAdministrationEndpoints, FileEndpoints, FileTransferEndpoints, StorageEndpoints
+from pilotis.files.events import EVENT_TYPES
+from pilotis.files.service import Files
+from pilotis.files.tasks import periodic
+from pilotis.files.tus.endpoints import TusEndpoints
+from pilotis.files.uploads.store import ReceivedUploads
+from pilotis.floor import Floor
+from pilotis.security.feature import SecurityFeature
+
+
+class FilesFeature(Feature, frozen=True, kw_only=True, eq=False):
+    """Files."""
+
+    described = (StorageEndpoints, FileAdministrationEndpoints, FileEndpoints, FileTransferEndpoints, TusEndpoints)
+
+    files: Files
+
+
+def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature) -> FilesFeature:
+    """Return the feature."""
+    files = Files(
+        floor.database,
+        floor.blobs,
+        floor.signing_keys,
+        security.authentication,
+        apps.apps,
+        floor.events,
+        base_url=floor.base_url,
+        files_base_url=floor.settings.files_base_url,
+        redirects=floor.settings.files_delivery == "redirect",
+        largest=floor.limits.file_bytes,
+        node_id=floor.jobs.node_id,
+    )
+    return FilesFeature(
+        name="files",
+        endpoints=[
+            StorageEndpoints(files.storages),
+            FileAdministrationEndpoints(files.listing),
+            FileEndpoints(files.uploads, files.listing),
+            FileTransferEndpoints(files.uploads, files.delivery),
+            TusEndpoints(files.resumable_uploads),
+        ],
+        periodic=periodic(floor.database, files.cleaning),
+        holdings=[ReceivedUploads()],
+        event_types=EVENT_TYPES,
+        close=files.variants.stop,
+        files=files,
+    )

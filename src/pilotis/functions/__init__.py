@@ -1,0 +1,1 @@
+"""Functions: an app's own JavaScript, TypeScript and Python code, run by the server in sandboxes."""

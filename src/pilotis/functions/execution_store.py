@@ -1,0 +1,253 @@
+"""SQL statements for the records of calls and their statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.paging import fetch_page
+from pilotis.db.pool import Database, TenantDatabase
+
+_COLUMNS = (
+    "app_id, function_id, execution_id, version, status, trigger, caller_type, caller_id, start, duration, queue_ms, "
+    "load_ms, cpu_ms, peak_memory_mb, error, error_code, request_id, workflow_execution_id, step_id, log_lines, "
+    "log_dropped, started_at, finished_at"
+)
+
+
+async def insert(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert records, in the order of the columns with the log last; skips deleted functions."""
+    await connection.executemany(
+        f"""
+        insert into pilotis.function_executions ({_COLUMNS}, logs)
+        select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+            $23, $24
+        where exists (select from pilotis.functions where app_id = $1 and function_id = $2 for key share)
+        on conflict do nothing
+        """,
+        rows,
+    )
+
+
+async def count(connection: Connection, rows: Sequence[tuple[UUID, UUID, datetime, str, int, int]]) -> None:
+    """Add to the statistics; each row is app, function, minute, status, bucket and number of calls."""
+    await connection.execute(
+        """
+        insert into pilotis.function_stats as s (app_id, function_id, minute, status, bucket, calls)
+        select c.* from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[], $5::smallint[], $6::bigint[])
+            as c (app_id, function_id, minute, status, bucket, calls)
+        join pilotis.functions f using (app_id, function_id)
+        order by 1, 2, 3, 4, 5
+        on conflict (app_id, function_id, minute, status, bucket) do update set calls = s.calls + excluded.calls
+        """,
+        *([row[at] for row in rows] for at in range(6)),
+    )
+
+
+async def page(
+    database: Database,
+    app_id: UUID,
+    function_id: UUID,
+    status: str | None,
+    version: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    offset: int,
+) -> tuple[list[Record], int]:
+    """Return a page of a function's executions, newest first, and the total count."""
+    return await fetch_page(
+        database,
+        app_id,
+        f"""
+        select {_COLUMNS} from pilotis.function_executions
+        where app_id = $1 and function_id = $2 and ($3::text is null or status = $3)
+            and ($4::text is null or version = $4) and ($5::timestamptz is null or started_at >= $5)
+            and ($6::timestamptz is null or started_at < $6)
+        """,
+        (app_id, function_id, status, version, since, until),
+        order_by="execution_id desc",
+        limit=limit,
+        offset=offset,
+    )
+
+
+async def read(connection: TenantDatabase, app_id: UUID, function_id: UUID, execution_id: UUID) -> Record | None:
+    """Return the record of a call with its log."""
+    return await connection.fetchrow(
+        f"""
+        select {_COLUMNS}, logs::text from pilotis.function_executions
+        where app_id = $1 and function_id = $2 and execution_id = $3
+        """,
+        app_id,
+        function_id,
+        execution_id,
+    )
+
+
+async def now(connection: TenantDatabase) -> datetime:
+    """Return the database's time."""
+    moment: datetime = await connection.fetchval("select clock_timestamp()")
+    return moment
+
+
+async def ids_since(
+    connection: TenantDatabase, app_id: UUID, function_id: UUID, since: datetime
+) -> dict[UUID, datetime]:
+    """Return the executions that have ended since a time, and when."""
+    rows = await connection.fetch(
+        """
+        select execution_id, finished_at from pilotis.function_executions
+        where app_id = $1 and function_id = $2 and finished_at >= $3
+        """,
+        app_id,
+        function_id,
+        since,
+    )
+    return {row["execution_id"]: row["finished_at"] for row in rows}
+
+
+async def number_since(connection: TenantDatabase, app_id: UUID, function_id: UUID, since: datetime, limit: int) -> int:
+    """Return how many executions have ended since a time, at most `limit`."""
+    number: int = await connection.fetchval(
+        """
+        select count(*) from (
+            select from pilotis.function_executions
+            where app_id = $1 and function_id = $2 and finished_at >= $3 limit $4
+        ) e
+        """,
+        app_id,
+        function_id,
+        since,
+        limit,
+    )
+    return number
+
+
+async def since(
+    connection: TenantDatabase,
+    app_id: UUID,
+    function_id: UUID,
+    moment: datetime,
+    without: Sequence[UUID],
+    limit: int,
+) -> list[Record]:
+    """Return executions that have ended since a moment with their logs, oldest first, without some of them."""
+    return await connection.fetch(
+        f"""
+        select {_COLUMNS}, logs::text from pilotis.function_executions
+        where app_id = $1 and function_id = $2 and finished_at >= $3 and execution_id <> all($4)
+        order by finished_at, execution_id limit $5
+        """,
+        app_id,
+        function_id,
+        moment,
+        without,
+        limit,
+    )
+
+
+async def lines(
+    connection: TenantDatabase,
+    app_id: UUID,
+    function_id: UUID,
+    *,
+    level: str | None,
+    search: str,
+    execution_id: UUID | None,
+    since: datetime | None,
+    until: datetime | None,
+    after: tuple[UUID, int] | None,
+    limit: int,
+) -> list[Record]:
+    """Return log lines, newest first."""
+    return await connection.fetch(
+        """
+        select e.execution_id, l.index - 1 as index, (l.line ->> 0)::float8 as time, l.line ->> 1 as level,
+            l.line ->> 2 as message
+        from pilotis.function_executions e, jsonb_array_elements(e.logs) with ordinality as l (line, index)
+        where e.app_id = $1 and e.function_id = $2 and ($3::text is null or l.line ->> 1 = $3)
+            and ($4 = '' or position(lower($4) in lower(l.line ->> 2)) > 0)
+            and ($5::uuid is null or e.execution_id = $5) and ($6::timestamptz is null or e.finished_at >= $6)
+            and ($7::timestamptz is null or e.started_at < $7)
+            and ($8::uuid is null or (e.execution_id, l.index - 1) < ($8, $9::bigint))
+        order by e.execution_id desc, l.index desc limit $10
+        """,
+        app_id,
+        function_id,
+        level,
+        search,
+        execution_id,
+        since,
+        until,
+        after[0] if after else None,
+        after[1] if after else None,
+        limit,
+    )
+
+
+async def stats(
+    connection: TenantDatabase, app_id: UUID, function_id: UUID, since: datetime, until: datetime, step: int
+) -> list[Record]:
+    """Return the number of calls by step, status and bucket."""
+    return await connection.fetch(
+        """
+        select date_bin(make_interval(secs => $5), minute, $3) as time, status, bucket, sum(calls)::bigint as calls
+        from pilotis.function_stats
+        where app_id = $1 and function_id = $2 and minute >= $3 and minute < $4
+        group by 1, 2, 3 order by 1
+        """,
+        app_id,
+        function_id,
+        since,
+        until,
+        float(step),
+    )
+
+
+async def by_day(connection: TenantDatabase, app_id: UUID, days: int) -> list[Record]:
+    """Return the calls of all functions of an app by day, in UTC: all and those that failed."""
+    return await connection.fetch(
+        """
+        select date_trunc('day', minute, 'UTC') as day, sum(calls)::bigint as total,
+            coalesce(sum(calls) filter (where status <> 'success'), 0)::bigint as failed
+        from pilotis.function_stats
+        where app_id = $1 and minute >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
+        group by 1
+        """,
+        app_id,
+        days,
+    )
+
+
+async def delete_old(connection: Connection, days: int, batch_size: int) -> int:
+    """Delete records that are older than `days`, or than their app's own limit, and return how many."""
+    deleted = await connection.execute(
+        """
+        delete from pilotis.function_executions where (app_id, function_id, execution_id) in (
+            select e.app_id, e.function_id, e.execution_id
+            from (
+                select app_id, least($1, (limits ->> 'function_record_days')::integer) as days from pilotis.apps
+            ) a
+            cross join lateral (
+                select app_id, function_id, execution_id from pilotis.function_executions
+                where app_id = a.app_id and finished_at < now() - make_interval(days => a.days) limit $2
+            ) e
+            limit $2
+        )
+        """,
+        days,
+        batch_size,
+    )
+    return int(deleted.split()[1])
+
+
+async def delete_old_stats(connection: Connection, days: int) -> None:
+    """Delete statistics that are older than so many days."""
+    await connection.execute(
+        "delete from pilotis.function_stats where minute < now() - make_interval(days => $1)", days
+    )

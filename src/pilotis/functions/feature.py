@@ -1,0 +1,165 @@
+"""Functions."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import msgspec
+
+from pilotis.apps.feature import AppsFeature
+from pilotis.data.tables.feature import TablesFeature
+from pilotis.db.news import News
+from pilotis.db.topics import Topic
+from pilotis.db.waiters import BACKGROUND
+from pilotis.dead_jobs.feature import DeadJobsFeature
+from pilotis.feature import Feature
+from pilotis.floor import Floor
+from pilotis.functions import store
+from pilotis.functions.builds import Builds
+from pilotis.functions.calls import Calls
+from pilotis.functions.endpoints import FunctionEndpoints, InvokeEndpoints, TriggerEndpoints
+from pilotis.functions.events import EVENT_TYPES
+from pilotis.functions.executions import Executions
+from pilotis.functions.packages import PackageFolders
+from pilotis.functions.records import Records
+from pilotis.functions.runtime.build import Builder, Registries
+from pilotis.functions.runtime.egress import OwnAddress
+from pilotis.functions.runtime.policy import Runtime
+from pilotis.functions.runtime.pool import Pool, PoolSettings, default_sandboxes
+from pilotis.functions.service import Functions
+from pilotis.functions.streams import FunctionStreams
+from pilotis.functions.tasks import periodic
+from pilotis.functions.triggers import Triggers
+from pilotis.functions.variables import Variables
+from pilotis.http.api.principals import AppInfo
+from pilotis.http.metrics import FunctionSeries
+from pilotis.http.outgoing import Reach
+from pilotis.integrations.feature import IntegrationsFeature
+from pilotis.security.feature import SecurityFeature
+
+_DRAIN_SECONDS = 10.0
+
+
+class FunctionsFeature(Feature, frozen=True, kw_only=True, eq=False):
+    """Functions."""
+
+    described = (InvokeEndpoints, FunctionEndpoints, TriggerEndpoints)
+
+    functions: Functions
+    executions: Executions
+    calls: Calls
+    variables: Variables
+    isolation: Callable[[], str]
+    series: Callable[[], FunctionSeries]
+    sandboxes: Callable[[], dict[str, int]]
+
+
+def feature(
+    floor: Floor,
+    apps: AppsFeature,
+    tables: TablesFeature,
+    integrations: IntegrationsFeature,
+    dead_jobs: DeadJobsFeature,
+    security: SecurityFeature,
+) -> FunctionsFeature:
+    """Return the feature. It starts nothing until a function is called, or exists when the process starts."""
+    settings, database = floor.settings, floor.database
+    workers = settings.workers
+
+    async def connect(host: str, port: int) -> socket.socket:
+        return await floor.outgoing.connect(host, port, reach=Reach.FUNCTION)
+
+    pool = Pool(
+        PoolSettings(
+            sandboxes=max(1, (settings.functions_sandboxes or default_sandboxes()) // workers),
+            ready_javascript=-(-settings.functions_ready_javascript // workers),
+            ready_python=-(-settings.functions_ready_python // workers),
+            idle_seconds=settings.functions_idle_seconds,
+            uid_base=settings.functions_uid_base,
+            ca_file=settings.outgoing_ca_file,
+            isolation=settings.functions_isolation,
+        ),
+        connect,
+        _own_address(floor),
+    )
+
+    async def table_id(app: AppInfo, title: str) -> UUID | None:
+        found = [table.id for table in await tables.tables.all(app) if table.title == title]
+        return found[0] if found else None
+
+    async def own_types(app_id: UUID) -> list[str]:
+        return list(await integrations.types.names(app_id))
+
+    def written(app_id: UUID, function_id: UUID) -> None:
+        floor.control.publish_soon(Topic.NEWS, f"{app_id}:{function_id}")
+
+    news = News()
+    records = Records(database, floor.events, written)
+    variables = Variables(database, floor.secrets)
+    registries = Registries(settings.functions_npm_registry, settings.functions_pypi_index)
+    folders = PackageFolders(Path(settings.data_dir) / "functions" / "packages")
+    builds = Builds(database, pool, Builder(connect, registries, settings.outgoing_ca_file), folders)
+    calls = Calls(database, pool, records, variables, builds, security.function_tokens, table_id)
+    variables.on_changed(calls.forget)
+    executions = Executions(database)
+    triggers = Triggers(database, floor.events, floor.jobs, calls, apps.apps.by_id, own_types, dead_jobs.dead_jobs)
+    functions = Functions(database, calls, builds, floor.jobs, apps.apps.by_id, triggers.remove_all, floor.events)
+    floor.control.subscribe(Topic.NEWS, news.told, news.missed)
+    floor.control.subscribe(Topic.FUNCTION, calls.forget, calls.forget_all)
+
+    def series() -> FunctionSeries:
+        kills, connections = dict(pool.kills), dict(pool.connections)
+        return msgspec.structs.replace(records.series, kills=kills, connections=connections, builds=dict(builds.ended))
+
+    async def start() -> None:
+        records.start()
+        for name in await store.runtimes_in_use(database.of(BACKGROUND)):
+            pool.begin(Runtime(name))
+
+    async def drain() -> None:
+        await pool.drain(min(_DRAIN_SECONDS, settings.stop_seconds))
+
+    async def close() -> None:
+        await pool.close()
+        await records.stop()
+
+    return FunctionsFeature(
+        name="functions",
+        endpoints=[
+            InvokeEndpoints(calls),
+            FunctionEndpoints(functions, calls, variables, executions, FunctionStreams(database, news)),
+            TriggerEndpoints(triggers),
+        ],
+        jobs=[triggers.job, functions.build],
+        schedules=[triggers.schedule],
+        event_types=EVENT_TYPES,
+        targets=[triggers],
+        periodic=periodic(database, floor.limits.function_record_days),
+        start=start,
+        drain=drain,
+        close=close,
+        functions=functions,
+        executions=executions,
+        calls=calls,
+        variables=variables,
+        isolation=calls.isolation,
+        series=series,
+        sandboxes=pool.by_runtime,
+    )
+
+
+def _own_address(floor: Floor) -> OwnAddress | None:
+    """Return the address in the server's base URL, or None where it does not serve."""
+    parts = urlsplit(floor.base_url)
+    if not parts.hostname:
+        return None
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+
+    async def connect() -> socket.socket:
+        return await floor.outgoing.connect_to_base()
+
+    return OwnAddress(parts.hostname, port, connect)

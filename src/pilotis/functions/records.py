@@ -1,0 +1,172 @@
+"""Records of calls, written once a second so that no response waits for a write.
+
+The statistics count every call. Of each function's calls within a minute, only the first errors and time-outs and a
+few successes are stored as rows; calls from the console, by schedules and by events are always stored.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from asyncpg import Connection
+
+from pilotis.db.buffered_writer import BufferedWriter
+from pilotis.db.pool import Database
+from pilotis.db.waiters import BACKGROUND
+from pilotis.events.service import Events
+from pilotis.functions import execution_store, store
+from pilotis.functions.events import FAILED, FailedEvent, subject_of
+from pilotis.functions.runtime.pool import Ran
+from pilotis.functions.runtime.sandbox import Outcome
+from pilotis.http.api.principals import Actor
+from pilotis.http.metrics import FunctionSeries
+
+FAILURES_PER_MINUTE = 600
+SUCCESSES_PER_MINUTE = 120
+EVENT_SECONDS = 60.0
+_MAX_BUFFERED = 20_000
+_KEPT_TRIGGERS = {"console", "event", "schedule", "workflow", "webhook"}
+
+
+class Record(msgspec.Struct, kw_only=True):
+    """The context of a call for its record."""
+
+    app_id: UUID
+    function_id: UUID
+    runtime: str
+    execution_id: UUID
+    version: str
+    trigger: str
+    caller_type: str
+    caller_id: str | None
+    request_id: str | None
+    workflow_execution_id: UUID | None = None
+    step_id: str | None = None
+    started_at: datetime
+    depth: int = 0
+
+
+class Records(BufferedWriter):
+    """Buffers the records of this process and writes them."""
+
+    what = "records of functions"
+
+    def __init__(self, database: Database, events: Events, written: Callable[[UUID, UUID], None]) -> None:
+        """`written` is called with the app and the id of each function that has new records."""
+        super().__init__(seconds=1.0)
+        self._written = written
+        self._database = database
+        self._events = events
+        self._rows: list[tuple[Any, ...]] = []
+        self._counts: Counter[tuple[UUID, UUID, datetime, str, int]] = Counter()
+        self._kept: Counter[tuple[UUID, bool]] = Counter()
+        self._minute = datetime.fromtimestamp(0, UTC)
+        self._failed: dict[UUID, tuple[Record, Outcome]] = {}
+        self.series = FunctionSeries()
+        self._told: dict[UUID, float] = {}
+
+    def add(self, record: Record, ran: Ran) -> None:
+        """Count a call, and buffer its record if it is to be stored."""
+        outcome, finished = ran.outcome, datetime.now(UTC)
+        self._measure(record.runtime, ran)
+        minute = finished.replace(second=0, microsecond=0)
+        if minute != self._minute:
+            self._minute = minute
+            self._kept.clear()
+        bucket = max(1, int(outcome.duration * 1000)).bit_length()
+        self._counts[record.app_id, record.function_id, minute, outcome.status, bucket] += 1
+        failed = outcome.status != "success"
+        if failed and time.monotonic() - self._told.get(record.function_id, -EVENT_SECONDS) >= EVENT_SECONDS:
+            self._failed.setdefault(record.function_id, (record, outcome))
+        key = (record.function_id, failed)
+        if record.trigger not in _KEPT_TRIGGERS:
+            if self._kept[key] >= (FAILURES_PER_MINUTE if failed else SUCCESSES_PER_MINUTE):
+                return
+            self._kept[key] += 1
+        if len(self._rows) < _MAX_BUFFERED:
+            self._rows.append(_row(record, ran, finished))
+
+    async def flush(self) -> None:
+        """Write the buffer; it is kept if that fails."""
+        if not self._counts:
+            return
+        rows, counts, failed = self._rows, self._counts, self._failed
+        self._rows, self._counts, self._failed = [], Counter(), {}
+        try:
+            async with self._database.transaction(BACKGROUND) as connection:
+                await execution_store.count(connection, [(*key, number) for key, number in counts.items()])
+                if rows:
+                    await execution_store.insert(connection, rows)
+                for function_id in sorted(failed):
+                    await self._tell(connection, *failed[function_id])
+        except BaseException:
+            self._rows = [*rows, *self._rows][:_MAX_BUFFERED]
+            self._counts += counts
+            self._failed = failed | self._failed
+            raise
+        self._note(failed)
+        for app_id, function_id in {(row[0], row[1]) for row in rows}:
+            self._written(app_id, function_id)
+
+    async def _tell(self, connection: Connection, record: Record, outcome: Outcome) -> None:
+        """Emit an event about a failed call, unless another process has within the last minute."""
+        if not await store.claim_failure_event(connection, record.app_id, record.function_id, EVENT_SECONDS):
+            return
+        data = FailedEvent(
+            function_id=record.function_id,
+            version=int(record.version) if record.version.isdigit() else record.version,
+            execution_id=record.execution_id,
+            error=outcome.error,
+            error_code=outcome.error_code,
+        )
+        actor = Actor("function", str(record.function_id), record.request_id, record.depth + 1)
+        subject = subject_of(record.function_id)
+        await self._events.emit(connection, record.app_id, FAILED, data, actor=actor, subject=subject)
+
+    def _measure(self, runtime: str, ran: Ran) -> None:
+        name = f"{runtime} {ran.outcome.status} {ran.start}"
+        self.series.invocations[name] = self.series.invocations.get(name, 0) + 1
+        self.series.seconds.add(ran.outcome.duration / 1000)
+        self.series.queues.add(ran.queue_ms / 1000)
+        if ran.start != "warm":
+            self.series.loads.add(ran.load_ms / 1000)
+
+    def _note(self, told: Iterable[UUID]) -> None:
+        now = time.monotonic()
+        self._told = {key: at for key, at in self._told.items() if now - at < EVENT_SECONDS} | dict.fromkeys(told, now)
+
+
+def _row(record: Record, ran: Ran, finished: datetime) -> tuple[Any, ...]:
+    outcome = ran.outcome
+    return (
+        record.app_id,
+        record.function_id,
+        record.execution_id,
+        record.version,
+        outcome.status,
+        record.trigger,
+        record.caller_type,
+        record.caller_id,
+        ran.start,
+        round(outcome.duration, 3),
+        round(ran.queue_ms, 3),
+        round(ran.load_ms, 3),
+        round(outcome.cpu_ms, 3),
+        outcome.peak_memory_mb,
+        outcome.error and outcome.error.replace("\0", "\N{REPLACEMENT CHARACTER}"),
+        outcome.error_code,
+        record.request_id,
+        record.workflow_execution_id,
+        record.step_id,
+        len(outcome.logs),
+        outcome.log_dropped,
+        record.started_at,
+        finished,
+        msgspec.json.encode(outcome.logs).decode(),
+    )

@@ -1,0 +1,1 @@
+"""Sandboxes for functions: isolation of a process, the protocol with it, and the pool."""

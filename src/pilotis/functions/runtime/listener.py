@@ -1,0 +1,38 @@
+"""Listens on loopback inside a sandbox's network namespace, and passes the socket out by standard input.
+
+A program of its own, started as `python -I -S listener.py PID PORT`: a process with several threads, such as the
+server, cannot change its user namespace (setns(2)). The server accepts on the socket from then on, so nothing in the
+sandbox takes part in its connections, and nothing in the sandbox is connected to from outside.
+"""
+
+import ctypes
+import fcntl
+import os
+import socket
+import sys
+
+NS_GET_USERNS = 0xB701  # linux/nsfs.h
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def enter(namespace: int, kind: int) -> None:
+    """Move this process into a namespace."""
+    if libc.setns(namespace, kind):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def main() -> None:
+    """Pass a listening socket out."""
+    network = os.open(f"/proc/{int(sys.argv[1])}/ns/net", os.O_RDONLY)
+    if os.geteuid():
+        enter(fcntl.ioctl(network, NS_GET_USERNS), CLONE_NEWUSER)
+    enter(network, CLONE_NEWNET)
+    with socket.create_server(("127.0.0.1", int(sys.argv[2])), backlog=16) as listening:
+        socket.send_fds(socket.socket(fileno=0), [b"s"], [listening.fileno()])
+
+
+if __name__ == "__main__":
+    main()

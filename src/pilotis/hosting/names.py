@@ -1,0 +1,97 @@
+"""Host names of sites: `{slug}`, `{slug}--qa` and `{slug}--v{version}` below one domain, or the sites' own domains.
+
+Each is a single label, so one wildcard record and one wildcard certificate serve all sites.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import secrets
+import string
+import unicodedata
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+RESERVED = frozenset({"www", "api", "console", "files", "admin", "mail", "static", "status"})
+_LABEL = re.compile(r"([a-z0-9](?:-?[a-z0-9])*)(?:--(qa|v[1-9][0-9]{0,8}))?")
+_HOSTNAME = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+_ALPHABET = string.ascii_lowercase + string.digits
+
+
+class SiteName(NamedTuple):
+    """What a label names: a slug, with `qa`, a version, or neither for production."""
+
+    slug: str
+    is_qa: bool = False
+    version: int | None = None
+
+
+def parse_label(label: str) -> SiteName | None:
+    """Return what a label below the sites' domain names, or None."""
+    match = _LABEL.fullmatch(label)
+    if match is None:
+        return None
+    slug, suffix = match.groups()
+    if suffix is None or suffix == "qa":
+        return SiteName(slug, suffix == "qa")
+    return SiteName(slug, version=int(suffix[1:]))
+
+
+def slug_of(name: str) -> str:
+    """Return a new slug for a storage: its name, as far as a host name allows it, and 6 random characters."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    readable = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:32].strip("-")
+    return "-".join(filter(None, [readable or "site", "".join(secrets.choice(_ALPHABET) for _ in range(6))]))
+
+
+def hostname_of(text: str) -> str:
+    """Return a domain in its canonical form: lower case, ASCII (RFC 5891), without a trailing dot.
+
+    Raises `ValueError` with a sentence.
+    """
+    name = text.strip().lower().removesuffix(".")
+    try:
+        name = name.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise ValueError("This is not a host name.") from None
+    if not _HOSTNAME.fullmatch(name):
+        raise ValueError("This is not a host name with at least two labels.")
+    return name
+
+
+class Addresses:
+    """The addresses of sites below `base_url`, such as `https://sites.example.com`."""
+
+    def __init__(self, base_url: str) -> None:
+        parts = urlsplit(base_url)
+        self._scheme = parts.scheme
+        self._authority = parts.netloc.lower()
+        self.domain = (parts.hostname or "").lower()
+        self.suffix = f".{self.domain}"
+        if _is_address(self.domain):
+            raise ValueError("Sites need a domain name: names below an IP address do not exist.")
+
+    def production(self, slug: str) -> str:
+        """Return the address of a site's production deployment."""
+        return f"{self._scheme}://{slug}.{self._authority}"
+
+    def qa(self, slug: str) -> str:
+        """Return the address of a site's QA deployment."""
+        return self.production(f"{slug}--qa")
+
+    def version(self, slug: str, version: int) -> str:
+        """Return the address of one version of a site."""
+        return self.production(f"{slug}--v{version}")
+
+    def of_domain(self, hostname: str) -> str:
+        """Return the address of a site's own domain."""
+        return f"{self._scheme}://{hostname}"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

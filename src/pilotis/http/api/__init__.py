@@ -1,0 +1,1 @@
+"""The endpoint layer: from the declaration of a route to its answer."""

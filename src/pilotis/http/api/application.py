@@ -1,0 +1,465 @@
+"""The ASGI application: request, router, principal, typed decode, service, typed encode."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from pilotis.http.api import binding, inside
+from pilotis.http.api.addresses import client_address
+from pilotis.http.api.authorize import authorizer
+from pilotis.http.api.cookies import check_origin
+from pilotis.http.api.cors import Cors, Headers
+from pilotis.http.api.endpoint import Endpoint
+from pilotis.http.api.error_styles import ErrorStyle, ErrorStyles
+from pilotis.http.api.hosts import Area
+from pilotis.http.api.idempotency import HEADER, Idempotency, IdempotencyStore, key_of
+from pilotis.http.api.principals import Authenticator, Client, Principal
+from pilotis.http.api.rates import Limiter, Rates
+from pilotis.http.api.request import (
+    DEFAULT_LIMITS,
+    Call,
+    ClientDisconnectedError,
+    Receive,
+    Scope,
+    Send,
+    ServerBounds,
+    request_id_of,
+)
+from pilotis.http.api.router import Match, Router
+from pilotis.http.api.sending import send_early, send_file, send_stream
+from pilotis.http.in_flight import UNCOUNTED_BYTES, InFlight, InFlightLimits
+from pilotis.http.replies.errors import error_response, header_pairs
+from pilotis.http.replies.events import Events
+from pilotis.http.replies.reply import Answer, FilePart, Reply, Stream
+from pilotis.http.replies.streams import Streams
+from pilotis.http.server.response_cache import ReadyAnswer, ReadyAnswers
+from pilotis.http.server.single_write import header_lines, send_whole
+from pilotis.kit import json
+from pilotis.kit.errors import (
+    BadRequestError,
+    MethodNotAllowedError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PilotisError,
+    StorageFullError,
+    UnavailableError,
+)
+from pilotis.limits import Limits
+
+_log = structlog.get_logger("pilotis.request")
+
+A = TypeVar("A")
+
+Finished = Callable[[Call, int, float], None]
+_Answering = Callable[[Call], Awaitable[Reply | ReadyAnswer]]
+AreaHandler = Callable[[Call], Awaitable[Reply]]
+"""Answers every request to the hosts of an area."""
+CLIENT_CLOSED = 499
+"""The status that is logged and counted if the client disconnected before its request was complete."""
+
+_NOTHING: Headers = []
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_LISTS = frozenset({b"accept", b"access-control-request-headers", b"if-match", b"if-none-match"})
+
+
+class HostError(BadRequestError):
+    """400 `INVALID_HOST`: the request has no `Host` header, or several (RFC 9112, section 3.2)."""
+
+    code = "INVALID_HOST"
+    message = "An HTTP/1.1 request has exactly one Host header."
+
+
+class Application:
+    """Serves an endpoint table. `finished` is called after every request with its status and duration in seconds.
+
+    `require_room` raises `StorageFullError` while the disk has no room for what routes with `needs_room` store.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        authenticator: Authenticator,
+        limiter: Limiter,
+        cors: Cors,
+        trusted_proxies: Iterable[str] = (),
+        finished: Finished,
+        limits: Limits = DEFAULT_LIMITS,
+        require_room: Callable[[], None] = lambda: None,
+        base_url: str = "",
+        idempotency: IdempotencyStore | None = None,
+    ) -> None:
+        self.endpoints = endpoints
+        self._router: Router[Endpoint] = Router()
+        for endpoint in endpoints:
+            self._router.add(endpoint.method, endpoint.path, endpoint)
+        self._authorizers = {endpoint: authorizer(endpoint, authenticator) for endpoint in endpoints}
+        self._rates = Rates(limiter, limits)
+        self._cors = cors
+        in_flight = InFlight(
+            InFlightLimits(limits.in_flight_bytes, limits.app_in_flight_bytes, limits.client_in_flight_bytes)
+        )
+        self._bounds = ServerBounds(limits, in_flight, frozenset(trusted_proxies), base_url.rstrip("/"))
+        self._error_styles = ErrorStyles(endpoint.error_styles for endpoint in endpoints)
+        self._origins = {"own": base_url, "console": cors.console_origin}
+        self._finished = finished
+        self._require_room = require_room
+        self._ready = ReadyAnswers()
+        self._idempotency = Idempotency(idempotency) if idempotency else None
+        self.streams = Streams(limits)
+        self.in_flight = 0
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """The bytes of bodies and answers that are currently counted as in memory."""
+        return self._bounds.in_flight.total
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI 3). WebSockets are rejected; the server itself handles start and stop."""
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1000})
+            return
+        await self._serve(scope, receive, send, self._answer)
+
+    def area(self, handler: AreaHandler, *, errors: ErrorStyle = "page") -> Area:
+        """Return an ASGI application for other hosts (see `Hosts`) that passes every request to one handler.
+
+        It shares limits, metrics, the log and sending with this application, but has no routes, credentials or CORS.
+        """
+
+        async def answer(call: Call) -> Reply:
+            call.is_area = True
+            return await self._answered(call, handler, errors)
+
+        async def area(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http":
+                await self._serve(scope, receive, send, answer)
+
+        return area
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, answer: _Answering) -> None:
+        started = time.perf_counter()
+        headers = _by_name(scope["headers"])
+        client = Client(client_address(scope, self._bounds.trusted_proxies), request_id_of(headers))
+        call = Call(scope, receive, client, headers, self._bounds)
+        self.in_flight += 1
+        try:
+            status = await self._exchange(call, send, answer)
+        except ClientDisconnectedError:
+            status = CLIENT_CLOSED
+        finally:
+            self.in_flight -= 1
+            if call.reservation is not None:
+                call.reservation.release()
+        self._finished(call, status, time.perf_counter() - started)
+
+    async def _exchange(self, call: Call, send: Send, answer: _Answering) -> int:
+        reply = await answer(call)
+        cycle = call.cycle
+        if isinstance(reply, ReadyAnswer):
+            assert cycle is not None
+            call.endpoint = reply.endpoint
+            await send_whole(cycle, 200, reply.lines_for(call.request_id), reply.body)
+            return 200
+        if isinstance(reply.body, bytes) and len(reply.body) > UNCOUNTED_BYTES:
+            reply = self._reserved(call, reply)
+        status = reply.status or 200
+        headers = self._headers(call, reply, status)
+        body = reply.body
+        if not isinstance(body, bytes):
+            await self._send_stream(call, status, headers, body, send)
+            return status
+        body = b"" if call.scope["method"] == "HEAD" else body
+        if call.has_unread_body:
+            await send_early(call, status, headers, body, send)
+        elif cycle is not None:
+            await send_whole(cycle, status, header_lines(headers), body)
+            self._ready.keep(call, reply, headers)
+            if len(body) > UNCOUNTED_BYTES:
+                # The answer stays in memory until the client has read nearly all of it.
+                await cycle.flow.drain()
+        else:
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+        return status
+
+    async def _send_stream(
+        self, call: Call, status: int, headers: Headers, body: Stream | FilePart | Answer, send: Send
+    ) -> None:
+        try:
+            if isinstance(body, Stream):
+                await send_stream(call, status, headers, body, send)
+            elif isinstance(body, FilePart):
+                await send_file(call, status, headers, body, send)
+            else:
+                await self._follow(call, status, headers, body, send)
+        except ClientDisconnectedError:
+            raise
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and not self.streams.is_stopping:
+                raise
+            # Too late for an error answer: the connection is cut, so that the client does not take a part for the
+            # whole.
+            _log.warning("cut off", request_id=call.request_id, error=type(error).__name__, exc_info=error)
+
+    async def _follow(self, call: Call, status: int, headers: Headers, events: Answer, send: Send) -> None:
+        assert isinstance(events, Events)
+
+        async def check() -> None:
+            assert call.endpoint is not None
+            await self._authorizers[call.endpoint](call, call.path_values)
+            if events.recheck is not None:
+                await events.recheck()
+
+        try:
+            await self.streams.follow(call, status, headers, events, send, check)
+        finally:
+            self.streams.release(call)
+
+    async def _answer(self, call: Call) -> Reply | ReadyAnswer:
+        return await self._answered(call, self._find_or_dispatch, None)
+
+    async def _find_or_dispatch(self, call: Call) -> Reply | ReadyAnswer:
+        # Cached answers bypass ASGI.
+        return (call.cycle is not None and await self._ready.find(call)) or await self._dispatch(call)
+
+    async def _answered(
+        self, call: Call, handler: Callable[[Call], Awaitable[A]], style: ErrorStyle | None
+    ) -> A | Reply:
+        """Return the handler's answer, or the error answer."""
+        try:
+            if not call.is_inside:
+                _check_host(call)
+            return await handler(call)
+        except PilotisError as error:
+            if error.status >= 500:
+                _log.warning("unavailable", request_id=call.request_id, code=error.code, exc_info=error.__cause__)
+            return self._error(call, error, style)
+        except ClientDisconnectedError:
+            raise
+        except asyncio.CancelledError:
+            if call.is_inside or not self.streams.is_stopping:
+                raise
+            # What is unfinished when the time of a stop is over is cancelled.
+            return self._error(call, _stopped(call), style)
+        except Exception as error:
+            _log.exception("failed", request_id=call.request_id, error=type(error).__name__)
+            return self._error(call, PilotisError(), style)
+
+    def _error(self, call: Call, error: PilotisError, style: ErrorStyle | None = None) -> Reply:
+        call.error_code = error.code
+        return error_response(error, call.request_id, style or self._error_styles.of(call.scope["path"]))
+
+    async def _dispatch(self, call: Call) -> Reply:
+        method = call.scope["method"]
+        match = self._router.find("GET" if method == "HEAD" else method, call.scope["path"], call.scope["raw_path"])
+        if match is None:
+            raise NotFoundError
+        if method == "OPTIONS":
+            wanted = call.header(b"access-control-request-method") or ""
+            call.answer_headers.extend(self._cors.preflight(match.targets.get(wanted), call, _allow(match)))
+        endpoint = match.targets.get("GET" if method == "HEAD" else method)
+        if endpoint is None:
+            return _without_endpoint(method, match)
+        call.endpoint, call.path_values = endpoint, match.values
+        if endpoint.origins is not None and endpoint.origins != "any":
+            check_origin(method, call.headers, self._origins[endpoint.origins])
+        call.principal = await self._authorizers[endpoint](call, match.values)
+        reply = await self._run(call, endpoint, match.values)
+        if isinstance(reply.body, Events):
+            await self._begin(call, reply.body)
+        return reply
+
+    async def _run(self, call: Call, endpoint: Endpoint, values: tuple[str, ...]) -> Reply:
+        """Answer an authorized call."""
+        rate = self._rates.applies(call, endpoint)
+        if rate is not None:
+            await self._rates.count(call, rate)
+        if endpoint.needs_room is True:
+            self._require_room()
+        arguments = await binding.arguments(endpoint, call, values)
+        if rate is not None and endpoint.cost is not None:
+            await self._rates.count_body(call, endpoint, rate, arguments[-1])
+        if callable(endpoint.needs_room):
+            try:
+                self._require_room()
+            except StorageFullError:
+                if endpoint.needs_room(arguments[-1]):
+                    raise
+        if endpoint.creates is not None and HEADER in call.headers and not call.is_inside:
+            return await self._run_once(call, endpoint, arguments)
+        return _reply(endpoint, await endpoint.handler(call, *arguments))
+
+    async def _run_once(self, call: Call, endpoint: Endpoint, arguments: list[Any]) -> Reply:
+        """Answer a call with an `Idempotency-Key`."""
+        key = key_of(call)
+        names = [*endpoint.parameters, *(["query"] if endpoint.query else []), *(["body"] if endpoint.body else [])]
+        known = dict(zip(names, arguments, strict=False))
+
+        async def run() -> Reply:
+            return _reply(endpoint, await endpoint.handler(call, *arguments))
+
+        async def read(resource_id: UUID) -> Reply:
+            again = endpoint.again
+            assert again is not None
+            assert endpoint.creates is not None
+            made = {**known, endpoint.creates: resource_id}
+            return _reply(endpoint, await again.handler(call, *(made[name] for name in again.parameters)))
+
+        if key is None or self._idempotency is None:
+            return await run()
+        return await self._idempotency.run(call, key, endpoint, known.get("body"), run, read)
+
+    async def call_inside(
+        self,
+        principal: Principal,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        deadline: float,
+        scopes: frozenset[str] | None = None,
+    ) -> Reply:
+        """Answer a call from inside this process; see `pilotis.http.api.inside`.
+
+        `path` may have a query string; `deadline` is a time of the running loop's clock. The answer's body is bytes,
+        also that of an error. `scopes` bound what the principal may call.
+        """
+        started = time.perf_counter()
+        scope = inside.scope_of(method, path, headers or {}, body)
+        by_name = _by_name(scope["headers"])
+        client = Client("", request_id_of(by_name))
+        call = Call(scope, inside.receive_of(body), client, by_name, self._bounds)
+        call.principal, call.is_inside = principal, True
+
+        async def answer(call: Call) -> Reply:
+            match = self._router.find(scope["method"], scope["path"])
+            if match is None:
+                raise NotFoundError
+            endpoint = match.targets.get(scope["method"])
+            if endpoint is None:
+                return _without_endpoint(scope["method"], match)
+            call.endpoint, call.path_values = endpoint, match.values
+            named = dict(zip(endpoint.parameters, match.values, strict=True))
+            inside.require_access(endpoint, principal, named, scopes)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    return await inside.require_whole(call, await self._run(call, endpoint, match.values))
+            except TimeoutError:
+                raise inside.DeadlineExceededError from None
+
+        try:
+            reply = await self._answered(call, answer, "api")
+        finally:
+            if call.reservation is not None:
+                call.reservation.release()
+        status = reply.status or 200
+        self._finished(call, status, time.perf_counter() - started)
+        lines = [*call.answer_headers, *_standing(client), *reply.headers]
+        return msgspec.structs.replace(reply, status=status, headers=lines)
+
+    async def _begin(self, call: Call, events: Events) -> None:
+        """Count a stream as open; close its source if the limit is reached."""
+        try:
+            self.streams.acquire(call)
+        except PilotisError:
+            await events.source.aclose()
+            raise
+
+    def _reserved(self, call: Call, reply: Reply) -> Reply:
+        """Return the answer once its bytes are counted as in flight; return an error instead if there are too many."""
+        assert isinstance(reply.body, bytes)
+        try:
+            call.reserve(len(reply.body))
+        except PilotisError as error:
+            return self._error(call, error)
+        return reply
+
+    def _headers(self, call: Call, reply: Reply, status: int) -> list[tuple[bytes, bytes]]:
+        # 204 and 304 have no length (RFC 9110, section 8.6); OPTIONS gets the headers of its preflight.
+        return [
+            *(_NOTHING if status in {204, 304} else ((b"content-type", reply.content_type), *_length(reply.body))),
+            (b"x-request-id", call.request_id.encode()),
+            *(
+                _NOTHING
+                if call.is_area or call.scope["method"] == "OPTIONS"
+                else self._cors.answer(call.endpoint, call)
+            ),
+            *call.answer_headers,
+            *_standing(call.client),
+            *reply.headers,
+            *(cookie.header(secure=self._bounds.secure) for cookie in reply.cookies),
+        ]
+
+
+def _stopped(call: Call) -> PilotisError:
+    """Return the error for a request that the server's stop has cut off."""
+    if call.scope["method"] in _SAFE:
+        return UnavailableError("The server is stopping. Try again shortly.")
+    return OutcomeUnknownError(
+        "The server stopped before the request was complete, so the outcome is unknown: its changes may have been "
+        "applied. Check before you send it again."
+    )
+
+
+def _by_name(lines: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return headers by name; lines of a list header are joined (RFC 9110, section 5.3), else the last counts."""
+    headers = dict(lines)
+    if len(headers) < len(lines):
+        for name in _LISTS & headers.keys():
+            headers[name] = b", ".join(value for given, value in lines if given == name)
+    return headers
+
+
+def _check_host(call: Call) -> None:
+    """Raise `HostError` unless there is exactly one `Host` (RFC 9112, section 3.2; HTTP/1.0 requests may have none)."""
+    headers, scope = call.headers, call.scope
+    if b"host" not in headers:
+        if scope.get("http_version") != "1.0":
+            raise HostError
+    elif len(headers) < len(scope["headers"]) and sum(name == b"host" for name, _ in scope["headers"]) > 1:
+        raise HostError
+
+
+def _without_endpoint(method: str, match: Match[Endpoint]) -> Reply:
+    if method == "OPTIONS":
+        return Reply(b"", 204)
+    allow = _allow(match)
+    raise MethodNotAllowedError(f"This path takes {allow}.", headers={"Allow": allow})
+
+
+def _allow(match: Match[Endpoint]) -> str:
+    methods = set(match.targets) | ({"HEAD"} if "GET" in match.targets else set()) | {"OPTIONS"}
+    return ", ".join(sorted(methods))
+
+
+def _length(body: bytes | Stream | FilePart | Answer) -> Headers:
+    size = len(body) if isinstance(body, bytes) else None if isinstance(body, Answer) else body.size
+    return _NOTHING if size is None else [(b"content-length", b"%d" % size)]
+
+
+def _standing(client: Client) -> Headers:
+    return _NOTHING if client.standing is None else header_pairs(client.standing.headers())
+
+
+def _reply(endpoint: Endpoint, result: Any) -> Reply:
+    if type(result) is Reply:
+        if result.status is None:
+            return Reply(
+                result.body, endpoint.status, result.headers, result.content_type, result.still_valid, result.cookies
+            )
+        return result
+    if isinstance(result, Answer):
+        return _reply(endpoint, result.reply())
+    if result is None:
+        return Reply(b"", 204)
+    return Reply(json.encode(result), endpoint.status)

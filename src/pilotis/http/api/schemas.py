@@ -1,0 +1,70 @@
+"""Types that routes of several features share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from uuid import UUID
+
+import msgspec
+
+Item = TypeVar("Item")
+_MAX_COUNT = 2**53
+
+Limit = Annotated[int, msgspec.Meta(ge=0)] | None
+"""The maximum number of items; None for the default of the server or the app."""
+
+if TYPE_CHECKING:
+    Count = int
+else:
+    # A null means the default, which `Paged` substitutes.
+    Count = Annotated[int, msgspec.Meta(ge=0)] | None
+
+
+def replace_nulls(request: msgspec.Struct, **defaults: Any) -> None:
+    """Replace null fields by their defaults."""
+    for name, default in defaults.items():
+        if getattr(request, name, default) is None:
+            setattr(request, name, default)
+
+
+class Paged(msgspec.Struct):
+    """Base of requests with `limit` and perhaps `offset`: null means the default, 2^53 is the maximum."""
+
+    def __post_init__(self) -> None:
+        """Replace a null offset, and lower values that are too large for a database."""
+        replace_nulls(self, offset=0)
+        for name in ("limit", "offset"):
+            if (getattr(self, name, 0) or 0) > _MAX_COUNT:
+                setattr(self, name, _MAX_COUNT)
+
+
+class Paging(Paged):
+    """A range of a list: `limit` 0 requests the total only; a limit above the maximum is lowered to it."""
+
+    limit: Limit = None
+    offset: Count = 0
+
+
+class ItemPage(msgspec.Struct, Generic[Item], frozen=True, kw_only=True):
+    """A page of a list, with the total number of items and the limit that was applied."""
+
+    data: list[Item]
+    total_count: int
+    limit: int
+    offset: int
+
+
+class ActiveSession(msgspec.Struct, frozen=True, kw_only=True):
+    """An active session; `refreshed_at` is when its tokens were last renewed."""
+
+    session_id: UUID
+    created_at: str
+    refreshed_at: str
+    expires_at: str
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """The id of what was deleted or revoked."""
+
+    message: str
+    id: UUID

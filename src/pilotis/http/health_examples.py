@@ -1,0 +1,16 @@
+"""Examples of health for the reference."""
+
+from pilotis.http.api.example import Example
+
+EXAMPLES = [
+    Example(
+        route="GET /healthz",
+        operation="getLiveness",
+        answer={"isolation": "…", "status": "ok"},
+    ),
+    Example(
+        route="GET /readyz",
+        operation="getReadiness",
+        answer={"status": "ready", "parts": ["database", "migrations", "process"]},
+    ),
+]

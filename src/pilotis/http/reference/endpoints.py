@@ -1,0 +1,111 @@
+"""The routes of the pages and of the OpenAPI document. They describe the API and so are not part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from html import escape
+
+from pilotis.http.api.endpoint import Endpoint, Endpoints, get
+from pilotis.http.api.json_schemas import Json
+from pilotis.http.api.openapi import document
+from pilotis.http.api.principals import Access
+from pilotis.http.api.request import Call
+from pilotis.http.reference.guides import guide_page, guides, guides_page
+from pilotis.http.reference.page import asset, page
+from pilotis.http.reference.reference import reference
+from pilotis.http.replies.redirect import Redirect
+from pilotis.http.replies.reply import Reply
+from pilotis.kit import json
+from pilotis.kit.errors import NotFoundError
+from pilotis.limits import Limits
+
+
+class SiteEndpoints(Endpoints, tag="Pages"):
+    """`/`, `/docs`, the guides, `/openapi.json` and `/setup`, for the endpoints they describe.
+
+    Each except the guides is rendered once, on the first request.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint], *, base_url: str, version: str, limits: Limits) -> None:
+        self._endpoints = endpoints
+        self._base_url = base_url
+        self._version = version
+        self._limits = limits
+
+    @get("/openapi.json", access=Access.OPEN, returns=dict)
+    async def openapi(self, _call: Call) -> Reply:
+        """Read the OpenAPI 3.1 document."""
+        return self._openapi
+
+    @get("/docs", access=Access.OPEN, returns=str)
+    async def docs(self, _call: Call) -> Reply:
+        """Read the reference."""
+        return self._docs
+
+    @get("/docs/guides", access=Access.OPEN, returns=str)
+    async def list_guides(self, _call: Call) -> Reply:
+        """List the guides."""
+        return self._guides
+
+    @get("/docs/guides/:name", access=Access.OPEN, returns=str)
+    async def guide(self, _call: Call, name: str) -> Reply:
+        """Read a guide."""
+        found = guides().get(name)
+        if found is None:
+            raise NotFoundError
+        title = f"{found.title} · Pilotis"
+        return page(title, guide_page(found), script=asset("docs.js"), current="/docs/guides")
+
+    @get("/setup", access=Access.OPEN)
+    async def setup(self, _call: Call) -> Redirect:
+        """Lead the first-run link and invitations into the console.
+
+        The token is in the link's fragment, which browsers do not send, but take along (RFC 9110, section 10.2.2).
+        """
+        return Redirect(location="/console/setup")
+
+    @get("/setup/reset", access=Access.OPEN, returns=str)
+    async def reset(self, _call: Call) -> Reply:
+        """Show the form behind the link that resets a console user's password."""
+        return self._reset
+
+    @get("/", access=Access.OPEN, returns=str)
+    async def home(self, _call: Call) -> Reply:
+        """Show the home page."""
+        return self._home
+
+    @cached_property
+    def _document(self) -> Json:
+        return document(self._endpoints, base_url=self._base_url, version=self._version)
+
+    @cached_property
+    def _openapi(self) -> Reply:
+        return Reply(json.encode(self._document))
+
+    @cached_property
+    def _docs(self) -> Reply:
+        return page(
+            "API reference · Pilotis",
+            reference(self._endpoints, self._document),
+            script=asset("docs.js") + asset("run.js"),
+            current="/docs",
+        )
+
+    @cached_property
+    def _guides(self) -> Reply:
+        return page("Guides · Pilotis", guides_page(), current="/docs/guides")
+
+    @cached_property
+    def _reset(self) -> Reply:
+        return page("Set a new password · Pilotis", self._form("reset.html"), script=asset("reset.js"))
+
+    def _form(self, name: str) -> str:
+        form = asset(name)
+        for limit in ("password_min_length", "password_max_length"):
+            form = form.replace(f"{{{limit}}}", str(getattr(self._limits, limit)))
+        return form
+
+    @cached_property
+    def _home(self) -> Reply:
+        return page("Pilotis", asset("home.html").replace("{url}", escape(self._base_url)), script=asset("docs.js"))

@@ -1,0 +1,53 @@
+"""The frame of every page: everything inline, with a content security policy that permits nothing else."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib import resources
+
+from pilotis.http.replies.page import page_headers
+from pilotis.http.replies.reply import Reply
+
+# A slab on three columns.
+_MARK = (
+    '<svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">'
+    '<path d="M1.5 3.5h13M3.5 4v9M8 4v9M12.5 4v9"/></svg>'
+)
+_FOLDER = resources.files("pilotis.http.reference")
+
+
+def asset(name: str) -> str:
+    """Return one of this folder's text files."""
+    return (_FOLDER / name).read_text("utf-8")
+
+
+_PAGES = (("/docs", "Reference"), ("/docs/guides", "Guides"), ("/openapi.json", "OpenAPI"))
+
+
+def page(title: str, body: str, *, script: str = "", current: str = "") -> Reply:
+    """Return a page; `title` is text, `body` HTML, `script` JavaScript to run after the body has loaded.
+
+    `current` is the page's address in the top bar.
+    """
+    style = asset("style.css")
+    html = (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+        f"<style>{style}</style>\n</head>\n<body>\n{_bar(current)}{body}\n"
+        + (f"<script>{script}</script>\n" if script else "")
+        + "</body>\n</html>\n"
+    )
+    headers = [*page_headers([style], [script] if script else []), (b"cache-control", b"no-cache")]
+    return Reply(html.encode(), headers=headers, content_type=b"text/html; charset=utf-8")
+
+
+def _bar(current: str) -> str:
+    links = "".join(
+        f'<a href="{address}"{" aria-current=page" if address == current else ""}>{name}</a>'
+        for address, name in _PAGES
+    )
+    return (
+        '<a class="skip" href="#main">Skip to the content</a>\n<header class="top">'
+        f'<a class="brand" href="/">{_MARK}Pilotis</a><nav aria-label="Pages">{links}</nav></header>\n'
+    )

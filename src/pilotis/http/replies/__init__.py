@@ -1,0 +1,1 @@
+"""What a handler may return instead of a struct: pages, redirects, event streams."""

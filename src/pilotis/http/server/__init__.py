@@ -1,0 +1,1 @@
+"""Code that depends on the internals of uvicorn."""

@@ -1,0 +1,275 @@
+"""uvicorn's HTTP protocol with limits: a maximum size of the request head, and time limits for every wait.
+
+uvicorn leaves these to a reverse proxy, which Pilotis does not require. Without a limit, a single endless header would
+use all memory, and most of the processor time until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import weakref
+
+import httptools
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from pilotis.http.api.request import ANSWERING, request_id_of
+from pilotis.http.replies import errors
+from pilotis.http.server.cached_answers import CachedAnswers
+from pilotis.kit.errors import BadRequestError, PilotisError
+from pilotis.kit.ids import uuid7_text
+from pilotis.kit.pace import Pace
+from pilotis.limits import Limits
+
+MAX_HEAD_BYTES = 64 * 1024
+# A request with one of these has a body, or waits for us.
+_NOT_CACHED = frozenset({b"content-length", b"expect", b"transfer-encoding"})
+
+
+class MalformedRequestError(BadRequestError):
+    """400 `MALFORMED_REQUEST`: the received bytes are not an HTTP/1.1 request (RFC 9112)."""
+
+    code = "MALFORMED_REQUEST"
+    message = "This is not a valid HTTP/1.1 request."
+
+
+class HeadTooLargeError(PilotisError):
+    """431 `HEAD_TOO_LARGE`: the request line and headers are larger than 64 KiB."""
+
+    status = 431
+    code = "HEAD_TOO_LARGE"
+    message = f"The request line and the headers are too large; at most {MAX_HEAD_BYTES} bytes are taken."
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """Passed to uvicorn as `http`. Requests rejected here get an error answer in the usual form."""
+
+    stall_seconds = 60.0
+    """Time limit for a request head."""
+    bytes_per_second = 2000
+    """Minimum rate at which a client reads an answer, after `grace_seconds`; with 0 only a pause of a minute counts."""
+    grace_seconds = 30.0
+    cached_answers: CachedAnswers | None = None
+    """Answers that are sent at once."""
+
+    # Bytes since the last one that ended a head or belonged to a body: those of a head, or of a chunked body's trailer.
+    _head_bytes = 0
+    _head_due = 0.0
+    _received = 0
+    _at_body = False
+    _upgrade_refused = False
+    _is_encrypted = False
+    # The first is about the current request, the second about any request in the same received bytes.
+    _is_answered = False
+    _has_answered = False
+    _write_timer: asyncio.TimerHandle | None = None
+    _pace: Pace | None = None
+    _unsent = 0
+    _paused_at = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a request, with a time limit."""
+        super().connection_made(transport)
+        self._is_encrypted = transport.get_extra_info("sslcontext") is not None
+        self._wait_at_most(self.timeout_keep_alive)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timers."""
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse the received bytes, then set the time limit for the rest of the request."""
+        self._unset_keepalive_if_required()
+        self._at_body = self._has_answered = False
+        self._received = len(data)
+        try:
+            self._parse(data)
+        except httptools.HttpParserCallbackError as error:
+            # The exception of a callback; the parser keeps it only as the context.
+            refused = error.__context__
+            self._refuse(refused if isinstance(refused, PilotisError) else MalformedRequestError())
+            return
+        except httptools.HttpParserError:
+            self._refuse(MalformedRequestError())
+            return
+        if self._at_body:
+            self._head_bytes = 0
+        else:
+            self._count(len(data))
+        if self._head_bytes:
+            self._wait_at_most(self._head_due - self.loop.time())
+        elif self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
+            # Longer than `Call.chunks` waits, which answers a stalled body itself.
+            self._wait_at_most(self.timeout_keep_alive)
+
+    def on_headers_complete(self) -> None:
+        """Start the request, unless it must be parsed again or its answer is cached."""
+        self._at_body = True
+        if self._head_bytes + self._received > MAX_HEAD_BYTES and self._head_size() > MAX_HEAD_BYTES:
+            raise HeadTooLargeError
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            self._upgrade_refused = True
+            return
+        self._is_answered = self.cached_answers is not None and self._send_cached(self.cached_answers)
+        if not self._is_answered:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Pass on a chunk of the body."""
+        self._at_body = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End the request."""
+        if not self._upgrade_refused and not self._is_answered:
+            super().on_message_complete()
+
+    def new_pace(self) -> Pace:
+        """Return the `Pace` of a transfer on this connection."""
+        return Pace(self.bytes_per_second, self.grace_seconds)
+
+    def pause_writing(self) -> None:
+        """Wait until the client has read the sent data, while it reads fast enough."""
+        super().pause_writing()
+        self._pace = self._pace or self.new_pace()
+        self._unsent = self.transport.get_write_buffer_size()
+        self._paused_at = self.loop.time()
+        self._write_timer = self.loop.call_later(self._pace.seconds_left, self._check_writing)
+
+    def resume_writing(self) -> None:
+        """Resume sending."""
+        super().resume_writing()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+            self._count_taken()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection that was idle for too long, unless the client is waiting for us."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete and (self.flow.read_paused or not cycle.more_body):
+            self._wait_at_most(self.stall_seconds)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._pace = None
+        # With TLS, answers must go through the transport: what bypasses it would not be encrypted.
+        if not self._is_encrypted:
+            # Not the object itself, which refers to the scope: each request would be a reference cycle for the garbage
+            # collector.
+            cycle.scope["extensions"] = {ANSWERING: {"cycle": weakref.ref(cycle)}}
+        super()._start_asgi_task(cycle, app)
+
+    def _send_cached(self, answers: CachedAnswers) -> bool:
+        """Answer the request whose head was read, if its answer is cached and no earlier request is pending.
+
+        Of several pipelined requests only one is answered this way: the others wait behind other connections.
+        """
+        cycle, parser = self.cycle, self.parser
+        if (
+            self._has_answered
+            or (cycle is not None and not cycle.response_complete)
+            or self.flow.write_paused
+            or self.transport.is_closing()
+            or parser.get_method() != b"GET"
+            or parser.get_http_version() != "1.1"
+            or not parser.should_keep_alive()
+        ):
+            return False
+        started = time.perf_counter()
+        headers = dict(self.headers)
+        if len(headers) < len(self.headers) or not _NOT_CACHED.isdisjoint(headers):
+            return False
+        answer = answers.find(self.url, headers)
+        if answer is None:
+            return False
+        request_id = request_id_of(headers)
+        lines = [b"%b: %b\r\n" % header for header in self.server_state.default_headers]
+        last = b"x-request-id: %b\r\n\r\n" % request_id.encode()
+        self._pace = None
+        self._has_answered = True
+        self.transport.write(b"".join([answer.head, *lines, last, answer.body]))
+        self.on_response_complete()
+        answers.sent(request_id, answer.status, time.perf_counter() - started)
+        return True
+
+    def _parse(self, data: bytes) -> None:
+        """Feed the parser; a request for a protocol upgrade is parsed again as if it did not ask for it.
+
+        A server may ignore `Upgrade` (RFC 9110, section 7.8). The parser does not: it takes the body for data of the
+        other protocol. Java's HTTP client asks for HTTP/2 in its first request, even if that has a body.
+        """
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                self._upgrade_refused = False
+                data = self._head_without_upgrade() + data[upgrade.args[0] :]
+                self.parser = self._new_parser()
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        # As in uvicorn: data that a client sends after its last request does not prevent the answer.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser
+
+    def _head_without_upgrade(self) -> bytes:
+        kept = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade")
+        version = self.parser.get_http_version().encode()
+        return b"%b %b HTTP/%b\r\n%b\r\n" % (self.parser.get_method(), self.url, version, kept)
+
+    def _count(self, size: int) -> None:
+        if not self._head_bytes:
+            self._head_due = self.loop.time() + self.stall_seconds
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(HeadTooLargeError())
+
+    def _head_size(self) -> int:
+        """Return the approximate size of the request line and headers, in bytes."""
+        return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+
+    def _wait_at_most(self, seconds: float) -> None:
+        self._unset_keepalive_if_required()
+        if not self.transport.is_closing():
+            self.timeout_keep_alive_task = self.loop.call_later(max(0.0, seconds), self.timeout_keep_alive_handler)
+
+    def _check_writing(self) -> None:
+        self._count_taken()
+        assert self._pace is not None
+        if self._pace.is_too_slow:
+            self.transport.abort()
+            return
+        self._write_timer = self.loop.call_later(self._pace.seconds_left, self._check_writing)
+
+    def _count_taken(self) -> None:
+        """Count what the client has read since the last check, and how long that took."""
+        assert self._pace is not None
+        unsent, now = self.transport.get_write_buffer_size(), self.loop.time()
+        self._pace.count(now - self._paused_at, max(0, self._unsent - unsent))
+        self._unsent, self._paused_at = unsent, now
+
+    def _refuse(self, error: PilotisError) -> None:
+        """Answer a malformed request, and close the connection."""
+        request_id = uuid7_text()
+        body = errors.error_response(error, request_id).body
+        assert isinstance(body, bytes)
+        head = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\nconnection: close\r\n\r\n"
+        self.transport.write(STATUS_LINE[error.status] + head % (len(body), request_id.encode()) + body)
+        self.transport.close()
+
+
+def protocol_for(limits: Limits, answers: CachedAnswers | None = None) -> type[HttpProtocol]:
+    """Return the protocol class with a server's minimum rate and its cached answers."""
+
+    class LimitedProtocol(HttpProtocol):
+        bytes_per_second = limits.transfer_bytes_per_second
+        grace_seconds = float(limits.transfer_grace_seconds)
+        cached_answers = answers
+
+    return LimitedProtocol

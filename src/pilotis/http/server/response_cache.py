@@ -1,0 +1,120 @@
+"""Response cache: a shared cache (RFC 9111) that validates each answer before use.
+
+Only an answer with a validation function (`Reply.still_valid`) is cached. So no invalidation is needed when something
+changes on any node, and no stale answer is sent. A hit saves routing, decoding, the handler, and reading the bytes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeAlias
+
+from pilotis.http.api.cors import Headers
+from pilotis.http.api.endpoint import Endpoint
+from pilotis.http.api.request import Call
+from pilotis.http.replies.reply import Reply
+from pilotis.http.server.single_write import header_lines
+
+MAX_BYTES = 16 << 20
+MAX_BODY_BYTES = 64 << 10
+_ENTRY_BYTES = 1024
+
+# With one of these headers the answer may differ.
+_SPECIAL = frozenset(
+    {
+        b"authorization",
+        b"content-length",
+        b"if-match",
+        b"if-modified-since",
+        b"if-none-match",
+        b"if-range",
+        b"if-unmodified-since",
+        b"range",
+        b"transfer-encoding",
+    }
+)
+_Key: TypeAlias = tuple[bytes | None, bytes, bytes]
+
+
+class ReadyAnswer(NamedTuple):
+    """A complete answer with status 200: its header lines without the request id, and its body."""
+
+    endpoint: Endpoint
+    lines: bytes
+    body: bytes
+    still_valid: Callable[[], Awaitable[bool]]
+
+    def lines_for(self, request_id: str) -> bytes:
+        """Return all header lines; a request id contains no control characters."""
+        return b"%bx-request-id: %b\r\n" % (self.lines, request_id.encode())
+
+    @property
+    def size(self) -> int:
+        """The approximate memory use, in bytes."""
+        return _ENTRY_BYTES + len(self.lines) + len(self.body)
+
+
+class ReadyAnswers:
+    """The most recently used answers, by host and URL; at most `max_bytes` of them."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._answers: OrderedDict[_Key, ReadyAnswer] = OrderedDict()
+
+    async def find(self, call: Call) -> ReadyAnswer | None:
+        """Return the answer to a request, if it is cached and still valid; raises what `still_valid` raises."""
+        if not self._answers or not _is_plain(call):
+            return None
+        key = _key(call)
+        answer = self._answers.get(key)
+        if answer is None:
+            return None
+        still_valid = await answer.still_valid()
+        # In the meantime it may have been evicted or replaced.
+        if self._answers.get(key) is answer:
+            if still_valid:
+                self._answers.move_to_end(key)
+            else:
+                self._drop(key)
+        return answer if still_valid else None
+
+    def keep(self, call: Call, reply: Reply, headers: Headers) -> None:
+        """Cache the answer to a request, if it can be validated, is small, and depends on the URL alone."""
+        endpoint, body = call.endpoint, reply.body
+        if reply.still_valid is None or endpoint is None or not isinstance(body, bytes) or len(body) > MAX_BODY_BYTES:
+            return
+        if (
+            reply.status != 200
+            or reply.cookies
+            or callable(endpoint.cors)
+            or call.answer_headers
+            or not _is_plain(call)
+        ):
+            return
+        key = _key(call)
+        if key in self._answers:
+            self._drop(key)
+        lines = header_lines([header for header in headers if header[0] != b"x-request-id"])
+        self._answers[key] = answer = ReadyAnswer(endpoint, lines, body, reply.still_valid)
+        self._size += answer.size + _key_size(key)
+        while self._size > self._max_bytes:
+            self._drop(next(iter(self._answers)))
+
+    def _drop(self, key: _Key) -> None:
+        self._size -= self._answers.pop(key).size + _key_size(key)
+
+
+def _key_size(key: _Key) -> int:
+    """Return the size of the key (host, path and query string) in bytes, which clients can choose."""
+    host, path, query_string = key
+    return len(host or b"") + len(path) + len(query_string)
+
+
+def _is_plain(call: Call) -> bool:
+    return call.scope["method"] == "GET" and _SPECIAL.isdisjoint(call.headers)
+
+
+def _key(call: Call) -> _Key:
+    return call.headers.get(b"host"), call.scope["raw_path"], call.scope["query_string"]

@@ -1,0 +1,1 @@
+"""Domain events of an app: declared by it, published or derived, and listed for consumers."""

@@ -1,0 +1,273 @@
+"""A process as a member of the cluster: its lease, its heartbeat, and the takeover of what dead processes held.
+
+Each process has one row in `pilotis.nodes`. Rows that the process holds in other tables have its id in `owner`, and no
+expiry time of their own: the lease in `pilotis.nodes` is the only one. A process that has not renewed its lease for
+`fence_seconds` of its own clock stops its work before any other process may take it over. Rows that it still tries to
+write afterwards have another `owner` or a newer `fence`, so the write has no effect.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+import msgspec
+import structlog
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import Database
+from pilotis.db.waiters import BACKGROUND
+from pilotis.jobs.kinds import Holding, LeaseUncertainError, Source
+from pilotis.kit.ids import uuid7
+
+IDLE_LEASE_SECONDS = 30.0
+BEAT_SECONDS = 1.0
+HOLDING_BEAT_SECONDS = 3.0
+IDLE_BEAT_SECONDS = 10.0
+_log = structlog.get_logger("pilotis.jobs")
+
+
+class Control(Protocol):
+    """The connection for heartbeats. It is outside the pool, so that a busy pool cannot cost a lease."""
+
+    async def run(self, statement: str, *arguments: Any) -> list[Record]:
+        """Run a statement with its own deadline and return its rows."""
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Identifies this process: the server that started it, its slot among that server's processes, and a label.
+
+    `ports` are the ports of this machine on which the server or its database listens.
+    """
+
+    server_id: UUID
+    slot: int
+    name: str
+    version: str
+    ports: tuple[int, ...] = ()
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a heartbeat. Times are the database's; `due` has one time for each source, None if it has no work.
+
+    `was_certain` is whether the lease was still certain when the reply arrived.
+    """
+
+    was_certain: bool
+    now: datetime
+    expired: bool
+    schedule_due: datetime | None
+    due: tuple[datetime | None, ...]
+
+
+def identity(version: str, *, server_id: UUID | None = None, slot: int = 0, name: str = "") -> Identity:
+    """Return the identity of this process; `name` is a readable label, by default the host name and the slot."""
+    return Identity(
+        server_id=server_id or uuid7(), slot=slot, name=name or f"{socket.gethostname()}/{slot}", version=version
+    )
+
+
+async def addresses(database: Database) -> list[tuple[str | None, list[int]]]:
+    """Return where the processes of the cluster listen: each one's address as PostgreSQL sees it, and its ports."""
+    rows = await database.fetch(
+        "select host(address) as address, ports from pilotis.nodes where ports <> '{}'",
+        tenant=BACKGROUND,
+    )
+    return [(row["address"], row["ports"]) for row in rows]
+
+
+class Node:
+    """This process's row in `pilotis.nodes`.
+
+    `lease_seconds` is the length of the lease while something is held.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        control: Control,
+        identity: Identity,
+        *,
+        lease_seconds: float,
+        sources: Sequence[Source[Any]],
+        holdings: Sequence[Holding],
+        schedule_kinds: Sequence[str],
+    ) -> None:
+        self._database = database
+        self._control = control
+        self._identity = identity
+        self.lease_seconds = lease_seconds
+        self.sources = sources
+        self.holdings = holdings
+        self._kinds = list(schedule_kinds)
+        self._statement = _heartbeat(sources)
+        self.id = uuid7()
+        self._renewed_at = 0.0
+        self.has_short_lease = False
+        self._contact_since: float | None = None
+
+    @property
+    def fence_seconds(self) -> float:
+        """Return the seconds without renewal after which the process stops its work: three quarters of the lease."""
+        return self.lease_seconds * 0.75
+
+    @property
+    def certain_seconds(self) -> float:
+        """Return for how many seconds from now the lease is certain; negative if it is not."""
+        return self._renewed_at + self.fence_seconds - _clock()
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether no other process can have taken over this process's work."""
+        return self.certain_seconds > 0
+
+    def require_lease(self) -> None:
+        """Raise `LeaseUncertainError`, a `LeaseLostError`, unless the lease is certain."""
+        if not self.is_certain:
+            raise LeaseUncertainError
+
+    def renewed(self, since: float) -> None:
+        """Record that a claim sent at `since`, as read from `clock()`, has renewed the lease."""
+        self._renewed_at = max(self._renewed_at, since)
+        self.has_short_lease = True
+
+    @staticmethod
+    def clock() -> float:
+        """Return the seconds of a clock that also advances while the machine is suspended."""
+        return _clock()
+
+    async def join(self) -> None:
+        """Insert the row, and take over at once from predecessors that are known to be dead.
+
+        These are the process that had this slot of the server before, whose end the supervisor has seen, and rows whose
+        lease was ended explicitly: those of a server whose embedded database no other process can use.
+        """
+        started = _clock()
+        await self._database.execute(
+            """
+            insert into pilotis.nodes (node_id, server_id, slot, name, version, lease_until, address, ports)
+            values ($1, $2, $3, $4, $5, clock_timestamp() + make_interval(secs => $6), inet_client_addr(), $7)
+            """,
+            self.id,
+            self._identity.server_id,
+            self._identity.slot,
+            self._identity.name,
+            self._identity.version,
+            IDLE_LEASE_SECONDS,
+            list(self._identity.ports),
+            tenant=BACKGROUND,
+        )
+        self._renewed_at = started
+        dead = "((server_id = $2 and slot = $3) or lease_until = '-infinity')"
+        while await self._take_over(dead, self._identity.server_id, self._identity.slot):
+            pass
+
+    async def leave(self) -> None:
+        """Return everything that is held and delete the row."""
+        async with self._database.transaction(BACKGROUND) as connection:
+            for holder in (*self.sources, *self.holdings):
+                await holder.release(connection, self.id, lost=False)
+            await connection.execute("delete from pilotis.nodes where node_id = $1", self.id)
+
+    async def beat(self, *, is_holding: bool) -> Beat | None:
+        """Renew the lease, and return what is due; None if the database did not answer."""
+        lease = self.lease_seconds if is_holding else IDLE_LEASE_SECONDS
+        started = _clock()
+        try:
+            (row,) = await self._control.run(self._statement, self.id, lease, self._kinds)
+        except Exception as error:
+            self._contact_since = None
+            _log.warning("heartbeat failed", error=type(error).__name__)
+            return None
+        if not row["alive"]:
+            await self._rejoin()
+            return None
+        was_certain = self.is_certain
+        if row["renewed"]:
+            self._renewed_at = started
+            self.has_short_lease = is_holding
+        if self._contact_since is None:
+            self._contact_since = started
+        return Beat(
+            was_certain=was_certain,
+            now=row["now"],
+            expired=row["expired"],
+            schedule_due=row["schedule_due"],
+            due=tuple(row["due"]),
+        )
+
+    async def take_over_expired(self) -> int:
+        """Release what dead processes held, and return how many there were.
+
+        Does nothing until this process itself has been in contact with the database for long enough to be sure.
+        """
+        if self._contact_since is None or _clock() - self._contact_since < self.lease_seconds:
+            return 0
+        number = 0
+        while await self._take_over("lease_until < clock_timestamp()"):
+            number += 1
+        return number
+
+    async def release_own(self) -> None:
+        """Return rows that name this process although it cancelled their work after a long loss of contact."""
+        async with self._database.transaction(BACKGROUND) as connection:
+            for holder in (*self.sources, *self.holdings):
+                await holder.release(connection, self.id, lost=False)
+
+    async def _rejoin(self) -> None:
+        """Join again under a new id: another process took this one over while it was unreachable."""
+        _log.warning("taken over by another node", node=self._identity.name)
+        self._contact_since = None
+        self._renewed_at = 0.0
+        self.id = uuid7()
+        with suppress(Exception):
+            await self.join()
+
+    async def _take_over(self, dead: str, *arguments: object) -> bool:
+        """Release what one dead process held; return False if there is none. Its locked row blocks its late claims."""
+        async with self._database.transaction(BACKGROUND) as connection:
+            owner = await connection.fetchval(
+                f"select node_id from pilotis.nodes where node_id <> $1 and {dead} limit 1 for update skip locked",
+                self.id,
+                *arguments,
+            )
+            if owner is None:
+                return False
+            for holder in (*self.sources, *self.holdings):
+                await holder.release(connection, owner, lost=True)
+            await connection.execute("delete from pilotis.nodes where node_id = $1", owner)
+        _log.info("work of a dead node taken over", dead=str(owner))
+        return True
+
+
+def _heartbeat(sources: Sequence[Source[Any]]) -> str:
+    probes = ", ".join(f"({source.probe})" for source in sources) or "null::timestamptz"
+    return f"""
+        with renewed as (
+            update pilotis.nodes set lease_until = clock_timestamp() + make_interval(secs => $2)
+            where node_id = $1 and lease_until < clock_timestamp() + make_interval(secs => $2::float8 * 2 / 3)
+            returning 1
+        )
+        select exists (select from pilotis.nodes where node_id = $1) as alive,
+            exists (select from renewed) as renewed,
+            clock_timestamp() as now,
+            exists (select from pilotis.nodes where lease_until < clock_timestamp() and node_id <> $1) as expired,
+            (select min(next_run_at) from pilotis.schedules where kind = any($3::text[])) as schedule_due,
+            array[{probes}]::timestamptz[] as due
+    """
+
+
+def _clock() -> float:
+    """Return the seconds of a clock that includes suspend time, where the platform has one."""
+    number = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(number)
+
+
+async def expire_nodes(connection: Connection) -> None:
+    """End the lease of every process, so that the next process takes over at once. All of them must have ended."""
+    await connection.execute("update pilotis.nodes set lease_until = '-infinity'")

@@ -1,0 +1,305 @@
+"""Jobs: enqueued in the transaction of the change that needs them, run at least once, completed exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+import msgspec
+import structlog
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import Database
+from pilotis.db.waiters import BACKGROUND
+from pilotis.jobs import store
+from pilotis.jobs.kinds import SERVER, DiscardError, JobKind, LeaseLostError
+from pilotis.jobs.node import Node
+from pilotis.jobs.source import NodeSource
+from pilotis.kit.errors import PilotisError, UnavailableError
+from pilotis.kit.ids import uuid7
+
+P = TypeVar("P")
+
+UNKNOWN_KIND_SECONDS = 60.0
+"""How long this process leaves jobs of unknown kinds to other processes, for example during an upgrade."""
+
+_MAX_ERROR = 500
+_AWAY_SECONDS = 0.5
+_log = structlog.get_logger("pilotis.jobs")
+
+
+class ClaimedJob(Generic[P]):
+    """A job that this process holds; see `kinds.Job`."""
+
+    def __init__(self, database: Database, node: Node, row: Record, payload: P) -> None:
+        self._database = database
+        self._node = node
+        self.owner = node.id
+        self.app_id: UUID = row["app_id"]
+        self.id: UUID = row["job_id"]
+        self.kind: str = row["kind"]
+        self.key: str | None = row["key"]
+        self.subject: str | None = row["subject"]
+        self.attempt: int = row["attempts"]
+        self.depth: int = row["depth"]
+        self.fence: int = row["fence"]
+        self.payload = payload
+        self.is_finished = False
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Connection]:
+        """Open a transaction that commits only if this process still holds the job; raises `LeaseLostError`."""
+        self.require_lease()
+        async with self._database.transaction(BACKGROUND) as connection:
+            if not await store.lock_held(connection, self.owner, self.app_id, self.id, self.fence):
+                raise LeaseLostError
+            yield connection
+
+    async def finish(self, connection: Connection) -> None:
+        """End the job in the transaction that `transaction` opened."""
+        await store.finish(connection, self.owner, [(self.app_id, self.id, self.fence)])
+        self.is_finished = True
+
+    def require_lease(self) -> None:
+        """Raise `LeaseLostError` unless the lease is certain."""
+        if self._node.id != self.owner:
+            raise LeaseLostError
+        self._node.require_lease()
+
+
+class Jobs:
+    """Enqueues jobs. `kinds` are those that this process's features declare."""
+
+    def __init__(self, database: Database, max_waiting: Callable[[UUID], int] | int = 10_000) -> None:
+        self._database = database
+        self._max_waiting = max_waiting
+        self.kinds: dict[str, JobKind[Any]] = {}
+        self._wake: Callable[[str], None] = _no_op
+        self._node: Node | None = None
+
+    def register(self, kind: JobKind[Any]) -> None:
+        """Register a job kind; raises `ValueError` if its name is taken."""
+        if kind.name in self.kinds:
+            raise ValueError(f"Two job kinds have the name {kind.name}.")
+        self.kinds[kind.name] = kind
+
+    def attach(self, node: Node) -> None:
+        """Set the node of this process."""
+        self._node = node
+
+    def node_id(self) -> UUID:
+        """Return the id of the node that holds this process's work; it changes when the process is taken over.
+
+        It is the nil UUID, which holds nothing, in a process without background work, such as a command.
+        """
+        return self._node.id if self._node else SERVER
+
+    def on_enqueued(self, wake: Callable[[str], None]) -> None:
+        """Call `wake` with the queue's name whenever this process enqueues a job."""
+        self._wake = wake
+
+    def wake(self, queue: str) -> None:
+        """Claim work that another statement has put into a queue."""
+        self._wake(queue)
+
+    async def enqueue(
+        self,
+        connection: Connection,
+        kind: JobKind[P],
+        app_id: UUID | None,
+        payload: P,
+        *,
+        key: str | None = None,
+        subject: str | None = None,
+        run_at: datetime | None = None,
+        again: bool = True,
+        depth: int = 0,
+    ) -> UUID:
+        """Enqueue a job in the caller's transaction, and return its id.
+
+        With a `key`, an app has at most one unfinished job of the kind. If that job is waiting, it takes the earlier
+        `run_at` and the newer payload; if it is running, it runs once more, unless `again` is false. The call blocks
+        while another transaction with the same key is uncommitted. `subject` is the id of the object that the job is
+        about; lists show it.
+        """
+        text = msgspec.json.encode(payload).decode()
+        job_id = await store.enqueue(
+            connection, app_id or SERVER, uuid7(), kind.queue, kind.name, key, subject, text, depth, run_at, again
+        )
+        self._wake(kind.queue)
+        return job_id
+
+    async def enqueue_all(
+        self,
+        connection: Connection,
+        kind: JobKind[P],
+        jobs: Sequence[tuple[UUID | None, P, str | None]],
+        *,
+        run_at: datetime | None = None,
+        depth: int = 0,
+    ) -> list[UUID]:
+        """Enqueue many jobs without keys in one statement, each given by app, payload and subject.
+
+        Runs in the caller's transaction; returns the ids in the order of the jobs.
+        """
+        made = [
+            (app_id or SERVER, uuid7(), subject, msgspec.json.encode(payload).decode())
+            for app_id, payload, subject in jobs
+        ]
+        if made:
+            await store.enqueue_all(connection, kind.queue, kind.name, made, depth, run_at)
+            self._wake(kind.queue)
+        return [job_id for _, job_id, _, _ in made]
+
+    async def request(self, name: str, connection: Connection | None = None) -> None:
+        """Run the periodic task of a name now, or once more after the current run.
+
+        With a `connection` this is part of its transaction. A process that does not know the task, such as a command,
+        leaves it to its next period.
+        """
+        kind = self.kinds.get(name)
+        if kind is None:
+            return
+        if connection is not None:
+            await self.enqueue(connection, kind, SERVER, {}, key=name)
+            return
+        async with self._database.transaction(BACKGROUND) as own:
+            await self.enqueue(own, kind, SERVER, {}, key=name)
+
+    async def is_full(self, connection: Connection, app_id: UUID, queue: str) -> bool:
+        """Whether the app has the maximum number of waiting jobs in the queue."""
+        limit = self._max_waiting if isinstance(self._max_waiting, int) else self._max_waiting(app_id)
+        return await store.waiting(connection, app_id, queue, limit) >= limit
+
+
+class JobSource(NodeSource):
+    """The jobs of one queue, as a source for the worker."""
+
+    def __init__(self, queue: str, database: Database, kinds: Mapping[str, JobKind[Any]], lease_seconds: float) -> None:
+        super().__init__()
+        self.queue = queue
+        self.probe = f"select min(run_at) from pilotis.jobs where queue = '{queue}' and state = 'waiting'"
+        self._database = database
+        self._kinds = kinds
+        self._lease_seconds = lease_seconds
+        self._ended: list[tuple[ClaimedJob[Any], asyncio.Future[bool]]] = []
+        self._writing: asyncio.Task[None] | None = None
+        self.finished: Callable[[str, str, float], None] = _count_nothing
+
+    async def claim(self, node_id: UUID, free: int, full: Sequence[UUID]) -> Sequence[ClaimedJob[Any]]:
+        """Claim due jobs, fairly across apps. Returns jobs of unknown kinds; marks those with invalid payloads dead."""
+        rows = await store.claim(self._database, node_id, self.queue, free, full, self._after, self._lease_seconds)
+        decoded = [await self._decoded(node_id, row) for row in self._claimed(rows)]
+        return [job for job in decoded if job is not None]
+
+    async def run(self, job: ClaimedJob[Any]) -> None:
+        """Run a job and store its result."""
+        kind = self._kinds[job.kind]
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(kind.seconds):
+                await kind.run(job)
+        except (asyncio.CancelledError, LeaseLostError):
+            raise
+        except Exception as error:
+            await self._failed(job, kind, error, time.perf_counter() - started)
+            return
+        if job.is_finished or await self._write_with_retries(job, lambda: self._finish(job)):
+            self.finished(job.kind, "completed", time.perf_counter() - started)
+
+    async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:
+        """Return the jobs of the queue that a process holds."""
+        await store.release(connection, owner, self.queue, lost=lost)
+
+    async def _decoded(self, node_id: UUID, row: Record) -> ClaimedJob[Any] | None:
+        kind = self._kinds.get(row["kind"])
+        place = (node_id, row["app_id"], row["job_id"], row["fence"])
+        if kind is None:
+            await store.postpone(self._database, *place, UNKNOWN_KIND_SECONDS)
+            return None
+        try:
+            payload = msgspec.json.decode(row["payload"], type=kind.payload)
+        except msgspec.MsgspecError as error:
+            await store.fail(self._database, *place, _error(error), None)
+            return None
+        assert self._node is not None
+        return ClaimedJob(self._database, self._node, row, payload)
+
+    async def _failed(self, job: ClaimedJob[Any], kind: JobKind[Any], error: Exception, seconds: float) -> None:
+        gap = None if isinstance(error, DiscardError) or job.attempt > len(kind.gaps) else kind.gaps[job.attempt - 1]
+        result = "dead" if gap is None else "failed"
+        log = _log.error if gap is None else _log.warning
+        log("job failed", kind=kind.name, job_id=str(job.id), attempt=job.attempt, result=result, exc_info=error)
+        # Randomised, so that jobs that failed together are not retried together.
+        wait = None if gap is None else gap * random.uniform(0.8, 1.2)  # noqa: S311
+        place = (job.owner, job.app_id, job.id, job.fence)
+        if await self._write_with_retries(job, lambda: store.fail(self._database, *place, _error(error), wait)):
+            self.finished(job.kind, result, seconds)
+
+    async def _write_with_retries(self, job: ClaimedJob[Any], write: Callable[[], Awaitable[bool]]) -> bool:
+        """Write a result, retrying while the database is briefly unavailable; raises `LeaseLostError` if too late."""
+        while True:
+            try:
+                return await write()
+            except UnavailableError:
+                await asyncio.sleep(_AWAY_SECONDS)
+                job.require_lease()
+
+    async def _finish(self, job: ClaimedJob[Any]) -> bool:
+        """End a job, in one statement with concurrent ones; return False if the process no longer holds it."""
+        written = asyncio.get_running_loop().create_future()
+        self._ended.append((job, written))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write_ended())
+        is_mine: bool = await written
+        return is_mine
+
+    async def _write_ended(self) -> None:
+        try:
+            while self._ended:
+                batch, self._ended = self._ended[:500], self._ended[500:]
+                await self._write(batch)
+        finally:
+            self._writing = None
+
+    async def _write(self, batch: Sequence[tuple[ClaimedJob[Any], asyncio.Future[bool]]]) -> None:
+        owners: dict[UUID, list[tuple[UUID, UUID, int]]] = {}
+        for job, _ in batch:
+            owners.setdefault(job.owner, []).append((job.app_id, job.id, job.fence))
+        try:
+            ended = set[UUID]()
+            for owner, jobs in owners.items():
+                async with self._database.connection(BACKGROUND) as connection:
+                    ended |= await store.finish(connection, owner, jobs)
+        except BaseException as error:
+            for _, written in batch:
+                if not written.done():
+                    written.set_exception(error)
+            return
+        for job, written in batch:
+            if not written.done():
+                written.set_result(job.id in ended)
+
+
+def _error(error: Exception) -> str:
+    """Return the stored text of an exception: code and message of our own errors, type name and text of others."""
+    if isinstance(error, PilotisError):
+        return msgspec.json.encode({"code": error.code, "message": error.text[:_MAX_ERROR]}).decode()
+    code = "TIMEOUT" if isinstance(error, TimeoutError) else "ERROR"
+    text = str(error) or "The job exceeded its time limit."
+    message = f"{type(error).__name__}: {text}".replace("\x00", "")[:_MAX_ERROR]
+    return msgspec.json.encode({"code": code, "message": message}).decode()
+
+
+def _no_op(_: str) -> None:
+    """Wake no worker: none runs in this process, for example in a command."""
+
+
+def _count_nothing(*_: object) -> None:
+    """Count nothing."""

@@ -1,0 +1,167 @@
+"""Schedules: each slot fires once in the whole cluster, in the transaction that advances the schedule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID, uuid5
+from zoneinfo import ZoneInfo
+
+from asyncpg import Connection, Record
+from cronsim import CronSim, CronSimError
+
+from pilotis.db.pool import Database
+from pilotis.db.waiters import BACKGROUND
+from pilotis.jobs.kinds import SERVER, DueSchedule, Periodic, ScheduleKind
+from pilotis.kit.errors import invalid
+
+PERIODIC = "periodic"
+"""The schedule kind of the features' periodic tasks."""
+
+_NAMESPACE = UUID("6b7e2f4e-7d0c-4d57-8a3e-2f5ea1c0a7d1")
+_BATCH_SIZE = 100
+# A slot that no process could fire for longer than this is skipped.
+_MISSED = timedelta(hours=1)
+
+
+def next_run(cron: str, timezone: str | None, after: datetime) -> datetime | None:
+    """Return the first time after `after` that matches a cron expression in a time zone, in UTC; None if there is none.
+
+    As in Debian's cron, a time skipped when clocks go forward fires at the jump, and a time that occurs twice when
+    clocks go back fires once. Raises an error about the invalid field.
+    """
+    try:
+        zone = ZoneInfo(timezone or "UTC")
+    except (KeyError, ValueError, OSError):
+        raise invalid("timezone", f"{timezone} is not an IANA time zone, such as Europe/Vienna.") from None
+    try:
+        found = next(CronSim(cron, after.astimezone(zone)), None)
+    except CronSimError as error:
+        raise invalid("cron", f"The cron expression is invalid: {error}.") from None
+    return None if found is None else found.astimezone(UTC)
+
+
+async def put_periodic(database: Database, tasks: Sequence[Periodic]) -> None:
+    """Store the schedules of periodic tasks; an existing schedule keeps its time unless the period has changed."""
+    await database.execute(
+        """
+        insert into pilotis.schedules as s (app_id, schedule_id, kind, target_id, every_seconds, next_run_at)
+        select $1, t.id, $2, t.name, t.every, now() + make_interval(secs => random() * least(t.every, 60))
+        from unnest($3::uuid[], $4::text[], $5::float8[]) as t (id, name, every)
+        on conflict (app_id, schedule_id) do update set
+            every_seconds = excluded.every_seconds, next_run_at = least(s.next_run_at, excluded.next_run_at)
+        where s.every_seconds is distinct from excluded.every_seconds
+        """,
+        SERVER,
+        PERIODIC,
+        [uuid5(_NAMESPACE, task.name) for task in tasks],
+        [task.name for task in tasks],
+        [task.every_seconds for task in tasks],
+        tenant=BACKGROUND,
+    )
+
+
+async def put(
+    connection: Connection, app_id: UUID, schedule_id: UUID, kind: str, target_id: str, cron: str, timezone: str | None
+) -> datetime | None:
+    """Create or replace the cron schedule of an id; return when it is first due."""
+    now: datetime = await connection.fetchval("select clock_timestamp()")
+    due = next_run(cron, timezone, now)
+    await connection.execute(
+        """
+        insert into pilotis.schedules (app_id, schedule_id, kind, target_id, cron, timezone, next_run_at)
+        values ($1, $2, $3, $4, $5, $6, $7)
+        on conflict (app_id, schedule_id) do update set
+            target_id = excluded.target_id, cron = excluded.cron, timezone = excluded.timezone,
+            next_run_at = excluded.next_run_at
+        """,
+        app_id,
+        schedule_id,
+        kind,
+        target_id,
+        cron,
+        timezone,
+        due,
+    )
+    return due
+
+
+async def remove(connection: Connection, app_id: UUID, schedule_id: UUID) -> None:
+    """Delete a schedule if it exists."""
+    await connection.execute(
+        "delete from pilotis.schedules where app_id = $1 and schedule_id = $2", app_id, schedule_id
+    )
+
+
+class Fired(NamedTuple):
+    """The number of due schedules, the time of the next one (None for never), and the current time, in UTC."""
+
+    number: int
+    next_due: datetime | None
+    now: datetime
+
+
+async def fire_due(database: Database, kinds: Mapping[str, ScheduleKind]) -> Fired:
+    """Fire the due schedules of these kinds, each for one slot."""
+    async with database.transaction(BACKGROUND) as connection:
+        rows = await connection.fetch(
+            """
+            select *, clock_timestamp() as now from pilotis.schedules
+            where next_run_at <= clock_timestamp() and kind = any($1::text[])
+            order by next_run_at limit $2 for update skip locked
+            """,
+            list(kinds),
+            _BATCH_SIZE,
+        )
+        for row in rows:
+            slot, following = slots(row)
+            if row["now"] - slot <= _MISSED:
+                due = DueSchedule(
+                    app_id=row["app_id"],
+                    schedule_id=row["schedule_id"],
+                    kind=row["kind"],
+                    target_id=row["target_id"],
+                )
+                await kinds[row["kind"]].fire(connection, due, slot)
+            await connection.execute(
+                """
+                update pilotis.schedules set next_run_at = $3, last_run_at = $4
+                where app_id = $1 and schedule_id = $2
+                """,
+                row["app_id"],
+                row["schedule_id"],
+                following,
+                slot,
+            )
+        upcoming = await connection.fetchrow(
+            """
+            select min(next_run_at) as next_due, clock_timestamp() as now from pilotis.schedules
+            where kind = any($1::text[])
+            """,
+            list(kinds),
+        )
+    assert upcoming is not None
+    return Fired(len(rows), upcoming["next_due"], upcoming["now"])
+
+
+def slots(row: Record | Mapping[str, object]) -> tuple[datetime, datetime | None]:
+    """Return the slot to fire, which is the latest past one, and the next slot; slots between were missed."""
+    due, now, every = row["next_run_at"], row["now"], row["every_seconds"]
+    assert isinstance(due, datetime)
+    assert isinstance(now, datetime)
+    if isinstance(every, float):
+        passed = math.floor((now - due) / timedelta(seconds=every))
+        slot = due + timedelta(seconds=every * passed)
+        return slot, slot + timedelta(seconds=every)
+    cron, timezone = row["cron"], row["timezone"]
+    assert isinstance(cron, str)
+    assert timezone is None or isinstance(timezone, str)
+    slot = due
+    # Start shortly before now, not at the slot: a one-minute schedule that was off for a week has 10,080 missed slots.
+    start = max(due, now - _MISSED)
+    following = next_run(cron, timezone, start - timedelta(seconds=1) if start > due else due)
+    while following is not None and following <= now:
+        slot, following = following, next_run(cron, timezone, following)
+    return slot, following

@@ -1,0 +1,51 @@
+"""What the sources of work share: the process they claim for, the order of apps, and how they are woken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from asyncpg import Record
+
+from pilotis.jobs.kinds import SERVER, LeaseLostError, Place
+from pilotis.jobs.node import Node
+
+
+class NodeSource:
+    """The base of a source; a subclass claims rows with `_after` and passes them to `_claimed`."""
+
+    wakes_itself = False
+
+    def __init__(self) -> None:
+        self._node: Node | None = None
+        self._after = SERVER
+        self._wake: Callable[[], None] | None = None
+        self._place: Place | None = None
+
+    def attach(self, node: Node) -> None:
+        """Set the process for which work is claimed."""
+        self._node = node
+
+    def serve_by(self, wake: Callable[[], None], place: Place) -> None:
+        """Set the callbacks that look for due work, and run new work here; not called where the queue is not served."""
+        self._wake, self._place = wake, place
+
+    def wake(self) -> bool:
+        """Look for due work now; return False in a process that does not serve the queue."""
+        if self._wake is None:
+            return False
+        self._wake()
+        return True
+
+    def require_lease_of(self, owner: UUID) -> None:
+        """Raise `LeaseLostError` unless this process is the owner and its lease is certain."""
+        assert self._node is not None
+        if self._node.id != owner:
+            raise LeaseLostError
+        self._node.require_lease()
+
+    def _claimed(self, rows: Sequence[Record]) -> Sequence[Record]:
+        """Remember the last app that work was claimed for, so that the next claim begins with the app after it."""
+        if rows:
+            self._after = max(row["app_id"] for row in rows)
+        return rows

@@ -1,0 +1,122 @@
+"""Examples of the administration of members, for the reference."""
+
+from pilotis.http.api.example import Example
+
+EXAMPLES = [
+    Example(
+        route="GET /v1/apps/:app_id/members",
+        operation="listMembers",
+        query={"search": "grace"},
+        answer={
+            "data": [
+                {
+                    "member_id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38",
+                    "login_id": "grace",
+                    "nickname": "Grace",
+                    "is_guest": False,
+                    "is_active": True,
+                    "created_at": "2026-01-31T09:30:00.000Z",
+                    "updated_at": "2026-01-31T09:30:00.000Z",
+                    "last_active_at": "2026-01-31T09:30:00.000Z",
+                }
+            ],
+            "total_count": 1,
+            "limit": 20,
+            "offset": 0,
+        },
+    ),
+    Example(
+        route="GET /v1/apps/:app_id/members/:member_id",
+        operation="getMember",
+        answer={
+            "member_id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38",
+            "login_id": "grace",
+            "nickname": "Grace",
+            "is_guest": False,
+            "is_active": True,
+            "created_at": "2026-01-31T09:30:00.000Z",
+            "updated_at": "2026-01-31T09:30:00.000Z",
+            "last_active_at": "2026-01-31T09:30:00.000Z",
+            "sessions": 1,
+            "custom_data": {},
+        },
+    ),
+    Example(
+        route="PATCH /v1/apps/:app_id/members/:member_id",
+        operation="updateMember",
+        body={"is_active": False},
+        answer={
+            "member_id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38",
+            "login_id": "grace",
+            "nickname": "Grace",
+            "is_guest": False,
+            "is_active": False,
+            "created_at": "2026-01-31T09:30:00.000Z",
+            "updated_at": "2026-01-31T09:30:00.000Z",
+            "last_active_at": "2026-01-31T09:30:00.000Z",
+            "sessions": 1,
+            "custom_data": {},
+        },
+    ),
+    Example(
+        route="DELETE /v1/apps/:app_id/members/:member_id",
+        operation="deleteMember",
+        answer={"message": "Member deleted.", "id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38"},
+    ),
+    Example(
+        route="POST /v1/apps/:app_id/members/:member_id/sign-out-everywhere",
+        operation="signOutMemberEverywhere",
+        answer={
+            "message": "Member signed out everywhere.",
+            "id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38",
+            "sessions": 1,
+        },
+    ),
+    Example(
+        route="PUT /v1/apps/:app_id/members/:member_id/password",
+        operation="replaceMemberPassword",
+        body={"password": "a longer sentence"},
+        answer={
+            "message": "Password set. The member is signed out everywhere.",
+            "id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38",
+            "sessions": 1,
+        },
+    ),
+    Example(
+        route="POST /v1/apps/:app_id/members",
+        operation="createMember",
+        body={"login_id": "linus", "password": "a longer sentence", "nickname": "Linus"},
+        answer={
+            "member_id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38",
+            "login_id": "linus",
+            "nickname": "Linus",
+            "is_guest": False,
+            "is_active": True,
+            "created_at": "2026-01-31T09:30:00.000Z",
+            "updated_at": "2026-01-31T09:30:00.000Z",
+            "last_active_at": "2026-01-31T09:30:00.000Z",
+            "sessions": 0,
+            "custom_data": {},
+        },
+    ),
+    Example(
+        route="GET /v1/apps/:app_id/members/:member_id/sessions",
+        operation="listMemberSessions",
+        answer={
+            "sessions": [
+                {
+                    "session_id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38",
+                    "created_at": "2026-01-31T09:30:00.000Z",
+                    "refreshed_at": "2026-01-31T09:30:00.000Z",
+                    "expires_at": "2026-01-31T09:30:00.000Z",
+                }
+            ]
+        },
+    ),
+    Example(
+        route="DELETE /v1/apps/:app_id/members/:member_id/sessions/:session_id",
+        operation="deleteMemberSession",
+        path={"session_id": "$MEMBER_SESSION_ID"},
+        answer={"message": "Session ended.", "id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38"},
+    ),
+]

@@ -1,0 +1,93 @@
+"""Events about members. No event contains a login_id, a password or custom_data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from asyncpg import Record
+
+from pilotis.events.types import EventType, NewEvent
+from pilotis.http.api.principals import Actor
+
+SCOPE = "members:read"
+
+
+class MemberData(msgspec.Struct, frozen=True):
+    """A member as events describe it."""
+
+    member_id: str
+    nickname: str | None
+    is_guest: bool
+    is_active: bool
+
+
+class MemberEvent(msgspec.Struct, frozen=True):
+    """Data of an event about a member: its state after the change, or the last state of a deleted member."""
+
+    member: MemberData
+
+
+class SignedInEvent(msgspec.Struct, frozen=True):
+    """Data of a sign-in; `method` is `password`, `guest` or an OAuth provider."""
+
+    member: MemberData
+    method: str
+
+
+_ADA = MemberData("0199c0de-0000-7000-8000-00000000ada0", "Ada", False, True)
+
+
+def _type(name: str, description: str, **example: Any) -> EventType[MemberEvent]:
+    member = msgspec.structs.replace(_ADA, **example)
+    return EventType(name=name, data=MemberEvent, description=description, example=MemberEvent(member), scope=SCOPE)
+
+
+MEMBER_CREATED = _type("member.created", "A member signed up, or a guest was made.")
+MEMBER_PROMOTED = _type("member.promoted", "A guest signed up: it keeps its id and its data.")
+MEMBER_UPDATED = _type("member.updated", "A member's nickname or custom_data was changed.", nickname="Ada L.")
+MEMBER_DELETED = _type("member.deleted", "A member was deleted, by the member or by a console user.")
+MEMBER_ACTIVATED = _type("member.activated", "A deactivated member may sign in again.")
+MEMBER_DEACTIVATED = _type("member.deactivated", "A member is refused from now on.", is_active=False)
+MEMBER_SIGNED_OUT = _type("member.signed_out", "A member signed out, or was signed out everywhere.")
+MEMBER_SIGNED_IN = EventType(
+    name="member.signed_in",
+    data=SignedInEvent,
+    description="A member signed in. Signing up and refreshing a token are none.",
+    example=SignedInEvent(_ADA, "password"),
+    scope=SCOPE,
+)
+EVENT_TYPES: tuple[EventType[Any], ...] = (
+    MEMBER_CREATED,
+    MEMBER_PROMOTED,
+    MEMBER_UPDATED,
+    MEMBER_DELETED,
+    MEMBER_ACTIVATED,
+    MEMBER_DEACTIVATED,
+    MEMBER_SIGNED_IN,
+    MEMBER_SIGNED_OUT,
+)
+
+
+def about(type_: EventType[MemberEvent], actor: Actor, row: Record) -> NewEvent:
+    """Return an event about the member of a row with `member_id`, `nickname`, `is_guest` and `is_active`."""
+    member = MemberData(row["member_id"], row["nickname"], row["is_guest"], row["is_active"])
+    return type_.event(MemberEvent(member), actor, subject=subject(member.member_id), member_id=member.member_id)
+
+
+def signed_in(actor: Actor, row: Record, method: str) -> NewEvent:
+    """Return the event of a sign-in by an ordinary, active member, from a row as in `about`."""
+    member = MemberData(row["member_id"], row["nickname"], is_guest=False, is_active=row["is_active"])
+    return MEMBER_SIGNED_IN.event(
+        SignedInEvent(member, method), actor, subject=subject(member.member_id), member_id=member.member_id
+    )
+
+
+def composed(type_: EventType[MemberEvent], actor: Actor, member_id: str) -> NewEvent:
+    """Return an event about a member whose data is composed by the statement that writes it."""
+    return type_.event(None, actor, subject=subject(member_id), member_id=member_id)
+
+
+def subject(member_id: str) -> str:
+    """Return the reference to a member in events."""
+    return f"members/{member_id}"

@@ -1,0 +1,31 @@
+"""The members of apps, for themselves and for the console."""
+
+from __future__ import annotations
+
+from pilotis.feature import Feature
+from pilotis.floor import Floor
+from pilotis.members.administration.endpoints import MemberAdministrationEndpoints
+from pilotis.members.administration.service import MemberAdministration
+from pilotis.members.endpoints import MemberEndpoints
+from pilotis.members.events import EVENT_TYPES
+from pilotis.members.service import Members
+
+
+class MembersFeature(Feature, frozen=True, kw_only=True, eq=False):
+    """Members."""
+
+    described = (MemberEndpoints, MemberAdministrationEndpoints)
+
+    members: Members
+
+
+def feature(floor: Floor) -> MembersFeature:
+    """Return the feature."""
+    members = Members(floor.database, floor.sessions, floor.passwords, floor.rate_limits, floor.events)
+    administration = MemberAdministration(floor.database, floor.sessions, floor.passwords, floor.events, members)
+    return MembersFeature(
+        name="members",
+        endpoints=[MemberEndpoints(members), MemberAdministrationEndpoints(administration)],
+        event_types=EVENT_TYPES,
+        members=members,
+    )

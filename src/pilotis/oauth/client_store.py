@@ -1,0 +1,420 @@
+"""SQL statements for scopes and clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.paging import fetch_page
+from pilotis.db.pool import Database
+from pilotis.db.waiters import UNAUTHENTICATED
+from pilotis.kit import json
+
+# The fields of a registration that can be changed later, in the order of the statements' arguments.
+_CHANGEABLE = (
+    "name",
+    "description",
+    "client_uri",
+    "policy_uri",
+    "tos_uri",
+    "grant_types",
+    "redirect_uris",
+    "post_logout_redirect_uris",
+    "scopes",
+    "resources",
+    "backchannel_logout_uri",
+    "backchannel_logout_session_required",
+    "is_resource_server",
+    "require_pushed_authorization_requests",
+    "dpop_bound_access_tokens",
+    "jwks",
+)
+_INSERT = f"""
+    insert into pilotis.oauth_clients (
+        app_id, client_id, source, first_party, secret_hash, secret_prefix, token_endpoint_auth_method, is_dynamic,
+        {", ".join(_CHANGEABLE)}
+    ) values ({", ".join(f"${number}" for number in range(1, 9 + len(_CHANGEABLE)))})
+"""
+_UPDATE = f"""
+    update pilotis.oauth_clients set
+        is_active = $3, consumer_app_id = $4,
+        {", ".join(f"{name} = ${number}" for number, name in enumerate(_CHANGEABLE, 5))},
+        updated_at = now()
+    where app_id = $1 and client_id = $2
+    returning *
+"""
+
+
+async def scopes(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
+    """Return a page of the app's scopes, and the total count."""
+    query = "select * from pilotis.oauth_scopes where app_id = $1"
+    return await fetch_page(database, app_id, query, (app_id,), order_by="name", limit=limit, offset=offset)
+
+
+async def put_scope(
+    connection: Connection,
+    app_id: UUID,
+    name: str,
+    title: str,
+    description: str,
+    is_default: bool,
+    is_required: bool,
+    translations: str,
+    claims: str,
+) -> Record:
+    """Insert or replace a scope and return it."""
+    row = await connection.fetchrow(
+        """
+        insert into pilotis.oauth_scopes (
+            app_id, name, title, description, is_default, is_required, translations, claims
+        ) values ($1, $2, $3, $4, $5, $6, $7, $8)
+        on conflict (app_id, name) do update set
+            title = excluded.title, description = excluded.description, is_default = excluded.is_default,
+            is_required = excluded.is_required, translations = excluded.translations, claims = excluded.claims,
+            updated_at = now()
+        returning *
+        """,
+        app_id,
+        name,
+        title,
+        description,
+        is_default,
+        is_required,
+        translations,
+        claims,
+    )
+    assert row is not None
+    return row
+
+
+async def delete_scope(connection: Connection, app_id: UUID, name: str) -> bool:
+    """Delete a scope; False if it does not exist. Waits for transactions that are adding it to a client."""
+    tag = await connection.execute("delete from pilotis.oauth_scopes where app_id = $1 and name = $2", app_id, name)
+    return tag == "DELETE 1"
+
+
+async def clients_with_scope(connection: Connection, app_id: UUID, name: str) -> int:
+    """Return the number of clients that may request a scope."""
+    number: int = await connection.fetchval(
+        "select count(*) from pilotis.oauth_clients where app_id = $1 and $2 = any(scopes)", app_id, name
+    )
+    return number
+
+
+async def existing_scopes(connection: Connection, app_id: UUID, names: Sequence[str]) -> set[str]:
+    """Return which of the scopes exist in the app, and lock them until the transaction ends."""
+    rows = await connection.fetch(
+        "select name from pilotis.oauth_scopes where app_id = $1 and name = any($2) for share", app_id, names
+    )
+    return {row["name"] for row in rows}
+
+
+async def resources(connection: Connection, app_id: UUID) -> list[str]:
+    """Return the app's resources outside of this server."""
+    found = await connection.fetchval("select resources from pilotis.oauth_settings where app_id = $1", app_id)
+    return list(found or ())
+
+
+async def clients(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
+    """Return a page of the app's clients, and the total count."""
+    query = "select * from pilotis.oauth_clients where app_id = $1"
+    return await fetch_page(
+        database, app_id, query, (app_id,), order_by="created_at, client_id", limit=limit, offset=offset
+    )
+
+
+async def client(database: Database, app_id: UUID, client_id: str) -> Record | None:
+    """Return a client."""
+    return await database.fetchrow(
+        "select * from pilotis.oauth_clients where app_id = $1 and client_id = $2", app_id, client_id, tenant=app_id
+    )
+
+
+async def lock_client(connection: Connection, app_id: UUID, client_id: str) -> Record | None:
+    """Return a client, locked against changes until the transaction ends."""
+    return await connection.fetchrow(
+        "select * from pilotis.oauth_clients where app_id = $1 and client_id = $2 for update", app_id, client_id
+    )
+
+
+async def insert_client(
+    connection: Connection,
+    app_id: UUID,
+    client_id: str,
+    fields: dict[str, Any],
+    *,
+    source: str,
+    first_party: bool = False,
+    secret_hash: bytes | None = None,
+    secret_prefix: str | None = None,
+) -> Record:
+    """Insert a client and return it; `fields` are those of `NewClient`."""
+    row = await connection.fetchrow(
+        f"{_INSERT} returning *",
+        app_id,
+        client_id,
+        source,
+        first_party,
+        secret_hash,
+        secret_prefix,
+        fields["token_endpoint_auth_method"],
+        False,
+        *_values(fields),
+    )
+    assert row is not None
+    return row
+
+
+async def put_dynamic_client(
+    database: Database, app_id: UUID, client_id: str, fields: dict[str, Any], source: str, secret_hash: bytes | None
+) -> None:
+    """Let a client that manages its own metadata be a client of the app, or replace its metadata there."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in ("token_endpoint_auth_method", *_CHANGEABLE))
+    await database.execute(
+        f"{_INSERT} on conflict (app_id, client_id) do update set {changes}, updated_at = now()",
+        app_id,
+        client_id,
+        source,
+        False,
+        secret_hash,
+        None,
+        fields["token_endpoint_auth_method"],
+        True,
+        *_values(fields),
+        tenant=UNAUTHENTICATED,
+    )
+
+
+def _values(fields: dict[str, Any]) -> list[Any]:
+    """Return the changeable fields in the order of the statements' arguments."""
+    jwks = fields.get("jwks")
+    text = json.encode(jwks).decode() if isinstance(jwks, dict) else jwks
+    return [text if name == "jwks" else fields[name] for name in _CHANGEABLE]
+
+
+async def insert_registration(database: Database, client_id: str, metadata: str, secret_hash: bytes | None) -> None:
+    """Insert a client that registered without a credential; `metadata` is JSON."""
+    await database.execute(
+        "insert into pilotis.oauth_registrations (client_id, metadata, secret_hash) values ($1, $2, $3)",
+        client_id,
+        metadata,
+        secret_hash,
+        tenant=UNAUTHENTICATED,
+    )
+
+
+async def registration(database: Database, client_id: str) -> Record | None:
+    """Return the metadata and the secret's hash of a client that registered without a credential."""
+    return await database.fetchrow(
+        """
+        update pilotis.oauth_registrations set last_used_at = now() where client_id = $1
+        returning metadata, secret_hash
+        """,
+        client_id,
+        tenant=UNAUTHENTICATED,
+    )
+
+
+async def takes_dynamic_clients(database: Database, app_id: UUID) -> bool:
+    """Return whether an app is a provider that accepts clients which manage their own metadata."""
+    found = await database.fetchval(
+        """
+        select true from pilotis.oauth_settings s
+        join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
+        where s.app_id = $1 and s.is_provider and s.dynamic_clients
+        """,
+        app_id,
+        tenant=UNAUTHENTICATED,
+    )
+    return bool(found)
+
+
+async def app_of_resource(database: Database, resource: str) -> UUID | None:
+    """Return the app that has a resource outside of this server, in its normal form."""
+    found: UUID | None = await database.fetchval(
+        "select app_id from pilotis.oauth_resources where resource = $1", resource, tenant=UNAUTHENTICATED
+    )
+    return found
+
+
+async def delete_unused_dynamic(connection: Connection) -> None:
+    """Delete dynamic clients and registrations that no grant or request has used for 30 days."""
+    await connection.execute(
+        """
+        delete from pilotis.oauth_clients c where c.is_dynamic and c.is_active
+            and c.created_at < now() - interval '1 day'
+            and not exists (
+                select from pilotis.oauth_requests r where r.app_id = c.app_id and r.client_id = c.client_id)
+            and not exists (
+                select from pilotis.oauth_grants g where g.app_id = c.app_id and g.client_id = c.client_id)
+            and not exists (
+                select from pilotis.oauth_consents n where n.app_id = c.app_id and n.client_id = c.client_id
+                    and coalesce(n.last_used_at, n.granted_at) > now() - interval '30 days')
+        """
+    )
+    await connection.execute(
+        """
+        delete from pilotis.oauth_registrations r where r.last_used_at < now() - interval '30 days'
+            and not exists (select from pilotis.oauth_clients c where c.is_dynamic and c.client_id = r.client_id)
+        """
+    )
+
+
+async def update_client(connection: Connection, app_id: UUID, client_id: str, fields: dict[str, Any]) -> Record:
+    """Replace the changeable fields of a client and return it."""
+    row = await connection.fetchrow(
+        _UPDATE,
+        app_id,
+        client_id,
+        fields["is_active"],
+        fields["consumer_app_id"],
+        *_values(fields),
+    )
+    assert row is not None
+    return row
+
+
+async def replace_secret(
+    connection: Connection, app_id: UUID, client_id: str, secret_hash: bytes, secret_prefix: str, overlap_seconds: int
+) -> Record:
+    """Replace a client's secret; the previous one stays valid for the overlap, older ones become invalid."""
+    row = await connection.fetchrow(
+        """
+        update pilotis.oauth_clients set
+            previous_secret_hash = case when $5 > 0 then secret_hash end,
+            previous_secret_expires_at = case when $5 > 0 then now() + make_interval(secs => $5) end,
+            secret_hash = $3, secret_prefix = $4, updated_at = now()
+        where app_id = $1 and client_id = $2
+        returning *
+        """,
+        app_id,
+        client_id,
+        secret_hash,
+        secret_prefix,
+        overlap_seconds,
+    )
+    assert row is not None
+    return row
+
+
+async def link_client(connection: Connection, app_id: UUID, client_id: str, consumer_app_id: UUID) -> None:
+    """Link a client to the app of this server that owns it."""
+    await connection.execute(
+        """
+        update pilotis.oauth_clients set consumer_app_id = $3, updated_at = now()
+        where app_id = $1 and client_id = $2
+        """,
+        app_id,
+        client_id,
+        consumer_app_id,
+    )
+
+
+async def delete_client(connection: Connection, app_id: UUID, client_id: str) -> bool:
+    """Delete a client; False if it does not exist."""
+    tag = await connection.execute(
+        "delete from pilotis.oauth_clients where app_id = $1 and client_id = $2", app_id, client_id
+    )
+    return tag == "DELETE 1"
+
+
+async def put_logo(connection: Connection, app_id: UUID, client_id: str, image: bytes, path: str) -> None:
+    """Replace a client's logo; `path` is where it is served."""
+    await connection.execute(
+        """
+        insert into pilotis.oauth_logos (app_id, client_id, image) values ($1, $2, $3)
+        on conflict (app_id, client_id) do update set image = excluded.image, updated_at = now()
+        """,
+        app_id,
+        client_id,
+        image,
+    )
+    await _set_logo(connection, app_id, client_id, path)
+
+
+async def delete_logo(connection: Connection, app_id: UUID, client_id: str) -> bool:
+    """Delete a client's logo; False if it has none."""
+    tag = await connection.execute(
+        "delete from pilotis.oauth_logos where app_id = $1 and client_id = $2", app_id, client_id
+    )
+    if tag != "DELETE 1":
+        return False
+    await _set_logo(connection, app_id, client_id, None)
+    return True
+
+
+async def _set_logo(connection: Connection, app_id: UUID, client_id: str, path: str | None) -> None:
+    await connection.execute(
+        "update pilotis.oauth_clients set logo_url = $3, updated_at = now() where app_id = $1 and client_id = $2",
+        app_id,
+        client_id,
+        path,
+    )
+
+
+async def logo(database: Database, app_id: UUID, client_id: str) -> bytes | None:
+    """Return the logo of a client of an existing app."""
+    found: bytes | None = await database.fetchval(
+        """
+        select l.image from pilotis.oauth_logos l
+        join pilotis.apps a on a.app_id = l.app_id and a.deleted_at is null
+        where l.app_id = $1 and l.client_id = $2
+        """,
+        app_id,
+        client_id,
+        tenant=UNAUTHENTICATED,
+    )
+    return found
+
+
+async def known_client(database: Database, app_id: UUID, client_id: str) -> Record | None:
+    """Return an active client of an existing app with that app's name and provider settings, or their defaults."""
+    return await database.fetchrow(
+        """
+        select c.*, c.name as client_name, a.name, a.allow_id_password_login,
+            coalesce(s.is_provider, false) as is_provider,
+            coalesce(s.access_token_seconds, 600) as access_token_seconds,
+            coalesce(s.refresh_idle_days, 30) as refresh_idle_days,
+            coalesce(s.refresh_absolute_days, 365) as refresh_absolute_days, s.consent_url,
+            coalesce(s.login_redirect_uris, '{}') as login_redirect_uris,
+            coalesce(s.dpop_nonce, 'offered') as dpop_nonce, s.public_key,
+            coalesce(s.resources, '{}') as app_resources,
+            coalesce(s.dynamic_scopes, '{}') as dynamic_scopes
+        from pilotis.oauth_clients c
+        join pilotis.apps a on a.app_id = c.app_id and a.deleted_at is null
+        left join pilotis.oauth_settings s on s.app_id = c.app_id
+        where c.app_id = $1 and c.client_id = $2 and c.is_active and (not c.is_dynamic or s.dynamic_clients)
+        """,
+        app_id,
+        client_id,
+        tenant=UNAUTHENTICATED,
+    )
+
+
+async def scope_texts(database: Database, app_id: UUID) -> list[Record]:
+    """Return the app's scopes with the texts that members read."""
+    return await database.fetch(
+        """
+        select name, title, description, is_default, is_required, translations, claims
+        from pilotis.oauth_scopes where app_id = $1 order by name
+        """,
+        app_id,
+        tenant=app_id,
+    )
+
+
+async def touch_client(database: Database, app_id: UUID, client_id: str) -> None:
+    """Record when a client was last used, to the minute."""
+    await database.execute(
+        """
+        update pilotis.oauth_clients set last_used_at = now()
+        where app_id = $1 and client_id = $2
+            and (last_used_at is null or last_used_at < now() - interval '1 minute')
+        """,
+        app_id,
+        client_id,
+        tenant=app_id,
+    )

@@ -1,0 +1,174 @@
+"""The OAuth 2.0 and OpenID Connect provider."""
+
+from __future__ import annotations
+
+from pilotis.apps.feature import AppsFeature
+from pilotis.db.topics import Topic
+from pilotis.feature import Feature
+from pilotis.floor import Floor
+from pilotis.kit.rs256 import keys_of_pem
+from pilotis.members.feature import MembersFeature
+from pilotis.oauth.client_documents import ClientDocuments
+from pilotis.oauth.clients import Clients
+from pilotis.oauth.dynamic_clients import DynamicClients
+from pilotis.oauth.endpoints import (
+    DiscoveryEndpoints,
+    GrantEndpoints,
+    LogoEndpoints,
+    OAuthClientEndpoints,
+    OAuthSettingsEndpoints,
+    ProtectedResourceEndpoints,
+    RegistrationEndpoints,
+)
+from pilotis.oauth.flow.connections import Connections
+from pilotis.oauth.flow.consent import Consent
+from pilotis.oauth.flow.endpoints import (
+    AuthorizationPages,
+    ConnectionEndpoints,
+    ConsentEndpoints,
+    ConsentSessionEndpoints,
+)
+from pilotis.oauth.flow.service import Authorization
+from pilotis.oauth.grants import Grants
+from pilotis.oauth.https import Https
+from pilotis.oauth.keys import SigningKeys
+from pilotis.oauth.logos import Logos
+from pilotis.oauth.logout.backchannel import BackchannelLogout
+from pilotis.oauth.logout.endpoints import LogoutPages
+from pilotis.oauth.logout.service import Logout
+from pilotis.oauth.provider_settings import ProviderSettings
+from pilotis.oauth.resources import ResourceProofs
+from pilotis.oauth.social.client import VendorClient
+from pilotis.oauth.social.endpoints import SocialCallbacks, SocialLoginEndpoints, SocialProviderEndpoints
+from pilotis.oauth.social.providers import SocialProviders
+from pilotis.oauth.social.service import SocialLogin
+from pilotis.oauth.tasks import periodic
+from pilotis.oauth.tokens.access_tokens import AccessTokens
+from pilotis.oauth.tokens.client_authentication import ClientAuthentication
+from pilotis.oauth.tokens.dpop import Nonces
+from pilotis.oauth.tokens.endpoints import TokenEndpoints
+from pilotis.oauth.tokens.inspection import Inspection
+from pilotis.oauth.tokens.issuing import Issuer
+from pilotis.oauth.tokens.proofs import Proofs
+from pilotis.oauth.tokens.service import Tokens
+from pilotis.security.encryption.types import EncryptedColumn, Purpose
+
+
+class OAuthFeature(Feature, frozen=True, kw_only=True, eq=False):
+    """The provider."""
+
+    described = (
+        AuthorizationPages,
+        ConsentSessionEndpoints,
+        LogoutPages,
+        ConsentEndpoints,
+        ConnectionEndpoints,
+        TokenEndpoints,
+        DiscoveryEndpoints,
+        RegistrationEndpoints,
+        ProtectedResourceEndpoints,
+        OAuthSettingsEndpoints,
+        OAuthClientEndpoints,
+        LogoEndpoints,
+        GrantEndpoints,
+        SocialProviderEndpoints,
+        SocialLoginEndpoints,
+        SocialCallbacks,
+    )
+    encrypted_columns = (EncryptedColumn("oauth_keys", "private_key", "kid", Purpose.OAUTH_SIGNING_KEY),)
+
+    access_tokens: AccessTokens
+    keys: SigningKeys
+    clients: Clients
+    logos: Logos
+    connections: Connections
+    social_providers: SocialProviders
+
+
+def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFeature:
+    """Return the feature."""
+    pem = floor.settings.oauth_rsa_private_key_pem
+    keys = SigningKeys(floor.database, floor.secrets, keys_of_pem(pem) if pem else ())
+
+    issuer = floor.base_url.rstrip("/")
+    clients = Clients(floor.database, issuer)
+    logos = Logos(floor.database, clients)
+    proven = ResourceProofs(lambda: floor.outgoing, issuer)
+    settings = ProviderSettings(floor.database, apps.apps, clients, proven, issuer)
+
+    https = Https(issuer, allow_http=floor.settings.oauth_allow_http)
+    tokens_issuer = Issuer(keys, issuer)
+    tokens = Tokens(floor.database, tokens_issuer, floor.signing_keys)
+    inspection = Inspection(floor.database, tokens_issuer, floor.signing_keys)
+    proofs = Proofs(floor.database, issuer, Nonces(floor.signing_keys))
+    access_tokens = AccessTokens(floor.database, apps.apps, tokens_issuer, inspection, proofs)
+    documents = ClientDocuments(lambda: floor.outgoing, issuer)
+    registers = floor.settings.oauth_dynamic_registration
+    dynamic = DynamicClients(
+        floor.database, apps.apps, clients, documents, floor.rate_limits, issuer, registers=registers
+    )
+    authorization = Authorization(floor.database, tokens_issuer, dynamic)
+    backchannel = BackchannelLogout(floor.database, floor.jobs, keys, issuer, lambda: floor.outgoing)
+
+    def wake() -> None:
+        floor.jobs.wake(backchannel.kind.queue)
+
+    logout = Logout(floor.database, tokens_issuer, apps.apps, members.members, floor.signing_keys, wake)
+    connections = Connections(floor.database, backchannel, issuer)
+    providers = SocialProviders(floor.database, apps.apps, floor.secrets, issuer)
+    social = SocialLogin(
+        floor.database,
+        apps.apps,
+        members.members,
+        floor.sessions,
+        floor.rate_limits,
+        providers,
+        VendorClient(lambda: floor.outgoing),
+        issuer,
+    )
+    consent = Consent(floor.database, tokens_issuer, floor.sessions)
+
+    async def start() -> None:
+        floor.control.subscribe(Topic.OAUTH_KEYS, lambda _: keys.reset(), keys.reset)
+
+    return OAuthFeature(
+        name="oauth",
+        endpoints=[
+            AuthorizationPages(https, authorization, consent),
+            ConsentSessionEndpoints(https, consent),
+            LogoutPages(https, logout),
+            ConsentEndpoints(consent),
+            ConnectionEndpoints(connections),
+            TokenEndpoints(
+                floor.database,
+                https,
+                tokens_issuer,
+                ClientAuthentication(floor.database, floor.rate_limits, dynamic, issuer),
+                tokens,
+                inspection,
+                proofs,
+                access_tokens,
+                authorization,
+                apps.apps,
+            ),
+            DiscoveryEndpoints(keys, issuer, registers=registers),
+            RegistrationEndpoints(https, dynamic),
+            ProtectedResourceEndpoints(settings),
+            OAuthSettingsEndpoints(settings),
+            OAuthClientEndpoints(clients),
+            LogoEndpoints(logos),
+            GrantEndpoints(Grants(floor.database, backchannel), keys),
+            SocialProviderEndpoints(providers),
+            SocialLoginEndpoints(social),
+            SocialCallbacks(social),
+        ],
+        jobs=[backchannel.kind],
+        periodic=periodic(floor.database),
+        start=start,
+        access_tokens=access_tokens,
+        keys=keys,
+        clients=clients,
+        logos=logos,
+        connections=connections,
+        social_providers=providers,
+    )

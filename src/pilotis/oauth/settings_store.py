@@ -1,0 +1,97 @@
+"""SQL statements for provider settings."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import Database
+from pilotis.db.waiters import UNAUTHENTICATED
+
+
+async def settings(database: Database, app_id: UUID) -> Record | None:
+    """Return an app's settings, or None if they were never changed."""
+    return await database.fetchrow("select * from pilotis.oauth_settings where app_id = $1", app_id, tenant=app_id)
+
+
+async def provider(database: Database, app_id: UUID) -> Record | None:
+    """Return the name and the scopes of an existing app that is a provider."""
+    return await database.fetchrow(
+        """
+        select a.name, array(select o.name from pilotis.oauth_scopes o where o.app_id = $1 order by o.name) as scopes
+        from pilotis.apps a join pilotis.oauth_settings s on s.app_id = a.app_id and s.is_provider
+        where a.app_id = $1 and a.deleted_at is null
+        """,
+        app_id,
+        tenant=UNAUTHENTICATED,
+    )
+
+
+async def lock_settings(connection: Connection, app_id: UUID) -> Record:
+    """Return an app's settings, inserted if absent, locked against changes until the transaction ends."""
+    await connection.execute(
+        "insert into pilotis.oauth_settings (app_id) values ($1) on conflict (app_id) do nothing", app_id
+    )
+    row = await connection.fetchrow("select * from pilotis.oauth_settings where app_id = $1 for update", app_id)
+    assert row is not None
+    return row
+
+
+async def update_settings(connection: Connection, app_id: UUID, fields: dict[str, Any]) -> Record:
+    """Replace an app's settings and return them."""
+    row = await connection.fetchrow(
+        """
+        update pilotis.oauth_settings set
+            is_provider = $2, access_token_seconds = $3, refresh_idle_days = $4, refresh_absolute_days = $5,
+            consent_url = $6, login_redirect_uris = $7, first_party_client_id = $8, public_key = $9,
+            dpop_nonce = $10, link_by_verified_email = $11, resources = $12,
+            dynamic_clients = $13, dynamic_scopes = $14, updated_at = now()
+        where app_id = $1
+        returning *
+        """,
+        app_id,
+        fields["is_provider"],
+        fields["access_token_seconds"],
+        fields["refresh_idle_days"],
+        fields["refresh_absolute_days"],
+        fields["consent_url"],
+        fields["login_redirect_uris"],
+        fields["first_party_client_id"],
+        fields["public_key"],
+        fields["dpop_nonce"],
+        fields["link_by_verified_email"],
+        fields["resources"],
+        fields["dynamic_clients"],
+        fields["dynamic_scopes"],
+    )
+    assert row is not None
+    return row
+
+
+async def claim_resources(connection: Connection, app_id: UUID, resources: list[str]) -> bool:
+    """Let these resources, in their normal form, be the app's, and no others; False if another app has one of them."""
+    await connection.execute(
+        "delete from pilotis.oauth_resources where app_id = $1 and resource <> all($2)", app_id, resources
+    )
+    await connection.execute(
+        """
+        insert into pilotis.oauth_resources (resource, app_id) select unnest($2::text[]), $1
+        on conflict (resource) do nothing
+        """,
+        app_id,
+        resources,
+    )
+    own = await connection.fetchval(
+        "select count(*) from pilotis.oauth_resources where app_id = $1 and resource = any($2)", app_id, resources
+    )
+    return bool(own == len(resources))
+
+
+async def is_key_in_force(connection: Connection, app_id: UUID, key: str | None) -> bool:
+    """Return whether a public key belongs to the app and is not revoked."""
+    found = await connection.fetchval(
+        "select true from pilotis.public_keys where app_id = $1 and key = $2 and revoked_at is null", app_id, key
+    )
+    return bool(found)

@@ -1,0 +1,1 @@
+"""Social login: members sign in with an account that they have at another provider."""

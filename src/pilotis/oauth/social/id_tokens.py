@@ -1,0 +1,110 @@
+"""Verifies ID tokens of vendors: signature, issuer, client and nonce. Pure.
+
+The rules are those of OpenID Connect Core 1.0, section 3.1.3.7; joserfc does the JOSE.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from joserfc import jws, jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, import_key
+
+from pilotis.kit.crypto import from_base64url
+from pilotis.oauth.social.vendors import VendorError
+
+_KEY_TYPES = {"RS256": "RSA", "ES256": "EC"}
+_CLOCK_SECONDS = 60
+_MAX_CHARACTERS = 32_768
+_SECRET_SECONDS = 300
+
+
+class _Header(msgspec.Struct):
+    alg: str
+    kid: str | None = None
+    crit: Any = None
+
+
+class _Registry(jws.JWSRegistry):
+    max_header_length = 2048
+
+
+class UnknownKeyError(VendorError):
+    """The vendor has no key with the id in the token."""
+
+
+def verified_claims(
+    token: str,
+    keys: Sequence[dict[str, Any]],
+    *,
+    issuers: Sequence[str],
+    client_id: str,
+    nonce: str,
+) -> dict[str, Any]:
+    """Return the claims of an ID token; `keys` are JWKs. Raises `UnknownKeyError`, or another `VendorError`."""
+    header = _header(token)
+    if header.alg not in _KEY_TYPES or header.crit is not None:
+        raise VendorError("The ID token is not signed by RS256 or ES256.")
+    usable = [key for key in keys if key.get("kty") == _KEY_TYPES[header.alg] and key.get("use", "sig") == "sig"]
+    found = [key for key in usable if header.kid is None or key.get("kid") == header.kid]
+    if len(found) != 1:
+        raise UnknownKeyError("The ID token does not name a key of the vendor.")
+    try:
+        public: dict[str, Any] = {
+            name: found[0][name] for name in ("kty", "n", "e", "crv", "x", "y") if name in found[0]
+        }
+        signed = jws.deserialize_compact(
+            token.encode(), import_key(public), registry=_Registry(algorithms=[header.alg])
+        )
+        claims: dict[str, Any] = msgspec.json.decode(signed.payload, type=dict[str, Any])
+    except (JoseError, ValueError, KeyError, TypeError, msgspec.DecodeError):
+        raise VendorError("The ID token's signature is invalid.") from None
+    _check_claims(claims, issuers, client_id, nonce)
+    return claims
+
+
+def apple_secret(key_pem: str, *, team_id: str, key_id: str, client_id: str) -> str:
+    """Return the client secret for Apple: a JWT under the developer's key; raises `VendorError` for an invalid key."""
+    now = int(time.time())
+    claims = {
+        "iss": team_id,
+        "iat": now,
+        "exp": now + _SECRET_SECONDS,
+        "aud": "https://appleid.apple.com",
+        "sub": client_id,
+    }
+    try:
+        return jwt.encode({"alg": "ES256", "kid": key_id}, claims, ECKey.import_key(key_pem))
+    except (JoseError, ValueError, TypeError):
+        raise VendorError("The secret is not a private key of Apple, a .p8 file.") from None
+
+
+def _header(token: str) -> _Header:
+    if len(token) > _MAX_CHARACTERS or not token.isascii() or token.count(".") != 2:
+        raise VendorError("The vendor's ID token is malformed.")
+    try:
+        return msgspec.json.decode(from_base64url(token.partition(".")[0]) or b"", type=_Header)
+    except (msgspec.DecodeError, ValueError):
+        raise VendorError("The vendor's ID token is malformed.") from None
+
+
+def _check_claims(claims: dict[str, Any], issuers: Sequence[str], client_id: str, nonce: str) -> None:
+    if claims.get("iss") not in issuers:
+        raise VendorError("The ID token is from another issuer.")
+    audience = claims.get("aud")
+    is_ours = audience == client_id or (isinstance(audience, list) and client_id in audience)
+    if not is_ours or claims.get("azp", client_id) != client_id:
+        raise VendorError("The ID token is for another client.")
+    now, expires, issued = time.time(), claims.get("exp"), claims.get("iat", 0)
+    if not isinstance(expires, int | float) or isinstance(expires, bool) or expires < now - _CLOCK_SECONDS:
+        raise VendorError("The ID token has expired.")
+    if not isinstance(issued, int | float) or issued > now + _CLOCK_SECONDS:
+        raise VendorError("The ID token was issued in the future.")
+    given = claims.get("nonce")
+    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), nonce.encode()):
+        raise VendorError("The ID token has the nonce of another request.")

@@ -1,0 +1,330 @@
+"""Social login: redirects to the vendor, handles its response, and exchanges the page's code for a member's tokens.
+
+Three rules protect accounts: only the vendor's subject identifies an account; codes go only to the app's own pages;
+and a sign-in, a new member or a link takes effect only when the page that started it exchanges the code with its
+verifier, never when a browser returns. So a sign-in that starts in one browser cannot be finished in another.
+"""
+
+from __future__ import annotations
+
+import hmac
+from datetime import timedelta
+from urllib.parse import urlencode
+from uuid import UUID
+
+import msgspec
+import structlog
+from asyncpg import Connection
+
+from pilotis.apps.service import AppNotFoundError, Apps
+from pilotis.db.pool import Database
+from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidTokenError
+from pilotis.kit.crypto import random_token
+from pilotis.kit.ids import uuid7
+from pilotis.members.service import Members
+from pilotis.oauth.clients import OAuthClientNotFoundError
+from pilotis.oauth.errors import InvalidRequestError
+from pilotis.oauth.flow.granting import REQUEST_PREFIX
+from pilotis.oauth.flow.requests import is_challenge
+from pilotis.oauth.parameters import Parameters
+from pilotis.oauth.registry import KnownClient, Provider, find_client
+from pilotis.oauth.social import store
+from pilotis.oauth.social.client import Account, Returned, VendorClient, challenge_of
+from pilotis.oauth.social.errors import (
+    CodeChallengeRequiredError,
+    IdentityTakenError,
+    InvalidCodeError,
+    InvalidRedirectUriError,
+    ProviderNotEnabledError,
+)
+from pilotis.oauth.social.providers import SocialProviders
+from pilotis.oauth.social.types import Exchange, Exchanged, Recognised, SocialLoginQuery, SocialLoginUrl, State
+from pilotis.oauth.social.vendors import Profile, Vendor, VendorError
+from pilotis.security import single_use
+from pilotis.security.rate_limits import RateLimits
+from pilotis.security.sessions.service import Sessions
+
+_STATE_PREFIX, _CODE_PREFIX = "ss_", "xc_"
+_STATE_PURPOSE, _CODE_PURPOSE = "oauth.social_state", "oauth.exchange"
+_STATE_LIFETIME = timedelta(minutes=10)
+_CODE_LIFETIME = timedelta(seconds=60)
+_ATTEMPTS = 3
+_DECLINED = frozenset(("access_denied", "user_cancelled_authorize", "user_cancelled_login", "user_denied"))
+
+_log = structlog.get_logger("pilotis.oauth")
+
+
+class _RacedError(Exception):
+    """The account at the vendor has been linked to a member concurrently."""
+
+
+class SocialLogin:
+    """Signs members in with accounts at vendors; `issuer` is the server's address."""
+
+    def __init__(
+        self,
+        database: Database,
+        apps: Apps,
+        members: Members,
+        sessions: Sessions,
+        rate_limits: RateLimits,
+        providers: SocialProviders,
+        vendors: VendorClient,
+        issuer: str,
+    ) -> None:
+        self._database = database
+        self._apps = apps
+        self._members = members
+        self._sessions = sessions
+        self._rate_limits = rate_limits
+        self._providers = providers
+        self._vendors = vendors
+        self._consent_page = f"{issuer}/oauth/consent"
+
+    async def begin(self, client_id: str, query: SocialLoginQuery, bearer: str | None) -> SocialLoginUrl:
+        """Return the URL at which a member signs in with a vendor, or links an account there.
+
+        `bearer` is the access token of a member that links, or of a guest that becomes a member. Raises
+        `OAuthClientNotFoundError`, and the errors of the query.
+        """
+        client = await find_client(self._database, client_id, single_use.app_of(REQUEST_PREFIX, query.request_id or ""))
+        if client is None or not client.provider.is_provider:
+            raise OAuthClientNotFoundError
+        name = query.provider.upper()
+        account = await self._providers.account(client.app_id, name)
+        if account is None:
+            raise ProviderNotEnabledError
+        if query.redirect_uri not in self._pages(client.provider):
+            raise InvalidRedirectUriError
+        if query.code_challenge_method != "S256" or not is_challenge(query.code_challenge or ""):
+            raise CodeChallengeRequiredError
+        vendor = await self._vendor(account)
+        state = State(
+            client_id=client.client_id,
+            provider=name,
+            redirect_uri=query.redirect_uri,
+            code_challenge=query.code_challenge or "",
+            verifier=random_token(),
+            nonce=random_token(),
+            state=query.state,
+            request_id=query.request_id,
+            member_id=await self._linking(client, bearer),
+        )
+        minted = single_use.mint(_STATE_PREFIX, client.app_id)
+        async with self._database.transaction(client.app_id) as connection:
+            await single_use.put(
+                connection, client.app_id, minted, _STATE_PURPOSE, msgspec.to_builtins(state), _STATE_LIFETIME
+            )
+        url = self._authorization_url(vendor, account, state, minted.text)
+        return SocialLoginUrl(url, name, int(_STATE_LIFETIME.total_seconds()))
+
+    async def returned(self, provider: str, parameters: Parameters) -> str:
+        """Return the URL to which a browser that returns from a vendor is redirected, with a code or an error.
+
+        Raises `InvalidRequestError` if the page that started the sign-in is unknown.
+        """
+        text = parameters.get("state") or ""
+        app_id = single_use.app_of(_STATE_PREFIX, text)
+        kept = None
+        if app_id is not None:
+            async with self._database.transaction(app_id) as connection:
+                kept = await single_use.consume(connection, app_id, _STATE_PURPOSE, text)
+        if kept is None:
+            raise InvalidRequestError(
+                "This sign-in is unknown, has already been finished, or took longer than ten minutes."
+            )
+        state = msgspec.convert(kept, State)
+        if state.provider != provider.upper():
+            raise InvalidRequestError("This sign-in was started with another provider.")
+        client = await find_client(self._database, state.client_id, app_id)
+        if client is None or not client.provider.is_provider or state.redirect_uri not in self._pages(client.provider):
+            raise InvalidRequestError("The page that started this sign-in no longer belongs to the app.")
+        try:
+            code = await self._recognise(client, state, text, parameters)
+        except IdentityTakenError:
+            return _answer(state, error="identity_taken")
+        except VendorError as error:
+            refused = parameters.get("error")
+            _log.warning("social login failed", app_id=str(client.app_id), provider=state.provider, reason=str(error))
+            return _answer(state, error="access_denied" if refused in _DECLINED else "provider_error")
+        return _answer(state, code=code)
+
+    async def exchange(self, client: Client, given: Exchange) -> Exchanged:
+        """Return the tokens of the signed-in member to the page that started the sign-in.
+
+        Raises `InvalidCodeError`, after which a second use has ended the session of the first, `IdentityTakenError` or
+        `MemberInactiveError`.
+        """
+        app_id = single_use.app_of(_CODE_PREFIX, given.code)
+        try:
+            if app_id is None:
+                raise InvalidCodeError
+            app = await self._apps.by_id(app_id)
+            for _ in range(_ATTEMPTS):
+                try:
+                    return await self._exchange(client, app, given)
+                except _RacedError:
+                    continue
+            raise InvalidCodeError
+        except (InvalidCodeError, AppNotFoundError):
+            await self._rate_limits.count(client, None, "oauth_exchange_failures")
+            client.standing = None
+            raise InvalidCodeError from None
+
+    async def _exchange(self, client: Client, app: AppInfo, given: Exchange) -> Exchanged:
+        app_id = app.app_id
+        actor = Actor("public", None, client.request_id)
+        async with self._database.transaction(app_id) as connection:
+            kept = await single_use.consume(connection, app_id, _CODE_PURPOSE, given.code)
+            if kept is not None:
+                found = msgspec.convert(kept, Recognised)
+                _require_verifier(found, given)
+                known = await store.use_identity(
+                    connection, app_id, found.provider, found.subject, found.email, found.email_verified
+                )
+                if known is not None and found.member_id not in {None, known}:
+                    raise IdentityTakenError
+                member_id = known or found.member_id or await self._member_by_email(connection, app_id, found)
+                member = await self._members.sign_in_elsewhere(
+                    connection, app, actor, found.provider.lower(), member_id, found.name, found.session_id
+                )
+                if known is None:
+                    await self._link(connection, app_id, found, member.member_id)
+        if kept is None:
+            used = await single_use.used_data(self._database, app_id, _CODE_PURPOSE, given.code)
+            if used is not None:
+                found = msgspec.convert(used, Recognised)
+                _require_verifier(found, given)
+                await self._sessions.revoke(app_id, found.session_id)
+            raise InvalidCodeError
+        return Exchanged(
+            member_id=member.member_id,
+            nickname=member.nickname,
+            access_token=member.access_token,
+            refresh_token=member.refresh_token,
+            token_type="Bearer",  # noqa: S106 - a name
+            expires_in=app.limits.access_token_seconds,
+            provider=found.provider,
+            is_new_member=member_id is None,
+            request_id=found.request_id,
+        )
+
+    async def _member_by_email(self, connection: Connection, app_id: UUID, found: Recognised) -> str | None:
+        """Return the one member whose address another vendor has verified, if the app links accounts by address.
+
+        A login_id never counts: anyone who signs up first with another person's address would get that person's
+        account.
+        """
+        if found.email is None or not found.email_verified or not await store.links_by_email(connection, app_id):
+            return None
+        return await store.member_with_email(connection, app_id, found.email)
+
+    async def _link(self, connection: Connection, app_id: UUID, found: Recognised, member_id: str) -> None:
+        """Link the account at the vendor to the member; raises `_RacedError` if it has just been linked."""
+        inserted = await store.insert_identity(
+            connection,
+            app_id,
+            found.provider,
+            found.subject,
+            member_id,
+            found.email,
+            found.email_verified,
+            found.picture,
+        )
+        if not inserted:
+            raise _RacedError
+
+    async def _recognise(self, client: KnownClient, state: State, text: str, parameters: Parameters) -> str:
+        """Get the profile from the vendor, and return the code for the page."""
+        account = await self._providers.account(client.app_id, state.provider)
+        code = parameters.get("code")
+        if account is None or code is None:
+            raise VendorError(
+                "The provider is no longer enabled." if account is None else "The vendor returned no code."
+            )
+        returned = Returned(
+            code=code,
+            redirect_uri=self._providers.redirect_uri(state.provider),
+            verifier=state.verifier,
+            nonce=state.nonce,
+            state=text,
+            user=parameters.get("user"),
+        )
+        profile = await self._vendors.profile(account, returned)
+        if state.member_id is not None:
+            known = await store.member_of(self._database, client.app_id, state.provider, profile.subject)
+            if known not in {None, state.member_id}:
+                raise IdentityTakenError
+        return await self._keep(client, state, profile)
+
+    async def _keep(self, client: KnownClient, state: State, profile: Profile) -> str:
+        recognised = Recognised(
+            client_id=client.client_id,
+            provider=state.provider,
+            code_challenge=state.code_challenge,
+            request_id=state.request_id,
+            member_id=state.member_id,
+            session_id=uuid7(),
+            **msgspec.structs.asdict(profile),
+        )
+        minted = single_use.mint(_CODE_PREFIX, client.app_id)
+        async with self._database.transaction(client.app_id) as connection:
+            await single_use.put(
+                connection, client.app_id, minted, _CODE_PURPOSE, msgspec.to_builtins(recognised), _CODE_LIFETIME
+            )
+        return minted.text
+
+    async def _vendor(self, account: Account) -> Vendor:
+        try:
+            return await self._vendors.vendor(account)
+        except VendorError as error:
+            _log.warning("social login cannot begin", provider=account.provider, reason=str(error))
+            raise ProviderNotEnabledError("The provider cannot be reached, or is not set up correctly.") from None
+
+    async def _linking(self, client: KnownClient, bearer: str | None) -> str | None:
+        if bearer is None:
+            return None
+        app_id, member = await self._members.authenticate(bearer)
+        if app_id != client.app_id:
+            raise InvalidTokenError("The token belongs to a different app than the client.")
+        return member.member_id
+
+    def _pages(self, provider: Provider) -> set[str]:
+        """Return the pages that may receive a member's tokens, which all belong to the app or the server."""
+        own = [] if provider.consent_url is None else [provider.consent_url]
+        return {self._consent_page, *own, *provider.login_redirect_uris}
+
+    def _authorization_url(self, vendor: Vendor, account: Account, state: State, text: str) -> str:
+        query = {
+            "response_type": "code",
+            "client_id": account.client_id,
+            "redirect_uri": self._providers.redirect_uri(account.provider),
+            "state": text,
+        }
+        if scopes := account.scopes or vendor.scopes:
+            query["scope"] = vendor.separator.join(scopes)
+        if vendor.issuers:
+            query["nonce"] = state.nonce
+        if vendor.uses_pkce:
+            query |= {"code_challenge": challenge_of(state.verifier), "code_challenge_method": "S256"}
+        if vendor.uses_form_post:
+            query["response_mode"] = "form_post"
+        return _with(vendor.authorization, query)
+
+
+def _require_verifier(found: Recognised, given: Exchange) -> None:
+    if not hmac.compare_digest(challenge_of(given.code_verifier).encode(), found.code_challenge.encode()):
+        raise InvalidCodeError
+
+
+def _answer(state: State, **result: str) -> str:
+    query = {**result}
+    if state.state is not None:
+        query["state"] = state.state
+    if state.request_id is not None:
+        query["request_id"] = state.request_id
+    return _with(state.redirect_uri, query)
+
+
+def _with(uri: str, query: dict[str, str]) -> str:
+    return f"{uri}{'&' if '?' in uri else '?'}{urlencode(query)}"

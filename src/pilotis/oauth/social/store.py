@@ -1,0 +1,168 @@
+"""SQL statements for providers of social login, and on members' identities with them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.paging import fetch_page
+from pilotis.db.pool import Database
+
+
+async def providers(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
+    """Return a page of the app's providers, and their number."""
+    query = "select * from pilotis.social_providers where app_id = $1"
+    return await fetch_page(database, app_id, query, (app_id,), order_by="provider", limit=limit, offset=offset)
+
+
+async def enabled(database: Database, app_id: UUID) -> list[Record]:
+    """Return the app's enabled providers, without their secrets."""
+    return await database.fetch(
+        "select provider, options from pilotis.social_providers where app_id = $1 and is_enabled order by provider",
+        app_id,
+        tenant=app_id,
+    )
+
+
+async def enabled_provider(database: Database, app_id: UUID, provider: str) -> Record | None:
+    """Return one of the app's enabled providers."""
+    return await database.fetchrow(
+        "select * from pilotis.social_providers where app_id = $1 and provider = $2 and is_enabled",
+        app_id,
+        provider,
+        tenant=app_id,
+    )
+
+
+async def provider(connection: Connection, app_id: UUID, name: str) -> Record | None:
+    """Return one of the app's providers, enabled or not."""
+    return await connection.fetchrow(
+        "select * from pilotis.social_providers where app_id = $1 and provider = $2", app_id, name
+    )
+
+
+async def count_providers(connection: Connection, app_id: UUID) -> int:
+    """Return how many providers the app has, enabled or not."""
+    number: int = await connection.fetchval("select count(*) from pilotis.social_providers where app_id = $1", app_id)
+    return number
+
+
+async def put_provider(connection: Connection, app_id: UUID, name: str, fields: dict[str, Any]) -> Record:
+    """Insert or replace a provider and return it."""
+    row = await connection.fetchrow(
+        """
+        insert into pilotis.social_providers (app_id, provider, client_id, client_secret, scopes, is_enabled, options)
+        values ($1, $2, $3, $4, $5, $6, $7)
+        on conflict (app_id, provider) do update set
+            client_id = excluded.client_id, client_secret = excluded.client_secret, scopes = excluded.scopes,
+            is_enabled = excluded.is_enabled, options = excluded.options, updated_at = now()
+        returning *
+        """,
+        app_id,
+        name,
+        fields["client_id"],
+        fields["client_secret"],
+        fields["scopes"],
+        fields["is_enabled"],
+        fields["options"],
+    )
+    assert row is not None
+    return row
+
+
+async def delete_provider(connection: Connection, app_id: UUID, name: str) -> bool:
+    """Delete a provider; False if there is none."""
+    tag = await connection.execute(
+        "delete from pilotis.social_providers where app_id = $1 and provider = $2", app_id, name
+    )
+    return tag == "DELETE 1"
+
+
+async def enabled_names(connection: Connection, app_id: UUID) -> list[str]:
+    """Return the names of the app's enabled providers."""
+    rows = await connection.fetch(
+        "select provider from pilotis.social_providers where app_id = $1 and is_enabled order by provider", app_id
+    )
+    return [row["provider"] for row in rows]
+
+
+async def member_of(database: Database, app_id: UUID, provider: str, subject: str) -> str | None:
+    """Return the member to which an account at a vendor is linked, if any."""
+    found: str | None = await database.fetchval(
+        "select member_id from pilotis.member_identities where app_id = $1 and provider = $2 and subject = $3",
+        app_id,
+        provider,
+        subject,
+        tenant=app_id,
+    )
+    return found
+
+
+async def use_identity(
+    connection: Connection, app_id: UUID, provider: str, subject: str, email: str | None, verified: bool
+) -> str | None:
+    """Record that an account at a vendor has signed in, and return its member, if any."""
+    found: str | None = await connection.fetchval(
+        """
+        update pilotis.member_identities set last_used_at = now(), email = $4, email_verified = $5
+        where app_id = $1 and provider = $2 and subject = $3
+        returning member_id
+        """,
+        app_id,
+        provider,
+        subject,
+        email,
+        verified,
+    )
+    return found
+
+
+async def insert_identity(
+    connection: Connection,
+    app_id: UUID,
+    provider: str,
+    subject: str,
+    member_id: str,
+    email: str | None,
+    verified: bool,
+    picture: str | None,
+) -> bool:
+    """Link an account at a vendor to a member; False if it has been linked concurrently."""
+    tag = await connection.execute(
+        """
+        insert into pilotis.member_identities (app_id, provider, subject, member_id, email, email_verified, picture)
+        values ($1, $2, $3, $4, $5, $6, $7)
+        on conflict (app_id, provider, subject) do nothing
+        """,
+        app_id,
+        provider,
+        subject,
+        member_id,
+        email,
+        verified,
+        picture,
+    )
+    return tag == "INSERT 0 1"
+
+
+async def member_with_email(connection: Connection, app_id: UUID, email: str) -> str | None:
+    """Return the member whose address another vendor has verified, if there is exactly one."""
+    rows = await connection.fetch(
+        """
+        select distinct member_id from pilotis.member_identities
+        where app_id = $1 and email = $2 and email_verified limit 2
+        """,
+        app_id,
+        email,
+    )
+    return rows[0]["member_id"] if len(rows) == 1 else None
+
+
+async def links_by_email(connection: Connection, app_id: UUID) -> bool:
+    """Return whether the app links accounts by addresses that vendors have verified."""
+    found = await connection.fetchval(
+        "select link_by_verified_email from pilotis.oauth_settings where app_id = $1", app_id
+    )
+    return bool(found)

@@ -1,0 +1,1 @@
+"""The token endpoint, and what clients do with issued tokens."""

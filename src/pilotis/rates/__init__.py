@@ -1,1 +1,0 @@
-"""Rate limits that hold across nodes."""

@@ -1,1 +1,0 @@
-"""Rows by the batch and by the table."""

@@ -1,0 +1,1 @@
+"""Authentication, sessions, rate limits, encryption and the audit log."""

@@ -1,0 +1,81 @@
+"""Retention of the audit log: by age, and by the number of entries per app.
+
+Entries of callers without a console user's rights (the public key alone, and members) are counted separately from
+the others, so that clients cannot remove an owner's entries from the log by causing many of their own.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from asyncpg import Connection
+
+from pilotis.limits import Limits
+
+_BATCH = 5000
+_BY_CLIENTS = "actor_kind in ('public', 'member')"
+
+
+async def delete_old(connection: Connection, limits: Limits) -> int:
+    """Delete entries older than `audit_days` or beyond an app's `audit_entries`, in batches; return how many."""
+    total = 0
+    if limits.audit_days:
+        while deleted := await _delete_aged(connection, limits.audit_days):
+            total += deleted
+    if limits.audit_entries:
+        for app_id, by_clients in await _apps_beyond(connection, limits.audit_entries):
+            total += await _delete_beyond(connection, app_id, by_clients, limits.audit_entries)
+    return total
+
+
+async def _delete_aged(connection: Connection, days: int) -> int:
+    return _count(
+        await connection.execute(
+            """
+            delete from pilotis.audit_log where (app_id, entry_id) in (
+                select app_id, entry_id from pilotis.audit_log
+                where at < now() - make_interval(days => $1) order by at limit $2
+            )
+            """,
+            days,
+            _BATCH,
+        )
+    )
+
+
+async def _apps_beyond(connection: Connection, limit: int) -> list[tuple[UUID, bool]]:
+    """Return the apps with more than `limit` entries, and whether these are the entries of clients."""
+    rows = await connection.fetch(
+        f"""
+        select app_id, {_BY_CLIENTS} as by_clients from pilotis.audit_log
+        group by app_id, by_clients having count(*) > $1
+        """,
+        limit,
+    )
+    return [(row["app_id"], row["by_clients"]) for row in rows]
+
+
+async def _delete_beyond(connection: Connection, app_id: UUID, by_clients: bool, limit: int) -> int:
+    condition = f"app_id = $1 and ({_BY_CLIENTS}) = $2"
+    newest_to_go = await connection.fetchval(
+        f"select entry_id from pilotis.audit_log where {condition} order by entry_id desc offset $3 limit 1",
+        app_id,
+        by_clients,
+        limit,
+    )
+    statement = f"""
+        delete from pilotis.audit_log where app_id = $1 and entry_id in (
+            select entry_id from pilotis.audit_log where {condition} and entry_id <= $3 order by entry_id limit $4
+        )
+    """
+    total = 0
+    while newest_to_go and (
+        deleted := _count(await connection.execute(statement, app_id, by_clients, newest_to_go, _BATCH))
+    ):
+        total += deleted
+    return total
+
+
+def _count(status: str) -> int:
+    """Return the number of rows from a command tag such as `DELETE 5`."""
+    return int(status.rpartition(" ")[2])

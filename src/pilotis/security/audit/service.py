@@ -1,0 +1,111 @@
+"""The audit log: every console action and every schema change, written in the transaction that makes the change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+from asyncpg import Connection, Record
+
+from pilotis.db.paging import fetch_page
+from pilotis.db.pool import Database
+from pilotis.http.api.principals import Actor, AppInfo
+from pilotis.http.api.schemas import ItemPage
+from pilotis.kit import json
+from pilotis.kit.clock import rfc3339
+from pilotis.kit.ids import uuid7
+from pilotis.limits import Limits
+from pilotis.security.audit.types import AuditEntry, AuditQuery
+
+_CONSOLE = UUID(int=0)
+
+
+class Entry(NamedTuple):
+    """An entry of the audit log, for a statement that writes it together with the change."""
+
+    app_id: UUID
+    actor: Actor
+    action: str
+    target: object = None
+    details: Mapping[str, Any] = {}
+
+    def values(self) -> tuple[Any, ...]:
+        """Return the parameters of `entry_insert`."""
+        target = None if self.target is None else str(self.target)
+        own = (self.actor.kind, self.actor.id, self.action, target, json.encode(self.details).decode())
+        return (self.app_id, uuid7(), *own, self.actor.request_id)
+
+
+def entry_insert(first: int, source: str = "") -> str:
+    """Return an insert of an entry, whose parameters begin with number `first`; once for each row of `source`."""
+    types = ("uuid", "uuid", "text", "text", "text", "text", "jsonb", "text")
+    places = ", ".join(f"${first + at}::{type_}" for at, type_ in enumerate(types))
+    return f"""
+        insert into pilotis.audit_log (app_id, entry_id, actor_kind, actor_id, action, target, details, request_id)
+        select {places} {source}
+    """
+
+
+async def record(
+    connection: Connection,
+    app_id: UUID,
+    actor: Actor,
+    action: str,
+    target: object = None,
+    **details: Any,
+) -> None:
+    """Write one entry, such as `table.create` with a table's id. `details` must contain no secrets."""
+    await connection.execute(entry_insert(1), *Entry(app_id, actor, action, target, details).values())
+
+
+class AuditLog:
+    """Reads the audit log."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def page(self, app: AppInfo, query: AuditQuery) -> ItemPage[AuditEntry]:
+        """Return a page of the app's entries, newest first."""
+        return await self._page(app.app_id, None, query, app.limits)
+
+    async def of_user(self, user_id: UUID, query: AuditQuery, limits: Limits) -> ItemPage[AuditEntry]:
+        """Return a page of the console's entries that are by or about a console user, newest first."""
+        return await self._page(_CONSOLE, str(user_id), query, limits)
+
+    async def _page(self, app_id: UUID, user_id: str | None, query: AuditQuery, limits: Limits) -> ItemPage[AuditEntry]:
+        limit = limits.page_size(query.limit)
+        rows, total = await fetch_page(
+            self._database,
+            app_id,
+            """
+            select l.*, case when l.actor_kind = 'console_user' then
+                (select u.email from pilotis.users u where u.user_id = l.actor_id::uuid)
+            end as email
+            from pilotis.audit_log l
+            where l.app_id = $1
+                and ($2::text is null or l.action = $2 or starts_with(l.action, $2 || '.'))
+                and ($3::text is null or l.actor_id = $3)
+                and ($4::text is null or l.actor_id = $4 or l.target = $4)
+            """,
+            (app_id, query.action, query.actor, user_id),
+            order_by="entry_id desc",
+            limit=limit,
+            offset=query.offset,
+        )
+        return ItemPage(data=[_entry(row) for row in rows], total_count=total, limit=limit, offset=query.offset)
+
+
+def _entry(row: Record) -> AuditEntry:
+    return AuditEntry(
+        entry_id=row["entry_id"],
+        created_at=rfc3339(row["at"]),
+        actor_kind=row["actor_kind"],
+        actor_id=row["actor_id"],
+        actor_email=row["email"],
+        action=row["action"],
+        target=row["target"],
+        details=msgspec.Raw(row["details"].encode()),
+        request_id=row["request_id"],
+    )

@@ -1,0 +1,140 @@
+"""The endpoint layer's `Authenticator`: finds the principal of a credential."""
+
+from __future__ import annotations
+
+from typing import Protocol
+from uuid import UUID
+
+from pilotis.apps.keys import SECRET_PREFIX
+from pilotis.apps.service import AppNotFoundError, Apps
+from pilotis.http.api.principals import (
+    AppInfo,
+    AppMember,
+    AppPrincipal,
+    AppUser,
+    ConsoleUser,
+    FunctionCaller,
+    InvalidSecretKeyError,
+    InvalidTokenError,
+    OAuthClient,
+    Role,
+    RoleRequiredError,
+    SecretKey,
+    TokenCall,
+)
+from pilotis.members.service import GUEST_PREFIX, Members
+from pilotis.security.function_tokens.service import FunctionTokens
+from pilotis.security.sessions.service import CONSOLE, Sessions, TokenPair
+from pilotis.users.service import Users
+
+
+class OAuthTokens(Protocol):
+    """Finds the principal of an OAuth access token."""
+
+    async def client_of(self, call: TokenCall) -> OAuthClient | None:
+        """Return the client of a request's OAuth access token; None if the request has no token of this kind."""
+
+
+class Authentication:
+    """Finds the principal of a credential among apps, members and console users, and exchanges refresh tokens."""
+
+    def __init__(
+        self,
+        apps: Apps,
+        members: Members,
+        users: Users,
+        sessions: Sessions,
+        oauth: OAuthTokens,
+        functions: FunctionTokens,
+    ) -> None:
+        self._apps = apps
+        self._members = members
+        self._users = users
+        self._sessions = sessions
+        self._oauth = oauth
+        self._functions = functions
+
+    async def public_key(self, key: str, origin: str | None) -> AppInfo:
+        """Return the app of a public key, if the key may be used from the origin."""
+        return await self._apps.by_public_key(key, origin)
+
+    async def bearer(self, app: AppInfo, token: str) -> AppPrincipal:
+        """Return the principal of a member token, a console token or a secret key on the app."""
+        if token.startswith(SECRET_PREFIX):
+            return await self.secret_key(app, token)
+        if self._sessions.is_console_token(token):
+            user = await self._users.authenticate(token)
+            role = await self._users.role_on(app.app_id, user.user_id)
+            if role is None:
+                raise RoleRequiredError("You have no role on this app.")
+            return AppUser(app, user, role)
+        app_id, member = await self._members.authenticate(token)
+        if app_id != app.app_id:
+            raise InvalidTokenError("The token belongs to a different app than the public key.")
+        return AppMember(app, member)
+
+    async def secret_key(self, app: AppInfo, key: str) -> SecretKey:
+        """Return the secret key's principal on the app."""
+        return await self._apps.by_secret_key(app, key)
+
+    async def member(self, token: str) -> AppMember:
+        """Return the member of an access token, and its app."""
+        app_id, member = await self._members.authenticate(token)
+        try:
+            return AppMember(await self._apps.by_id(app_id), member)
+        except AppNotFoundError:
+            raise InvalidTokenError from None
+
+    async def console_user(self, token: str) -> ConsoleUser:
+        """Return the console user of an access token."""
+        return ConsoleUser(await self._users.authenticate(token))
+
+    async def oauth_client(self, call: TokenCall) -> OAuthClient | None:
+        """Return the client of a request's OAuth access token; None if the request has no token of this kind."""
+        return await self._oauth.client_of(call)
+
+    async def function(self, token: str) -> FunctionCaller | None:
+        """Return the running function whose token this is, and count the use; None if it is no function's token."""
+        return await self._functions.authenticate(token) if self._functions.is_one(token) else None
+
+    async def on_app(self, principal: ConsoleUser, app_id: UUID, role: Role) -> AppUser:
+        """Return the console user's principal on an app; 404 without a role on it, 403 if the role is too low."""
+        held = await self._users.role_on(app_id, principal.user.user_id)
+        if held is None:
+            raise AppNotFoundError
+        if held < role:
+            raise RoleRequiredError
+        return AppUser(await self._apps.by_id(app_id), principal.user, held)
+
+    async def secret_key_on(self, key: str, app_id: UUID, role: Role) -> SecretKey:
+        """Return the principal of a secret key sent without the public key; 401 unless it belongs to the app."""
+        try:
+            app = await self._apps.by_id(app_id)
+        except AppNotFoundError:
+            raise InvalidSecretKeyError from None
+        principal = await self._apps.by_secret_key(app, key)
+        if not principal.may(role):
+            raise RoleRequiredError
+        return principal
+
+    async def refresh(self, token: str) -> TokenPair:
+        """Exchange a refresh token, a console user's or a member's, for the next pair."""
+        claims = self._sessions.refresh_claims(token)
+        if claims.app_id == CONSOLE:
+            await self._users.require_active(UUID(claims.sub))
+            return await self._sessions.refresh(claims, self._users.limits)
+        try:
+            app = await self._apps.by_id(claims.app_id)
+        except AppNotFoundError:
+            raise InvalidTokenError from None
+        await self._members.require_active(claims.app_id, claims.sub)
+        is_guest = claims.sub.startswith(GUEST_PREFIX)
+        return await self._sessions.refresh(claims, app.limits, is_guest=is_guest)
+
+    async def sign_out_console(self, token: str) -> None:
+        """End the session of a console user's refresh token."""
+        claims = self._sessions.refresh_claims(token)
+        if claims.app_id != CONSOLE:
+            raise InvalidTokenError("This route accepts only a console user's refresh token.")
+        if not await self._sessions.revoke(CONSOLE, claims.sid):
+            raise InvalidTokenError

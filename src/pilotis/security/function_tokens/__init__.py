@@ -1,0 +1,1 @@
+"""Tokens with which a running function calls the API over HTTP."""

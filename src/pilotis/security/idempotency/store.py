@@ -1,0 +1,180 @@
+"""Idempotency keys in the table `pilotis.idempotency_keys`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import msgspec
+from asyncpg import Connection
+
+from pilotis.db.pool import Database
+from pilotis.http.api.idempotency import (
+    NO_APP,
+    IdempotencyKeyInUseError,
+    IdempotencyKeyReusedError,
+    KeptReply,
+    Reservation,
+)
+from pilotis.kit.errors import PilotisError, UnavailableError
+from pilotis.security.encryption.cipher import DecryptionError
+from pilotis.security.encryption.service import Secrets
+from pilotis.security.encryption.types import Purpose
+
+WAIT_SECONDS = 5.0
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 0.5
+_BATCH_SIZE = 5000
+
+# A takeover locks the node's row and deletes it, so a node that was taken over cannot reserve keys.
+_RESERVE = """
+    insert into pilotis.idempotency_keys as k (app_id, scope_hash, body_hash, resource_id, owner, expires_at)
+    select $1, $2, $3, $4, holder.node_id, now() + make_interval(hours => $6)
+    from (select node_id from pilotis.nodes where node_id = $5 for key share) holder
+    on conflict (app_id, scope_hash) do update set
+        owner = excluded.owner,
+        body_hash = excluded.body_hash,
+        resource_id = case when k.expires_at <= now() then excluded.resource_id else k.resource_id end,
+        status = null,
+        reply = null,
+        expires_at = excluded.expires_at
+    where k.owner is null and (k.expires_at <= now() or (k.status is null and k.body_hash = excluded.body_hash))
+    returning resource_id
+"""
+_READ = """
+    select body_hash, resource_id, status, reply from pilotis.idempotency_keys where app_id = $1 and scope_hash = $2
+"""
+
+
+class IdempotencyKeys:
+    """The keys for which this node runs requests, and the responses of all nodes; `node` returns this node's id."""
+
+    def __init__(self, database: Database, secrets: Secrets, node: Callable[[], UUID]) -> None:
+        self._database = database
+        self._secrets = secrets
+        self._node = node
+        self._abandoned: set[tuple[UUID, bytes]] = set()
+
+    async def reserve(self, app_id: UUID, scope: bytes, body: bytes, resource_id: UUID, hours: int) -> Reservation:
+        """See `IdempotencyStore.reserve`."""
+        while self._abandoned:
+            await self._release(*self._abandoned.pop())
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + WAIT_SECONDS, _FIRST_PAUSE
+        while True:
+            reserved = await self._database.fetchval(
+                _RESERVE,
+                app_id,
+                scope,
+                body,
+                resource_id,
+                self._node(),
+                hours,
+                tenant=app_id,
+            )
+            if reserved is not None:
+                return Reservation(resource_id=reserved, is_new=reserved == resource_id)
+            row = await self._database.fetchrow(
+                _READ,
+                app_id,
+                scope,
+                tenant=app_id,
+            )
+            if row is not None and row["body_hash"] != body:
+                raise IdempotencyKeyReusedError
+            if row is not None and row["status"] is not None:
+                reply = await self._decrypted(app_id, row["resource_id"], row["reply"])
+                return Reservation(resource_id=row["resource_id"], is_new=False, reply=reply)
+            if loop.time() + pause > deadline:
+                # Without a row this node is not, or no longer, a member of the cluster.
+                raise IdempotencyKeyInUseError if row is not None else UnavailableError
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def keep(self, app_id: UUID, scope: bytes, resource_id: UUID, status: int, reply: KeptReply | None) -> None:
+        """See `IdempotencyStore.keep`."""
+        encrypted = None if reply is None else await self._encrypted(app_id, resource_id, reply)
+        await self._database.execute(
+            """
+            update pilotis.idempotency_keys set owner = null, status = $4, reply = $5
+            where app_id = $1 and scope_hash = $2 and owner = $3
+            """,
+            app_id,
+            scope,
+            self._node(),
+            status,
+            encrypted,
+            tenant=app_id,
+        )
+
+    async def free(self, app_id: UUID, scope: bytes) -> None:
+        """See `IdempotencyStore.free`."""
+        await self._database.execute(
+            "delete from pilotis.idempotency_keys where app_id = $1 and scope_hash = $2 and owner = $3",
+            app_id,
+            scope,
+            self._node(),
+            tenant=app_id,
+        )
+
+    async def abandon(self, app_id: UUID, scope: bytes) -> None:
+        """See `IdempotencyStore.abandon`; if the database is unreachable, it is retried before the next key."""
+        with contextlib.suppress(PilotisError, asyncpg.PostgresError, OSError):
+            await self._release(app_id, scope)
+
+    async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:  # noqa: ARG002 - see `Holding`
+        """Let other nodes run the requests of a node that is gone: see `Holding.release`."""
+        await connection.execute("update pilotis.idempotency_keys set owner = null where owner = $1", owner)
+
+    async def delete_expired(self, connection: Connection) -> None:
+        """Delete expired keys."""
+        deleted: Any = _BATCH_SIZE
+        while deleted == _BATCH_SIZE:
+            deleted = await connection.fetchval(
+                """
+                with gone as (
+                    delete from pilotis.idempotency_keys where (app_id, scope_hash) in (
+                        select app_id, scope_hash from pilotis.idempotency_keys
+                        where expires_at <= now() and owner is null limit $1
+                    ) returning 1
+                ) select count(*) from gone
+                """,
+                _BATCH_SIZE,
+            )
+
+    async def _encrypted(self, app_id: UUID, resource_id: UUID, reply: KeptReply) -> bytes:
+        name, data = str(resource_id), msgspec.msgpack.encode(reply)
+        if app_id == NO_APP:
+            return self._secrets.server().encrypt_for_a_while(Purpose.IDEMPOTENT_REPLY, name, data)
+        return (await self._secrets.app(app_id)).encrypt(Purpose.IDEMPOTENT_REPLY, name, data)
+
+    async def _decrypted(self, app_id: UUID, resource_id: UUID, encrypted: bytes | None) -> KeptReply | None:
+        """Return a stored response; None if it was too large to store, or its master key is gone."""
+        if encrypted is None:
+            return None
+        secrets = self._secrets.server() if app_id == NO_APP else await self._secrets.app(app_id)
+        try:
+            data = secrets.decrypt(Purpose.IDEMPOTENT_REPLY, str(resource_id), encrypted)
+        except DecryptionError:
+            return None
+        return msgspec.msgpack.decode(data, type=KeptReply)
+
+    async def _release(self, app_id: UUID, scope: bytes) -> None:
+        released = (
+            "update pilotis.idempotency_keys set owner = null where app_id = $1 and scope_hash = $2 and owner = $3"
+        )
+        try:
+            await self._database.execute(
+                released,
+                app_id,
+                scope,
+                self._node(),
+                tenant=app_id,
+            )
+        except BaseException:
+            self._abandoned.add((app_id, scope))
+            raise

@@ -1,0 +1,161 @@
+"""Rate limits counted in the database, so that all nodes share the counts.
+
+One statement counts an attempt before it is made, so concurrent attempts cannot exceed the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from asyncpg import Record
+
+from pilotis.db.pool import Database
+from pilotis.db.waiters import BACKGROUND, CONSOLE
+from pilotis.http.api.principals import AppInfo, Client
+from pilotis.http.api.rates import limit_of
+from pilotis.kit.addresses import one_client
+from pilotis.kit.errors import RateLimitedError, Standing
+from pilotis.limits import Limits
+
+WINDOW_SECONDS = 60
+HOUR_SECONDS = 3600
+
+_COUNT = """
+    insert into pilotis.rate_limits as r (key, hits, resets_at)
+    values ($1, $2, now() + make_interval(secs => $4))
+    on conflict (key) do update set
+        hits = case when r.resets_at <= now() then $2 else r.hits + $2 end,
+        strikes = case
+            when r.resets_at <= now() - make_interval(secs => $5) then 0
+            when $6 and r.resets_at > now() and r.hits <= $3 and r.hits + $2 > $3 then r.strikes + 1
+            else r.strikes
+        end,
+        resets_at = case
+            when r.resets_at <= now() then now() + make_interval(secs => $4)
+            when $6 and r.hits <= $3 and r.hits + $2 > $3
+                then now() + make_interval(secs => least($4 * 2 ^ least(r.strikes, 20), $5))
+            else r.resets_at
+        end
+    returning hits, extract(epoch from resets_at - now())::float8 as seconds
+"""
+_COUNT_ADDRESS = """
+    insert into pilotis.rate_limits as r (key, hits, resets_at)
+    values ($7, 1, now() + make_interval(secs => $4))
+    on conflict (key) do update set
+        hits = case when r.resets_at <= now() then 1 else r.hits + 1 end,
+        resets_at = case when r.resets_at <= now() then now() + make_interval(secs => $4) else r.resets_at end
+    returning hits as address_hits, extract(epoch from resets_at - now())::float8 as address_seconds
+"""
+
+
+class RateLimits:
+    """Counts attempts by key within a minute."""
+
+    def __init__(self, database: Database, limits: Limits) -> None:
+        self._database = database
+        self._limits = limits
+
+    async def count(
+        self, client: Client, app: AppInfo | None, rate: str, cost: int = 1, *, group: str | None = None
+    ) -> Standing:
+        """Count `cost` requests of the class `rate`, by address or by `group`.
+
+        Raises `RateLimitedError` beyond the limit.
+        """
+        limit = limit_of(app.limits if app else self._limits, rate)
+        key = rate_key(rate, client, app) if group is None else f"{rate}:{_tenant(app)}:{group}"
+        row = await self._counted(app, _COUNT, key, cost, limit, False)
+        return _record_standing(client, limit, row["hits"], row["seconds"])
+
+    async def count_hourly(self, client: Client, rate: str) -> Standing:
+        """Count a request of the class `rate` by address; raises `RateLimitedError` beyond the hour's limit."""
+        limit: int = getattr(self._limits, f"{rate}_per_hour")
+        key = rate_key(rate, client, None)
+        row = await self._counted(None, _COUNT, key, 1, limit, False, window=HOUR_SECONDS)
+        return _record_standing(client, limit, row["hits"], row["seconds"])
+
+    async def attempt_password(self, client: Client, app: AppInfo | None, key: str) -> Standing:
+        """Count an attempt with an account's current password, with a doubling wait; raises `RateLimitedError`."""
+        limit = (app.limits if app else self._limits).signin_per_minute
+        row = await self._counted(app, _COUNT, key, 1, limit, True)
+        return _record_standing(client, limit, row["hits"], row["seconds"])
+
+    async def attempt_sign_in(
+        self, client: Client, app: AppInfo | None, subject: str, account: str, *arguments: Any
+    ) -> Record:
+        """Count an attempt to sign in as `subject`, and read its account in the same round trip.
+
+        The attempt is counted for one account under `sign_in_key`, and for the client's address with any account. Each
+        minute in which the account's limit is exceeded doubles the wait that follows, up to `signin_max_wait_seconds`.
+        `account` is a query for at most one row, its arguments numbered from `$8`; without a row its columns are null.
+        Raises `RateLimitedError`.
+        """
+        limits = app.limits if app else self._limits
+        query = (
+            f"with address as ({_COUNT_ADDRESS}), counted as ({_COUNT}) "
+            f"select * from address cross join counted left join ({account}) account on true"
+        )
+        keys = sign_in_key(client, app, subject), rate_key("signin-address", client, app)
+        row = await self._counted(app, query, keys[0], 1, limits.signin_per_minute, True, keys[1], *arguments)
+        _record_standing(client, limits.signin_address_per_minute, row["address_hits"], row["address_seconds"])
+        _record_standing(client, limits.signin_per_minute, row["hits"], row["seconds"])
+        return row
+
+    async def _counted(
+        self,
+        app: AppInfo | None,
+        query: str,
+        key: str,
+        cost: int,
+        limit: int,
+        back_off: bool,
+        *arguments: Any,
+        window: int = WINDOW_SECONDS,
+    ) -> Record:
+        longest = float(self._limits.signin_max_wait_seconds)
+        tenant = app.app_id if app else CONSOLE
+        row = await self._database.fetchrow(
+            query, key, cost, limit, float(window), longest, back_off, *arguments, tenant=tenant
+        )
+        assert row is not None
+        return row
+
+    async def forgive(self, app: AppInfo | None, key: str) -> None:
+        """Delete the attempts of a key after a successful one."""
+        tenant = app.app_id if app else CONSOLE
+        await self._database.execute("delete from pilotis.rate_limits where key = $1", key, tenant=tenant)
+
+    async def delete_expired(self) -> None:
+        """Delete counts that no longer limit any client."""
+        await self._database.execute(
+            "delete from pilotis.rate_limits where resets_at < now() - make_interval(secs => $1)",
+            float(self._limits.signin_max_wait_seconds),
+            tenant=BACKGROUND,
+        )
+
+
+def sign_in_key(client: Client, app: AppInfo | None, subject: str) -> str:
+    """Return the key that counts attempts to sign in as `subject` from the client's address."""
+    return f"{rate_key('signin', client, app)}{subject}"
+
+
+def rate_key(rate: str, client: Client, app: AppInfo | None) -> str:
+    """Return the key to count by: the limit, the app, and the client."""
+    return f"{rate}:{_tenant(app)}:{one_client(client.address)}:"
+
+
+def _tenant(app: AppInfo | None) -> str:
+    return str(app.app_id) if app else "console"
+
+
+def _record_standing(client: Client, limit: int, hits: int, seconds: float) -> Standing:
+    """Store the client's standing for the response headers and return it.
+
+    Raises `RateLimitedError` beyond the limit.
+    """
+    standing = Standing(limit, max(0, limit - hits), max(1, math.ceil(seconds)))
+    client.standing = None if hits > limit else standing
+    if hits > limit:
+        raise RateLimitedError(standing)
+    return standing

@@ -1,0 +1,1 @@
+"""Sessions: families of rotating refresh tokens, and their access tokens."""

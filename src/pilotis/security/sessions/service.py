@@ -1,0 +1,214 @@
+"""Sign-ins as sessions. One row is one family of refresh tokens; the row alone decides which tokens are valid.
+
+A pair of tokens is computed from the row, with the same ids and times, so a client that soon retries a refresh gets the
+same pair again. A refresh token that is used later must have been copied, so the family ends.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import NamedTuple
+from uuid import UUID, uuid5
+
+import msgspec
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import Database
+from pilotis.http.api.principals import InvalidTokenError
+from pilotis.kit.errors import NotFoundError, UnauthorizedError
+from pilotis.kit.ids import is_uuid, uuid7
+from pilotis.kit.signing import Claims, TokenError, TokenKind, TokenSigner, looks_like
+from pilotis.limits import Limits
+from pilotis.security.sessions import store
+
+CONSOLE = UUID(int=0)
+
+
+def refresh_lifetime(limits: Limits, *, is_guest: bool = False) -> timedelta:
+    """Return the lifetime of a refresh token."""
+    seconds = limits.guest_refresh_token_seconds if is_guest else limits.refresh_token_seconds
+    return timedelta(seconds=seconds)
+
+
+class TokenPair(msgspec.Struct, frozen=True):
+    """The result of a sign-in: an access token, and a refresh token for the next pair."""
+
+    access_token: str
+    refresh_token: str
+
+
+class SessionOrigin(NamedTuple):
+    """Where a console user signs in from: its address, and what its browser or program calls itself."""
+
+    address: str
+    user_agent: str | None
+
+
+class SessionNotFoundError(NotFoundError):
+    """404: there is no such active session."""
+
+    code = "SESSION_NOT_FOUND"
+    message = "There is no such active session."
+
+
+class RefreshTokenReusedError(UnauthorizedError):
+    """401: a refresh token was used a second time; its whole session is revoked (RFC 9700, section 4.14)."""
+
+    code = "REFRESH_TOKEN_REUSED"
+    message = "This refresh token was used before. The session has been ended; sign in again."
+
+
+class Sessions:
+    """Starts, refreshes and ends sessions, and verifies their tokens."""
+
+    def __init__(self, database: Database, signer: TokenSigner) -> None:
+        self._database = database
+        self._signer = signer
+
+    async def start(
+        self,
+        connection: Connection,
+        app_id: UUID,
+        subject: str,
+        limits: Limits,
+        origin: SessionOrigin | None = None,
+        *,
+        is_guest: bool = False,
+        session_id: UUID | None = None,
+        method: str = "pwd",
+    ) -> TokenPair:
+        """Start a session in the caller's transaction and return its first pair; `limits` are the app's.
+
+        `method` is how the subject has signed in, in the words of RFC 8176; `fed` is at another provider.
+        """
+        lifetime = refresh_lifetime(limits, is_guest=is_guest)
+        row = await store.insert(
+            connection, app_id, session_id or uuid7(), subject, uuid7(), lifetime, method, *(origin or ())
+        )
+        return self._pair(row, limits)
+
+    async def sign_in(
+        self,
+        app_id: UUID,
+        subject: str,
+        attempts_key: str,
+        password_hash: str,
+        limits: Limits,
+        origin: SessionOrigin,
+    ) -> TokenPair | None:
+        """Start a session for a console user who sent the right password, and reset the attempts counted under the key.
+
+        Returns None if the account has changed since the password was compared with its hash.
+        """
+        lifetime = refresh_lifetime(limits)
+        row = await store.sign_in(
+            self._database, app_id, uuid7(), subject, uuid7(), lifetime, attempts_key, password_hash, *origin
+        )
+        return self._pair(row, limits) if row else None
+
+    async def sign_in_member(
+        self, app_id: UUID, subject: str, attempts_key: str, password_hash: str, limits: Limits, event: str
+    ) -> tuple[TokenPair, bool] | None:
+        """Start a session for a member as `sign_in` does; also return whether its event, JSON, was stored."""
+        lifetime = refresh_lifetime(limits)
+        row = await store.sign_in(
+            self._database, app_id, uuid7(), subject, uuid7(), lifetime, attempts_key, password_hash, event
+        )
+        return (self._pair(row, limits), row["emitted"]) if row else None
+
+    def access_claims(self, token: str, *, console: bool) -> Claims:
+        """Return a valid access token's claims; the caller checks whether its session is still active."""
+        return self._claims(TokenKind.CONSOLE_ACCESS if console else TokenKind.MEMBER_ACCESS, token)
+
+    def is_console_token(self, token: str) -> bool:
+        """Return whether a token claims to be a console user's access token."""
+        return looks_like(TokenKind.CONSOLE_ACCESS, token)
+
+    def refresh_claims(self, token: str) -> Claims:
+        """Return the claims of a valid refresh token, a console user's or a member's."""
+        console = looks_like(TokenKind.CONSOLE_REFRESH, token)
+        return self._claims(TokenKind.CONSOLE_REFRESH if console else TokenKind.MEMBER_REFRESH, token)
+
+    async def refresh(self, claims: Claims, limits: Limits, *, is_guest: bool = False) -> TokenPair:
+        """Exchange a refresh token, by its claims, for the next pair.
+
+        The new pair has the lifetime of the previous one, within the limits.
+
+        Raises `InvalidTokenError` if the session has ended, and `RefreshTokenReusedError` if this ends it.
+        """
+        app_id, session_id, refresh_id = claims.app_id, claims.sid, claims.jti
+        lifetime, window = refresh_lifetime(limits, is_guest=is_guest), timedelta(seconds=limits.refresh_retry_seconds)
+        row = await store.rotate(self._database, app_id, session_id, refresh_id, uuid7(), lifetime)
+        if row is None:
+            row = await store.just_rotated(self._database, app_id, session_id, refresh_id, window)
+        if row is None:
+            if await store.revoke(self._database, app_id, session_id):
+                raise RefreshTokenReusedError
+            raise InvalidTokenError
+        return self._pair(row, limits)
+
+    def short_token(self, app_id: UUID, subject: str, session_id: UUID, seconds: int) -> str:
+        """Return an access token of a member's active session that is valid for so many seconds."""
+        now = int(time.time())
+        return self._signer.sign(
+            TokenKind.MEMBER_ACCESS, sub=subject, app_id=app_id, sid=session_id, jti=uuid7(), iat=now, exp=now + seconds
+        )
+
+    async def active(self, app_id: UUID, subject: str) -> list[Record]:
+        """Return the rows of a subject's active sessions, the one used last first."""
+        return await store.active(self._database, app_id, subject)
+
+    async def revoke_of(self, connection: Connection, app_id: UUID, subject: str, session_id: UUID) -> None:
+        """End a session of a subject; raises `SessionNotFoundError`."""
+        if not await store.revoke_of(connection, app_id, subject, session_id):
+            raise SessionNotFoundError
+
+    async def revoke(self, app_id: UUID, session_id: UUID) -> bool:
+        """End a session with its access tokens; False if it had already ended."""
+        return await store.revoke(self._database, app_id, session_id)
+
+    async def sign_out_member(self, app_id: UUID, session_id: UUID, event: str) -> bool:
+        """End a member's session as `revoke` does; return whether its event, JSON without data, was stored."""
+        return await store.sign_out_member(self._database, app_id, session_id, event)
+
+    async def revoke_all(self, connection: Connection, app_id: UUID, subject: str, kept: UUID | None = None) -> int:
+        """End all sessions of a member or console user except one to keep, and return how many."""
+        return await store.revoke_all(connection, app_id, subject, kept)
+
+    async def delete_expired(self, connection: Connection) -> None:
+        """Delete sessions that ended more than a day ago."""
+        await store.delete_expired(connection)
+
+    def _claims(self, kind: TokenKind, token: str) -> Claims:
+        try:
+            claims = self._signer.verify(kind, token, time.time())
+        except TokenError:
+            raise InvalidTokenError from None
+        console = kind in {TokenKind.CONSOLE_ACCESS, TokenKind.CONSOLE_REFRESH}
+        if console != (claims.app_id == CONSOLE) or (console and not is_uuid(claims.sub)):
+            raise InvalidTokenError
+        return claims
+
+    def _pair(self, row: Record, limits: Limits) -> TokenPair:
+        console = row["app_id"] == CONSOLE
+        access = TokenKind.CONSOLE_ACCESS if console else TokenKind.MEMBER_ACCESS
+        refresh = TokenKind.CONSOLE_REFRESH if console else TokenKind.MEMBER_REFRESH
+        issued = int(row["refreshed_at"].timestamp())
+        refresh_id = row["refresh_id"]
+
+        def sign(kind: TokenKind, token_id: UUID, expires: int) -> str:
+            return self._signer.sign(
+                kind,
+                sub=row["subject"],
+                app_id=row["app_id"],
+                sid=row["session_id"],
+                jti=token_id,
+                iat=issued,
+                exp=expires,
+            )
+
+        return TokenPair(
+            sign(access, uuid5(refresh_id, "access"), issued + limits.access_token_seconds),
+            sign(refresh, refresh_id, int(row["expires_at"].timestamp())),
+        )

@@ -1,0 +1,228 @@
+"""SQL statements for `pilotis.sessions`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import Database
+from pilotis.events.statements import emission
+
+_INSERT = """
+    insert into pilotis.sessions
+        (app_id, session_id, subject, refresh_id, refreshed_at, expires_at, amr, address, user_agent)
+    values ($1, $2, $3, $4, now(), now() + $5, $6, $7, $8)
+    returning *
+"""
+# One statement is one round trip and one commit; three statements would need three. It locks the account and compares
+# the password again: changing or resetting it, and deactivating or deleting the account, end all earlier sessions, so
+# a new session must not start afterwards.
+_SIGN_IN = """
+    with account as ({account} for no key update),
+    forgiven as (delete from pilotis.rate_limits where key = $6)
+    {more}
+    insert into pilotis.sessions (app_id, session_id, subject, refresh_id, refreshed_at, expires_at{columns})
+    select $1::uuid, $2::uuid, $3::text, $4::uuid, now(), now() + $5::interval{values} from account
+    returning *{returned}
+"""
+_SIGN_IN_MEMBER = _SIGN_IN.format(
+    account="""
+        select from pilotis.members
+        where app_id = $1::uuid and member_id = $3::text and password_hash = $7 and is_active
+    """,
+    more=f"""
+    , active as (
+        update pilotis.members set last_active_at = now()
+        where app_id = $1::uuid and member_id = $3::text and last_active_at < now() - interval '1 minute'
+    ), emitted as ({emission("$1::uuid", "$8", "cross join account")} returning event_id)
+    """,
+    columns="",
+    values="",
+    returned=", exists (select from emitted) as emitted",
+)
+_SIGN_IN_USER = _SIGN_IN.format(
+    account="select from pilotis.users where user_id = ($3::text)::uuid and password_hash = $7 and is_active",
+    more="",
+    columns=", address, user_agent",
+    values=", $8::text, $9::text",
+    returned="",
+)
+# The data of the event is that of `pilotis.members.events`.
+_SIGN_OUT_MEMBER = f"""
+    with ended as (
+        update pilotis.sessions set revoked_at = now()
+        where app_id = $1::uuid and session_id = $2 and revoked_at is null and expires_at > now()
+        returning app_id, subject
+    ), member as (
+        select m.* from ended join pilotis.members m on m.app_id = ended.app_id and m.member_id = ended.subject
+    ), emitted as ({
+    emission(
+        "$1::uuid",
+        "$3",
+        "cross join member m",
+        '''json_build_object('member', json_build_object(
+            'member_id', m.member_id, 'nickname', m.nickname, 'is_guest', m.is_guest, 'is_active', m.is_active
+        ))''',
+    )
+} returning event_id)
+    select exists (select from emitted)
+"""
+
+
+async def insert(
+    connection: Connection,
+    app_id: UUID,
+    session_id: UUID,
+    subject: str,
+    refresh_id: UUID,
+    lifetime: timedelta,
+    amr: str,
+    address: str | None = None,
+    user_agent: str | None = None,
+) -> Record:
+    """Insert a session and return its row."""
+    row = await connection.fetchrow(
+        _INSERT, app_id, session_id, subject, refresh_id, lifetime, amr, address, user_agent
+    )
+    assert row is not None
+    return row
+
+
+async def sign_in(
+    database: Database,
+    app_id: UUID,
+    session_id: UUID,
+    subject: str,
+    refresh_id: UUID,
+    lifetime: timedelta,
+    attempts_key: str,
+    password_hash: str,
+    *more: str | None,
+) -> Record | None:
+    """Insert a session and return its row; reset the attempts under the key, and record a member's activity.
+
+    For a member, `more` is an event as JSON text, stored if a target listens for it; the row's `emitted` says so. The
+    activity is precise to a minute. For a console user, `more` is its address and user agent.
+
+    Returns None and creates no session if the account is deleted or inactive, or its password has changed.
+    """
+    query = _SIGN_IN_MEMBER if app_id.int else _SIGN_IN_USER
+    return await database.fetchrow(
+        query, app_id, session_id, subject, refresh_id, lifetime, attempts_key, password_hash, *more, tenant=app_id
+    )
+
+
+async def rotate(
+    database: Database, app_id: UUID, session_id: UUID, refresh_id: UUID, next_id: UUID, max_lifetime: timedelta
+) -> Record | None:
+    """Replace the given refresh id by the next one; None if it is not the current one of an active session.
+
+    The session keeps its original lifetime, up to `max_lifetime`.
+    """
+    return await database.fetchrow(
+        """
+        update pilotis.sessions
+        set previous_refresh_id = refresh_id, refresh_id = $4, refreshed_at = now(),
+            expires_at = now() + least(expires_at - refreshed_at, $5::interval)
+        where app_id = $1 and session_id = $2 and refresh_id = $3 and revoked_at is null and expires_at > now()
+        returning *
+        """,
+        app_id,
+        session_id,
+        refresh_id,
+        next_id,
+        max_lifetime,
+        tenant=app_id,
+    )
+
+
+async def just_rotated(
+    database: Database, app_id: UUID, session_id: UUID, refresh_id: UUID, window: timedelta
+) -> Record | None:
+    """Return the session whose refresh id was the given one until less than `window` ago."""
+    return await database.fetchrow(
+        """
+        select * from pilotis.sessions
+        where app_id = $1 and session_id = $2 and previous_refresh_id = $3 and refreshed_at > now() - $4::interval
+            and revoked_at is null
+        """,
+        app_id,
+        session_id,
+        refresh_id,
+        window,
+        tenant=app_id,
+    )
+
+
+async def active(database: Database, app_id: UUID, subject: str) -> list[Record]:
+    """Return a subject's active sessions, the one used last first."""
+    return await database.fetch(
+        """
+        select * from pilotis.sessions
+        where app_id = $1 and subject = $2 and revoked_at is null and expires_at > now()
+        order by refreshed_at desc, session_id desc
+        """,
+        app_id,
+        subject,
+        tenant=app_id,
+    )
+
+
+async def revoke_of(connection: Connection, app_id: UUID, subject: str, session_id: UUID) -> bool:
+    """End a session of a subject; False if it has no such active one."""
+    tag = await connection.execute(
+        """
+        update pilotis.sessions set revoked_at = now()
+        where app_id = $1 and subject = $2 and session_id = $3 and revoked_at is null and expires_at > now()
+        """,
+        app_id,
+        subject,
+        session_id,
+    )
+    return tag == "UPDATE 1"
+
+
+async def revoke(database: Database, app_id: UUID, session_id: UUID) -> bool:
+    """End a session; False if it is not active."""
+    tag = await database.execute(
+        """
+        update pilotis.sessions set revoked_at = now()
+        where app_id = $1 and session_id = $2 and revoked_at is null and expires_at > now()
+        """,
+        app_id,
+        session_id,
+        tenant=app_id,
+    )
+    return tag == "UPDATE 1"
+
+
+async def sign_out_member(database: Database, app_id: UUID, session_id: UUID, event: str) -> bool:
+    """End a member's session; return whether its event, given as JSON text without data, was stored."""
+    return await database.fetchval(_SIGN_OUT_MEMBER, app_id, session_id, event, tenant=app_id) is True
+
+
+async def revoke_all(connection: Connection, app_id: UUID, subject: str, kept: UUID | None = None) -> int:
+    """End all active sessions of a subject except one to keep, and return how many."""
+    tag = await connection.execute(
+        """
+        update pilotis.sessions set revoked_at = now()
+        where app_id = $1 and subject = $2 and revoked_at is null and expires_at > now()
+            and session_id is distinct from $3
+        """,
+        app_id,
+        subject,
+        kept,
+    )
+    return int(tag.rpartition(" ")[2])
+
+
+async def delete_expired(connection: Connection) -> None:
+    """Delete sessions one day after they end; until then a reused token is detected."""
+    await connection.execute(
+        """
+        delete from pilotis.sessions
+        where expires_at < now() - interval '1 day' or revoked_at < now() - interval '1 day'
+        """
+    )

@@ -1,1 +1,0 @@
-"""Sessions: a family of rotating refresh tokens, and the access tokens that live by it."""

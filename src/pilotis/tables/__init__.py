@@ -1,1 +1,0 @@
-"""Tables and columns: the catalogue and the physical tables that follow it."""

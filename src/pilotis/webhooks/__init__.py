@@ -1,0 +1,1 @@
+"""Webhooks: an app's events, delivered to URLs."""

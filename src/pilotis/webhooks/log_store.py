@@ -1,0 +1,207 @@
+"""SQL statements that list, resend, count and delete deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import TenantDatabase
+from pilotis.webhooks.types import LogQuery
+
+SUCCEEDED_DAYS = 7
+FAILED_DAYS = 30
+
+
+async def page(connection: TenantDatabase, app_id: UUID, webhook_id: UUID, query: LogQuery, limit: int) -> list[Record]:
+    """Return deliveries of a webhook, newest first."""
+    return await connection.fetch(
+        """
+        select * from pilotis.deliveries
+        where app_id = $1 and target_id = $2 and ($3::text is null or state = $3)
+            and ($4::text is null or event_type = $4) and ($5::uuid is null or event_id = $5)
+            and ($6::timestamptz is null or created_at >= $6) and ($7::timestamptz is null or created_at < $7)
+            and ($8::uuid is null or delivery_id < $8)
+        order by delivery_id desc limit $9
+        """,
+        app_id,
+        webhook_id,
+        query.status,
+        query.event_type,
+        query.event_id,
+        query.since,
+        query.until,
+        query.before,
+        limit,
+    )
+
+
+async def read(
+    connection: TenantDatabase | Connection, app_id: UUID, webhook_id: UUID, delivery_id: UUID
+) -> Record | None:
+    """Return a delivery."""
+    return await connection.fetchrow(
+        "select * from pilotis.deliveries where app_id = $1 and target_id = $2 and delivery_id = $3",
+        app_id,
+        webhook_id,
+        delivery_id,
+    )
+
+
+async def attempts(connection: TenantDatabase | Connection, app_id: UUID, delivery_ids: Sequence[UUID]) -> list[Record]:
+    """Return the attempts of deliveries in order."""
+    return await connection.fetch(
+        """
+        select *, response_headers::text as headers from pilotis.delivery_attempts
+        where app_id = $1 and delivery_id = any($2) order by delivery_id, number
+        """,
+        app_id,
+        list(delivery_ids),
+    )
+
+
+_AGAIN = """
+    state = 'pending', tries = 0, next_attempt_at = now(), next_attempt_reason = 'schedule', error = null,
+    status_code = null, duration_ms = null, finished_at = null
+"""
+
+
+async def send_again(connection: Connection, app_id: UUID, webhook_id: UUID, delivery_id: UUID) -> None:
+    """Make a delivery pending, with a new schedule and its earlier attempts."""
+    await connection.execute(
+        f"update pilotis.deliveries set {_AGAIN} where app_id = $1 and target_id = $2 and delivery_id = $3",
+        app_id,
+        webhook_id,
+        delivery_id,
+    )
+
+
+async def recover(
+    connection: Connection,
+    app_id: UUID,
+    webhook_id: UUID,
+    since: datetime,
+    until: datetime | None,
+    types: Sequence[str] | None,
+    states: Sequence[str],
+) -> int:
+    """Make ended deliveries whose event is still stored pending, and return their number."""
+    status = await connection.execute(
+        f"""
+        update pilotis.deliveries d set {_AGAIN}
+        where app_id = $1 and target_id = $2 and created_at >= $3 and ($4::timestamptz is null or created_at < $4)
+            and ($5::text[] is null or event_type = any($5)) and state = any($6) and not is_test
+            and exists (select from pilotis.events e where e.app_id = d.event_app_id and e.event_id = d.event_id)
+        """,
+        app_id,
+        webhook_id,
+        since,
+        until,
+        None if types is None else list(types),
+        list(states),
+    )
+    return int(status.split()[1])
+
+
+async def stats(connection: TenantDatabase, app_id: UUID, webhook_id: UUID) -> Record:
+    """Return the statistics of a webhook's deliveries."""
+    row = await connection.fetchrow(
+        """
+        select count(*) filter (where state = 'succeeded') as succeeded_24h,
+            count(*) filter (where state = 'failed') as failed_24h,
+            percentile_disc(0.5) within group (order by duration_ms) filter (where state = 'succeeded') as p50_ms,
+            percentile_disc(0.95) within group (order by duration_ms) filter (where state = 'succeeded') as p95_ms,
+            (select count(*) from pilotis.deliveries
+             where app_id = $1 and target_id = $2 and state = 'failed' and not is_test) as failed_count
+        from pilotis.deliveries
+        where app_id = $1 and target_id = $2 and finished_at > now() - interval '24 hours' and not is_test
+        """,
+        app_id,
+        webhook_id,
+    )
+    assert row is not None
+    return row
+
+
+async def hours(connection: TenantDatabase, app_id: UUID, number: int) -> list[Record]:
+    """Return the counts by webhook and by the hour in which deliveries ended."""
+    return await connection.fetch(
+        """
+        select w.webhook_id, date_trunc('hour', d.finished_at, 'UTC') as hour,
+            count(*) filter (where d.state = 'succeeded') as succeeded,
+            count(*) filter (where d.state = 'failed') as failed,
+            percentile_disc(0.5) within group (order by d.duration_ms) filter (where d.state = 'succeeded') as p50_ms,
+            percentile_disc(0.95) within group (order by d.duration_ms) filter (where d.state = 'succeeded') as p95_ms
+        from pilotis.webhooks w join pilotis.deliveries d on d.app_id = w.app_id and d.target_id = w.webhook_id
+        where w.app_id = $1 and d.finished_at > now() - make_interval(hours => $2) and not d.is_test
+        group by 1, 2 order by 1, 2
+        """,
+        app_id,
+        number,
+    )
+
+
+async def by_day(connection: TenantDatabase, app_id: UUID, days: int) -> list[Record]:
+    """Return the deliveries of an app by the day, in UTC, in which they ended: all and those that failed."""
+    return await connection.fetch(
+        """
+        select date_trunc('day', d.finished_at, 'UTC') as day, count(*) as total,
+            count(*) filter (where d.state = 'failed') as failed
+        from pilotis.webhooks w join pilotis.deliveries d on d.app_id = w.app_id and d.target_id = w.webhook_id
+        where w.app_id = $1 and d.finished_at >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
+            and d.state in ('succeeded', 'failed') and not d.is_test
+        group by 1
+        """,
+        app_id,
+        days,
+    )
+
+
+async def delete_old(connection: Connection, limit: int) -> int:
+    """Delete at most `limit` ended deliveries past their retention, with their attempts; return their number."""
+    number: int = await connection.fetchval(
+        """
+        with old as (
+            delete from pilotis.deliveries where (app_id, delivery_id) in (
+                select app_id, delivery_id from pilotis.deliveries
+                where finished_at < now() - make_interval(days => $1)
+                    and (state = 'succeeded' or finished_at < now() - make_interval(days => $2))
+                limit $3
+            )
+            returning app_id, delivery_id
+        ),
+        attempts as (
+            delete from pilotis.delivery_attempts a using old
+            where a.app_id = old.app_id and a.delivery_id = old.delivery_id
+        )
+        select count(*) from old
+        """,
+        SUCCEEDED_DAYS,
+        FAILED_DAYS,
+        limit,
+    )
+    return number
+
+
+async def delete_orphans(connection: Connection, limit: int) -> int:
+    """Delete at most `limit` deliveries of purged apps, with their attempts; return their number."""
+    number: int = await connection.fetchval(
+        """
+        with orphans as (
+            delete from pilotis.deliveries where (app_id, delivery_id) in (
+                select app_id, delivery_id from pilotis.deliveries d
+                where not exists (select from pilotis.apps a where a.app_id = d.app_id) limit $1
+            )
+            returning app_id, delivery_id
+        ),
+        attempts as (
+            delete from pilotis.delivery_attempts a using orphans
+            where a.app_id = orphans.app_id and a.delivery_id = orphans.delivery_id
+        )
+        select count(*) from orphans
+        """,
+        limit,
+    )
+    return number

@@ -1,0 +1,1 @@
+"""Workflows: definitions of steps, which the server runs to completion even if processes die."""

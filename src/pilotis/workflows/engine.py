@@ -1,0 +1,190 @@
+"""The engine: claims executions for this process, and runs each until it ends, waits, or another process claims it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from uuid import UUID
+
+import msgspec
+import structlog
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import Database
+from pilotis.functions.calls import Calls
+from pilotis.http.api.principals import AppInfo
+from pilotis.http.metrics import WorkflowSeries
+from pilotis.jobs.kinds import LeaseLostError
+from pilotis.jobs.source import NodeSource
+from pilotis.kit.errors import UnavailableError
+from pilotis.workflows import execution_store, store
+from pilotis.workflows.agent import Agent
+from pilotis.workflows.definition import decode
+from pilotis.workflows.requests import Requests
+from pilotis.workflows.run import Run
+from pilotis.workflows.types import NewWorkflow
+
+QUEUE = "workflows"
+_MAX_DEFINITIONS = 1000
+_POLL_SECONDS = 3.0
+_RETRY_SECONDS = 1.0
+_log = structlog.get_logger("pilotis.workflows")
+
+
+class HeldExecution(msgspec.Struct, frozen=True):
+    """An execution that this process holds, as it was claimed."""
+
+    app_id: UUID
+    owner: UUID
+    row: Record
+
+
+class Engine(NodeSource):
+    """The executions of this process: a source for the worker.
+
+    `news` is called with the ids of an app, a workflow and an execution after each commit, `emitted` with that of an
+    app whose events were stored. `app_of` returns a live app, `requests` has those that started executions, and
+    `counts` are for metrics.
+    """
+
+    queue = QUEUE
+    wakes_itself = True
+    probe = execution_store.PROBE
+
+    def __init__(
+        self,
+        database: Database,
+        calls: Calls,
+        app_of: Callable[[UUID], Awaitable[AppInfo]],
+        news: Callable[[UUID, UUID, UUID], None],
+        emitted: Callable[[UUID], None],
+        lease_seconds: float,
+        requests: Requests,
+        agent: Agent,
+        counts: WorkflowSeries,
+    ) -> None:
+        super().__init__()
+        self.database = database
+        self.calls = calls
+        self.app_of = app_of
+        self.news = news
+        self.emitted = emitted
+        self.requests = requests
+        self.agent = agent
+        self.counts = counts
+        self._lease_seconds = lease_seconds
+        self.is_stopping = False
+        self._runs: dict[UUID, Run] = {}
+        self._definitions: OrderedDict[tuple[UUID, UUID, int], NewWorkflow] = OrderedDict()
+        self._polling: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> int:
+        """The number of executions in progress."""
+        return len(self._runs)
+
+    def stop(self) -> None:
+        """Let running steps end, but start no others."""
+        self.is_stopping = True
+        for run in self._runs.values():
+            run.look()
+
+    def cancel(self, execution_id: str) -> None:
+        """Cancel an execution if this process runs it."""
+        with suppress(ValueError):
+            if run := self._runs.get(UUID(execution_id)):
+                run.cancel()
+
+    async def claim(self, node_id: UUID, free: int, full: Sequence[UUID]) -> Sequence[HeldExecution]:
+        """Claim due executions, fairly across apps."""
+        rows = await execution_store.claim(self.database, node_id, free, full, self._after, self._lease_seconds)
+        return [HeldExecution(row["app_id"], node_id, row) for row in self._claimed(rows)]
+
+    async def place(self, app_id: UUID, store: Callable[[UUID | None], Awaitable[Record | None]]) -> bool:
+        """Store a new execution, and run it here at once if possible; return whether it does not have to be claimed.
+
+        `store` gets the process that may own the execution, and returns its row if the process does.
+        """
+        is_placed = False
+
+        async def stored(owner: UUID | None) -> HeldExecution | None:
+            nonlocal is_placed
+            row = await store(owner)
+            is_placed = row is not None
+            return None if owner is None or row is None else HeldExecution(app_id, owner, row)
+
+        if self._place is None:
+            await store(None)
+        else:
+            await self._place(app_id, stored)
+        return is_placed
+
+    async def run(self, held: HeldExecution) -> None:
+        """Run an execution until it ends or waits."""
+        row, run = held.row, Run(self, held)
+        self._runs[row["execution_id"]] = run
+        self._poll()
+        try:
+            await run.go()
+        except (asyncio.CancelledError, LeaseLostError) as error:
+            # Whichever process holds it now continues.
+            self.counts.lost_leases += isinstance(error, LeaseLostError)
+            raise
+        except Exception as error:
+            _log.exception("execution interrupted", execution_id=str(row["execution_id"]), error=type(error).__name__)
+            await self._give_up(held, counts=not isinstance(error, UnavailableError))
+        finally:
+            if self._runs.get(row["execution_id"]) is run:
+                del self._runs[row["execution_id"]]
+        if run.has_ended and row["has_limit"]:
+            await self.admit(row["app_id"], row["workflow_id"])
+
+    async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:
+        """Return the executions that a process holds."""
+        await execution_store.release(connection, owner, lost=lost)
+
+    async def admit(self, app_id: UUID, workflow_id: UUID) -> None:
+        """Let gated executions of a workflow run, if its concurrency limit permits."""
+        async with self.database.transaction(app_id) as connection:
+            admitted = await execution_store.admit(connection, app_id, workflow_id)
+        if admitted:
+            self.wake()
+
+    async def definition(self, app_id: UUID, workflow_id: UUID, version: int) -> NewWorkflow | None:
+        """Return the definition of a version, which never changes; None if the workflow is deleted."""
+        key = (app_id, workflow_id, version)
+        found = self._definitions.get(key)
+        if found is None:
+            text = await store.definition(self.database.of(app_id), *key)
+            if text is None:
+                return None
+            found = self._definitions[key] = decode(text)
+            while len(self._definitions) > _MAX_DEFINITIONS:
+                self._definitions.popitem(last=False)
+        return found
+
+    async def _give_up(self, held: HeldExecution, *, counts: bool) -> None:
+        """Return an execution; no other process can claim it until the database has answered."""
+        row = held.row
+        while True:
+            with suppress(UnavailableError):
+                place = (row["app_id"], row["execution_id"], held.owner, row["fence"])
+                await execution_store.give_up(self.database, *place, counts=counts)
+                return
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def _poll(self) -> None:
+        if self._polling is None or self._polling.done():
+            self._polling = asyncio.create_task(self._poll_cancellations())
+
+    async def _poll_cancellations(self) -> None:
+        """Find cancellations whose notification was lost, as long as something runs."""
+        while self._runs:
+            await asyncio.sleep(_POLL_SECONDS)
+            if not self._runs or self._node is None:
+                continue
+            with suppress(UnavailableError):
+                for execution_id in await execution_store.cancel_requests(self.database, self._node.id):
+                    self.cancel(str(execution_id))

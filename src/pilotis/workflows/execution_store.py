@@ -1,0 +1,615 @@
+"""SQL statements that insert, claim and read executions, and write their checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+from asyncpg import Connection, Record
+
+from pilotis.db.paging import fetch_page
+from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.waiters import BACKGROUND
+from pilotis.events.statements import emission
+from pilotis.events.types import NewEvent, encoded
+from pilotis.jobs.sql import fair_claim
+from pilotis.kit import json
+from pilotis.security.audit.service import Entry, entry_insert
+
+MAX_RECOVERIES = 5
+
+_WAITING = "w.status = 'pending' and not w.is_gated"
+PROBE = f"select min(run_at) from pilotis.workflow_executions w where {_WAITING}"
+_READ = """
+    x.app_id, x.execution_id, x.workflow_id, x.version, x.status, x.trigger::text as trigger, x.input::text as input,
+    x.output::text as output, x.error::text as error, x.depth, x.attempt, x.failed_steps, x.completed_steps, x.run_at,
+    x.owner, x.fence, x.recoveries, x.seq, x.has_limit, x.is_gated, x.cancel_requested, x.timeout_seconds,
+    x.deadline_at, x.created_at, x.started_at, x.finished_at, x.trigger_type
+"""
+_CLAIM = fair_claim(
+    table="pilotis.workflow_executions",
+    waiting=_WAITING,
+    due="run_at",
+    key="execution_id",
+    changes="""
+        , status = 'running', started_at = coalesce(x.started_at, clock_timestamp()),
+        deadline_at = coalesce(x.deadline_at, clock_timestamp() + make_interval(secs => x.timeout_seconds))
+    """,
+    returning=f"{_READ}, clock_timestamp() as now",
+)
+
+_STEP_FIELDS = {
+    "step_id": "text",
+    "attempt": "integer",
+    "try": "integer",
+    "parent_id": "text",
+    "status": "text",
+    "input": "json",
+    "output": "json",
+    "error": "json",
+    "function_id": "uuid",
+    "function_version": "integer",
+    "function_execution_id": "uuid",
+    "queue_ms": "double precision",
+    "duration": "double precision",
+    "retry_at": "timestamptz",
+    "state": "json",
+    "started_at": "timestamptz",
+    "finished_at": "timestamptz",
+}
+_STEP_NAMES = ", ".join(_STEP_FIELDS)
+_STEP_TYPES = ", ".join(f"{name} {type_}" for name, type_ in _STEP_FIELDS.items())
+_STEP_READ = ", ".join(
+    f"{name}::text" if type_ == "json" else name for name, type_ in _STEP_FIELDS.items() if name != "state"
+)
+_CHANGED = ", ".join(
+    f"{name} = excluded.{name}"
+    for name in _STEP_FIELDS
+    if name not in {"step_id", "attempt", "try", "input", "state", "started_at"}
+)
+# A group's end does not move its start; a step that runs again after a crash starts again.
+_CHANGED += ", started_at = case when excluded.status = 'running' then excluded.started_at else s.started_at end"
+# An agent's conversation outlives a try that failed, but not the step.
+_CHANGED += ", state = case when excluded.status <> 'completed' then coalesce(excluded.state, s.state) end"
+
+# `$6` are the steps, `$7` the events; `$8` the new status.
+_CHECKPOINT = f"""
+    with held as (
+        update pilotis.workflow_executions x set
+            seq = x.seq + json_array_length($7::text::json), completed_steps = $5, failed_steps = $9,
+            status = coalesce($8, x.status), output = coalesce($10::text::json, x.output),
+            error = coalesce($11::text::json, x.error), attempt = coalesce($12, x.attempt),
+            run_at = coalesce(least($13, x.deadline_at), x.run_at),
+            owner = case when $8 is null then x.owner end,
+            finished_at = case when $8 in ('completed', 'failed', 'cancelled', 'timeout') then clock_timestamp() end
+        where x.app_id = $1 and x.execution_id = $2 and x.owner = $3 and x.fence = $4 and x.status = 'running'
+        returning x.seq, x.workflow_id, x.cancel_requested, x.finished_at
+    ),
+    steps as (
+        insert into pilotis.workflow_steps as s (app_id, execution_id, {_STEP_NAMES})
+        select $1, $2, {", ".join(f"r.{name}" for name in _STEP_FIELDS)}
+        from held, json_to_recordset($6::text::json) r ({_STEP_TYPES})
+        on conflict (app_id, execution_id, step_id, attempt, try) do update set {_CHANGED}
+    ),
+    cancelled as (
+        update pilotis.workflow_steps s set status = 'cancelled', finished_at = clock_timestamp() from held
+        where $8 in ('failed', 'cancelled', 'timeout', 'pending') and $14
+            and s.app_id = $1 and s.execution_id = $2 and s.status = 'running'
+            and not exists (
+                select from json_to_recordset($6::text::json) r (step_id text, attempt integer, try integer)
+                where r.step_id = s.step_id and r.attempt = s.attempt and r.try = s.try
+            )
+    ),
+    events as (
+        insert into pilotis.workflow_events (app_id, execution_id, workflow_id, seq, type, data)
+        select $1, $2, held.workflow_id, held.seq - json_array_length($7::text::json) + e.place, e.event->>'type',
+            e.event->'data'
+        from held, json_array_elements($7::text::json) with ordinality e (event, place)
+    ),
+    emitted as ({emission("$1", "$15", "cross join held")} returning 1)
+    select seq, cancel_requested, exists (select from emitted) as has_emitted from held
+"""
+
+
+class Checkpoint(msgspec.Struct, kw_only=True):
+    """The changes that one commit makes to an execution that this process holds.
+
+    `status` is the new status, unless it continues to run: a final one, or `pending` until `run_at`. `cancel_steps`
+    cancels the running steps.
+    """
+
+    steps: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
+    completed_steps: int = 0
+    failed_steps: int = 0
+    status: str | None = None
+    output: Any = msgspec.UNSET
+    error: Any = None
+    attempt: int | None = None
+    run_at: datetime | None = None
+    cancel_steps: bool = False
+    emits: list[NewEvent] = []
+
+
+class Inserted(NamedTuple):
+    """Whether an execution was inserted, and how many of the app were pending before.
+
+    `row` is that of a claim if the execution belongs to a process already.
+    """
+
+    is_made: bool
+    pending: int
+    row: Record | None
+
+
+async def insert(
+    connection: Connection | TenantDatabase,
+    values: dict[str, Any],
+    event: dict[str, Any],
+    *,
+    max_pending: int,
+    owner: UUID | None = None,
+    audit: Entry | None = None,
+) -> Inserted:
+    """Insert an execution with its first event and an entry of the audit log, unless too many of its app are pending.
+
+    With an `owner`, and none of the app pending, the execution runs there at once. The lock on the owner's row excludes
+    its takeover, as in a claim. It is not inserted if its schedule's slot has one already.
+    """
+    names = list(values)
+    places = {
+        name: f"${at + 6}" + ("::text::json" if name in {"trigger", "input"} else "") for at, name in enumerate(names)
+    }
+    audited = "" if audit is None else f", audited as ({entry_insert(len(names) + 6, 'from made')})"
+    row = await connection.fetchrow(
+        f"""
+        with counted as materialized (
+            select count(*) as number from (
+                select from pilotis.workflow_executions where app_id = $2 and status = 'pending' limit $3
+            ) waiting
+        ),
+        holder as materialized (select node_id from pilotis.nodes where node_id = $4 and $5 for key share),
+        made as (
+            insert into pilotis.workflow_executions as x
+                ({", ".join(names)}, status, owner, fence, started_at, deadline_at)
+            select {", ".join(places.values())},
+                case when node_id is null then 'pending' else 'running' end, node_id, (node_id is not null)::int,
+                case when node_id is not null then clock_timestamp() end,
+                case when node_id is not null then
+                    clock_timestamp() + make_interval(secs => {places["timeout_seconds"]}::float8)
+                end
+            from counted left join holder on counted.number = 0
+            where counted.number < $3
+            on conflict do nothing
+            returning {_READ}, clock_timestamp() as now
+        ),
+        event as (
+            insert into pilotis.workflow_events (app_id, execution_id, workflow_id, seq, type, data)
+            select app_id, execution_id, workflow_id, 1, 'execution.created', $1::text::json from made
+        )
+        {audited}
+        select counted.number as before, made.* from counted left join made on true
+        """,
+        json.encode(event).decode(),
+        values["app_id"],
+        max_pending,
+        owner,
+        owner is not None,
+        *values.values(),
+        *(() if audit is None else audit.values()),
+    )
+    assert row is not None
+    is_made = row["execution_id"] is not None
+    return Inserted(is_made, row["before"], row if is_made and row["owner"] is not None else None)
+
+
+async def insert_rejected(
+    connection: Connection | TenantDatabase,
+    values: dict[str, Any],
+    events: list[dict[str, Any]],
+    since: UUID,
+    limit: int,
+    emitted: NewEvent,
+) -> bool:
+    """Insert an execution that has failed, unless `limit` executions with the id `since` or a later one have.
+
+    Return whether it was inserted.
+    """
+    places = ", ".join(
+        f"${at}" + ("::text::json" if name in {"trigger", "input", "error"} else "")
+        for at, name in enumerate(values, 6)
+    )
+    names = [*values, "seq", "started_at", "finished_at"]
+    app, workflow = (f"${list(values).index(name) + 6}" for name in ("app_id", "workflow_id"))
+    row = await connection.fetchrow(
+        f"""
+        with made as (
+            insert into pilotis.workflow_executions ({", ".join(names)})
+            select {places}, json_array_length($1::text::json), clock_timestamp(), clock_timestamp()
+            where $3 > (
+                select count(*) from (
+                    select from pilotis.workflow_executions
+                    where app_id = {app} and workflow_id = {workflow} and execution_id >= $2
+                        and status = 'failed' and trigger_type = 'webhook' limit $3
+                ) failed
+            )
+            returning app_id, execution_id, workflow_id
+        ),
+        events as (
+            insert into pilotis.workflow_events (app_id, execution_id, workflow_id, seq, type, data)
+            select app_id, execution_id, workflow_id, e.place, e.event->>'type', e.event->'data'
+            from made, json_array_elements($1::text::json) with ordinality e (event, place)
+        ),
+        emitted as ({emission("$4", "$5", "cross join made")})
+        select 1 from made
+        """,
+        json.encode(events).decode(),
+        since,
+        limit,
+        values["app_id"],
+        encoded(emitted),
+        *values.values(),
+    )
+    return row is not None
+
+
+async def insert_step(connection: Connection, app_id: UUID, execution_id: UUID, row: dict[str, Any]) -> None:
+    """Insert a step that has ended before its execution began."""
+    await connection.execute(
+        f"""
+        insert into pilotis.workflow_steps (app_id, execution_id, {_STEP_NAMES})
+        select $1, $2, {", ".join(f"r.{name}" for name in _STEP_FIELDS)}
+        from json_to_record($3::text::json) r ({_STEP_TYPES})
+        """,
+        app_id,
+        execution_id,
+        json.encode(row).decode(),
+    )
+
+
+async def count_pending(database: Database) -> int:
+    """Return how many executions are pending in the whole database."""
+    number: int = await database.fetchval(
+        "select count(*) from pilotis.workflow_executions where status = 'pending'", tenant=BACKGROUND
+    )
+    return number
+
+
+async def unfinished(database: Database, app_id: UUID) -> int:
+    """Return how many executions of an app have not ended."""
+    number: int = await database.fetchval(
+        "select count(*) from pilotis.workflow_executions where app_id = $1 and status in ('pending', 'running')",
+        app_id,
+        tenant=app_id,
+    )
+    return number
+
+
+async def by_day(connection: TenantDatabase, app_id: UUID, days: int) -> list[Record]:
+    """Return the executions of an app by the day, in UTC, of their creation: all and those that failed."""
+    return await connection.fetch(
+        """
+        select date_trunc('day', created_at, 'UTC') as day, count(*) as total,
+            count(*) filter (where status in ('failed', 'timeout')) as failed
+        from pilotis.workflow_executions
+        where app_id = $1 and created_at >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
+        group by 1
+        """,
+        app_id,
+        days,
+    )
+
+
+async def open_of(connection: Connection, app_id: UUID, workflow_id: UUID) -> int:
+    """Return how many executions of a workflow are pending or running."""
+    number: int = await connection.fetchval(
+        """
+        select count(*) from pilotis.workflow_executions
+        where app_id = $1 and workflow_id = $2 and status in ('pending', 'running')
+        """,
+        app_id,
+        workflow_id,
+    )
+    return number
+
+
+async def claim(
+    database: Database, node_id: UUID, free: int, full: Sequence[UUID], after: UUID, lease_seconds: float
+) -> list[Record]:
+    """Claim at most `free` due executions for a process, starting with the apps that follow `after`."""
+    return await database.fetch(_CLAIM, node_id, free, list(full), after, lease_seconds, tenant=BACKGROUND)
+
+
+async def steps_of(connection: TenantDatabase | Connection, app_id: UUID, execution_id: UUID) -> list[Record]:
+    """Return every try of an execution's steps, in the order in which they began."""
+    return await connection.fetch(
+        f"""
+        select {_STEP_READ}
+        from pilotis.workflow_steps where app_id = $1 and execution_id = $2
+        order by started_at, attempt, try, step_id
+        """,
+        app_id,
+        execution_id,
+    )
+
+
+async def state_of(connection: TenantDatabase, app_id: UUID, execution_id: UUID, step_id: str) -> str | None:
+    """Return the saved conversation of an agent step as JSON text."""
+    state: str | None = await connection.fetchval(
+        """
+        select state::text from pilotis.workflow_steps
+        where app_id = $1 and execution_id = $2 and step_id = $3 and state is not null
+        order by attempt desc, try desc limit 1
+        """,
+        app_id,
+        execution_id,
+        step_id,
+    )
+    return state
+
+
+async def write(
+    connection: Connection | TenantDatabase,
+    app_id: UUID,
+    execution_id: UUID,
+    owner: UUID,
+    fence: int,
+    point: Checkpoint,
+) -> Record | None:
+    """Write a checkpoint in one statement; None if this process no longer holds the execution."""
+    return await connection.fetchrow(
+        _CHECKPOINT,
+        app_id,
+        execution_id,
+        owner,
+        fence,
+        point.completed_steps,
+        json.encode(point.steps).decode(),
+        json.encode(point.events).decode(),
+        point.status,
+        point.failed_steps,
+        None if point.output is msgspec.UNSET else json.encode(point.output).decode(),
+        None if point.error is None else json.encode(point.error).decode(),
+        point.attempt,
+        point.run_at,
+        point.cancel_steps,
+        encoded(*point.emits),
+    )
+
+
+async def give_up(
+    database: Database, app_id: UUID, execution_id: UUID, owner: UUID, fence: int, *, counts: bool
+) -> None:
+    """Return an execution that this process failed to continue, for another attempt soon."""
+    await database.execute(
+        """
+        update pilotis.workflow_executions set status = 'pending', owner = null, fence = fence + 1,
+            run_at = clock_timestamp() + interval '1 second', recoveries = recoveries + $5::int
+        where app_id = $1 and execution_id = $2 and owner = $3 and fence = $4 and status = 'running'
+        """,
+        app_id,
+        execution_id,
+        owner,
+        fence,
+        int(counts),
+        tenant=BACKGROUND,
+    )
+
+
+async def release(connection: Connection, owner: UUID, *, lost: bool) -> None:
+    """Return the executions that a process holds; they are due at once."""
+    await connection.execute(
+        """
+        update pilotis.workflow_executions set status = 'pending', owner = null, run_at = clock_timestamp(),
+            fence = fence + $2::int, recoveries = recoveries + $2::int
+        where owner = $1 and status = 'running'
+        """,
+        owner,
+        int(lost),
+    )
+
+
+async def admit(connection: Connection, app_id: UUID, workflow_id: UUID) -> int:
+    """Let gated executions run, up to the workflow's concurrency limit, and return their number.
+
+    The workflow's row is locked first, and counted in a second statement: one statement would count the rows as they
+    were before it had the lock.
+    """
+    row = await connection.fetchrow(
+        "select max_concurrency from pilotis.workflows where app_id = $1 and workflow_id = $2 for no key update",
+        app_id,
+        workflow_id,
+    )
+    if row is None:
+        return 0
+    # Without a limit, such as for queued slots, one at a time.
+    limit = row["max_concurrency"] or 1
+    status = await connection.execute(
+        """
+        update pilotis.workflow_executions set is_gated = false, run_at = clock_timestamp()
+        where (app_id, execution_id) in (
+            select app_id, execution_id from pilotis.workflow_executions
+            where app_id = $1 and workflow_id = $2 and status = 'pending' and is_gated
+            order by execution_id
+            limit greatest(0, $3 - (
+                select count(*) from pilotis.workflow_executions
+                where app_id = $1 and workflow_id = $2 and status in ('pending', 'running') and not is_gated
+            ))
+            for update
+        )
+        """,
+        app_id,
+        workflow_id,
+        limit,
+    )
+    return int(status.split()[1])
+
+
+async def gated_workflows(connection: Connection) -> list[Record]:
+    """Return the workflows with gated executions; a process may have died before it let them run."""
+    return await connection.fetch(
+        """
+        select distinct app_id, workflow_id from pilotis.workflow_executions where status = 'pending' and is_gated
+        limit 1000
+        """
+    )
+
+
+_CANCEL = """
+    with found as (
+        select app_id, execution_id, status from pilotis.workflow_executions
+        where app_id = $1 and {which} and status in ('pending', 'running') for update
+    ),
+    changed as (
+        update pilotis.workflow_executions x set cancel_requested = true,
+            status = case when x.status = 'pending' then 'cancelled' else x.status end,
+            seq = case when x.status = 'pending' then x.seq + 1 else x.seq end,
+            is_gated = x.is_gated and x.status <> 'pending',
+            finished_at = case when x.status = 'pending' then clock_timestamp() end
+        from found where x.app_id = found.app_id and x.execution_id = found.execution_id
+        returning x.app_id, x.execution_id, x.workflow_id, x.seq, x.status, x.attempt, x.has_limit,
+            x.trigger_type, x.depth
+    ),
+    steps as (
+        update pilotis.workflow_steps s set status = 'cancelled', finished_at = clock_timestamp() from changed c
+        where c.status = 'cancelled' and s.app_id = c.app_id and s.execution_id = c.execution_id
+            and s.status = 'running'
+    ),
+    events as (
+        insert into pilotis.workflow_events (app_id, execution_id, workflow_id, seq, type, data)
+        select app_id, execution_id, workflow_id, seq, 'execution.cancelled',
+            json_build_object('status', 'cancelled', 'attempt', attempt, 'output', null, 'error', null)
+        from changed where status = 'cancelled'
+    )
+    select * from changed
+"""
+
+
+async def cancel(connection: Connection, app_id: UUID, execution_id: UUID) -> Record | None:
+    """Ask an execution to end; a pending one ends at once. None if it has ended."""
+    return await connection.fetchrow(_CANCEL.format(which="execution_id = $2"), app_id, execution_id)
+
+
+async def cancel_all(connection: Connection, app_id: UUID, workflow_id: UUID) -> list[Record]:
+    """Ask all executions of a workflow to end."""
+    return await connection.fetch(_CANCEL.format(which="workflow_id = $2"), app_id, workflow_id)
+
+
+async def cancel_requests(database: Database, owner: UUID) -> list[UUID]:
+    """Return the executions of a process to cancel: those that were asked to end, and those of deleted apps."""
+    rows = await database.fetch(
+        """
+        select x.execution_id from pilotis.workflow_executions x join pilotis.apps a using (app_id)
+        where x.owner = $1 and (x.cancel_requested or a.deleted_at is not null)
+        """,
+        owner,
+        tenant=BACKGROUND,
+    )
+    return [row["execution_id"] for row in rows]
+
+
+async def read(
+    connection: TenantDatabase | Connection, app_id: UUID, workflow_id: UUID, execution_id: UUID
+) -> Record | None:
+    """Return an execution; `has_workflow` is false if its workflow is deleted."""
+    return await connection.fetchrow(
+        f"""
+        select {_READ}, exists (
+            select from pilotis.workflows w where w.app_id = $1 and w.workflow_id = $2 and w.deleted_at is null
+        ) as has_workflow
+        from pilotis.workflow_executions x
+        where x.app_id = $1 and x.workflow_id = $2 and x.execution_id = $3
+        """,
+        app_id,
+        workflow_id,
+        execution_id,
+    )
+
+
+async def page(
+    database: Database,
+    app_id: UUID,
+    workflow_id: UUID,
+    filters: tuple[str | None, str | None, datetime | None, datetime | None],
+    limit: int,
+    offset: int,
+) -> tuple[list[Record], int]:
+    """Return a page of a workflow's executions, newest first, and their number.
+
+    `filters` are the status, the type of the trigger, and the times between which they were created.
+    """
+    return await fetch_page(
+        database,
+        app_id,
+        f"""
+        select {_READ} from pilotis.workflow_executions x
+        where x.app_id = $1 and x.workflow_id = $2 and ($3::text is null or x.status = $3)
+            and ($4::text is null or x.trigger_type = $4) and ($5::timestamptz is null or x.created_at >= $5)
+            and ($6::timestamptz is null or x.created_at < $6)
+        """,
+        (app_id, workflow_id, *filters),
+        order_by="execution_id desc",
+        limit=limit,
+        offset=offset,
+    )
+
+
+async def copy_steps(connection: Connection, app_id: UUID, source: UUID, target: UUID) -> None:
+    """Copy the completed and skipped steps of another execution to a new one."""
+    await connection.execute(
+        f"""
+        insert into pilotis.workflow_steps (app_id, execution_id, {_STEP_NAMES})
+        select distinct on (step_id) app_id, $3::uuid, step_id, 1, try, {", ".join(list(_STEP_FIELDS)[3:])}
+        from pilotis.workflow_steps
+        where app_id = $1 and execution_id = $2 and status in ('completed', 'skipped')
+        order by step_id, attempt desc, try desc
+        """,
+        app_id,
+        source,
+        target,
+    )
+
+
+async def delete_old(connection: Connection, days: int, kept: int, batch: int) -> int:
+    """Delete at most `batch` ended executions that are too old, or exceed the number `kept` for each workflow."""
+    status = await connection.execute(
+        """
+        delete from pilotis.workflow_executions where (app_id, execution_id) in (
+            select app_id, execution_id from pilotis.workflow_executions
+            where finished_at < now() - make_interval(days => $1) limit $3
+        ) or (app_id, execution_id) in (
+            select x.app_id, x.execution_id from pilotis.workflows w
+            cross join lateral (
+                select app_id, execution_id, finished_at from pilotis.workflow_executions e
+                where e.app_id = w.app_id and e.workflow_id = w.workflow_id
+                order by execution_id desc offset $2 limit $3
+            ) x
+            where x.finished_at is not null limit $3
+        )
+        """,
+        days,
+        kept,
+        batch,
+    )
+    return int(status.split()[1])
+
+
+async def delete_old_events(connection: Connection, hours: int, batch: int) -> int:
+    """Delete the events of at most `batch` executions that ended so many hours ago."""
+    status = await connection.execute(
+        """
+        delete from pilotis.workflow_events v using (
+            select x.app_id, x.execution_id from pilotis.workflow_executions x
+            where x.finished_at < now() - make_interval(hours => $1) and exists (
+                select from pilotis.workflow_events o where o.app_id = x.app_id and o.execution_id = x.execution_id
+            ) limit $2
+        ) ended
+        where v.app_id = ended.app_id and v.execution_id = ended.execution_id
+        """,
+        hours,
+        batch,
+    )
+    return int(status.split()[1])

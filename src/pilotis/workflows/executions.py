@@ -1,0 +1,419 @@
+"""Starts, lists, reads, cancels and replays executions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+from asyncpg import Connection, Record
+
+from pilotis.db.daily import DayCount, day_counts
+from pilotis.db.pool import Database, TenantDatabase
+from pilotis.events.service import Events
+from pilotis.http.api.principals import Actor, AppInfo
+from pilotis.http.api.schemas import ItemPage
+from pilotis.jobs.kinds import DueSchedule
+from pilotis.kit import json
+from pilotis.kit.clock import optional_rfc3339, rfc3339
+from pilotis.kit.ids import uuid7
+from pilotis.security.audit.service import Entry, record
+from pilotis.workflows import definition as definitions
+from pilotis.workflows import event_store, execution_store, store
+from pilotis.workflows.definition import walk, walk_in_order
+from pilotis.workflows.errors import (
+    ExecutionFinishedError,
+    ExecutionNotFinishedError,
+    InputTooLargeError,
+    WorkflowExecutionNotFoundError,
+    WorkflowInactiveError,
+    WorkflowNotFoundError,
+    WorkflowQueueFullError,
+)
+from pilotis.workflows.events import cancellations
+from pilotis.workflows.execution_store import Inserted
+from pilotis.workflows.plan import MAX_BYTES
+from pilotis.workflows.timeline import timeline
+from pilotis.workflows.types import (
+    Accepted,
+    ExecutionError,
+    ExecutionProgress,
+    ExecutionQuery,
+    NewWorkflow,
+    Replay,
+    StepRun,
+    Timeline,
+    WorkflowExecution,
+    WorkflowExecutionDetails,
+)
+
+FINAL = frozenset({"completed", "failed", "cancelled", "timeout"})
+_CANCEL_SECONDS = 2.0
+_POLL_SECONDS = 0.01
+_NULL = msgspec.Raw(b"null")
+
+
+class NewExecution(NamedTuple):
+    """What starts an execution. `owner` is the process that may run it at once, `audit` is logged with it."""
+
+    trigger: dict[str, Any]
+    given: Any = None
+    version: int | None = None
+    depth: int = 0
+    slot: datetime | None = None
+    is_gated: bool = False
+    owner: UUID | None = None
+    audit: Entry | None = None
+
+
+class Executions:
+    """The executions of workflows.
+
+    `wake` claims new executions, `place` stores one and runs it in this process if possible; `cancelled` is called with
+    the rows of executions to cancel.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        events: Events,
+        wake: Callable[[], None],
+        place: Callable[[UUID, Callable[[UUID | None], Awaitable[Record | None]]], Awaitable[bool]],
+        cancelled: Callable[[list[Record]], None],
+    ) -> None:
+        self._database = database
+        self._events = events
+        self._wake = wake
+        self._place = place
+        self._cancelled = cancelled
+
+    async def execute(
+        self, app: AppInfo, actor: Actor, workflow_id: UUID, execution_id: UUID, given: dict[str, Any] | None
+    ) -> Accepted:
+        """Start an execution; raises errors if the workflow is inactive, or too many executions are pending."""
+        trigger: dict[str, Any] = {"type": "function" if actor.kind == "function" else "manual"}
+        trigger |= {"function_id" if actor.kind == "function" else "user_id": actor.id}
+        workflow = await self._active(self._database.of(app.app_id), app.app_id, workflow_id)
+        audit = Entry(app.app_id, actor, "workflow.execute", workflow_id, {"execution_id": str(execution_id)})
+
+        async def store(owner: UUID | None) -> Record | None:
+            arguments = (app, workflow, execution_id)
+            new = NewExecution(trigger=trigger, given=given, depth=actor.depth, owner=owner, audit=audit)
+            if not workflow["max_concurrency"]:
+                return (await self.insert(self._database.of(app.app_id), *arguments, new)).row
+            async with self._database.transaction(app.app_id) as connection:
+                await self.insert(connection, *arguments, new)
+            return None
+
+        if not await self._place(app.app_id, store):
+            self._wake()
+        return Accepted(execution_id, workflow_id, "pending")
+
+    async def accepted(self, app: AppInfo, workflow_id: UUID, execution_id: UUID) -> Accepted:
+        """Return an execution that was started before, as `execute` did."""
+        await self._row(app, workflow_id, execution_id)
+        return Accepted(execution_id, workflow_id, "pending")
+
+    async def insert(
+        self,
+        connection: Connection | TenantDatabase,
+        app: AppInfo,
+        workflow: Record,
+        execution_id: UUID,
+        new: NewExecution,
+    ) -> Inserted:
+        """Insert an execution; with a limit of concurrent ones only in a transaction of the caller's.
+
+        Raises `WorkflowQueueFullError` and `InputTooLargeError`.
+        """
+        app_id, workflow_id = app.app_id, workflow["workflow_id"]
+        definition = definitions.decode(workflow["definition"])
+        text = json.encode(definition.initial_input or {} if new.given is None else new.given)
+        if len(text) > MAX_BYTES:
+            raise InputTooLargeError
+        has_limit = workflow["max_concurrency"] > 0 or new.is_gated
+        values = {
+            "app_id": app_id,
+            "execution_id": execution_id,
+            "workflow_id": workflow_id,
+            "version": new.version or workflow["version"],
+            "trigger": json.encode(new.trigger).decode(),
+            "trigger_type": new.trigger["type"],
+            "input": text.decode(),
+            "depth": new.depth,
+            "slot": new.slot,
+            "has_limit": has_limit,
+            "is_gated": has_limit,
+            "timeout_seconds": _seconds(definition, app),
+        }
+        event = {"status": "pending", "attempt": 1, "trigger": new.trigger["type"]}
+        limit = app.limits.workflow_pending
+        owner = None if has_limit else new.owner
+        made = await execution_store.insert(connection, values, event, max_pending=limit, owner=owner, audit=new.audit)
+        if not made.is_made and made.pending >= limit:
+            raise WorkflowQueueFullError
+        if made.is_made and has_limit:
+            assert isinstance(connection, Connection)
+            await execution_store.admit(connection, app_id, workflow_id)
+        return made
+
+    async def page(
+        self, app: AppInfo, workflow_id: UUID, query: ExecutionQuery, *, is_hidden: bool
+    ) -> ItemPage[WorkflowExecution]:
+        """Return a page of a workflow's executions, newest first."""
+        await self.require(app.app_id, workflow_id)
+        limit = app.limits.page_size(query.limit)
+        filters = (query.status, query.trigger, query.since, query.until)
+        rows, total = await execution_store.page(self._database, app.app_id, workflow_id, filters, limit, query.offset)
+        versions = {row["version"] for row in rows}
+        totals = {version: await self._step_count(app.app_id, workflow_id, version) for version in versions}
+        data = [WorkflowExecution(**_fields(row, totals[row["version"]], is_hidden=is_hidden)) for row in rows]
+        return ItemPage(data=data, total_count=total, limit=limit, offset=query.offset)
+
+    async def read(
+        self, app: AppInfo, workflow_id: UUID, execution_id: UUID, *, is_hidden: bool
+    ) -> WorkflowExecutionDetails:
+        """Return an execution with its steps."""
+        return await self.details(app, await self._row(app, workflow_id, execution_id), is_hidden=is_hidden)
+
+    async def details(self, app: AppInfo, row: Record, *, is_hidden: bool) -> WorkflowExecutionDetails:
+        """Return an execution's row with its steps."""
+        definition = await self._definition(app.app_id, row["workflow_id"], row["version"])
+        steps = await execution_store.steps_of(self._database.of(app.app_id), app.app_id, row["execution_id"])
+        return WorkflowExecutionDetails(
+            **_fields(row, _step_count(definition), is_hidden=is_hidden),
+            steps=step_runs(definition, steps, is_hidden=is_hidden),
+        )
+
+    async def cancel(
+        self, app: AppInfo, actor: Actor, workflow_id: UUID, execution_id: UUID
+    ) -> WorkflowExecutionDetails:
+        """Cancel an execution, wait up to two seconds for its end, and return it."""
+        await self._row(app, workflow_id, execution_id)
+        async with self._database.transaction(app.app_id) as connection:
+            changed = await execution_store.cancel(connection, app.app_id, execution_id)
+            if changed is None:
+                raise ExecutionFinishedError
+            await self._events.emit_all(connection, app.app_id, cancellations([changed]))
+            await record(connection, app.app_id, actor, "workflow.cancel", workflow_id, execution_id=str(execution_id))
+        self._cancelled([changed])
+        until, wait = time.monotonic() + _CANCEL_SECONDS, _POLL_SECONDS
+        while True:
+            found = await self.read(app, workflow_id, execution_id, is_hidden=False)
+            if found.status in FINAL or time.monotonic() > until:
+                return found
+            await asyncio.sleep(wait)
+            wait = min(0.2, wait * 2)
+
+    async def replay(
+        self, app: AppInfo, actor: Actor, workflow_id: UUID, execution_id: UUID, new_id: UUID, how: Replay
+    ) -> Accepted:
+        """Start an execution with the input of one that has ended."""
+        row = await self._row(app, workflow_id, execution_id)
+        if row["status"] not in FINAL:
+            raise ExecutionNotFinishedError
+        async with self._database.transaction(app.app_id) as connection:
+            workflow = await self._active(connection, app.app_id, workflow_id)
+            await self.insert(
+                connection,
+                app,
+                workflow,
+                new_id,
+                NewExecution(
+                    trigger={"type": "retry", "of": str(execution_id)},
+                    given=json.decode(row["input"].encode()),
+                    version=row["version"] if how.version == "same" else None,
+                    depth=actor.depth,
+                ),
+            )
+            if how.from_ == "failed_step":
+                await execution_store.copy_steps(connection, app.app_id, execution_id, new_id)
+            await record(
+                connection,
+                app.app_id,
+                actor,
+                "workflow.replay",
+                workflow_id,
+                execution_id=str(new_id),
+                of=str(execution_id),
+            )
+        self._wake()
+        return Accepted(new_id, workflow_id, "pending")
+
+    async def timeline(self, app: AppInfo, workflow_id: UUID, execution_id: UUID) -> Timeline:
+        """Return the time line of an execution."""
+        row = await self._row(app, workflow_id, execution_id)
+        connection = self._database.of(app.app_id)
+        definition = await self._definition(app.app_id, workflow_id, row["version"])
+        steps = await execution_store.steps_of(connection, app.app_id, execution_id)
+        events = await event_store.of_agents(connection, app.app_id, execution_id)
+        return timeline(definition, steps, events)
+
+    async def fire(self, connection: Connection, app: AppInfo, due: DueSchedule, slot: datetime) -> str | None:
+        """Start the execution of a schedule's slot; return the reason if it is dropped, else None."""
+        row = await store.current(connection, due.app_id, due.schedule_id)
+        if row is None or not row["is_active"]:
+            return "inactive"
+        is_busy = row["on_overlap"] != "allow" and await execution_store.open_of(
+            connection, due.app_id, due.schedule_id
+        )
+        if is_busy and row["on_overlap"] == "skip":
+            return "overlap"
+        try:
+            await self.insert(
+                connection,
+                app,
+                row,
+                uuid7(),
+                NewExecution(
+                    trigger={"type": "schedule", "scheduled_for": rfc3339(slot)},
+                    slot=slot,
+                    is_gated=row["on_overlap"] == "queue",
+                ),
+            )
+        except WorkflowQueueFullError:
+            return "queue_full"
+        self._wake()
+        return None
+
+    async def _active(self, connection: Connection | TenantDatabase, app_id: UUID, workflow_id: UUID) -> Record:
+        workflow = await store.current(connection, app_id, workflow_id)
+        if workflow is None:
+            raise WorkflowNotFoundError
+        if not workflow["is_active"]:
+            raise WorkflowInactiveError
+        return workflow
+
+    async def running(self, app: AppInfo, workflow_id: UUID, limit: int) -> list[WorkflowExecution]:
+        """Return at most `limit` running executions of a workflow, newest first, without users' data."""
+        query = ExecutionQuery(status="running", limit=limit)
+        return (await self.page(app, workflow_id, query, is_hidden=True)).data
+
+    async def exists(self, app_id: UUID, workflow_id: UUID) -> bool:
+        """Return whether the app has the workflow."""
+        return await store.exists(self._database.of(app_id), app_id, workflow_id)
+
+    async def unfinished(self, app_id: UUID) -> int:
+        """Return how many executions of an app have not ended."""
+        return await execution_store.unfinished(self._database, app_id)
+
+    async def by_day(self, app_id: UUID, days: int) -> list[DayCount]:
+        """Return by day how many executions of an app were created, and how many of them failed."""
+        return day_counts(await execution_store.by_day(self._database.of(app_id), app_id, days))
+
+    async def require(self, app_id: UUID, workflow_id: UUID) -> None:
+        """Raise `WorkflowNotFoundError` unless the app has the workflow."""
+        if not await self.exists(app_id, workflow_id):
+            raise WorkflowNotFoundError
+
+    async def _row(self, app: AppInfo, workflow_id: UUID, execution_id: UUID) -> Record:
+        row = await execution_store.read(self._database.of(app.app_id), app.app_id, workflow_id, execution_id)
+        if row is None:
+            await self.require(app.app_id, workflow_id)
+            raise WorkflowExecutionNotFoundError
+        if not row["has_workflow"]:
+            raise WorkflowNotFoundError
+        return row
+
+    async def _definition(self, app_id: UUID, workflow_id: UUID, version: int) -> NewWorkflow:
+        text = await store.definition(self._database.of(app_id), app_id, workflow_id, version)
+        if text is None:
+            raise WorkflowNotFoundError
+        return definitions.decode(text)
+
+    async def _step_count(self, app_id: UUID, workflow_id: UUID, version: int) -> int:
+        return _step_count(await self._definition(app_id, workflow_id, version))
+
+
+def _step_count(definition: NewWorkflow) -> int:
+    return sum(1 for _ in walk(definition.steps))
+
+
+def _seconds(definition: NewWorkflow, app: AppInfo) -> float:
+    limit = float(app.limits.workflow_seconds_max)
+    return min(definition.timeout_seconds or limit, limit)
+
+
+def step_runs(definition: NewWorkflow, rows: list[Record], *, is_hidden: bool) -> list[StepRun]:
+    """Return the tries of steps, by start time."""
+    planned = list(walk_in_order(definition.steps))
+    places = {step.id: (index, step, order) for index, (step, order) in enumerate(planned)}
+    found = []
+    for row in rows:
+        place = places.get(row["step_id"]) or places.get(row["step_id"].partition("[")[0])
+        if place is None:
+            continue
+        index, step, order = place
+        found.append(
+            StepRun(
+                step_id=row["step_id"],
+                parent_id=row["parent_id"],
+                index=index,
+                order=order,
+                step_type=step.step_type,
+                name=step.name,
+                status=row["status"],
+                attempt=row["attempt"],
+                try_=row["try"],
+                function_id=step.function_id,
+                function_version=row["function_version"],
+                function_execution_id=row["function_execution_id"],
+                input=_raw(row["input"], is_hidden=is_hidden),
+                output=_raw(row["output"], is_hidden=is_hidden),
+                error=_error(row["error"], is_hidden=is_hidden),
+                queue_ms=row["queue_ms"],
+                duration=_duration(row),
+                started_at=optional_rfc3339(row["started_at"]),
+                finished_at=optional_rfc3339(row["finished_at"]),
+                is_hidden=is_hidden,
+            )
+        )
+    return found
+
+
+def _fields(row: Record, total: int, *, is_hidden: bool) -> dict[str, Any]:
+    started, finished = row["started_at"], row["finished_at"]
+    trigger = json.decode(row["trigger"].encode())
+    if is_hidden:
+        trigger |= {name: None for name in ("headers", "query") if name in trigger}
+    return {
+        "id": row["execution_id"],
+        "workflow_id": row["workflow_id"],
+        "workflow_version": row["version"],
+        "status": row["status"],
+        "trigger": msgspec.Raw(json.encode(trigger)),
+        "input": _raw(row["input"], is_hidden=is_hidden),
+        "output": _raw(row["output"], is_hidden=is_hidden),
+        "error": _error(row["error"], is_hidden=is_hidden),
+        "attempt": row["attempt"],
+        "cancel_requested": row["cancel_requested"],
+        "failed_steps": row["failed_steps"],
+        "progress": ExecutionProgress(row["completed_steps"], total),
+        "created_at": rfc3339(row["created_at"]),
+        "started_at": optional_rfc3339(started),
+        "finished_at": optional_rfc3339(finished),
+        "duration": (finished - started).total_seconds() * 1000 if started and finished else None,
+        "deadline_at": optional_rfc3339(row["deadline_at"]),
+        "is_hidden": is_hidden,
+    }
+
+
+def _duration(row: Record) -> float | None:
+    """Return a step's duration in milliseconds: that of its call, else from its start to its end."""
+    if row["duration"] is None and row["started_at"] and row["finished_at"]:
+        return float((row["finished_at"] - row["started_at"]).total_seconds() * 1000)
+    return row["duration"]  # type: ignore[no-any-return]
+
+
+def _raw(text: str | None, *, is_hidden: bool) -> msgspec.Raw:
+    return _NULL if text is None or is_hidden else msgspec.Raw(text.encode())
+
+
+def _error(text: str | None, *, is_hidden: bool) -> ExecutionError | None:
+    if text is None or (error := json.decode(text.encode())) is None:
+        return None
+    return ExecutionError(error["code"], None if is_hidden else error["message"], error.get("step_id"))

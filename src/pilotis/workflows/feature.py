@@ -1,0 +1,152 @@
+"""Workflows."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+from asyncpg import Connection, Record
+
+from pilotis.apps.feature import AppsFeature
+from pilotis.apps.service import Apps
+from pilotis.db.news import News
+from pilotis.db.topics import Topic
+from pilotis.feature import Feature
+from pilotis.floor import Floor
+from pilotis.functions.feature import FunctionsFeature
+from pilotis.http.metrics import WorkflowSeries
+from pilotis.jobs.kinds import DueSchedule, ScheduleKind
+from pilotis.kit.clock import now
+from pilotis.kit.errors import NotFoundError
+from pilotis.workflows import execution_store, store
+from pilotis.workflows.agent import Agent
+from pilotis.workflows.ai_provider import AiProviders
+from pilotis.workflows.endpoints import AiProviderEndpoints, WorkflowEndpoints, WorkflowTriggerEndpoints
+from pilotis.workflows.engine import QUEUE, Engine
+from pilotis.workflows.events import EVENT_TYPES
+from pilotis.workflows.executions import Executions
+from pilotis.workflows.requests import Requests
+from pilotis.workflows.service import KIND, FoundFunction, Workflows
+from pilotis.workflows.streams import WorkflowStreams
+from pilotis.workflows.tasks import periodic
+from pilotis.workflows.triggers import Triggers
+
+_log = structlog.get_logger("pilotis.workflows")
+
+
+class WorkflowsFeature(Feature, frozen=True, kw_only=True, eq=False):
+    """Workflows."""
+
+    described = (WorkflowEndpoints, WorkflowTriggerEndpoints, AiProviderEndpoints)
+
+    workflows: Workflows
+    executions: Executions
+    engine: Engine
+    counts: WorkflowSeries
+    count_pending: Callable[[], Awaitable[int]]
+
+
+def feature(floor: Floor, apps: AppsFeature, functions: FunctionsFeature) -> WorkflowsFeature:
+    """Return the feature."""
+    settings, database, control = floor.settings, floor.database, floor.control
+
+    def news(app_id: UUID, workflow_id: UUID, execution_id: UUID) -> None:
+        control.publish_soon(Topic.NEWS, f"{app_id}:{workflow_id}:{execution_id}")
+
+    counts = WorkflowSeries()
+    requests = Requests(database, floor.secrets)
+    providers = AiProviders(database, floor.secrets, lambda: floor.outgoing)
+    engine = Engine(
+        database,
+        functions.calls,
+        apps.apps.by_id,
+        news,
+        floor.events.committed,
+        settings.node_lease_seconds,
+        requests,
+        Agent(providers, counts.tokens),
+        counts,
+    )
+
+    def wake() -> None:
+        if not engine.wake():
+            control.publish_soon(Topic.WORK, QUEUE)
+
+    def cancelled(rows: list[Record]) -> None:
+        for row in rows:
+            engine.cancel(str(row["execution_id"]))
+            control.publish_soon(Topic.CANCEL, str(row["execution_id"]), at_once=True)
+            news(row["app_id"], row["workflow_id"], row["execution_id"])
+            if row["status"] == "cancelled":
+                counts.ended(row["trigger_type"], "cancelled")
+
+    async def find_function(app_id: UUID, reference: str) -> FoundFunction | None:
+        try:
+            row = await functions.calls.find(app_id, reference)
+        except NotFoundError:
+            return None
+        return FoundFunction(row["function_id"], row["active_version"] is not None, row["name"])
+
+    workflows = Workflows(database, floor.events, find_function, cancelled)
+    functions.functions.used_by(store.calling)
+    executions = Executions(database, floor.events, wake, engine.place, cancelled)
+
+    triggers = Triggers(
+        database,
+        floor.secrets,
+        requests,
+        executions,
+        functions.calls,
+        apps.apps.by_id,
+        apps.apps.by_public_key,
+        floor.rate_limits,
+        lambda: floor.base_url,
+        wake,
+        floor.events.committed,
+        counts,
+    )
+
+    async def drain() -> None:
+        engine.stop()
+
+    told = News()
+    control.subscribe(Topic.NEWS, told.told, told.missed)
+    control.subscribe(Topic.CANCEL, engine.cancel, lambda: None)
+    limits = floor.limits
+    return WorkflowsFeature(
+        name="workflows",
+        endpoints=[
+            WorkflowEndpoints(workflows, executions, WorkflowStreams(database, executions, told)),
+            WorkflowTriggerEndpoints(triggers),
+            AiProviderEndpoints(providers),
+        ],
+        event_types=EVENT_TYPES,
+        sources=[engine],
+        schedules=[_schedule_kind(apps.apps, executions, counts)],
+        periodic=periodic(database, limits.workflow_days, limits.workflow_executions, engine.admit),
+        drain=drain,
+        workflows=workflows,
+        executions=executions,
+        engine=engine,
+        counts=counts,
+        count_pending=lambda: execution_store.count_pending(database),
+    )
+
+
+def _schedule_kind(apps: Apps, executions: Executions, counts: WorkflowSeries) -> ScheduleKind:
+    """Return the kind of the schedules of workflows."""
+
+    async def fire(connection: Connection, due: DueSchedule, slot: datetime) -> None:
+        try:
+            app = await apps.by_id(due.app_id)
+        except NotFoundError:
+            return
+        if dropped := await executions.fire(connection, app, due, slot):
+            counts.skipped += 1
+            _log.info("slot not run", app_id=str(due.app_id), workflow_id=due.target_id, reason=dropped)
+        else:
+            counts.lags.add(max(0.0, (now() - slot).total_seconds()))
+
+    return ScheduleKind(name=KIND, fire=fire)

@@ -1,0 +1,43 @@
+"""The periodic tasks of workflows: retention, and the remaining work of dead processes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+from asyncpg import Connection
+
+from pilotis.db.pool import Database
+from pilotis.jobs.kinds import Periodic
+from pilotis.jobs.tasks import on_connection
+from pilotis.workflows import execution_store, store, trigger_store
+
+_BATCH_SIZE = 1_000
+_DELETED_DAYS = 7
+_EVENT_HOURS = 24
+_ADMIT_SECONDS = 15.0
+
+
+def periodic(
+    database: Database, days: int, kept: int, admit: Callable[[UUID, UUID], Awaitable[None]]
+) -> list[Periodic]:
+    """Return the tasks; executions are kept for `days`, and at most `kept` of each workflow."""
+
+    async def expire(connection: Connection) -> None:
+        while await execution_store.delete_old(connection, days, kept, _BATCH_SIZE):
+            pass
+        while await execution_store.delete_old_events(connection, _EVENT_HOURS, _BATCH_SIZE):
+            pass
+        while await trigger_store.delete_old(connection, _BATCH_SIZE):
+            pass
+        while await store.delete_old(connection, _DELETED_DAYS):
+            pass
+
+    async def let_run(connection: Connection) -> None:
+        for row in await execution_store.gated_workflows(connection):
+            await admit(row["app_id"], row["workflow_id"])
+
+    return [
+        on_connection(database, "workflows.expire", 3600, expire),
+        on_connection(database, "workflows.admit", _ADMIT_SECONDS, let_run),
+    ]

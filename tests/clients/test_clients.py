@@ -1,0 +1,97 @@
+"""Clients that others' tools generate from the OpenAPI document: they compile, strictly, and work against a server."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests import shared
+from tests.support import App
+from tests.waiting import PATIENCE
+
+FOLDER = Path(__file__).parent
+NEEDS_NODE = pytest.mark.skipif(
+    not (shutil.which("node") and shutil.which("npm")), reason="there is no Node.js with npm, which the generators need"
+)
+
+
+def run(*command: object, folder: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=20 * PATIENCE,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the generators and the programs that use their clients."""
+    folder = tmp_path_factory.mktemp("clients")
+    for name in ("package.json", "package-lock.json", "tsconfig.json", "typed.ts", "sdk.ts"):
+        shutil.copy(FOLDER / name, folder)
+    shared.install(["npm", "ci", *shared.NPM], folder)
+    return folder
+
+
+@NEEDS_NODE
+def test_typescript_clients_compile_and_work(project: Path, app: App) -> None:
+    """openapi-typescript and @hey-api/openapi-ts; the mistakes in typed.ts must not compile."""
+    (project / "openapi.json").write_bytes(httpx.get(f"{app.server.url}/openapi.json").content)
+    run("node_modules/.bin/openapi-typescript", "openapi.json", "-o", "generated/schema.ts", folder=project)
+    generator = ["node_modules/.bin/openapi-ts", "-i", "openapi.json", "-o", "generated/sdk"]
+    run(*generator, "-c", "@hey-api/client-fetch", "--silent", folder=project)
+    run("node_modules/.bin/tsc", "-p", ".", folder=project)
+    environment = {"SERVER": app.server.url, "PUBLIC_KEY": app.public_key}
+    typed = run("node", "compiled/typed.js", folder=project, **environment)
+    assert json.loads(typed) == [["cafe 4.5"], 3.75, 2, 2]
+    sdk = run("node", "compiled/sdk.js", folder=project, **environment)
+    assert json.loads(sdk) == [["cafe 4.5"], 3.75]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with openapi-python-client and what its clients need."""
+    folder = tmp_path_factory.mktemp("python")
+    run(sys.executable, "-m", "venv", "venv", folder=folder)
+    interpreter = folder / "venv" / "bin" / "python"
+    pip = [interpreter, "-m", "pip", "install", *shared.PIP]
+    shared.install([*pip, "--require-hashes", "-r", FOLDER / "requirements.lock"], folder)
+    return interpreter
+
+
+def test_a_python_client_compiles_and_works(python: Path, tmp_path: Path, app: App) -> None:
+    """openapi-python-client: without a warning, strict by mypy."""
+    (tmp_path / "openapi.json").write_bytes(httpx.get(f"{app.server.url}/openapi.json").content)
+    for name in ("python.yml", "program.py"):
+        shutil.copy(FOLDER / name, tmp_path)
+    generate = ["generate", "--path", "openapi.json", "--config", "python.yml", "--meta", "none", "--fail-on-warning"]
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    command = [python.parent / "openapi-python-client", *generate, "--output-path", "pilotis_client"]
+    assert "WARNING" not in run(*command, folder=tmp_path, PATH=path)
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "cache", "--python-executable", python]
+    # The generator's own code is not strict; what a program sees of it is.
+    run(*mypy, "--follow-imports", "silent", "program.py", folder=tmp_path)
+    import_all = (
+        "import importlib, pkgutil, pilotis_client as client\n"
+        "for module in pkgutil.walk_packages(client.__path__, 'pilotis_client.'): importlib.import_module(module.name)"
+    )
+    run(python, "-W", "error", "-c", import_all, folder=tmp_path)
+    environment = {"SERVER": app.server.url, "PUBLIC_KEY": app.public_key}
+    assert json.loads(run(python, "program.py", folder=tmp_path, **environment)) == ["cafe 4.5"]
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    lock = json.loads((FOLDER / "package-lock.json").read_text())
+    assert [name for name, package in lock["packages"].items() if "resolved" in package] == []
+    wanted = lock["packages"][""]["devDependencies"]
+    assert [version for version in wanted.values() if not version[0].isdigit()] == []

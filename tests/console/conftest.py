@@ -1,0 +1,137 @@
+"""The console in a real Chromium: one browser for all tests, a page for each, and nothing may complain."""
+
+import contextlib
+import re
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, async_playwright
+
+from pilotis.kit import rs256
+from tests.conftest import PASSWORD, first_console_user, new_app
+from tests.console.furnished import Furnished, furnish
+from tests.receiver import Receiver
+from tests.shared import NPM, install, make_once
+from tests.support import App, Server
+from tests.waiting import PATIENCE
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARTIFACTS = Path(__file__).parents[1] / "artifacts"
+AXE = "axe-core@4.14.1"
+EMAIL = "first@example.com"
+
+# Chromium itself reports answers of 4xx, among them the one that tells that nobody is signed in yet, and requests that
+# a test lets fail.
+_EXPECTED = re.compile(r"Failed to load resource: (the server responded with a status of 4|net::ERR_FAILED)")
+
+Opening = Callable[..., AbstractAsyncContextManager[Page]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not Path(CHROMIUM).exists():
+        for item in items:
+            if "tests/console" in str(item.path):
+                item.add_marker(pytest.mark.skip(reason=f"there is no Chromium at {CHROMIUM}"))
+
+
+@pytest_asyncio.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        running = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE * 1000
+        )
+        yield running
+        await running.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Opening:
+    """Opens a page of a context of its own; whatever it says on its console, policy violations too, is an error.
+
+    `expected` is a part of what it may say.
+    """
+
+    @contextlib.asynccontextmanager
+    async def visit(
+        address: str, *, width: int = 1280, height: int = 860, expected: str = "", **options: object
+    ) -> AsyncIterator[Page]:
+        context = await browser.new_context(
+            viewport={"width": width, "height": height}, timezone_id="Europe/Berlin", **{"locale": "en-US", **options}
+        )
+        context.set_default_timeout(PATIENCE * 1000)
+        page = await context.new_page()
+        complaints: list[str] = []
+        page.on(
+            "console",
+            lambda said: said.type in {"error", "warning"} and complaints.append(f"{said.text} {said.location['url']}"),
+        )
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        await page.goto(address)
+        yield page
+        await context.close()
+        unexpected = [said for said in complaints if not _EXPECTED.match(said)]
+        assert [said for said in unexpected if not expected or expected not in said] == []
+
+    return visit
+
+
+@pytest.fixture(scope="module")
+def signing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """An app on a separate server, which has a signing key."""
+    key = rs256.generate().pem().decode()
+    place = tmp_path_factory.mktemp("signing") / "data"
+    running = Server(place, environment={"OAUTH_RSA_PRIVATE_KEY_PEM": key}).start()
+    yield new_app(running, first_console_user(running))
+    running.stop()
+
+
+@pytest_asyncio.fixture(scope="module")
+async def in_use(server: Server, console: dict[str, str], sandboxes: None) -> AsyncIterator[tuple[App, Furnished]]:
+    """An app that has something on each screen; a module that uses it changes nothing in it."""
+    app = new_app(server, console)
+    async with Receiver.listening() as receiver:
+        yield app, await furnish(app, receiver)
+
+
+async def sign_in(page: Page, server: Server, path: str, email: str = EMAIL, password: str = PASSWORD) -> None:
+    """Sign in by a request, as the form does, and open a screen."""
+    await page.request.post(
+        f"{server.url}/v1/auth/session", data={"email": email, "password": password}, headers={"Origin": server.url}
+    )
+    await page.goto(f"{server.url}/console{path}")
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program that checks accessibility."""
+    if shutil.which("npm") is None:
+        pytest.skip("needs npm")
+
+    def fetch(folder: Path) -> None:
+        install(["npm", "install", *NPM, "--prefix", folder, AXE], folder)
+
+    return (make_once(tmp_path_factory, "axe", fetch) / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+
+
+async def obstacles(page: Page, axe: str) -> list[str]:
+    """What axe finds in a page by the rules of WCAG 2.2 AA: each rule with the first place that breaks it."""
+    session = await page.context.new_cdp_session(page)
+    # What fades in has too little contrast until then.
+    await page.evaluate(
+        """() => Promise.all(document.getAnimations()
+            .filter((one) => one.effect.getComputedTiming().endTime < Infinity)
+            .map((one) => one.finished.catch(() => 0)))
+            .then(() => 0)"""
+    )
+    # By the debugger, because the page's policy lets no script in.
+    await session.send("Runtime.evaluate", {"expression": axe})
+    found = await page.evaluate(
+        """async () => (await axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }))
+            .violations.map((rule) =>
+                `${rule.id}: ${rule.nodes.slice(0, 3).map((node) => node.html).join(" | ")}`)"""
+    )
+    return list(found)

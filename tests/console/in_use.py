@@ -1,0 +1,66 @@
+"""An app in use: its screens, opened one after another in a page, and what is looked for on each of them."""
+
+from collections.abc import AsyncIterator
+
+from playwright.async_api import Page, expect
+
+from tests.console.furnished import Furnished
+from tests.support import App
+
+NARROW = {"width": 390, "height": 844}
+BETWEEN = {"width": 1024, "height": 768}
+WIDE = {"width": 1280, "height": 860}
+
+# The words of the console, known by their brackets, of which a part is hidden where nobody can scroll to it.
+CLIPPED = """() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.querySelector(".frame"), NodeFilter.SHOW_TEXT);
+  for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+    const parent = text.parentElement;
+    if (!/[⟦⟧]/.test(text.data) || parent.closest("option, svg, [aria-hidden], .sr, .skip")) continue;
+    const range = document.createRange();
+    range.selectNodeContents(text);
+    const boxes = [...range.getClientRects()].filter((box) => box.width && box.height);
+    if (!boxes.length) continue;
+    const [left, right] = [Math.min(...boxes.map((box) => box.left)), Math.max(...boxes.map((box) => box.right))];
+    for (let around = text.parentElement; around; around = around.parentElement) {
+      const style = getComputedStyle(around);
+      if (style.position === "fixed") break;
+      if (["auto", "scroll"].includes(style.overflowX) && around.scrollWidth > around.clientWidth) break;
+      if (style.overflowX === "visible" && around !== document.documentElement) continue;
+      const box = around.getBoundingClientRect();
+      if (right > box.right + 1.5 || left < box.left - 1.5) {
+        const over = Math.round(right - box.right);
+        found.push(`${text.data.slice(0, 50)} in ${around.tagName}.${around.className} (${over} px)`);
+        break;
+      }
+    }
+  }
+  if (document.documentElement.scrollWidth > innerWidth) found.push("the page scrolls sideways");
+  return [...new Set(found)];
+}"""
+
+# Follows an address as a link within the console does.
+_GO = """(path) => {
+  history.pushState(null, "", path);
+  dispatchEvent(new PopStateEvent("popstate"));
+}"""
+
+
+async def screens_of(page: Page, app: App, content: Furnished) -> AsyncIterator[str]:
+    """Open each screen, wait until nothing on it loads, and yield its name; a screen of the console is open before."""
+    await expect(page.get_by_role("heading", level=1)).not_to_be_empty()
+    for name, path in content.screens.items():
+        # An address without a screen between two, so that nothing of the one before is taken for the next.
+        await page.evaluate(_GO, f"/console/apps/{app.app_id}/nowhere/at/all")
+        await expect(page.get_by_role("heading", level=1)).to_be_empty()
+        await page.evaluate(_GO, f"/console/apps/{app.app_id}{path}")
+        await expect(page.get_by_role("heading", level=1)).not_to_be_empty()
+        await expect(page.locator(".bone, [aria-busy=true]")).to_have_count(0)
+        yield name
+
+
+def nothing(found: dict[str, list[str]]) -> None:
+    """Fail with all that was found on any screen."""
+    said = "\n".join(f"{name}: {one}" for name, all_ in found.items() for one in all_)
+    assert not said, said

@@ -1,0 +1,170 @@
+"""Changes in the console other than rows: schemas, members, sessions, moved files, read-only keys."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.acceptance.test_files import put_at, storage
+from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.support import App, Server
+
+
+async def pictures(page: Page, name: str) -> None:
+    """Take a screenshot of a state at both widths and in both themes."""
+    ARTIFACTS.mkdir(exist_ok=True)
+    for width, height, suffix in ((1440, 900, ""), (390, 844, "-phone")):
+        await page.set_viewport_size({"width": width, "height": height})
+        for theme in ("light", "dark"):
+            await page.evaluate("(theme) => (document.documentElement.dataset.theme = theme)", theme)
+            await page.screenshot(path=ARTIFACTS / f"console-{name}-{theme}{suffix}.png")
+    await page.set_viewport_size({"width": 1440, "height": 900})
+    await page.evaluate("document.documentElement.dataset.theme = 'light'")
+
+
+async def test_a_change_of_the_schema_shows_what_a_cast_would_do(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    table = await app.table({"price": "string", "title": "string"}, title="things")
+    for price in ("12.50", "a lot"):
+        await app.row(table, {"price": price, "title": "x"})
+    async with visit("about:blank", width=1440) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table}/schema")
+        await page.get_by_label("Type of price").select_option("number")
+        await page.get_by_label("Name of title").fill("name")
+        await page.get_by_role("button", name="Review 2 changes").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("1 row does not fit")
+        await expect(dialog).to_contain_text("This is not a valid number.")
+        assert await obstacles(page, axe) == []
+        await pictures(page, "schema-preview")
+        await dialog.get_by_role("button", name="Change schema").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("Nothing was changed")
+        await dialog.get_by_role("button", name="Cancel").click()
+        await page.get_by_label("Type of price").select_option("string")
+        await page.get_by_role("button", name="Review 1 change").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("title is renamed → name")
+        await page.get_by_role("dialog").get_by_role("button", name="Change schema").click()
+        await expect(page.get_by_label("Name of name")).to_have_value("name")
+    async with app.client() as client:
+        schema = (await client.get(f"/v1/public/tables/{table}")).json()["schema"]
+    assert schema == {"price": "string", "name": "string"}
+
+
+async def test_a_member_is_created_and_signed_out_in_one_place(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    async with visit("about:blank", width=1440) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/members")
+        await page.get_by_role("button", name="New member").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Login").fill("linus")
+        await dialog.get_by_label("Password").fill("a longer sentence")
+        await dialog.get_by_role("button", name="Create member").click()
+        panel = page.get_by_role("complementary", name="Member")
+        await expect(panel).to_contain_text("linus")
+        async with app.client() as client:
+            body = {"login_id": "linus", "password": "a longer sentence"}
+            signed_in = (await client.post("/v1/public/app-members/signin", json=body)).json()
+        await page.reload()
+        assert await obstacles(page, axe) == []
+        await expect(panel.get_by_role("button", name="End")).to_be_visible()
+        await pictures(page, "member")
+        await panel.get_by_role("button", name="End").click()
+        await expect(panel.get_by_role("button", name="End")).to_be_hidden()
+    async with app.client(signed_in["access_token"]) as client:
+        assert (await client.get("/v1/public/app-members/me")).status_code == 401
+
+
+async def test_another_session_of_the_user_is_ended(server: Server, app: App, visit: Opening, axe: str) -> None:
+    async with app.client(**{"User-Agent": "Mozilla/5.0 (Windows NT 10.0) Firefox/140.0"}) as client:
+        other = await client.post(
+            "/v1/auth/signin", json={"email": app.console["email"], "password": "correct horse battery"}
+        )
+        assert other.status_code == 200, other.text
+    async with visit("about:blank", width=1440) as page:
+        await sign_in(page, server, "/profile")
+        row = page.get_by_role("row", name="Firefox · Windows").first
+        await expect(row).to_contain_text("127.0.0.1")
+        assert await obstacles(page, axe) == []
+        await pictures(page, "sessions")
+        await row.get_by_role("button", name="End").click()
+        await expect(page.get_by_text("The session has ended.")).to_be_visible()
+    async with app.client(other.json()["access_token"]) as client:
+        assert (await client.get("/v1/auth/me")).status_code == 401
+
+
+async def test_a_file_is_renamed_moved_and_replaced(
+    server: Server, app: App, visit: Opening, axe: str, tmp_path: Path
+) -> None:
+    base = await storage(app)
+    async with app.client() as client:
+        await client.post(f"{base}/folders", json={"name": "archive"})
+        file = await put_at(client, base, "menu.png")
+
+        async def listed(path: str) -> dict[str, Any]:
+            return (await client.get(f"{base}/path/{path}")).json()
+
+        (tmp_path / "new.txt").write_text("Espresso 2\n")
+        async with visit("about:blank", width=1440) as page:
+            await sign_in(page, server, f"/apps/{app.app_id}/files/{base.rpartition('/')[2]}")
+            await page.get_by_role("button", name="menu.png").click()
+            panel = page.get_by_role("complementary", name="menu.png")
+            await panel.get_by_role("button", name="More actions").click()
+            await page.get_by_role("menuitem", name="Rename").click()
+            await page.get_by_role("dialog").get_by_label("Name").fill("card.png")
+            await page.get_by_role("dialog").get_by_role("button", name="Rename").click()
+            panel = page.get_by_role("complementary", name="card.png")
+            await panel.get_by_role("button", name="More actions").click()
+            async with page.expect_file_chooser() as choosing:
+                await page.get_by_role("menuitem", name="Replace").click()
+            await (await choosing.value).set_files(tmp_path / "new.txt")
+            await expect(panel).to_contain_text("Espresso 2")
+            await panel.get_by_role("button", name="More actions").click()
+            await page.get_by_role("menuitem", name="Move").click()
+            dialog = page.get_by_role("dialog")
+            await dialog.get_by_role("button", name="archive").click()
+            assert await obstacles(page, axe) == []
+            await pictures(page, "move")
+            await dialog.get_by_role("button", name="Move here").click()
+            await expect(page.get_by_text("It is now at archive/card.png.")).to_be_visible()
+        moved = await listed("archive/card.png")
+        assert (moved["id"], moved["size"]) == (file["id"], 11)
+
+
+@pytest.mark.parametrize("role", ["Viewer"])
+async def test_a_secret_key_that_only_reads_is_created(server: Server, app: App, visit: Opening, role: str) -> None:
+    async with visit("about:blank", width=1440) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/keys")
+        await page.get_by_role("button", name="New secret key").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Name").fill("reports")
+        await dialog.get_by_text(role, exact=True).click()
+        await pictures(page, "secret-key")
+        await dialog.get_by_role("button", name="New secret key").click()
+        await dialog.get_by_role("button", name="I have saved it").click()
+        await expect(page.get_by_role("row", name="reports")).to_contain_text(role)
+
+
+async def test_failed_requests_are_found_and_counted(server: Server, app: App, visit: Opening, axe: str) -> None:
+    table = await app.table({"name": "string"}, title="things")
+    async with app.client() as client:
+        for _ in range(20):
+            await client.get(f"/v1/public/tables/{table}/data")
+        await client.post(f"/v1/public/tables/{table}/data", json={"data": {"wrong": 1}})
+    async with visit("about:blank", width=1440) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/activity/requests?status=4xx")
+        entry = page.get_by_role("row", name="UNKNOWN_COLUMN")
+        while not await entry.is_visible():
+            await page.get_by_role("button", name="Reload").click()
+            await page.wait_for_load_state("networkidle")
+        await expect(entry).to_contain_text("400")
+        assert await obstacles(page, axe) == []
+        await pictures(page, "requests")
+        await page.get_by_role("link", name="Metrics").click()
+        await expect(page.get_by_role("row", name="GET /v1/public/tables/:table_id/data ")).to_contain_text("20")
+        assert await obstacles(page, axe) == []
+        await pictures(page, "metrics")
+        await page.get_by_role("button", name="Table", exact=True).click()
+        await expect(page.get_by_role("columnheader", name="95th percentile").first).to_be_visible()

@@ -1,0 +1,87 @@
+"""Files in the console: uploads that stop and go on, folders, previews, temporary links."""
+
+import io
+from pathlib import Path
+
+import httpx
+from PIL import Image
+from playwright.async_api import expect
+
+from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.support import App, Server, plain_client
+from tests.waiting import until
+
+LARGE = 20 * 1024 * 1024
+
+
+async def new_storage(app: App, **more: object) -> str:
+    headers = {"Authorization": f"Bearer {app.console['access_token']}"}
+    async with plain_client(app.server.url, **headers) as client:
+        made = await client.post(f"/v1/apps/{app.app_id}/storages/files", json={"name": "gallery", **more})
+    assert made.status_code == 201, made.text
+    return made.json()["id"]
+
+
+def picture() -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), "teal").save(file, "PNG")
+    return file.getvalue()
+
+
+async def test_a_picture_is_uploaded_shown_linked_and_deleted(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    ARTIFACTS.mkdir(exist_ok=True)
+    storage_id = await new_storage(app, read_access="Secret")
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/files/{storage_id}")
+        await expect(page.get_by_text("This folder is empty")).to_be_visible()
+        await page.get_by_role("button", name="New folder").click()
+        await page.get_by_role("dialog").get_by_label("Name").fill("summer")
+        await page.get_by_role("dialog").get_by_role("button", name="Create folder").click()
+        await page.get_by_role("button", name="summer").click()
+        file = {"name": "boat.png", "mimeType": "image/png", "buffer": picture()}
+        await page.locator("main input[type=file]").set_input_files([file])
+        await expect(page.get_by_text("1 file uploaded")).to_be_visible()
+        await page.get_by_role("button", name="boat.png", exact=True).click()
+        panel = page.get_by_role("complementary", name="boat.png")
+        shown = panel.get_by_role("img", name="boat.png")
+        await expect(shown).to_be_visible()
+        await until(lambda: shown.evaluate("image => image.naturalWidth > 0"))
+        await panel.get_by_role("button", name="Create link").click()
+        link = await panel.locator(".secret code").inner_text()
+        async with httpx.AsyncClient(verify=False) as client:
+            assert (await client.get(link)).content == picture()
+        assert await obstacles(page, axe) == []
+        await page.screenshot(path=ARTIFACTS / "console-files.png")
+        await panel.get_by_role("button", name="Delete").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(page.get_by_text("This folder is empty")).to_be_visible()
+
+
+async def test_a_large_upload_goes_on_after_a_reload(server: Server, app: App, visit: Opening, tmp_path: Path) -> None:
+    storage_id = await new_storage(app)
+    file = tmp_path / "film.bin"
+    file.write_bytes(bytes(LARGE))
+    offsets: list[int] = []
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/files/{storage_id}")
+
+        async def note(route):
+            offset = int(route.request.headers["upload-offset"]) if route.request.method == "PATCH" else -1
+            offsets.append(offset)
+            # The connection is lost in the middle of the file, once.
+            if offset > 0 and offsets.count(offset) == 1 and len([one for one in offsets if one >= 0]) == 2:
+                await route.abort()
+            else:
+                await route.continue_()
+
+        await page.route("**/v1/uploads/tus/*", note)
+        await page.locator("main input[type=file]").set_input_files([file])
+        await expect(page.get_by_role("button", name="Try again")).to_be_visible()
+        await page.reload()
+        await page.locator("main input[type=file]").set_input_files([file])
+        await expect(page.get_by_text("1 file uploaded")).to_be_visible()
+        await expect(page.get_by_role("button", name="film.bin", exact=True)).to_be_visible()
+    sent = [offset for offset in offsets if offset >= 0]
+    assert sent == [0, 8 << 20, 8 << 20, 16 << 20]

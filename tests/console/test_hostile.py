@@ -1,0 +1,137 @@
+"""What strangers write: none of it runs in the console, turns a line around, or makes a screen wider."""
+
+import json
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from tests.acceptance.test_dead_jobs import dead
+from tests.console import ConsoleClient, owner_of
+from tests.console.conftest import Opening, sign_in
+from tests.functions.support import Functions
+from tests.receiver import Receiver
+from tests.support import App, Server
+from tests.waiting import until
+from tests.webhooks import world
+from tests.webhooks.test_integrations import declare, publish
+from tests.workflows.support import Workflows
+
+BAD = "\u202e<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>\u2066{{7*7}}${7*7}"
+LONG = BAD + "m" * 100_000
+SOURCE = """export default (payload) => {
+  console.error(payload.bad, "w".repeat(5000));
+  if (payload.fails) throw new Error(payload.bad);
+  return { [payload.bad]: payload.bad };
+};
+"""
+# What would turn a text around where a person reads it; what is typed into fields stays as it is.
+TURNED = r"""() => {
+  const turned = /[\u202a-\u202e\u2066-\u2069]/;
+  const found = [];
+  for (const one of document.querySelectorAll("body *")) {
+    const own = [...one.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data).join("");
+    const said = ["title", "aria-label"].map((name) => one.getAttribute(name) || "").join("");
+    if (turned.test(own + said) && !["SCRIPT", "TEXTAREA"].includes(one.tagName)) {
+      found.push(`${one.tagName}.${one.className}: ${(own + said).slice(0, 60)}`);
+    }
+  }
+  if (document.documentElement.scrollWidth > innerWidth) found.push("scrolls sideways");
+  if (window.hacked || document.querySelector("img[src=x]")) found.push("was run");
+  return found;
+}"""
+
+
+async def _json(console: ConsoleClient, method: str, path: str, **options: Any) -> Any:
+    answer = await console.request(method, path, **options)
+    assert answer.status_code < 300, (method, path, answer.text)
+    return answer.json()
+
+
+async def _fill(app: App, functions: Functions, workflows: Workflows, receiver: Receiver) -> dict[str, str]:
+    """Fill an app with hostile texts and return the addresses of the screens that show them."""
+    receiver.answers["/hook"] = world.status(500, body=BAD.encode())
+    table = await app.table({"text": "string"}, title=BAD, access_level="Public")
+    function = await functions.made("bad", SOURCE, description=BAD)
+    assert (await functions.deploy(function, SOURCE, message=BAD)).status_code == 201
+    for fails in (False, True):
+        await functions.call("bad", {"bad": BAD, "fails": fails})
+    step = {"step_type": "function", "id": "one", "name": BAD, "function_id": "bad", "input_mapping": {"bad": BAD}}
+    workflow = await workflows.made([step], BAD, description=BAD)
+    run = await workflows.start(workflow, {"bad": BAD})
+    await workflows.reached(workflow, run)
+    job = await dead(app.server, app, error=json.dumps({"code": "FAILED", "message": BAD}))
+    async with owner_of(app).client(app) as console:
+        site = (await _json(console, "POST", "/storages/webs", json={"name": BAD}))["id"]
+        metas = f"{app.server.url}/v1/public/storages/webs/{site}/page-metas"
+        headers = {"X-Public-Key": app.public_key, "Authorization": f"Bearer {app.secret_key}"}
+        body = {"path": "/bad", "title": BAD, "description": BAD, "image": "https://example.com/<script>"}
+        console.prefix = ""
+        answer = await console.put(metas, json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+    async with owner_of(app).client(app) as console:
+        await _json(console, "PUT", "/oauth/settings", json={"is_provider": True})
+        await _json(console, "PUT", "/oauth/scopes/bad:read", json={"title": BAD, "description": BAD})
+        client = {"name": BAD, "redirect_uris": ["https://bad.example/back"], "scopes": ["openid", "bad:read"]}
+        await _json(console, "POST", "/oauth/clients", json=client)
+        await declare(app)
+        hook = {"url": receiver.url("/hook"), "name": BAD, "event_types": ["row.*", "order.*"]}
+        webhook = (await _json(console, "POST", "/webhooks", json=hook))["id"]
+        await app.row(table, {"text": LONG})
+        order = {"event_type": "order.created", "data": {BAD: BAD}, "subject": BAD}
+        event = (await publish(app, order)).json()["id"]
+
+        async def attempted() -> str | None:
+            found = (await _json(console, "GET", f"/webhooks/{webhook}/logs"))["data"]
+            return next((one["id"] for one in found if one["attempt_count"]), None)
+
+        delivery = await until(attempted)
+        calls = (await _json(console, "GET", f"/functions/{function}/executions"))["data"]
+        row = next(
+            one["id"] for one in (await _json(console, "GET", "/events"))["data"] if one["event_type"] == "row.created"
+        )
+    assert job
+    return {
+        "sites": "/sites",
+        "site": f"/sites/{site}/pages",
+        "functions": f"/functions/{function}/versions",
+        "logs": f"/functions/{function}/logs",
+        **{f"call {number}": f"/functions/{function}/runs?run={call['id']}" for number, call in enumerate(calls[:2])},
+        "workflows": "/workflows",
+        "steps": f"/workflows/{workflow}/steps?step=one",
+        "run": f"/workflows/{workflow}/runs/{run}?step=one",
+        "webhooks": "/webhooks",
+        "delivery": f"/webhooks/{webhook}?delivery={delivery}",
+        "event": f"/webhooks/events?event={event}",
+        "long event": f"/webhooks/events?event={row}",
+        "jobs": "/webhooks/jobs",
+        "clients": "/oauth",
+        "scopes": "/oauth/scopes",
+        "try": "/oauth/try",
+        "aggregate": f"/tables/{table}/aggregate",
+        "overview": "",
+    }
+
+
+async def _shown(page: Page) -> list[str]:
+    await expect(page.get_by_role("heading", level=1)).not_to_be_empty()
+    await expect(page.locator(".bone, [aria-busy=true]")).to_have_count(0)
+    return list(await page.evaluate(TURNED))
+
+
+async def test_hostile_texts_are_shown_as_texts(
+    server: Server, app: App, functions: Functions, workflows: Workflows, visit: Opening
+) -> None:
+    found: dict[str, list[str]] = {}
+    async with Receiver.listening() as receiver, visit("about:blank", width=390, height=844) as page:
+        screens = await _fill(app, functions, workflows, receiver)
+        await sign_in(page, server, "/profile")
+        for name, path in screens.items():
+            await page.goto(f"{server.url}/console/apps/{app.app_id}{path}")
+            found[name] = await _shown(page)
+        # A test run shows what the function answered and wrote.
+        await page.goto(f"{server.url}/console/apps/{app.app_id}{screens['functions'].removesuffix('/versions')}")
+        await page.get_by_label("Payload").fill(json.dumps({"bad": BAD}))
+        await page.get_by_role("button", name="Run", exact=True).click()
+        await expect(page.get_by_role("region", name="Result")).to_contain_text("⟨U+202E⟩<img src=x")
+        found["result"] = await _shown(page)
+    assert {name: said for name, said in found.items() if said} == {}

@@ -1,0 +1,86 @@
+"""The screens of an app in use for each role: what it may not do is disabled, and nothing is refused."""
+
+import re
+
+import pytest
+from playwright.async_api import Page, Request, Response, expect
+
+from tests.conftest import PASSWORD
+from tests.console import user_with
+from tests.console.conftest import Opening, sign_in
+from tests.console.furnished import Furnished
+from tests.console.in_use import nothing, screens_of
+from tests.support import App, Server
+
+# Requests that change nothing although they are no GET: an aggregation, and the next times of a schedule.
+READS = re.compile(r"/(aggregate|query|validate|cron|schedule-preview|batch)\b")
+# What is pressed in a definition changes only the draft in the page; a new row is written beside the grid.
+LOCAL = {"workflow-steps", "workflow-versions", "rows"}
+# The names of buttons that open a dialog, and change nothing before it is confirmed.
+ASKING = re.compile(r"^(New|Edit|Delete|Replace|Add a|Remove|Roll back|Put live|Send a test|Resend|Revoke|Start)\b")
+_NAMED = """(all) => all.map((one) => one.getAttribute("aria-label") || one.innerText.trim())"""
+
+
+async def dialogs(page: Page) -> list[str]:
+    """Open each dialog of a screen and leave it by Escape; return those that do not open, or cannot be confirmed."""
+    found = []
+    buttons = page.locator("main button.b:not([aria-disabled=true])")
+    for at, name in enumerate(await buttons.evaluate_all(_NAMED)):
+        if not ASKING.match(name):
+            continue
+        await buttons.nth(at).evaluate("(one) => one.click()")
+        dialog = page.locator("dialog[open]")
+        await expect(dialog).to_have_count(1)
+        if "editor role" in (await dialog.locator("footer .b").last.get_attribute("title") or ""):
+            found.append(f"{name} cannot be confirmed")
+        await dialog.press("Escape")
+        await expect(dialog).to_have_count(0)
+    return found
+
+
+@pytest.mark.parametrize("role", ["viewer", "editor", "owner"])
+async def test_what_a_role_may_not_do_is_disabled_with_a_reason_and_nothing_is_refused(
+    server: Server, in_use: tuple[App, Furnished], visit: Opening, role: str
+) -> None:
+    app, content = in_use
+    email = (await user_with(app, role)).email
+    refused: list[str] = []
+    silent: dict[str, list[str]] = {}
+    disabled = 0
+
+    def look(answer: Response) -> None:
+        if answer.status in {401, 403}:
+            refused.append(f"{answer.request.method} {answer.url} {answer.status}")
+
+    changed: list[str] = []
+
+    def sent(request: Request) -> None:
+        if request.method not in {"GET", "HEAD"} and "/v1/auth/" not in request.url and not READS.search(request.url):
+            changed.append(f"{request.method} {request.url}")
+
+    async with visit("about:blank") as page:
+        page.on("request", sent)
+        await sign_in(page, server, "/profile", email, PASSWORD)
+        await expect(page.get_by_role("heading", level=1)).not_to_be_empty()
+        page.on("response", look)
+        async for name in screens_of(page, app, content):
+            off = page.locator(
+                "main :is(button[aria-disabled=true], input:disabled, fieldset:disabled, textarea[readonly])"
+            )
+            disabled += await off.count()
+            silent[name] = await off.evaluate_all(
+                "(all) => all.filter((one) => !one.closest('[title]')).map((one) => one.outerHTML.slice(0, 160))"
+            )
+            if role == "viewer" and name != "oauth-try":
+                # No button that would change something can be pressed. To try a sign-in changes nothing.
+                lively = page.locator("main .b.go:not([aria-disabled=true])")
+                silent[name] += [f"can be pressed: {text}" for text in await lively.all_inner_texts()]
+            # What is disabled does nothing when it is pressed all the same.
+            await off.evaluate_all("(all) => all.forEach((one) => one.click())")
+            silent[name] += [f"opened {await one.inner_text()}" for one in await page.locator("dialog[open]").all()]
+            if role == "editor" and name not in LOCAL:
+                silent[name] += await dialogs(page)
+    assert refused == []
+    assert changed == [], "Nothing was confirmed, so nothing may change."
+    nothing(silent)
+    assert disabled > (10 if role == "viewer" else 0)

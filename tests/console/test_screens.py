@@ -1,0 +1,216 @@
+"""Every screen, in both themes, wide and narrow: nothing in the way of anybody, nothing that scrolls sideways."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from playwright.async_api import Page, Route, expect
+
+from tests.conftest import new_app
+from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.support import App, Server
+
+FIRST_SCREEN_BYTES = 110_000
+FIRST_SCREEN_REQUESTS = 45
+
+SETTINGS = {f"settings-{tab}": f"/settings/{tab}" for tab in ("sign-in", "limits", "people", "trash")}
+SCREENS = {
+    "overview": "",
+    "activity": "/activity",
+    "members": "/members",
+    "files": "/files",
+    "sites": "/sites",
+    "functions": "/functions",
+    "workflows": "/workflows",
+    "webhooks": "/webhooks",
+    "events": "/webhooks/events",
+    "jobs": "/webhooks/jobs",
+    "keys": "/keys",
+    "oauth": "/oauth",
+    "settings": "/settings",
+    **SETTINGS,
+}
+
+
+async def open_palette(page: Page) -> None:
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("combobox", name="Search or jump to")).to_be_focused()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_no_screen_is_in_anybodys_way(server: Server, app: App, visit: Opening, axe: str, theme: str) -> None:
+    ARTIFACTS.mkdir(exist_ok=True)
+    await app.table({"text": "string"}, title="notes")
+    await app.member()
+    found: dict[str, list[str]] = {}
+    async with visit("about:blank", color_scheme=theme) as page:
+        await sign_in(page, server, "/profile")
+        for name, path in {"apps": None, "profile": None, **SCREENS}.items():
+            place = {"apps": "", "profile": "/profile"}.get(name, f"/apps/{app.app_id}{path}")
+            await page.set_viewport_size({"width": 1280, "height": 860})
+            await page.goto(f"{server.url}/console{place}")
+            await expect(page.get_by_role("heading", level=1)).not_to_be_empty()
+            await expect(page.locator(".bone, [aria-busy=true]")).to_have_count(0)
+            found[name] = await obstacles(page, axe)
+            await page.screenshot(path=ARTIFACTS / f"console-{name}-{theme}.png")
+            await page.set_viewport_size({"width": 390, "height": 844})
+            await page.screenshot(path=ARTIFACTS / f"console-{name}-{theme}-phone.png")
+            if await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                found[name].append("scrolls sideways on a phone")
+        await open_palette(page)
+        found["palette"] = await obstacles(page, axe)
+    assert {name: said for name, said in found.items() if said} == {}
+
+
+async def test_the_palette_leads_everywhere_by_the_keyboard(server: Server, app: App, visit: Opening) -> None:
+    await app.table({"text": "string"}, title="palette bookings")
+    member = await app.member("palette-bookworm")
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}")
+        await expect(page.get_by_role("link", name="Tables")).to_contain_text("1")
+        await open_palette(page)
+        await page.keyboard.type("palette-book")
+        await expect(page.get_by_role("option", name="palette-bookworm")).to_have_attribute("aria-selected", "true")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("complementary", name="Member")).to_contain_text(member["member_id"])
+        await open_palette(page)
+        await page.keyboard.type("limits")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("data_per_minute")).to_be_visible()
+
+
+async def test_the_palette_offers_what_arrives_after_it_is_opened(server: Server, app: App, visit: Opening) -> None:
+    await app.table({"text": "string"}, title="late bookings")
+    await app.member("late bookkeeper")
+    await app.member("late bookworm")
+    apps, tables = asyncio.Event(), asyncio.Event()
+
+    def hold(until: asyncio.Event) -> Callable[[Route], Awaitable[None]]:
+        async def wait(route: Route) -> None:
+            await until.wait()
+            await route.continue_()
+
+        return wait
+
+    async with visit("about:blank") as page:
+        await page.route("**/v1/apps?*", hold(apps))
+        await page.route("**/v1/public/tables", hold(tables))
+        await sign_in(page, server, f"/apps/{app.app_id}")
+        await expect(page.get_by_text("Connected")).to_be_visible()
+        await open_palette(page)
+        await page.keyboard.type("late book")
+        await expect(page.get_by_text("No matches.")).to_be_visible()
+        apps.set()
+        options = page.get_by_role("option")
+        await expect(options).to_have_count(2)
+        await expect(options.nth(0)).to_have_attribute("aria-selected", "true")
+        await page.keyboard.press("ArrowDown")
+        chosen = await options.nth(1).text_content()
+        assert chosen
+        tables.set()
+        await expect(page.get_by_role("option", name="late bookings")).to_be_visible()
+        # What a person has chosen stays chosen although a table is now listed before it.
+        await expect(page.get_by_role("option", selected=True)).to_have_text(chosen)
+
+
+async def test_the_overview_counts_what_the_first_steps_do(server: Server, app: App, visit: Opening) -> None:
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}")
+        steps = page.get_by_role("region", name="First steps")
+        await steps.get_by_role("button", name="Run").click()
+        await expect(steps.get_by_role("button", name="Create a table")).to_contain_text("Done")
+        await steps.get_by_role("button", name="Insert a row from your page").click()
+        await steps.get_by_role("button", name="Run").click()
+        await expect(steps.get_by_role("button", name="Insert a row from your page")).to_contain_text("Done")
+        # The screen shows immediately what the public key can do.
+        await page.get_by_role("button", name="Check", exact=True).last.click()
+        await expect(page.get_by_text("Read, change and delete every row of notes.")).to_be_visible()
+        await page.get_by_role("link", name="Change the access level").click()
+        await page.get_by_text("Creator", exact=True).click()
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.locator(".pill")).to_have_text("Creator")
+
+
+async def test_a_member_is_found_renamed_and_deactivated(server: Server, app: App, visit: Opening) -> None:
+    member = await app.member("grace")
+    await app.guest()
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/members")
+        await expect(page.get_by_text("2 members")).to_be_visible()
+        await page.get_by_label("Login, nickname or id").fill("grac")
+        await expect(page.get_by_text("1 member", exact=True)).to_be_visible()
+        await page.get_by_role("button", name="grace").click()
+        panel = page.get_by_role("complementary", name="Member")
+        await panel.get_by_role("button", name="Change the nickname").click()
+        await page.get_by_role("dialog").get_by_label("Nickname").fill("<b>Grace</b>")
+        await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+        await expect(panel.get_by_text("<b>Grace</b>").first).to_be_visible()
+        await panel.get_by_label("Active").click()
+        await expect(page.locator("tbody").get_by_text("Inactive")).to_be_visible()
+    async with app.client(member["access_token"]) as client:
+        assert (await client.get("/v1/public/app-members/me")).status_code == 403
+
+
+async def test_an_app_is_asked_for_its_statistics_once_its_card_is_in_view(
+    server: Server, console: dict[str, str], visit: Opening
+) -> None:
+    for _ in range(40):
+        new_app(server, console)
+    asked: list[str] = []
+    async with visit("about:blank", height=400) as page:
+        page.on("request", lambda request: request.url.endswith("/v1/public/stats") and asked.append(request.url))
+        await sign_in(page, server, "")
+        cards = page.locator(".card")
+        await expect(cards.first).to_contain_text("0")
+        await page.wait_for_load_state("networkidle")
+        assert len(asked) <= 20
+        await cards.last.scroll_into_view_if_needed()
+        await expect(cards.last.locator("dd").first).not_to_have_text("–")
+
+
+async def test_the_first_screen_is_light(server: Server, app: App, visit: Opening) -> None:
+    sizes: dict[str, int] = {}
+    async with visit("about:blank") as page:
+        session = await page.context.new_cdp_session(page)
+        await session.send("Network.enable")
+        urls: dict[str, str] = {}
+        session.on(
+            "Network.requestWillBeSent", lambda sent: urls.__setitem__(sent["requestId"], sent["request"]["url"])
+        )
+        session.on(
+            "Network.loadingFinished", lambda done: sizes.__setitem__(done["requestId"], done["encodedDataLength"])
+        )
+        await sign_in(page, server, "")
+        await expect(page.get_by_role("heading", name="Apps")).to_be_visible()
+        await page.wait_for_load_state("networkidle")
+    own = {request: size for request, size in sizes.items() if "/console" in urls[request]}
+    counted = sum(size for request, size in own.items() if "/fonts/" not in urls[request])
+    assert len(own) <= FIRST_SCREEN_REQUESTS
+    assert counted <= FIRST_SCREEN_BYTES, counted
+
+
+async def test_ten_thousand_tables_are_listed_page_by_page(server: Server, app: App, visit: Opening) -> None:
+    table = await app.table({"name": "string"}, title="boats")
+
+    async def many(route: Route) -> None:
+        answer = await route.fetch()
+        (real,) = (await answer.json())["tables"]
+        others = [{**real, "title": f"table {number:05}"} | {"id": f"none-{number}"} for number in range(9_999)]
+        await route.fulfill(response=answer, json={"tables": [real, *others]})
+
+    async with visit("about:blank") as page:
+        await page.route("**/v1/public/tables", many)
+        await sign_in(page, server, f"/apps/{app.app_id}/tables")
+        await expect(page.get_by_text("10,000 tables")).to_be_visible()
+        rows = page.locator("main tbody tr")
+        await expect(rows).to_have_count(100)
+        await page.get_by_role("button", name="Next").click()
+        await expect(rows.first).to_contain_text("table 00099")
+        await page.go_back()
+        await expect(rows.first).to_contain_text("boats")
+        await open_palette(page)
+        await page.keyboard.type("table 09998")
+        await expect(page.get_by_role("option")).to_have_count(1)
+        await page.keyboard.press("Escape")
+        await rows.first.get_by_role("link").click()
+        await expect(page).to_have_url(f"{server.url}/console/apps/{app.app_id}/tables/{table}")

@@ -1,0 +1,204 @@
+"""The screens of a table: schema changes, import and export, saved filters, pinned columns, a phone, calls."""
+
+import pytest
+from playwright.async_api import expect
+
+from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.console.rows import cell, fill, stored, until_stored
+from tests.support import App, Server
+
+
+async def test_a_schema_is_changed_after_a_review(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": "12"}, {"name": "twelve"}])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}/schema")
+        await page.get_by_label("Type of name").select_option("int")
+        await page.get_by_role("button", name="Drop stock").click()
+        await page.get_by_role("button", name="Add column").click()
+        await page.get_by_label("Name of the new column").fill("colour")
+        await page.get_by_role("button", name="Review 3 changes").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("string → int")
+        await dialog.get_by_role("button", name="Change schema").click()
+        # One row does not fit: the dialog says so, and leads to it.
+        await dialog.get_by_role("link", name="Show these rows").click()
+        await expect(cell(page, 1, 1)).to_have_text("twelve")
+        await expect(page.get_by_text("1 row found")).to_be_visible()
+
+
+async def test_a_file_is_imported_by_a_mapping_and_exported_as_filtered(
+    server: Server, app: App, visit: Opening
+) -> None:
+    table_id = await fill(app, [])
+    content = 'Name,cost,colour\n"a ""quoted"", thing",1.5,red\nsecond,not a number,blue\nthird,3,green\n'
+    async with visit("about:blank", accept_downloads=True) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await page.get_by_role("button", name="Import").first.click()
+        dialog = page.get_by_role("dialog")
+        file = {"name": "things.csv", "mimeType": "text/csv", "buffer": content.encode()}
+        await dialog.locator("input[type=file]").set_input_files([file])
+        await expect(dialog.get_by_label("Column for Name")).to_have_value("name")
+        await dialog.get_by_label("Column for cost").select_option("price")
+        await expect(dialog.get_by_label("Column for colour")).to_have_value("")
+        await dialog.get_by_role("button", name="Import rows").click()
+        await expect(dialog.get_by_text("2 rows created.")).to_be_visible()
+        await expect(dialog.get_by_text("1 line was skipped.")).to_be_visible()
+        await dialog.get_by_role("button", name="Done").click()
+        await expect(cell(page, 1, 1)).to_have_text('a "quoted", thing')
+        assert [row.get("price") for row in await stored(app, table_id)] == [1.5, 3]
+        await page.goto(f"{page.url}?where=%7B%22price%22%3A3%7D")
+        await page.get_by_role("button", name="Export").click()
+        async with page.expect_download() as download:
+            await page.get_by_role("dialog").get_by_role("button", name="Export", exact=True).click()
+        saved = (await (await download.value).path()).read_text("utf-8")
+        assert [line.split(",")[0] for line in saved.splitlines()] == ["name", "third"]
+
+
+async def test_a_table_is_made_dropped_and_restored(server: Server, app: App, visit: Opening) -> None:
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables")
+        await page.get_by_role("button", name="New table").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Name", exact=True).fill("boats")
+        await dialog.get_by_label("Name of column 1").fill("length")
+        await dialog.get_by_label("Type of length").select_option("number")
+        await dialog.get_by_role("button", name="Create table").click()
+        await expect(page.get_by_role("heading", name="boats")).to_be_visible()
+        await page.get_by_role("link", name="Settings").last.click()
+        await page.get_by_role("button", name="Drop table").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Drop table").click()
+        await expect(page.get_by_text("No tables yet")).to_be_visible()
+        await page.goto(f"{server.url}/console/apps/{app.app_id}/settings/trash")
+        await page.get_by_role("button", name="Restore").click()
+        await expect(page.get_by_text("The trash is empty")).to_be_visible()
+
+
+async def test_bad_weather_is_told_and_passes(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": "thing", "price": 1}])
+    refusal = {"code": "QUERY_TIMEOUT", "message": "The query took too long.", "request_id": "r-1"}
+    async with visit("about:blank") as page:
+        await page.route("**/data/query", lambda route: route.fulfill(status=400, json=refusal))
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        failure = page.get_by_role("alert")
+        await expect(failure).to_contain_text("The query took too long.")
+        await expect(failure).to_contain_text("QUERY_TIMEOUT")
+        await expect(failure).to_contain_text("r-1")
+        await page.unroute("**/data/query")
+        await failure.get_by_role("button", name="Try again").click()
+        await expect(cell(page, 1, 2)).to_have_text("1")
+        # A change that does not arrive turns back, and says so; the next one arrives.
+        await page.route("**/data/*-*", lambda route: route.abort())
+        await cell(page, 1, 2).click()
+        await page.keyboard.type("2")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".toast.bad")).to_contain_text("Pilotis cannot be reached")
+        await expect(cell(page, 1, 2)).to_have_text("1")
+        await page.unroute("**/data/*-*")
+        await cell(page, 1, 2).click()
+        await page.keyboard.type("3")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("Saved", exact=True)).to_be_visible()
+        assert (await stored(app, table_id))[0]["price"] == 3
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_the_screens_of_a_table_keep_nobody_out(
+    server: Server, app: App, visit: Opening, axe: str, theme: str
+) -> None:
+    ARTIFACTS.mkdir(exist_ok=True)
+    table_id = await fill(app, [{"name": f"thing {number}", "sold": bool(number % 2)} for number in range(30)])
+    screens = {
+        "tables": "tables",
+        **{tab: f"tables/{table_id}/{tab}" for tab in ("schema", "indexes", "api", "settings")},
+    }
+    async with visit("about:blank", color_scheme=theme) as page:
+        found = {}
+        for name, path in {"grid": f"tables/{table_id}", **screens}.items():
+            await sign_in(page, server, f"/apps/{app.app_id}/{path}")
+            await expect(page.get_by_role("heading", level=1)).to_be_visible()
+            await page.wait_for_load_state("networkidle")
+            found[name] = await obstacles(page, axe)
+            await page.screenshot(path=ARTIFACTS / f"console-{name}-{theme}.png")
+        assert {name: said for name, said in found.items() if said} == {}
+
+
+async def test_a_filter_is_saved_for_every_browser(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": f"thing {number}", "price": number} for number in range(5)])
+    where = "?where=%7B%22price%22%3A%7B%22%24gte%22%3A3%7D%7D"
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}{where}")
+        await page.get_by_role("button", name="Saved", exact=True).click()
+        await page.get_by_role("menuitem", name="Save this filter").click()
+        await page.get_by_role("dialog").get_by_label("Name").fill("dear things")
+        await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("button", name="dear things")).to_be_visible()
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await page.get_by_role("button", name="Saved", exact=True).click()
+        await page.get_by_role("menuitem", name="dear things").click()
+        await expect(page.get_by_text("2 rows found")).to_be_visible()
+        await page.get_by_role("button", name="dear things").click()
+        await page.get_by_role("menuitem", name="Remove dear things").click()
+        await expect(page.get_by_role("button", name="dear things")).to_be_hidden()
+        await expect(page.get_by_role("button", name="Saved", exact=True)).to_be_visible()
+
+
+async def test_a_pinned_column_stays_in_view_and_is_edited(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": "thing", "stock": 1}])
+    async with visit("about:blank", width=900) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await cell(page, 1, 3).click(button="right")
+        await page.get_by_role("menuitem", name="Pin column").click()
+        await expect(cell(page, 1, 1)).to_have_text("1")
+        await expect(cell(page, 1, 2)).to_have_text("thing")
+        await cell(page, 1, 2).click()
+        await page.keyboard.press("End")
+        await expect(cell(page, 1, 2)).to_be_hidden()
+        box = await cell(page, 1, 1).bounding_box()
+        grid = await page.get_by_role("grid").locator("xpath=ancestor::*[contains(@class, 'grid')][1]").bounding_box()
+        assert box is not None
+        assert grid is not None
+        assert box["x"] - grid["x"] < 60
+        await page.keyboard.press("Home")
+        await page.keyboard.press("Control+ArrowLeft")
+        await page.keyboard.type("12")
+        await page.keyboard.press("Enter")
+        await expect(cell(page, 1, 1)).to_have_text("12")
+        await until_stored(app, table_id, "stock", [12])
+        await page.reload()
+        await expect(cell(page, 1, 1)).to_have_text("12")
+
+
+async def test_a_phone_shows_rows_as_cards(server: Server, app: App, visit: Opening, axe: str) -> None:
+    ARTIFACTS.mkdir(exist_ok=True)
+    table_id = await fill(app, [{"name": f"thing {number}", "price": number} for number in range(500)])
+    async with visit("about:blank", width=390, height=844) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await expect(page.get_by_role("button", name="thing 0 0")).to_be_visible()
+        assert await obstacles(page, axe) == []
+        await page.screenshot(path=ARTIFACTS / "console-cards-light-phone.png")
+        assert await page.locator(".cardrows li").count() < 30
+        await page.locator(".cardrows").evaluate("list => list.scrollTo(0, list.scrollHeight)")
+        await page.get_by_role("button", name="thing 499").click()
+        panel = page.get_by_role("complementary", name="Row 500")
+        await expect(panel).to_contain_text("thing 499")
+        await page.screenshot(path=ARTIFACTS / "console-card-open-light-phone.png")
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def test_each_call_of_a_table_has_its_languages_and_its_run_button_beside_it(
+    server: Server, app: App, visit: Opening
+) -> None:
+    table_id = await fill(app, [{"name": "thing"}])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}/api")
+        heading = page.get_by_role("heading", name="List rows")
+        run = page.get_by_role("button", name="Run").first
+        await expect(run).to_be_visible()
+        above, button = await heading.bounding_box(), await run.bounding_box()
+        assert above is not None
+        assert button is not None
+        # Below its heading, not on top of the page.
+        assert above["y"] + above["height"] <= button["y"] <= above["y"] + 120
+        await page.get_by_role("button", name="Python").first.click()
+        await expect(page.get_by_role("region", name="Code").first).to_contain_text("import ")

@@ -1,0 +1,226 @@
+"""Rows in the grid: its keys, filters and JSON, selections and what is hostile."""
+
+import json
+import re
+
+from playwright.async_api import expect
+
+from tests.console.conftest import Opening, sign_in
+from tests.console.rows import cell, fill, has_field, stored, until_stored
+from tests.support import App, Server
+from tests.waiting import until
+
+HOSTILE = "<img src=x onerror=\"document.title='owned'\">\u202etxt.exe"
+
+
+async def test_a_value_is_corrected_and_taken_back_by_the_keyboard(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": f"thing {number}", "price": number} for number in range(3)])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await cell(page, 2, 2).click()
+        await page.keyboard.press("Enter")
+        await page.keyboard.press("Control+a")
+        await page.keyboard.type("twelve")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_contain_text("Enter a number")
+        await page.keyboard.press("Control+a")
+        await page.keyboard.type("12.50")
+        await page.keyboard.press("Enter")
+        await expect(cell(page, 2, 2)).to_have_text("12.50")
+        await expect(page.get_by_text("Saved")).to_be_visible()
+        assert '"price":12.50' in (await raw(app, table_id))
+        await page.keyboard.press("Control+z")
+        await expect(cell(page, 2, 2)).to_have_text("1")
+        # The grid shows a change before it has arrived.
+        await until_stored(app, table_id, "price", [0, 1, 2])
+        # What is typed into a cell replaces it; Escape gives up.
+        await cell(page, 1, 1).click()
+        await page.keyboard.type("other")
+        await page.keyboard.press("Escape")
+        await expect(cell(page, 1, 1)).to_have_text("thing 0")
+        # Null is another thing than no value at all.
+        await cell(page, 1, 3).click()
+        await expect(cell(page, 1, 3)).to_have_class(re.compile("absent"))
+        await page.keyboard.press("Delete")
+        await expect(cell(page, 1, 3)).to_have_text("null")
+        await until(lambda: has_field(app, table_id, "stock"))
+        assert (await stored(app, table_id, name="thing 0"))[0]["stock"] is None
+
+
+async def raw(app: App, table_id: str) -> str:
+    async with app.client(app.secret_key) as client:
+        return (await client.get(f"/v1/public/tables/{table_id}/data")).text
+
+
+async def test_hangul_is_composed_in_a_cell(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": "thing"}])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await cell(page, 1, 1).click()
+        session = await page.context.new_cdp_session(page)
+        for text in ("ㅎ", "하", "한"):
+            await session.send("Input.imeSetComposition", {"text": text, "selectionStart": 1, "selectionEnd": 1})
+        await session.send("Input.insertText", {"text": "한"})
+        await page.keyboard.press("Enter")
+        await expect(cell(page, 1, 1)).to_have_text("한")
+
+
+async def test_a_colleague_who_changes_the_same_row_is_not_overwritten(
+    server: Server, app: App, visit: Opening
+) -> None:
+    table_id = await fill(app, [{"name": "thing", "price": 1}])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await expect(cell(page, 1, 2)).to_have_text("1")
+        async with app.client(app.secret_key) as client:
+            row_id = (await client.get(f"/v1/public/tables/{table_id}/data")).json()["data"][0]["id"]
+            await client.patch(f"/v1/public/tables/{table_id}/data/{row_id}", json={"data": {"price": 2}})
+        await cell(page, 1, 2).click()
+        await page.keyboard.type("3")
+        await page.keyboard.press("Enter")
+        dialog = page.get_by_role("alertdialog")
+        await expect(dialog).to_contain_text("Someone else changed this row")
+        await expect(cell(page, 1, 2)).to_have_text("2")
+        await dialog.get_by_role("button", name="Save mine").click()
+        await expect(cell(page, 1, 2)).to_have_text("3")
+        await expect(dialog).to_be_hidden()
+        await until_stored(app, table_id, "price", [3])
+
+
+async def test_a_refused_value_turns_back(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": "thing"}])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await cell(page, 1, 1).click()
+        # A required column takes no null.
+        await page.keyboard.press("Delete")
+        await expect(page.locator(".toast.bad")).to_be_visible()
+        await expect(cell(page, 1, 1)).to_have_text("thing")
+
+
+async def test_far_rows_come_when_they_are_scrolled_to(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": f"thing {number}"} for number in range(3000)])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await cell(page, 1, 1).click()
+        await page.keyboard.press("Control+ArrowDown")
+        await expect(page.locator("[role=row][aria-rowindex='3001']")).to_contain_text("thing 2999")
+        assert await page.locator("[role=row]").count() < 60
+        await page.keyboard.press("Control+Home")
+        await expect(cell(page, 1, 1)).to_have_text("thing 0")
+
+
+async def test_a_filter_is_drawn_written_and_shared(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": f"thing {number}", "price": number} for number in range(20)])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await page.get_by_role("button", name="Filter", exact=True).click()
+        await page.get_by_label("Column").select_option("price")
+        await page.get_by_label("Condition").select_option("atLeast")
+        await page.get_by_label("Value").fill("15")
+        await page.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_text("5 rows found")).to_be_visible()
+        assert await page.evaluate("new URL(location).searchParams.get('where')") == '{"price":{"$gte":15}}'
+        await page.get_by_role("button", name="JSON").click()
+        # CodeMirror, which stands in the place of a plain text box once it has arrived.
+        area = page.locator(".cm-content")
+        await expect(area).to_contain_text("$gte")
+        assert json.loads(await area.inner_text()) == {"price": {"$gte": 15}}
+        await area.fill('{"$or": [{"price": 1}, {"name": {"$endsWith": " 2"}}]}')
+        await page.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_text("2 rows found")).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_text("2 rows found")).to_be_visible()
+        await expect(page.locator(".chip")).to_have_count(2)
+        await page.go_back()
+        await expect(page.get_by_text("5 rows found")).to_be_visible()
+
+
+WHERES = [
+    {"name": {"$eq": "x"}},
+    {"price": {"$between": [1, 2]}, "name": {"$contains": "a"}},
+    {"$and": [{"price": {"$gt": 1}}, {"price": {"$lt": 5}}]},
+    {"$or": [{"price": {"$gt": 1}}, {"name": {"$in": ["a", "b"]}}]},
+    {"since": {"$eq": None}},
+    {"since": {"$ne": None}},
+]
+DRAWN_NOT = [
+    {"$or": [{"$and": []}]},
+    {"price": {"$gt": 1, "$lt": 5}},
+    {"$not": {"price": 1}},
+    {"name": {"$regex": "a"}},
+    [],
+]
+
+
+async def test_what_is_drawn_is_what_is_written(server: Server, visit: Opening) -> None:
+    async with visit(f"{server.url}/console/sign-in") as page:
+        source = await page.locator("script[type=module]").get_attribute("src")
+        module = f"{source.rpartition('/')[0]}/grid/where.js"
+        script = """async ([path, wheres]) => { const { fromWhere, toWhere } = await import(path);
+            return wheres.map((where) => { const filter = fromWhere(where); return filter && toWhere(filter); }); }"""
+        assert await page.evaluate(script, [module, WHERES]) == WHERES
+        assert await page.evaluate(script, [module, DRAWN_NOT]) == [None] * len(DRAWN_NOT)
+
+
+async def test_rows_are_selected_edited_and_deleted_together(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": f"thing {number}"} for number in range(10)])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await cell(page, 2, 1).hover()
+        await page.get_by_label("Select row 2", exact=True).check()
+        await page.get_by_label("Select row 5", exact=True).click(modifiers=["Shift"])
+        await expect(page.get_by_text("4 selected")).to_be_visible()
+        await page.get_by_role("button", name="Edit a field").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Column").select_option("stock")
+        await dialog.get_by_label("Value").fill("7")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("4 rows changed.")).to_be_visible()
+        assert len(await stored(app, table_id, stock=7)) == 4
+        await cell(page, 1, 1).hover()
+        await page.get_by_label("Select row 1", exact=True).check()
+        await page.get_by_role("button", name="Delete", exact=True).click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete rows").click()
+        await expect(page.get_by_text("9 rows", exact=True)).to_be_visible()
+
+
+async def test_hostile_rows_are_shown_as_text(server: Server, app: App, visit: Opening) -> None:
+    extras = {"deep": HOSTILE}
+    table_id = await fill(app, [{"name": HOSTILE, "extras": extras}, {"name": "x" * 100_000, "secret": HOSTILE}])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await expect(cell(page, 1, 1)).to_contain_text("<img src=x")
+        await expect(cell(page, 1, 1)).to_contain_text("⟨U+202E⟩")
+        assert len(await cell(page, 2, 1).inner_text()) < 210
+        await expect(cell(page, 2, 6)).to_have_text("••••••••")
+        await cell(page, 1, 1).click(button="right")
+        await page.get_by_role("menuitem", name="Open row").click()
+        await expect(page.get_by_role("complementary", name="Row 1")).to_contain_text("<img src=x")
+        assert await page.locator("main img").count() == 0
+        assert "owned" not in await page.title()
+
+
+async def test_a_new_row_and_json_are_written_in_the_panel(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await expect(page.get_by_text("No rows yet")).to_be_visible()
+        await page.get_by_role("button", name="New row").first.click()
+        panel = page.get_by_role("complementary", name="New row")
+        await panel.get_by_label("price").fill("9007199254740993.10")
+        await panel.get_by_role("button", name="Create row").click()
+        await expect(panel.get_by_role("alert")).to_contain_text("name")
+        await panel.get_by_label("name").fill("thing")
+        await panel.get_by_role("button", name="Create row").click()
+        await expect(cell(page, 1, 2)).to_have_text("9007199254740993.10")
+        await cell(page, 1, 7).click()
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".cm-content")).to_be_focused()
+        area = page.get_by_role("textbox", name="extras", exact=True)
+        await area.fill('{"crew": 4')
+        await expect(page.get_by_text("This is not JSON")).to_be_visible()
+        await area.fill('{"crew": 4}')
+        await page.get_by_role("complementary").get_by_role("button", name="Save").click()
+        await expect(cell(page, 1, 7)).to_have_text('{"crew":4}')
+        await until_stored(app, table_id, "extras", [{"crew": 4}])

@@ -1,0 +1,163 @@
+"""What Citus needs of Pilotis: the service's tables on the coordinator, each app's on one node, plain updates of rows.
+
+On a database without Citus the first test stands in for the cluster: it looks at the functions that updates call.
+"""
+
+import re
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from pilotis.data.rows.operations import plan_update
+from pilotis.data.tables import ddl
+from pilotis.db import sharding
+from pilotis.http.api.principals import AppUser, Role, UserInfo
+from tests import databases
+from tests.backstage import run_sql
+from tests.database import connection_to
+from tests.services import stale_node
+from tests.support import App
+
+SCHEMA = {
+    "name": "string",
+    "age": "int",
+    "score": "number",
+    "active": "bool",
+    "joined": "date",
+    "tags": "array",
+    "place": "object",
+    "secret": {"type": "string", "encrypted": True},
+}
+CHANGES = {
+    "values": {
+        "name": "Ada",
+        "age": 36,
+        "score": 0.5,
+        "active": True,
+        "joined": "1815-12-10",
+        "tags": [1],
+        "place": {"x": 1},
+        "secret": "hidden",
+    },
+    "nulls": {"name": None, "age": None, "tags": None},
+    "increments": {"age": {"$inc": 1}, "score": {"$inc": 0.25}},
+}
+# These two are evaluated once, or on what was sent, and never on the row that is changed.
+HARMLESS = {"now", "json_to_record"}
+
+
+async def mutable_functions(connection, update: str, types: str) -> set[str]:
+    """The names of the functions in a statement that are not immutable, as PostgreSQL reads it."""
+    await connection.execute(f"create function pg_temp.read({types}) returns void begin atomic {update}; end")
+    tree = await connection.fetchval("select prosqlbody::text from pg_proc where proname = 'read'")
+    called = [int(oid) for oid in re.findall(r":(?:op)?funcid (\d+)", tree)]
+    assert called
+    found = await connection.fetch(
+        "select proname from pg_proc where oid = any($1::oid[]) and provolatile <> 'i'", called
+    )
+    return {row["proname"] for row in found}
+
+
+@pytest.mark.parametrize("given", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("free_form", [False, True], ids=["columns", "free-form"])
+async def test_an_update_lets_only_immutable_functions_see_the_row(app: App, given, free_form):
+    if free_form:
+        given = {name: value for name, value in given.items() if name != "secret"}
+    table_id = await app.table({} if free_form else SCHEMA)
+    async with stale_node(app.server) as services, connection_to(app.server) as connection:
+        principal = AppUser(
+            await services.apps.by_id(UUID(app.app_id)), UserInfo(UUID(int=0), "owner@example.com", None), Role.OWNER
+        )
+        table = await services.prepared_tables.current(principal.app, UUID(table_id))
+        data = msgspec.Raw(msgspec.json.encode(given))
+        moment = "2024-01-01T00:00:00Z"
+        plan = plan_update(principal, table, principal.app.limits, UUID(int=1), data, moment)
+        update = re.search(r"update .* returning t\.\*", plan.sql, re.DOTALL)[0]
+        types = ["uuid", "json", "text[]", "jsonb", "integer", *(_type(value) for value in plan.arguments[5:])]
+        async with connection.transaction():
+            assert await mutable_functions(connection, update, ", ".join(types)) <= HARMLESS
+            await connection.execute("drop function pg_temp.read")
+
+
+async def test_renaming_a_column_lets_only_immutable_functions_see_the_rows(app: App):
+    table_id = await app.table(SCHEMA)
+    async with stale_node(app.server) as services, connection_to(app.server) as connection, connection.transaction():
+        table = await services.tables.current(UUID(app.app_id), UUID(table_id))
+        column = table.by_name["name"]
+        *_, update = ddl.rename_column(table, column, msgspec.structs.replace(column, name="called"))
+        assert await mutable_functions(connection, update, "") == set()
+        await connection.execute("drop function pg_temp.read")
+
+
+def _type(value: object) -> str:
+    return {"str": "text", "datetime": "timestamptz"}.get(type(value).__name__, "numeric")
+
+
+async def test_the_check_above_finds_a_function_that_is_not_immutable(app: App):
+    async with connection_to(app.server) as connection, connection.transaction():
+        update = "update pilotis.apps set name = to_json(name)::text, updated_at = updated_at + interval '1 hour'"
+        assert await mutable_functions(connection, update, "") == {"to_json", "timestamptz_pl_interval"}
+        await connection.execute("drop function pg_temp.read")
+
+
+@pytest.mark.parametrize(("distribute", "expected"), [(True, "on"), (False, "off")])
+async def test_the_setting_holds_for_one_transaction_and_only_with_citus(app: App, distribute, expected):
+    setting = "select current_setting('citus.enable_schema_based_sharding', true)"
+    async with connection_to(app.server) as connection:
+        before = await connection.fetchval(setting)
+        async with connection.transaction():
+            await sharding.distribute_new_schemas(connection, distribute)
+            assert await connection.fetchval(setting) == (expected if databases.have_citus() else before)
+        assert await connection.fetchval(setting) == before
+
+
+@pytest.mark.with_citus
+async def test_on_citus_an_apps_schema_is_distributed_and_the_services_is_not(app: App):
+    await app.row(await app.table(SCHEMA), CHANGES["values"])
+    distributed = "select count(*) from pg_dist_schema where schemaid = $1::text::regnamespace"
+    assert await run_sql(app.server, distributed, f"app_{UUID(app.app_id).hex}") == 1
+    assert await run_sql(app.server, distributed, "pilotis") == 0
+    local = "select count(*) from pg_dist_partition where logicalrelid::text like 'pilotis.%'"
+    assert await run_sql(app.server, local) == 0
+
+
+@pytest.mark.with_citus
+async def test_on_citus_the_sessions_on_other_nodes_have_the_parameters_that_searches_need(app: App):
+    async with connection_to(app.server) as connection:
+        assert await sharding.wrong_on_nodes(connection) == []
+        name = await connection.fetchval("select current_database()")
+        await connection.execute(f"alter role current_user in database {name} reset jit")
+        assert await sharding.wrong_on_nodes(connection) == ["jit"]
+        await sharding.configure_nodes(connection)
+        assert await sharding.wrong_on_nodes(connection) == []
+
+
+async def test_without_citus_no_role_is_changed(app: App):
+    async with connection_to(app.server) as connection:
+        await sharding.configure_nodes(connection)
+        assert await sharding.wrong_on_nodes(connection) == []
+        changed = await connection.fetchval(
+            "select count(*) from pg_db_role_setting join pg_database on oid = setdatabase "
+            "where datname = current_database()"
+        )
+        assert changed == databases.have_citus()
+
+
+@pytest.mark.with_citus
+async def test_on_citus_an_app_is_moved_to_another_node_while_it_is_used(app: App):
+    table_id = await app.table(SCHEMA)
+    row = await app.row(table_id, CHANGES["values"])
+    schema = f"app_{UUID(app.app_id).hex}"
+    at = "select min(nodeport) from citus_shards where table_name::text like $1 || '.%'"
+    before = await run_sql(app.server, at, schema)
+    other = "select nodeport from pg_dist_node where shouldhaveshards and nodeport <> $1 limit 1"
+    after = await run_sql(app.server, other, before)
+    move = "select citus_schema_move($1::text::regnamespace, nodename, nodeport, 'block_writes') from pg_dist_node"
+    await run_sql(app.server, f"{move} where nodeport = $2", schema, after)
+    assert await run_sql(app.server, at, schema) == after
+    path = f"/v1/public/tables/{table_id}/data/{row['id']}"
+    async with app.client() as client:
+        changed = await client.patch(path, json={"data": {"age": {"$inc": 1}}})
+        assert changed.status_code == 200, changed.text
+        assert (await client.get(path)).json()["data"] == row["data"] | {"age": 37}

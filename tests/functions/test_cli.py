@@ -1,0 +1,186 @@
+"""Functions, section 11: `pilotis functions`."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pilotis.functions.runtime.policy import tools
+from tests.functions.support import Functions
+from tests.waiting import PATIENCE, until
+
+JSON = {"Content-Type": "application/json"}
+
+
+def environment_of(functions: Functions) -> dict[str, str]:
+    app = functions.app
+    return {
+        **os.environ,
+        "PILOTIS_URL": app.server.url,
+        "PILOTIS_APP": app.app_id,
+        "PILOTIS_SECRET_KEY": app.secret_key,
+    }
+
+
+async def pilotis(functions: Functions, place: Path, *arguments: str, typed: str = "") -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pilotis", "functions", *arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment_of(functions),
+        cwd=place,
+    )
+    output, error = await process.communicate(typed.encode())
+    assert process.returncode is not None
+    return process.returncode, output.decode(), error.decode()
+
+
+@pytest.mark.parametrize("python", [False, True], ids=["typescript", "python"])
+async def test_from_init_to_a_called_function(functions: Functions, tmp_path: Path, python: bool):
+    options = ["--python"] if python else []
+    assert (await pilotis(functions, tmp_path, "init", "greet", *options))[0] == 0
+    tested = [sys.executable, "-m", "unittest"] if python else [str(tools().deno), "test", "--no-check", "--quiet"]
+    process = await asyncio.create_subprocess_exec(*tested, cwd=tmp_path / "greet")
+    assert await process.wait() == 0
+    status, output, error = await pilotis(functions, tmp_path, "dev", "greet", "--once", "--data", '{"name": "Ada"}')
+    assert (status, output) == (0, '"Hello, Ada!"\n'), error
+    assert "called by secret_key" in error
+    assert (await pilotis(functions, tmp_path, "invoke", "greet"))[0] == 1  # only a draft so far
+    status, output, error = await pilotis(functions, tmp_path, "deploy", "greet")
+    assert (status, output) == (0, "greet version 1 is active.\n"), error
+    status, output, _ = await pilotis(functions, tmp_path, "invoke", "greet", "--data", '{"name": "Bob"}')
+    assert (status, output) == (0, '"Hello, Bob!"\n')
+    assert await functions.value("greet", {}) == "Hello, world!"
+    status, output, _ = await pilotis(functions, tmp_path, "env", "set", "greet", "TOKEN", typed="a secret\n")
+    assert (status, output) == (0, "TOKEN is set.\n")
+    assert (await pilotis(functions, tmp_path, "env", "list", "greet"))[1].startswith("TOKEN ")
+    assert "a secret" not in (await pilotis(functions, tmp_path, "env", "list", "greet"))[1]
+
+    async def logged() -> bool:
+        return "called by secret_key" in (await pilotis(functions, tmp_path, "logs", "greet"))[1]
+
+    assert await until(logged)
+
+
+async def test_the_draft_answers_on_this_machine_while_it_is_written(functions: Functions, tmp_path: Path):
+    assert (await pilotis(functions, tmp_path, "init", "greet"))[0] == 0
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-u", "-m", "pilotis", "functions", "dev", "greet", "--port", "0"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment_of(functions),
+        cwd=tmp_path,
+    )
+    assert process.stdout
+    assert process.stderr
+    try:
+        async with asyncio.timeout(PATIENCE):
+            url = (await process.stderr.readline()).decode().removeprefix("Calls: ").strip()
+            assert url.endswith("/greet")
+            # The result of the first call: the draft is stored.
+            assert await process.stdout.readline() == b'"Hello, world!"\n'
+        async with httpx.AsyncClient() as client:
+            answer = await client.post(url, json={"name": "Ada"})
+            assert (answer.status_code, answer.json()["result"]) == (200, "Hello, Ada!")
+            (tmp_path / "greet" / "index.ts").write_text("export default () => 'changed';")
+
+            async def is_changed() -> bool:
+                return (await client.post(url, json={})).json()["result"] == "changed"
+
+            assert await until(is_changed)
+            assert (await client.post(url, json={}, headers={"Host": "evil.example"})).status_code == 403
+            assert (await client.post(url, content=b"{}", headers={"Content-Type": "text/plain"})).status_code == 415
+            assert (await client.post(url, content=b"{", headers=JSON)).status_code == 400
+            assert (await client.post(f"{url}s", json={})).status_code == 404
+            assert (await client.get(url)).status_code == 501
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+async def test_the_log_is_followed_as_it_grows(functions: Functions, tmp_path: Path):
+    source = "export default ({ word }, ctx) => { ctx.log.warn(word); ctx.log.debug('quiet'); };"
+    function_id = await functions.made("speaks", source)
+
+    async def said(word: str) -> None:
+        body = {"payload": {"word": word}}
+        answer = await functions.console.post(f"{functions.base}/{function_id}/invoke", json=body)
+        assert answer.json()["success"]
+
+    await said("first")
+
+    async def is_recorded() -> bool:
+        return "first" in (await pilotis(functions, tmp_path, "logs", "speaks"))[1]
+
+    assert await until(is_recorded)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-u", "-m", "pilotis", "functions", "logs", "speaks", "--follow", "--level", "warn"),
+        stdout=asyncio.subprocess.PIPE,
+        env=environment_of(functions),
+    )
+    assert process.stdout
+    try:
+        lines = []
+        for word in ("first", "second", "third"):
+            if word != "first":
+                await said(word)
+            async with asyncio.timeout(PATIENCE):
+                lines.append((await process.stdout.readline()).decode().split())
+        assert [line[1:] for line in lines] == [["warn", "first"], ["warn", "second"], ["warn", "third"]]
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_f11_a_log_line_commands_no_terminal_and_looks_like_no_other(functions: Functions, tmp_path: Path):
+    await functions.made(
+        "speaks", r"export default () => { console.log('a\u001b[2J\nerror  b'); throw new Error('\u009b2J') };"
+    )
+    status, _, error = await pilotis(functions, tmp_path, "invoke", "speaks")
+    assert status == 1
+    assert r"info   a\x1b[2J\nerror  b" in error.splitlines()
+    assert r"error: FUNCTION_ERROR: \x9b2J" in error.splitlines()
+
+
+async def test_a_source_that_does_not_load_is_told_with_its_place(functions: Functions, tmp_path: Path):
+    await pilotis(functions, tmp_path, "init", "bad")
+    (tmp_path / "bad" / "index.ts").write_text("export default (")
+    status, _, error = await pilotis(functions, tmp_path, "deploy", "bad")
+    assert status == 1
+    assert "SOURCE_INVALID" in error
+    assert "index.ts" in error
+
+
+async def test_without_a_terminal_a_missing_key_is_an_error(functions: Functions, tmp_path: Path):
+    environment = {name: value for name, value in os.environ.items() if name != "PILOTIS_SECRET_KEY"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pilotis", "functions", "logs", "greet", "--app", functions.app.app_id),
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+        cwd=tmp_path,
+    )
+    _, error = await process.communicate()
+    assert process.returncode == 2
+    assert b"PILOTIS_SECRET_KEY" in error
+
+
+async def test_a_rejected_key_creates_no_function(functions: Functions, tmp_path: Path):
+    await pilotis(functions, tmp_path, "init", "greet")
+    app = functions.app
+    wrong = f"{app.secret_key[:-4]}AAAA"
+    assert wrong != app.secret_key
+    environment = {**os.environ, "PILOTIS_URL": app.server.url, "PILOTIS_APP": app.app_id}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pilotis", "functions", "deploy", "greet"),
+        stderr=asyncio.subprocess.PIPE,
+        env={**environment, "PILOTIS_SECRET_KEY": wrong},
+        cwd=tmp_path,
+    )
+    _, error = await process.communicate()
+    assert process.returncode == 1
+    assert error.count(b"SECRET_KEY") + error.count(b"TOKEN") == 1, error

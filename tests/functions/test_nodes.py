@@ -1,0 +1,117 @@
+"""Functions, sections 8 and 14: several nodes run the same functions."""
+
+import asyncio
+from typing import Any
+
+import httpx
+
+from pilotis.functions.feature import FunctionsFeature
+from tests.console import client_of, second_node
+from tests.functions.support import Functions
+from tests.support import App
+from tests.waiting import until
+
+
+async def result(client: httpx.AsyncClient, payload: dict[str, Any] | None = None) -> Any:
+    answer = await client.post("/v1/public/functions/greet/invoke", json={"payload": payload or {}})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["result"]
+
+
+def console_of(app: App) -> dict[str, str]:
+    return {"Authorization": f"Bearer {app.console['access_token']}", "X-Public-Key": app.public_key}
+
+
+async def test_what_one_node_changes_the_others_call(functions: Functions):
+    app = functions.app
+    source = "export default (p, ctx) => [%d, ctx.version, ctx.env.WORD ?? null];"
+    async with second_node(app.server) as node, client_of(node, **console_of(app)) as there, app.client() as here:
+        function_id = await functions.made("greet", source % 1)
+        path = f"{functions.base}/{function_id}"
+        # Notifications take a moment, and without one a function is read again after a second.
+        for client in (here, there):
+            assert await until(lambda client=client: _is(client, [1, 1, None]))
+        assert (await functions.deploy(function_id, source % 2)).status_code == 201
+        assert await result(here) == [2, 2, None]
+        assert await until(lambda: _is(there, [2, 2, None]))
+        assert (await there.post(f"{path}/versions/1/activate")).status_code == 200
+        assert await result(there) == [1, 1, None]
+        assert await until(lambda: _is(here, [1, 1, None]))
+        assert (await there.put(f"{path}/env/WORD", json={"value": "hello"})).status_code == 200
+        for client in (here, there):
+            assert await until(lambda client=client: _is(client, [1, 1, "hello"]))
+        called = (await there.post(f"{path}/invoke", json={})).json()["execution_id"]
+
+        async def recorded() -> bool:
+            return (await functions.console.get(f"{path}/executions/{called}")).status_code == 200
+
+        assert await until(recorded)
+        assert (await functions.console.patch(path, json={"is_active": False})).status_code == 200
+
+        async def is_inactive() -> bool:
+            answer = await there.post("/v1/public/functions/greet/invoke", json={})
+            return answer.status_code == 403
+
+        assert await until(is_inactive)
+
+
+async def _is(client: httpx.AsyncClient, wanted: list[Any]) -> bool:
+    return await result(client) == wanted
+
+
+async def test_no_call_fails_or_mixes_versions_while_a_new_one_is_deployed(functions: Functions):
+    app = functions.app
+    both = {
+        "index.js": "import { n } from './n.js'; export default (p, ctx) => [VERSION, n, ctx.version];",
+        "n.js": "export const n = VERSION;",
+    }
+
+    def version(number: int) -> dict[str, str]:
+        return {name: text.replace("VERSION", str(number)) for name, text in both.items()}
+
+    function_id = await functions.made("greet", version(1))
+    results: list[list[int]] = []
+
+    async def call_on(client: httpx.AsyncClient) -> None:
+        while results.count([3, 3, 3]) < 2:
+            results.append(await result(client))
+
+    async with (
+        second_node(app.server) as node,
+        client_of(node, **console_of(app)) as there,
+        app.client() as here,
+        asyncio.TaskGroup() as group,
+    ):
+        for client in (here, there):
+            group.create_task(call_on(client))
+        for number in (2, 3):
+            assert (await functions.deploy(function_id, version(number))).status_code == 201
+    assert {tuple(one) for one in results} <= {(n, n, n) for n in (1, 2, 3)}
+
+
+async def test_a_node_that_stops_ends_its_calls_and_starts_no_more(functions: Functions):
+    app = functions.app
+    gate = await app.table({"n": "int"}, title="gate")
+    source = """
+        export default async ({ wait }, ctx) => {
+          while (wait && !(await ctx.api.rows("gate").query({ limit: 1 })).total_count)
+            await new Promise((done) => setTimeout(done, 100));
+          return 1;
+        };"""
+    await functions.made("greet", source)
+    async with second_node(app.server) as node, client_of(node, **console_of(app)) as there, app.client() as here:
+        waiting = asyncio.create_task(result(there, {"wait": True}))
+        assert await until(lambda: _busy(node))
+        node.begin_stop()
+
+        async def is_refused() -> bool:
+            return (await there.post("/v1/public/functions/greet/invoke", json={})).status_code == 503
+
+        assert await until(is_refused)
+        await app.row(gate, {"n": 1})
+        assert await waiting == 1
+        assert await result(here) == 1
+
+
+def _busy(node: Any) -> bool:
+    return node.made.get(FunctionsFeature).sandboxes().get("javascript busy", 0) == 1

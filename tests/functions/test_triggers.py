@@ -1,0 +1,139 @@
+"""Functions, section 9: schedules and events call functions."""
+
+from typing import Any
+
+import httpx
+
+from tests.backstage import run_sql
+from tests.functions.support import Functions
+from tests.support import App, assert_error
+from tests.waiting import until
+
+COLLECT = """
+export default async (payload, ctx) => {
+  await ctx.api.rows("seen").create({ payload, trigger: ctx.trigger.type, key: ctx.idempotencyKey });
+};"""
+
+
+async def seen(app: App, table: str) -> list[dict[str, Any]]:
+    async with app.client() as client:
+        return [row["data"] for row in (await client.get(f"/v1/public/tables/{table}/data")).json()["data"]]
+
+
+async def _made(functions: Functions, **trigger: Any) -> tuple[str, str, httpx.Response]:
+    table = await functions.app.table({"payload": "object", "trigger": "string", "key": "string"}, title="seen")
+    function_id = await functions.made("collect", COLLECT)
+    answer = await functions.console.post(f"{functions.base}/{function_id}/triggers", json=trigger)
+    assert answer.status_code == 201, answer.text
+    return table, function_id, answer
+
+
+async def test_a_row_calls_a_function_once_for_each_committed_row(functions: Functions):
+    app = functions.app
+    orders = await app.table({"n": "int"}, title="orders")
+    table, _, _ = await _made(functions, type="event", events=["row.created"], table_id=orders)
+    await app.row(orders, {"n": 1})
+    async with app.client() as client:
+        await client.post(f"/v1/public/tables/{orders}/data/bulk", json={"data": [{"n": 2}, {"n": 3}]})
+        rolled = {"operations": [{"type": "create", "table_id": orders, "data": {"n": 4}}, {"type": "delete"}]}
+        assert (await client.post("/v1/public/transactions", json=rolled)).status_code >= 400
+    rows = await until(lambda: _at_least(app, table, 3))
+    assert sorted(row["payload"]["data"]["row"]["data"]["n"] for row in rows) == [1, 2, 3]
+    assert {row["trigger"] for row in rows} == {"event"}
+    assert {row["key"] for row in rows} == {row["payload"]["id"] for row in rows}
+
+
+async def _at_least(app: App, table: str, number: int) -> list[dict[str, Any]]:
+    rows = await seen(app, table)
+    return rows if len(rows) >= number else []
+
+
+async def test_a_function_that_triggers_itself_ends(functions: Functions):
+    app = functions.app
+    table = await app.table({"n": "int"}, title="loop")
+    source = (
+        "export default async (event, ctx) => { await ctx.api.rows('loop').create({ n: event.data.row.data.n + 1 }) }"
+    )
+    function_id = await functions.made("loop", source)
+    body = {"type": "event", "events": ["row.created"], "table_id": table}
+    assert (await functions.console.post(f"{functions.base}/{function_id}/triggers", json=body)).status_code == 201
+    await app.row(table, {"n": 0})
+    rows = await until(lambda: _at_least(app, table, 7))
+    assert sorted(row["n"] for row in rows) == list(range(7))
+    assert "EVENT_LOOP" in await until(lambda: app.server.logs() if "EVENT_LOOP" in app.server.logs() else "")
+
+
+async def test_a_schedule_calls_a_function(functions: Functions):
+    # Of six fields the first is seconds.
+    table, function_id, made = await _made(functions, type="schedule", cron="* * * * * *")
+    assert made.json()["next_run_at"]
+    rows = await until(lambda: _at_least(functions.app, table, 1))
+    assert set(rows[0]["payload"]) == {"scheduled_for", "previous_run_at"}
+    path = f"{functions.base}/{function_id}/triggers/{made.json()['id']}"
+    changed = (await functions.console.patch(path, json={"is_active": False})).json()
+    assert (changed["is_active"], changed["next_run_at"]) == (False, None)
+    assert (await functions.console.delete(path)).status_code == 200
+    assert_error(await functions.console.delete(path), 404, "TRIGGER_NOT_FOUND")
+
+
+async def test_what_cannot_be_a_trigger_is_refused(functions: Functions):
+    function_id = await functions.create("later")
+    for body, code in [
+        ({"type": "schedule"}, "VALIDATION_FAILED"),
+        ({"type": "schedule", "cron": "every day"}, "INVALID_CRON"),
+        ({"type": "schedule", "cron": "0 4 * * *", "timezone": "Mars/Olympus"}, "VALIDATION_FAILED"),
+        ({"type": "event"}, "VALIDATION_FAILED"),
+        ({"type": "event", "events": ["row.exploded"]}, "UNKNOWN_EVENT_TYPE"),
+        ({"type": "event", "events": ["row.created"], "cron": "0 4 * * *"}, "VALIDATION_FAILED"),
+    ]:
+        answer = await functions.console.post(f"{functions.base}/{function_id}/triggers", json=body)
+        assert_error(answer, 400, code)
+    assert (await functions.console.get(f"{functions.base}/{function_id}/triggers")).json()["data"] == []
+
+
+async def test_a_call_by_a_trigger_that_fails_is_tried_again(functions: Functions):
+    app = functions.app
+    table = await app.table({"n": "int"}, title="tries")
+    source = """
+        export default async (event, ctx) => {
+          await ctx.api.rows("seen").create({ payload: {}, trigger: String(ctx.attempt), key: ctx.idempotencyKey });
+          if (ctx.attempt < 2) throw new Error("not yet");
+        };"""
+    kept = await app.table({"payload": "object", "trigger": "string", "key": "string"}, title="seen")
+    function_id = await functions.made("retry", source)
+    body = {"type": "event", "events": ["row.created"], "table_id": table}
+    assert (await functions.console.post(f"{functions.base}/{function_id}/triggers", json=body)).status_code == 201
+    await app.row(table, {"n": 1})
+    rows = await until(lambda: _at_least(app, kept, 2))
+    assert sorted(row["trigger"] for row in rows) == ["1", "2"]
+    assert len({row["key"] for row in rows}) == 1
+
+
+async def test_a_call_that_failed_permanently_is_listed_and_can_be_retried(functions: Functions):
+    app = functions.app
+    table = await app.table({"n": "int"}, title="causes")
+    kept = await app.table({"payload": "object", "trigger": "string", "key": "string"}, title="seen")
+    function_id = await functions.made("fails", "export default () => { throw new Error('no such vendor') }")
+    triggers = f"{functions.base}/{function_id}/triggers"
+    body = {"type": "event", "events": ["row.created"], "table_id": table}
+    made, other = [(await functions.console.post(triggers, json=body)).json()["id"] for _ in range(2)]
+    await functions.console.patch(f"{triggers}/{other}", json={"is_active": False})
+    await app.row(table, {"n": 1})
+    # Its attempts would take more than an hour.
+    query = """
+        update pilotis.jobs set state = 'dead', ended_at = now(), owner = null
+        where subject = $1 and state = 'waiting' and error is not null returning 1
+    """
+    assert await until(lambda: run_sql(app.server, query, made))
+    (failure,) = (await functions.console.get(f"{triggers}/{made}/failures")).json()["data"]
+    assert failure["error"] == {"code": "FUNCTION_FAILED", "message": "FUNCTION_ERROR: no such vendor"}
+    assert (await functions.console.get(f"{triggers}/{other}/failures")).json()["total_count"] == 0
+    works = """export default async (event, ctx) => {
+        await ctx.api.rows("seen").create({ payload: {}, trigger: "again", key: ctx.idempotencyKey });
+    }"""
+    assert (await functions.deploy(function_id, works)).status_code == 201
+    path = f"failures/{failure['job_id']}/retry"
+    assert_error(await functions.console.post(f"{triggers}/{other}/{path}"), 404, "JOB_NOT_FOUND")
+    assert (await functions.console.post(f"{triggers}/{made}/{path}")).status_code == 200
+    assert await until(lambda: _at_least(app, kept, 1))
+    assert (await functions.console.get(f"{triggers}/{made}/failures")).json()["total_count"] == 0

@@ -1,0 +1,94 @@
+"""`pilotis deploy` and its companions, as a person or a build runs them."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.hosting.sites import PAGES, Site, new_site
+from tests.support import App
+from tests.waiting import PATIENCE
+
+
+async def run(site: Site, place: Path, *arguments: str, status: int = 0, secret: str | None = None) -> str:
+    """Run a command in a directory and return what it printed."""
+
+    def work() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "pilotis", *arguments],
+            cwd=place,
+            env={**os.environ, "PILOTIS_SECRET_KEY": site.app.secret_key if secret is None else secret},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+    done = await asyncio.to_thread(work)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+def written(place: Path, files: dict[str, bytes]) -> None:
+    for path, data in files.items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_bytes(data)
+
+
+async def test_a_directory_is_deployed_promoted_and_rolled_back(app: App, tmp_path: Path):
+    site = await new_site(app)
+    written(tmp_path / "dist", {**PAGES, ".env": b"secret", ".well-known/security.txt": b"Contact: x"})
+    (tmp_path / ".pilotis.toml").write_text(
+        f'url = "{app.server.url}"\npublic_key = "{app.public_key}"\nstorage = "{site.id}"\ndirectory = "dist"\n'
+    )
+    first = await run(site, tmp_path, "deploy", "--message", "the first")
+    assert first == f"Version 1 deployed: {site.storage['url']}\n"
+    assert (await site.get("/")).content == PAGES["index.html"]
+    assert (await site.get("/.well-known/security.txt")).content == b"Contact: x"
+    assert b"secret" not in (await site.get("/.env")).content
+    assert "unchanged" in await run(site, tmp_path, "deploy")
+
+    written(tmp_path / "dist", {"index.html": b"second"})
+    (tmp_path / "dist" / "about.html").unlink()
+    qa = json.loads(await run(site, tmp_path, "deploy", "--qa", "--json"))
+    assert (qa["version"], qa["site_url"]) == (2, site.storage["qa_url"])
+    assert qa["changes"] == {"added": 0, "changed": 1, "removed": 1}
+    assert (await site.get("/")).content == PAGES["index.html"]
+    assert (await run(site, tmp_path, "promote")).startswith("Version 2 is production")
+    assert (await site.get("/")).content == b"second"
+    assert (await run(site, tmp_path, "rollback")).startswith("Version 1 is production")
+    assert (await site.get("/")).content == PAGES["index.html"]
+    listed = await run(site, tmp_path, "deployments")
+    assert [line.split()[0] for line in listed.splitlines()] == ["v2", "v1"]
+    assert "production" in listed.splitlines()[1]
+    assert "the first" in listed.splitlines()[1]
+    assert "no earlier deployment" in await run(site, tmp_path, "rollback", status=1)
+
+
+async def test_only_changed_files_are_sent_whatever_their_size(app: App, tmp_path: Path):
+    site = await new_site(app)
+    video = bytes(range(256)) * 40_000
+    files = {"index.html": b"", "video.mp4": video, "copy/video.mp4": video} | {f"{n}.js": b"%d" % n for n in range(20)}
+    written(tmp_path, files)
+    options = ["--storage", site.id, "--url", app.server.url, "--public-key", app.public_key, "--json"]
+    first = json.loads(await run(site, tmp_path, "deploy", ".", *options))
+    assert first["uploaded_size"] == len(video) + sum(len(f"{n}") for n in range(20))
+    assert (await site.get("/copy/video.mp4")).content == video
+    assert (await site.get("/")).content == b""
+    written(tmp_path, {"7.js": b"changed"})
+    second = json.loads(await run(site, tmp_path, "deploy", ".", *options))
+    assert second["changes"] == {"added": 0, "changed": 1, "removed": 0}
+    assert second["uploaded_size"] == len(b"changed")
+
+
+async def test_what_is_wrong_is_said(app: App, tmp_path: Path):
+    site = await new_site(app)
+    written(tmp_path, {"index.html": b"x"})
+    options = ["--storage", site.id, "--url", app.server.url, "--public-key", app.public_key]
+    assert "INVALID_SECRET_KEY" in await run(site, tmp_path, "deploy", ".", *options, status=1, secret="sk_wrong")
+    assert "--storage" in await run(site, tmp_path, "deploy", ".", status=2)
+    assert "PILOTIS_SECRET_KEY" in await run(site, tmp_path, "deploy", ".", *options, status=2, secret="")
+    (tmp_path / ".pilotis.toml").write_text('secret_key = "sk_x"\n')
+    assert "PILOTIS_SECRET_KEY" in await run(site, tmp_path, "deploy", ".", *options, status=1)

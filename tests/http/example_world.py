@@ -1,0 +1,585 @@
+"""What the examples of operations are about: an app with a table of cafes, a member, a storage with a file, and so on.
+
+Each thing is made when an example first asks for it, so that an example meets as little else as can be.
+"""
+
+import asyncio
+import hashlib
+import re
+import subprocess
+import sys
+import uuid
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import httpx
+import msgspec
+
+from pilotis.oauth.social.types import Recognised
+from pilotis.security import single_use
+from pilotis.workflows.examples import DEFINITION
+from tests.backstage import run_sql
+from tests.conftest import PASSWORD
+from tests.files.pictures import RED, bands, encoded
+from tests.hosting.sites import zipped
+from tests.services import address
+from tests.support import App, Server
+from tests.waiting import PATIENCE, wait_until
+
+SCHEMA = {
+    "name": {"type": "string", "required": True},
+    "rating": "number",
+    "tags": "array",
+    "location": "object",
+    "opened": "date",
+}
+ROWS = [
+    {
+        "name": "Blue Door",
+        "rating": 4.5,
+        "tags": ["espresso", "wifi"],
+        "location": {"latitude": 35.1631, "longitude": 129.1635},
+        "opened": "2021-03-01",
+    },
+    {
+        "name": "Harbour Roasters",
+        "rating": 4.2,
+        "tags": ["espresso", "view", "wifi"],
+        "location": {"latitude": 35.1587, "longitude": 129.0403},
+        "opened": "2018-09-15",
+    },
+    {"name": "Station Espresso", "rating": 3.4, "tags": ["espresso"], "opened": "2023-11-20"},
+]
+FILE = b"Espresso 2\n"
+LOGO = encoded(bands(64, 64, RED))
+GREETING = "export default (payload) => `Hello, ${payload.name}!`;\n"
+WEBHOOK = {
+    "name": "orders",
+    "url": "http://localhost:9/hooks",
+    "event_types": ["row.created"],
+    "headers": {"X-Team": "orders"},
+}
+
+# What an operation is about where its request does not name it.
+_NEEDED = {
+    **dict.fromkeys(["listTables", "listAuditEntries"], "TABLE_ID"),
+    **dict.fromkeys(["queryRows", "listRows", "deleteRows", "exportRows", "aggregateRows", "searchRows"], "ROW_ID"),
+    **dict.fromkeys(["createExportLink", "getAppStats"], "ROW_ID"),
+    "getAttention": "TABLE_ID",
+    "getUsage": "WEB_STORAGE_ID",
+    "previewSchema": "ROW_ID",
+    **dict.fromkeys(["autocompleteValues", "searchRowsByLocation", "getStats"], "ROW_ID"),
+    **dict.fromkeys(["listTrash", "deleteTrash"], "DELETED_TABLE_ID"),
+    **dict.fromkeys(["signInMember", "listMembers"], "MEMBER_ID"),
+    **dict.fromkeys(["listStorages", "listFiles", "getFileAtPath", "downloadFileAtPath"], "FILE_ID"),
+    **dict.fromkeys(["listWebStorages", "listAppWebStorages"], "WEB_STORAGE_ID"),
+    **dict.fromkeys(["getManifest", "listDeployments", "deployChanges", "promoteDeployment"], "DEPLOYMENT_ID"),
+    **dict.fromkeys(["getAppManifest", "listAppDeployments", "deployAppChanges"], "DEPLOYMENT_ID"),
+    **dict.fromkeys(["listPageMetas", "getPageMeta", "deletePageMeta", "deletePageMetas"], "PAGE_ID"),
+    **dict.fromkeys(["listDomains", "deleteDomain"], "DOMAIN_ID"),
+    **dict.fromkeys(["verifyDomain", "checkDomain"], "VERIFIED_DOMAIN_ID"),
+    "listDeliveries": "DELIVERY_ID",
+    **dict.fromkeys(["deleteEventType", "getEventCatalog", "publishEvent"], "EVENT_TYPE"),
+    "listWebhooks": "WEBHOOK_ID",
+    **dict.fromkeys(["listDeadJobs", "retryDeadJobs"], "DEAD_JOB_ID"),
+    **dict.fromkeys(["signInUser", "signInToConsole"], "USER_ID"),
+    **dict.fromkeys(
+        ["listFunctions", "listFunctionExecutions", "listFunctionLogs", "getFunctionStats"], "EXECUTION_ID"
+    ),
+    "listTriggers": "TRIGGER_ID",
+    "listWorkflows": "WORKFLOW_ID",
+    "listWorkflowExecutions": "WORKFLOW_EXECUTION_ID",
+    **dict.fromkeys(["listAppVariables", "deleteAppVariable"], "APP_VARIABLE_ID"),
+    **dict.fromkeys(["listScopes", "deleteScope"], "SCOPE"),
+    "listClients": "CLIENT_ID",
+    "listConnections": "CONSENT_ID",
+    "listGrants": "GRANT_ID",
+    **dict.fromkeys(["listSocialProviders", "deleteSocialProvider"], "SOCIAL_PROVIDER"),
+    "listInvitations": "INVITATION_ID",
+}
+
+
+# What an operation changes or shows belongs to a console user that nothing else needs.
+_OWN_USER = {"listApps", "replaceUserPassword", "listOwnAuditEntries", "resetUserPassword", "deleteOwnSession"}
+_OWN_USER |= {"getPreferences", "replacePreferences", "listOwnSessions"}
+
+
+async def _dead_job(server: Server, app_id: str, subject: str) -> str:
+    connection = await asyncpg.connect(**address(server))
+    try:
+        return str(
+            await connection.fetchval(
+                """
+                insert into pilotis.jobs
+                    (app_id, job_id, queue, kind, subject, payload, state, run_at, attempts, error, ended_at)
+                values ($1::uuid, gen_random_uuid(), 'calls', 'functions.call', $2, '{}', 'dead', now(), 6,
+                    '{"code": "TIMEOUT", "message": "TimeoutError: The job exceeded its time limit."}', now())
+                returning job_id
+                """,
+                app_id,
+                subject,
+            )
+        )
+    finally:
+        await connection.close()
+
+
+async def _recognised(server: Server, app_id: str, client_id: str) -> str:
+    """A code as it comes back from a vendor, which examples cannot ask."""
+    minted = single_use.mint("xc_", UUID(app_id))
+    found = Recognised(
+        client_id=client_id,
+        provider="GOOGLE",
+        code_challenge="E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+        request_id=None,
+        member_id=None,
+        session_id=uuid.uuid4(),
+        subject="108",
+        email=None,
+        email_verified=False,
+        name="Grace",
+        picture=None,
+    )
+    connection = await asyncpg.connect(**address(server))
+    try:
+        lifetime = timedelta(hours=1)
+        data = msgspec.to_builtins(found)
+        await single_use.put(connection, UUID(app_id), minted, "oauth.exchange", data, lifetime)
+    finally:
+        await connection.close()
+    return minted.text
+
+
+class World:
+    """The values of the variables in examples, by their names in small letters."""
+
+    def __init__(self, server: Server, console: dict[str, str]) -> None:
+        self._server = server
+        self._console = console
+
+    def value(self, variable: str) -> str:
+        """Return the value of a variable such as `TABLE_ID`, and make what it names."""
+        return str(getattr(self, variable.lower()))
+
+    def prepare(self, operation: str) -> None:
+        """Make what an operation needs and its request does not name."""
+        if operation == "restoreApp":
+            self._asked("DELETE", f"/v1/apps/{self.app_id}", self._console_headers)
+        elif operation == "acceptInvitation":
+            invited = World(self._server, self._console)._user
+            self.invitation_token = self._invite(invited["email"])["token"]
+            self._console = invited
+        elif operation in {
+            "listApps",
+            "replaceUserPassword",
+            "listOwnAuditEntries",
+            "resetUserPassword",
+            "deleteOwnSession",
+        }:
+            invitation = self._invite(f"{uuid.uuid4()}@example.com")
+            body = {"email": invitation["email"], "password": PASSWORD, "token": invitation["token"]}
+            self._console = self._asked("POST", "/v1/auth/signup", {}, body)
+        elif variable := _NEEDED.get(operation):
+            self.value(variable)
+
+    @cached_property
+    def app(self) -> App:
+        made = self._asked("POST", "/v1/apps", self._console_headers, {"name": "Cafe guide"})
+        return App(self._server, made["app_id"], made["public_key"], made["secret_key"], self._console)
+
+    @property
+    def app_id(self) -> str:
+        return self.app.app_id
+
+    @property
+    def public_key(self) -> str:
+        return self.app.public_key
+
+    @property
+    def secret_key(self) -> str:
+        return self.app.secret_key
+
+    @cached_property
+    def import_key(self) -> str:
+        path = f"/v1/apps/{self.app_id}/tables/{self.table_id}/import?key=cafes-0"
+        with httpx.Client(base_url=self._server.url, timeout=PATIENCE) as client:
+            headers = self._console_headers | {"Content-Type": "text/csv"}
+            content = b"name,rating\nCorner Bakery,4.1\nTea Room,good\n"
+            assert client.post(path, content=content, headers=headers).status_code == 200
+        return "cafes-0"
+
+    @property
+    def link_token(self) -> str:
+        assert self.row_id
+        path = f"/v1/apps/{self.app_id}/tables/{self.table_id}/export-link"
+        return str(self._asked("POST", path, self._console_headers, {"format": "csv"})["url"].rpartition("/")[2])
+
+    @property
+    def console_token(self) -> str:
+        return self._console["access_token"]
+
+    @cached_property
+    def table_id(self) -> str:
+        body = {"title": "cafes", "schema": SCHEMA, "access_level": "Public"}
+        return self._public("POST", "/v1/public/tables", body)["id"]
+
+    @cached_property
+    def row_id(self) -> str:
+        path = f"/v1/public/tables/{self.table_id}/data"
+        first, *_ = [self._public("POST", path, {"data": row})["id"] for row in ROWS]
+        return first
+
+    @cached_property
+    def deleted_table_id(self) -> str:
+        body = {"title": "old cafes", "schema": SCHEMA, "access_level": "Public"}
+        table_id = self._public("POST", "/v1/public/tables", body)["id"]
+        self._public("DELETE", f"/v1/public/tables/{table_id}")
+        return table_id
+
+    @cached_property
+    def deleted_column_number(self) -> str:
+        self._public("DELETE", f"/v1/public/tables/{self.table_id}/columns/rating")
+        trash = self._asked("GET", f"/v1/apps/{self.app_id}/trash", self._console_headers)
+        return str(trash["columns"][0]["number"])
+
+    @cached_property
+    def _member(self) -> dict[str, Any]:
+        body = {"login_id": "grace", "password": PASSWORD, "nickname": "Grace"}
+        return self._public("POST", "/v1/public/app-members/signup", body)
+
+    @property
+    def access_token(self) -> str:
+        return self._member["access_token"]
+
+    @property
+    def member_id(self) -> str:
+        return self._member["member_id"]
+
+    @property
+    def member_session_id(self) -> str:
+        path = f"/v1/apps/{self.app_id}/members/{self.member_id}/sessions"
+        return self._asked("GET", path, self._console_headers)["sessions"][0]["session_id"]
+
+    @property
+    def own_session_id(self) -> str:
+        return self._asked("GET", "/v1/auth/sessions", self._console_headers)["sessions"][0]["session_id"]
+
+    @property
+    def public_key_id(self) -> str:
+        return self._keys("public")
+
+    @property
+    def secret_key_id(self) -> str:
+        return self._keys("secret")
+
+    def _keys(self, kind: str) -> str:
+        path = f"/v1/apps/{self.app_id}/keys/{kind}"
+        return self._asked("GET", path, self._console_headers)["data"][0]["key_id"]
+
+    @cached_property
+    def web_storage_id(self) -> str:
+        path = f"/v1/apps/{self.app_id}/storages/webs"
+        return self._asked("POST", path, self._console_headers, {"name": "Cafe guide"})["id"]
+
+    def _deploy(self, text: bytes) -> str:
+        path = f"/v1/apps/{self.app_id}/storages/webs/{self.web_storage_id}/deploy"
+        files = {"file": ("site.zip", zipped({"index.html": text}))}
+        answer = httpx.post(self._server.url + path, headers=self._console_headers, files=files)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["deployment"]["id"]
+
+    @cached_property
+    def deployment_id(self) -> str:
+        return self._deploy(b"<title>Cafe guide</title>\n")
+
+    @cached_property
+    def earlier_deployment_id(self) -> str:
+        first = self.deployment_id
+        self._deploy(b"<title>Cafes</title>\n")
+        return first
+
+    @cached_property
+    def page_id(self) -> str:
+        body = {"path": "/cafes/blue-door", "title": "Blue Door", "description": "Espresso by the sea"}
+        return self._public("PUT", f"/v1/public/storages/webs/{self.web_storage_id}/page-metas", body)["path"]
+
+    @cached_property
+    def domain_id(self) -> str:
+        path = f"/v1/apps/{self.app_id}/storages/webs/{self.web_storage_id}/domains"
+        return self._asked("POST", path, self._console_headers, {"hostname": "www.cafes.example"})["hostname"]
+
+    @cached_property
+    def verified_domain_id(self) -> str:
+        """A domain as if its TXT record had been found: the example's server asks no name server."""
+        hostname = self.domain_id
+        others = "delete from pilotis.web_domains where storage_id <> $1"
+        verified = "update pilotis.web_domains set verified_at = now() where storage_id = $1"
+        for statement in (others, verified):
+            asyncio.run(run_sql(self._server, statement, uuid.UUID(self.web_storage_id)))
+        return hostname
+
+    @cached_property
+    def content_upload_url(self) -> str:
+        body = {"hash": hashlib.sha256(FILE).hexdigest(), "size": len(FILE)}
+        path = f"/v1/public/storages/webs/{self.web_storage_id}/deploy/presign"
+        headers = {"X-Public-Key": self.public_key, "Authorization": f"Bearer {self.secret_key}"}
+        return self._asked("POST", path, headers, body)["uploads"][0]["upload_url"]
+
+    @cached_property
+    def storage_id(self) -> str:
+        path = f"/v1/apps/{self.app_id}/storages/files"
+        return self._asked("POST", path, self._console_headers, {"name": "menus"})["id"]
+
+    @property
+    def _storage(self) -> str:
+        return f"/v1/public/storages/files/{self.storage_id}"
+
+    @cached_property
+    def _upload(self) -> dict[str, Any]:
+        body = {"file_name": "menu.txt", "file_size": len(FILE), "mime_type": "text/plain"}
+        return self._public("POST", f"{self._storage}/presigned-url", body)
+
+    @property
+    def upload_url(self) -> str:
+        return self._upload["upload_url"]
+
+    @cached_property
+    def uploaded_file_id(self) -> str:
+        httpx.put(self.upload_url, content=FILE, headers=self._upload["headers"]).raise_for_status()
+        return self._upload["file_id"]
+
+    @cached_property
+    def file_id(self) -> str:
+        return self._public("POST", f"{self._storage}/complete-upload", {"file_id": self.uploaded_file_id})["id"]
+
+    @cached_property
+    def resumable_upload_url(self) -> str:
+        headers = {
+            "X-Public-Key": self.public_key,
+            "Tus-Resumable": "1.0.0",
+            "Upload-Length": str(len(FILE)),
+            "Upload-Metadata": "filename bWVudS50eHQ=,filetype dGV4dC9wbGFpbg==",
+            "Content-Type": "application/offset+octet-stream",
+        }
+        answer = httpx.post(f"{self._server.url}{self._storage}/tus", content=FILE[:5], headers=headers)
+        return answer.raise_for_status().headers["location"]
+
+    @cached_property
+    def webhook_id(self) -> str:
+        return self._of_app("POST", "/webhooks", WEBHOOK)["id"]
+
+    @cached_property
+    def delivery_id(self) -> str:
+        return self._of_app("POST", f"/webhooks/{self.webhook_id}/test", {})["delivery_id"]
+
+    @cached_property
+    def failed_delivery_id(self) -> str:
+        """A delivery of a new row, which failed when its webhook was inactive for a moment."""
+        path = f"/webhooks/{self.webhook_id}"
+        assert self.row_id
+        (delivery, *_) = wait_until(lambda: self._of_app("GET", f"{path}/logs")["data"])
+        for is_active in (False, True):
+            self._of_app("PUT", path, {"is_active": is_active})
+        return delivery["id"]
+
+    @cached_property
+    def function_id(self) -> str:
+        made = self._of_app("POST", "/functions", {"name": "greet", "runtime": "javascript"})
+        path = f"/functions/{made['id']}"
+        self._of_app("POST", f"{path}/versions", {"files": {"index.ts": GREETING}})
+        self._of_app("PUT", f"{path}/env/GREETING", {"value": "Hello"})
+        return made["id"]
+
+    @cached_property
+    def execution_id(self) -> str:
+        path = f"/functions/{self.function_id}"
+        self._of_app("POST", f"{path}/invoke", {"payload": {"name": "Ada"}})
+        return wait_until(lambda: self._of_app("GET", f"{path}/executions")["data"])[0]["id"]
+
+    @cached_property
+    def trigger_id(self) -> str:
+        body = {"type": "schedule", "cron": "0 4 * * *", "timezone": "Europe/Vienna"}
+        return self._of_app("POST", f"/functions/{self.function_id}/triggers", body)["id"]
+
+    @cached_property
+    def workflow_id(self) -> str:
+        return self._of_app("POST", "/workflows", DEFINITION)["id"]
+
+    @cached_property
+    def triggered_workflow_id(self) -> str:
+        made = self._of_app("POST", "/workflows", {"name": "triggered", "steps": []})["id"]
+        self._of_app("POST", f"/workflows/{made}/trigger", {})
+        return made
+
+    @cached_property
+    def trigger_token(self) -> str:
+        path = f"/workflows/{self.triggered_workflow_id}/trigger"
+        return self._of_app("GET", path)["trigger_url"].rpartition("/")[2]
+
+    @cached_property
+    def any_method_trigger_token(self) -> str:
+        path = f"/workflows/{self.triggered_workflow_id}/trigger"
+        return self._of_app("PATCH", path, {"methods": ["POST", "PUT", "GET"]})["trigger_url"].rpartition("/")[2]
+
+    @cached_property
+    def workflow_execution_id(self) -> str:
+        path = f"/workflows/{self.workflow_id}"
+        made = self._of_app("POST", f"{path}/execute", {"input": {"total": 120}})["execution_id"]
+        wait_until(lambda: self._of_app("GET", f"{path}/executions/{made}")["status"] == "completed")
+        return made
+
+    @cached_property
+    def waiting_workflow_id(self) -> str:
+        """A workflow whose step fails, and waits for a minute before it is tried again."""
+        self._of_app("POST", "/functions", {"name": "later", "runtime": "javascript"})
+        step = {"step_type": "function", "function_id": "later", "retry_count": 1, "retry_delay": 60_000}
+        return self._of_app("POST", "/workflows", {"name": "waits", "steps": [step]})["id"]
+
+    @cached_property
+    def waiting_execution_id(self) -> str:
+        return self._of_app("POST", f"/workflows/{self.waiting_workflow_id}/execute", {})["execution_id"]
+
+    @cached_property
+    def failed_trigger_id(self) -> str:
+        assert self.failed_call_id
+        return self.trigger_id
+
+    @cached_property
+    def failed_call_id(self) -> str:
+        return asyncio.run(_dead_job(self._server, self.app_id, self.trigger_id))
+
+    @cached_property
+    def app_variable_id(self) -> str:
+        return self._of_app("PUT", "/env/GREETING", {"value": "Hello"})["name"]
+
+    @cached_property
+    def event_type(self) -> str:
+        body = {"title": "Order created", "required_scope": "orders:read", "example": {"total": 12.5}}
+        return self._of_app("PUT", "/event-types/order.created", body)["event_type"]
+
+    def _of_app(self, method: str, path: str, body: Any = None) -> Any:
+        return self._asked(method, f"/v1/apps/{self.app_id}{path}", self._console_headers, body)
+
+    @cached_property
+    def dead_job_id(self) -> str:
+        return asyncio.run(_dead_job(self._server, self.app_id, self.app_id))
+
+    def _invite(self, email: str) -> dict[str, Any]:
+        path = f"/v1/apps/{self.app_id}/invitations"
+        return self._asked("POST", path, self._console_headers, {"email": email, "role": "viewer"})
+
+    @property
+    def setup_token(self) -> str:
+        return self._invite("ada@example.com")["token"]
+
+    @property
+    def server_url(self) -> str:
+        return self._server.url
+
+    @property
+    def reset_token(self) -> str:
+        command = [sys.executable, "-m", "pilotis", "user", "reset", self._console["email"]]
+        done = subprocess.run([*command, *self._server.place], capture_output=True, text=True, check=True)
+        return re.findall(r"#([\w-]+)", done.stdout)[0]
+
+    @cached_property
+    def invitation_id(self) -> str:
+        return self._invite("linus@example.com")["invitation_id"]
+
+    @cached_property
+    def scope(self) -> str:
+        body = {"title": "See your orders", "description": "What you ordered, and when"}
+        path = f"/v1/apps/{self.app_id}/oauth/scopes/orders:read"
+        return self._asked("PUT", path, self._console_headers, body)["name"]
+
+    @cached_property
+    def client_id(self) -> str:
+        body = {"name": "Coffee club", "redirect_uris": ["https://club.example/callback"]}
+        return self._asked("POST", f"/v1/apps/{self.app_id}/oauth/clients", self._console_headers, body)["client_id"]
+
+    @cached_property
+    def logo_client_id(self) -> str:
+        path = f"/v1/apps/{self.app_id}/oauth/clients/{self.client_id}/logo"
+        answer = httpx.put(self._server.url + path, content=LOGO, headers=self._console_headers, timeout=PATIENCE)
+        assert answer.status_code == 200, answer.text
+        return self.client_id
+
+    @cached_property
+    def provider_client_id(self) -> str:
+        self._of_app("PUT", "/oauth/settings", {"is_provider": True})
+        return self.client_id
+
+    @cached_property
+    def social_provider(self) -> str:
+        body = {"client_id": "1234.apps.googleusercontent.com", "client_secret": "GOCSPX-…"}
+        return self._of_app("PUT", "/oauth/social/GOOGLE", body)["provider"]
+
+    @cached_property
+    def social_client_id(self) -> str:
+        settings = {"is_provider": True, "login_redirect_uris": ["https://cafes.example/signed-in"]}
+        return self.client_id if self.social_provider and self._of_app("PUT", "/oauth/settings", settings) else ""
+
+    @property
+    def exchange_token(self) -> str:
+        return asyncio.run(_recognised(self._server, self.app_id, self.social_client_id))
+
+    @property
+    def provider_app_id(self) -> str:
+        return self.app_id if self.provider_client_id else ""
+
+    @cached_property
+    def authorization_request_id(self) -> str:
+        query = {
+            "client_id": self.provider_client_id,
+            "response_type": "code",
+            "redirect_uri": "https://club.example/callback",
+            "scope": "openid",
+            "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+            "code_challenge_method": "S256",
+        }
+        answer = httpx.get(f"{self._server.url}/oauth/authorize", params=query)
+        return re.findall(r"request_id=([\w-]+)", answer.headers["location"])[0]
+
+    @cached_property
+    def consent_id(self) -> str:
+        headers = {"Authorization": f"Bearer {self.access_token}"}
+        body = {"request_id": self.authorization_request_id}
+        return self._asked("POST", "/v1/oauth/consent/approve", headers, body)["consent_id"]
+
+    @cached_property
+    def grant_id(self) -> str:
+        return self._of_app("GET", "/oauth/grants", None)["data"][0]["grant_id"] if self.consent_id else ""
+
+    @cached_property
+    def _user(self) -> dict[str, Any]:
+        credentials = {"email": "grace@example.com", "password": PASSWORD}
+        invitation = self._invite(credentials["email"])
+        answer = httpx.post(f"{self._server.url}/v1/auth/signin", json=credentials)
+        if answer.status_code == 200:
+            headers = {"Authorization": f"Bearer {answer.json()['access_token']}"}
+            self._asked("POST", "/v1/invitations/accept", headers, {"token": invitation["token"]})
+            return answer.json()
+        return self._asked("POST", "/v1/auth/signup", {}, {**credentials, "token": invitation["token"]})
+
+    @property
+    def user_id(self) -> str:
+        return self._user["user_id"]
+
+    @property
+    def refresh_token(self) -> str:
+        return self._user["refresh_token"]
+
+    @property
+    def _console_headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.console_token}"}
+
+    def _public(self, method: str, path: str, body: Any = None) -> Any:
+        return self._asked(method, path, {"X-Public-Key": self.public_key}, body)
+
+    def _asked(self, method: str, path: str, headers: dict[str, str], body: Any = None) -> Any:
+        answer = httpx.request(method, self._server.url + path, headers=headers, json=body)
+        assert answer.is_success, f"{method} {path}: {answer.text}"
+        return answer.json()

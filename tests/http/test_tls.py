@@ -1,0 +1,112 @@
+"""Encrypted connections: data that otherwise bypasses the transport passes through it here."""
+
+import os
+import ssl
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pilotis.http.api.endpoint import Endpoints, get
+from pilotis.http.api.principals import Access
+from pilotis.http.api.request import Call
+from pilotis.http.replies.reply import FilePart, Reply, Stream
+from pilotis.http.server import sendfile
+from tests.certificates import Authority
+from tests.http.bare import application, serving
+
+DATA = os.urandom(300_000)
+# What a client that knows nothing of TLS would see.
+READABLE = b"plain text of an answer"
+
+
+class Answers(Endpoints, tag="Answers"):
+    """Answers of each kind, which say how they leave."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.asked = 0
+        self.cycles: list[object] = []
+        self.always = False
+
+    @get("/cached", access=Access.OPEN, returns=bytes, media_type="*/*")
+    async def cached(self, call: Call) -> Reply:
+        """Answer with what may be kept."""
+        self.asked += 1
+        self.cycles.append(call.cycle)
+
+        async def still_valid() -> bool:
+            return True
+
+        return Reply(READABLE, content_type=b"a/b", still_valid=still_valid)
+
+    @get("/file", access=Access.OPEN, returns=bytes, media_type="*/*")
+    async def read(self, call: Call) -> Reply:
+        """Answer with a file, by the kernel where it can send one."""
+        self.cycles.append(call.cycle)
+        if call.takes_files:
+            return Reply(FilePart(os.open(self.file, os.O_RDONLY), 0, len(DATA)))
+        return Reply(Stream(len(DATA), _pieces()))
+
+
+async def _pieces() -> AsyncGenerator[bytes]:
+    for at in range(0, len(DATA), 65_536):
+        yield DATA[at : at + 65_536]
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Answers:
+    (tmp_path / "file").write_bytes(DATA)
+    return Answers(tmp_path / "file")
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """The context of a server on the loopback, and that of its clients."""
+    authority = Authority(tmp_path)
+    return authority.context("127.0.0.1"), ssl.create_default_context(cafile=str(authority.ca_file))
+
+
+async def test_sendfile_single_writes_and_the_cache_are_for_plain_connections(
+    answers: Answers, tls: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+):
+    app = application(answers)
+    sent: list[int] = []
+    real = os.sendfile
+    monkeypatch.setattr(os, "sendfile", lambda *arguments: sent.append(1) or real(*arguments))
+    async with serving(app) as plain_url, serving(app, context=tls[0]) as tls_url:
+        async with httpx.AsyncClient(base_url=plain_url) as plain:
+            assert [(await plain.get("/cached")).content for _ in range(3)] == [READABLE] * 3
+            assert answers.asked == 1
+            assert (await plain.get("/file")).content == DATA
+            assert sent
+        assert all(answers.cycles)
+        answers.cycles.clear()
+        sent.clear()
+        async with httpx.AsyncClient(base_url=tls_url, verify=tls[1]) as encrypted:
+            assert [(await encrypted.get("/cached")).content for _ in range(3)] == [READABLE] * 3
+            assert answers.asked == 4
+            assert (await encrypted.get("/file")).content == DATA
+            assert (await encrypted.head("/cached")).headers["content-length"] == str(len(READABLE))
+        assert answers.cycles
+        assert not any(answers.cycles)
+        assert sent == []
+
+
+async def test_a_file_is_never_sent_past_an_encrypted_transport(tls: tuple[ssl.SSLContext, ssl.SSLContext]):
+    """Should anybody hand the connection over all the same."""
+
+    class Encrypted:
+        def get_extra_info(self, name: str) -> object:
+            return tls[0] if name == "sslcontext" else None
+
+        def is_closing(self) -> bool:
+            return False
+
+    class Cycle:
+        disconnected = False
+        transport = Encrypted()
+
+    with pytest.raises(ValueError, match="plain text"):
+        await sendfile.send_file(Cycle(), 0, 0, 1, None)  # type: ignore[arg-type]

@@ -1,0 +1,46 @@
+"""A database of their own for tests of background work: on the server's, its own nodes would take the jobs."""
+
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pilotis.db import migrations
+from pilotis.db.pool import Database
+from tests.jobs.nodes import Cluster
+from tests.services import address
+from tests.support import Server
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+async def arguments(server: Server) -> AsyncIterator[dict[str, Any]]:
+    """How to connect to a database with Pilotis' tables and nothing in them."""
+    name = f"jobs_{next(_numbers)}"
+    maintenance = await asyncpg.connect(**address(server))
+    await maintenance.execute(f"create database {name}")
+    arguments = {**address(server), "database": name}
+    connection = await asyncpg.connect(**arguments)
+    await migrations.migrate(connection)
+    await connection.close()
+    yield arguments
+    await maintenance.execute(f"drop database {name} with (force)")
+    await maintenance.close()
+
+
+@pytest.fixture
+async def database(arguments: dict[str, Any]) -> AsyncIterator[Database]:
+    database = Database(arguments, size=8, statement_seconds=60)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def cluster(arguments: dict[str, Any]) -> AsyncIterator[Cluster]:
+    """Processes in this one and others on the database; all are ended afterwards."""
+    cluster = Cluster(arguments)
+    yield cluster
+    await cluster.close()

@@ -1,0 +1,109 @@
+"""What the conformance lists ask for and no other test shows; and the tests that docs/design/oauth.md names exist."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.backstage import claims_of
+from tests.oauth.browsing import Browser, Pkce, Provider, Registered, landed, redeem, signed_in
+
+TESTS = Path(__file__).resolve().parents[1]
+DESIGN = TESTS.parent / "docs" / "design" / "oauth.md"
+
+
+def test_each_test_that_the_lists_name_exists():
+    """A file without a folder is in `tests/oauth`; a name without a file is in the file named before it."""
+    file, seen = "", 0
+    for folder, given, name in re.findall(
+        r"`((?:\w+/)*)(test_\w+\.py|\.\.\.)?(?:::(test_\w+))?`", DESIGN.read_text("utf-8")
+    ):
+        if given:
+            file = f"{folder or 'oauth/'}{given}".removeprefix("tests/")
+        if not (given or name):
+            continue
+        tree = ast.parse((TESTS / file).read_text("utf-8"))
+        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert not name or name in names, f"{file} has no {name}"
+        seen += 1
+    assert seen > 60
+
+
+IGNORED = {
+    "display": "popup",
+    "login_hint": "ada",
+    "ui_locales": "se ko",
+    "claims_locales": "se",
+    "acr_values": "1 2",
+    "claims": '{"id_token": {"name": {"essential": true}}}',
+    "extra": "foobar",
+}
+
+
+@pytest.mark.parametrize("name", IGNORED)
+async def test_a_parameter_without_effect_is_taken(provider: Provider, club: Registered, browser: Browser, name: str):
+    tokens = await signed_in(provider, club, browser, **{name: IGNORED[name]})
+    assert claims_of(tokens["id_token"])["sub"]
+
+
+async def test_a_request_needs_no_nonce_and_a_nonce_comes_back(provider: Provider, club: Registered, browser: Browser):
+    claims = claims_of((await signed_in(provider, club, browser))["id_token"])
+    assert "nonce" not in claims
+    claims = claims_of((await signed_in(provider, club, browser, nonce="n-0S6_WzA2Mj"))["id_token"])
+    assert claims["nonce"] == "n-0S6_WzA2Mj"
+
+
+async def test_an_id_token_is_complete(provider: Provider, club: Registered, browser: Browser):
+    tokens = await signed_in(provider, club, browser, nonce="n", scope="openid offline_access")
+    claims = claims_of(tokens["id_token"])
+    names = {"iss", "sub", "aud", "azp", "iat", "exp", "auth_time", "at_hash", "sid", "amr", "app_id", "nonce"}
+    assert set(claims) == names
+    assert (claims["iss"], claims["aud"], claims["azp"]) == (provider.url, club.client_id, club.client_id)
+    assert claims["exp"] - claims["iat"] == 600
+    assert claims["amr"] == ["pwd"]
+    fresh = await provider.token(club, grant_type="refresh_token", refresh_token=tokens["refresh_token"])
+    later = claims_of(fresh["id_token"])
+    assert set(later) == names - {"nonce"}
+    assert (later["sub"], later["auth_time"], later["sid"]) == (claims["sub"], claims["auth_time"], claims["sid"])
+
+
+async def test_the_order_of_scopes_does_not_matter(provider: Provider, club: Registered, browser: Browser):
+    tokens = await signed_in(provider, club, browser, scope="email profile openid")
+    assert set(tokens["scope"].split()) == {"openid", "profile", "email"}
+    assert tokens["id_token"]
+
+
+async def test_max_age_of_hours_asks_for_nothing_new(provider: Provider, club: Registered, browser: Browser):
+    first = claims_of((await signed_in(provider, club, browser))["id_token"])
+    pkce = Pkce()
+    answer = await browser.visit(provider.authorize_url(club, pkce, max_age="10000", prompt="none"))
+    back = landed(answer.headers["location"])
+    again = claims_of((await redeem(provider, club, back["code"], pkce))["id_token"])
+    assert again["auth_time"] == first["auth_time"]
+
+
+async def test_without_response_type_the_client_is_told(provider: Provider, club: Registered, browser: Browser):
+    answer = await browser.visit(provider.authorize_url(club, Pkce(), response_type=None))
+    back = landed(answer.headers["location"])
+    assert (back["error"], back["state"]) == ("invalid_request", "the state")
+
+
+async def test_the_log_has_no_secrets(provider: Provider, club: Registered, browser: Browser):
+    pkce = Pkce()
+    answer = await browser.approve(provider.authorize_url(club, pkce, scope="openid offline_access"))
+    tokens = await redeem(provider, club, answer["code"], pkce)
+    await redeem(provider, club, answer["code"], pkce, 400)
+    await browser.http.get("/oauth/userinfo", headers={"Authorization": f"Bearer {tokens['access_token']}"})
+    logged = provider.app.server.logs()
+    assert "/oauth/token" in logged
+    secrets = [
+        club.secret,
+        answer["code"],
+        pkce.verifier,
+        *(tokens[f"{kind}_token"] for kind in ("access", "id", "refresh")),
+    ]
+    secrets += [value for _, value in browser.http.cookies.items()]
+    for secret in secrets:
+        assert secret
+        assert secret not in logged

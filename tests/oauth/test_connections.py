@@ -1,0 +1,44 @@
+"""Members' connections to clients, and their immediate end when members disconnect them."""
+
+import httpx
+
+from tests.oauth.browsing import Browser, Pkce, Provider, Registered, redeem, signed_in
+from tests.support import assert_error
+
+PATH = "/v1/account/oauth/connections"
+
+
+async def asked(browser: Browser, method: str = "GET", path: str = PATH) -> httpx.Response:
+    return await browser.http.request(method, path, headers={"Authorization": f"Bearer {browser.access_token}"})
+
+
+async def test_a_member_sees_and_ends_its_connections(provider: Provider, club: Registered, browser: Browser):
+    tokens = await signed_in(provider, club, browser, scope="openid profile offline_access")
+    pkce = Pkce()
+    open_code = (await browser.approve(provider.authorize_url(club, pkce)))["code"]
+    (found,) = (await asked(browser)).json()["data"]
+    assert (found["client"]["name"], found["client"]["client_id"]) == ("Coffee club", club.client_id)
+    assert sorted(one["name"] for one in found["scopes"]) == ["offline_access", "openid", "profile"]
+    assert found["last_used_at"]
+    await provider.app.member("eve")
+    async with Browser(provider, "eve") as other:
+        await other.sign_in()
+        assert (await asked(other)).json()["data"] == []
+        answer = await asked(other, "DELETE", f"{PATH}/{found['consent_id']}")
+        assert_error(answer, 404, "CONSENT_NOT_FOUND")
+    answer = await asked(browser, "DELETE", f"{PATH}/{found['consent_id']}")
+    assert answer.json() == {"message": "Disconnected.", "id": found["consent_id"]}
+    assert_error(await asked(browser, "DELETE", f"{PATH}/{found['consent_id']}"), 404, "CONSENT_NOT_FOUND")
+    assert (await asked(browser)).json()["total_count"] == 0
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    assert (await browser.http.get("/oauth/userinfo", headers=bearer)).status_code == 401
+    refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+    assert (await provider.token(club, 400, **refresh))["error"] == "invalid_grant"
+    assert (await redeem(provider, club, open_code, pkce, 400))["error"] == "invalid_grant"
+    # The member is asked once more.
+    assert await browser.begin(provider.authorize_url(club, Pkce()))
+
+
+async def test_an_oauth_token_is_no_members_token(provider: Provider, club: Registered, browser: Browser):
+    browser.access_token = (await signed_in(provider, club, browser))["access_token"]
+    assert_error(await asked(browser), 401, "INVALID_TOKEN")

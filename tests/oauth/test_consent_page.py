@@ -1,0 +1,250 @@
+"""The consent screen in a real browser: what a member sees, and what a hostile client cannot make of it."""
+
+import contextlib
+import re
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.async_api import Browser as Chromium
+from playwright.async_api import Error, Page, Request, Route, async_playwright, expect
+
+from tests.browser.test_guestbook import ARGUMENTS, ARTIFACTS, CHROMIUM, HOSTILE
+from tests.browser.test_guestbook import pytestmark as needs_chromium
+from tests.console import owner_of
+from tests.oauth.browsing import CALLBACK, PASSWORD, Pkce, Provider, Registered, landed, redeem
+from tests.oauth.test_logos import picture
+from tests.oauth.vendors import CLIENT_ID, SECRET, vendors
+from tests.waiting import PATIENCE
+
+pytestmark = needs_chromium
+SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
+
+
+@pytest.fixture(scope="module")
+async def chromium() -> AsyncIterator[Chromium]:
+    async with async_playwright() as playwright:
+        running = await playwright.chromium.launch(
+            executable_path=CHROMIUM, headless=True, args=ARGUMENTS, timeout=PATIENCE * 1000
+        )
+        yield running
+        await running.close()
+
+
+class Visitor:
+    """A browser whose visits to the client's address are caught."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.landed: str | None = None
+        self.errors: list[str] = []
+
+    async def open(self, chromium_url: str) -> None:
+        """Visit an address; one that redirects to the client's ends where no name leads."""
+        with contextlib.suppress(Error):
+            await self.page.goto(chromium_url)
+
+
+@pytest.fixture
+async def visitor(chromium: Chromium) -> AsyncIterator[Visitor]:
+    context = await chromium.new_context(viewport=SIZES["wide"], locale="en-GB")
+    page = await context.new_page()
+    found = Visitor(page)
+
+    async def catch(route: Route) -> None:
+        await route.fulfill(status=200, content_type="text/html", body="<title>back</title>")
+
+    await context.route("https://club.example/**", catch)
+
+    def seen(request: Request) -> None:
+        if request.url.startswith(CALLBACK):
+            found.landed = request.url
+
+    page.on("request", seen)
+    page.on("pageerror", lambda error: found.errors.append(str(error)))
+    page.on("console", lambda one: found.errors.append(one.text) if "Content Security" in one.text else None)
+    yield found
+    assert found.errors == []
+    await context.close()
+
+
+async def sign_in(page: Page, login_id: str = "ada", password: str = PASSWORD) -> None:
+    await page.fill("#login-id", login_id)
+    await page.fill("#password", password)
+    await page.click("#sign-in-button")
+
+
+async def test_a_member_signs_in_agrees_and_is_sent_back(provider: Provider, club: Registered, visitor: Visitor):
+    page, pkce = visitor.page, Pkce()
+    await visitor.open(provider.authorize_url(club, pkce, scope="openid profile offline_access"))
+    await expect(page.locator("#sign-in-title")).to_have_text(re.compile(r"Sign in to app \d+"))
+    await sign_in(page, password="wrong")
+    await expect(page.locator("#sign-in-error")).to_have_text("The login ID or the password is wrong.")
+    await sign_in(page)
+    await expect(page.locator("#consent-title")).to_have_text(re.compile("Coffee club wants to use your app"))
+    await expect(page.locator("#leads")).to_contain_text("club.example")
+    await expect(page.locator("#scopes li")).to_have_count(3)
+    await page.click("#allow")
+    await page.wait_for_url(CALLBACK + "**")
+    assert visitor.landed is not None
+    assert (await redeem(provider, club, landed(visitor.landed)["code"], pkce))["id_token"]
+    # Signed in with the provider now, and nothing new to agree to: the page is not seen again.
+    visitor.landed = None
+    await visitor.open(provider.authorize_url(club, Pkce()))
+    assert "code" in landed(visitor.landed or "")
+
+
+async def test_a_member_declines(provider: Provider, club: Registered, visitor: Visitor):
+    await visitor.open(provider.authorize_url(club, Pkce()))
+    await sign_in(visitor.page)
+    await visitor.page.click("#deny")
+    await visitor.page.wait_for_url(CALLBACK + "**")
+    assert landed(visitor.landed or "")["error"] == "access_denied"
+
+
+async def test_a_scope_that_is_not_required_may_be_left_out(provider: Provider, club: Registered, visitor: Visitor):
+    pkce = Pkce()
+    await visitor.open(provider.authorize_url(club, pkce, scope="openid profile email"))
+    await sign_in(visitor.page)
+    await visitor.page.uncheck("input[name=email]")
+    await visitor.page.click("#allow")
+    await visitor.page.wait_for_url(CALLBACK + "**")
+    tokens = await redeem(provider, club, landed(visitor.landed or "")["code"], pkce)
+    assert tokens["scope"] == "openid profile"
+
+
+async def test_hostile_names_stay_text(provider: Provider, visitor: Visitor):
+    await provider.scope("x", title=HOSTILE[:100], description=HOSTILE)
+    client = await provider.client(name=HOSTILE[:100], scopes=["openid", "x"])
+    await visitor.open(provider.authorize_url(client, Pkce(), scope="openid x"))
+    await sign_in(visitor.page)
+    await expect(visitor.page.locator("#consent-title")).to_contain_text("<script>")
+    await expect(visitor.page.locator("#scopes")).to_contain_text("<img")
+    assert await visitor.page.title() != "owned"
+    assert await visitor.page.locator("#consent script, #consent img").count() == 0
+
+
+async def test_the_page_is_in_no_frame(provider: Provider, club: Registered, visitor: Visitor):
+    page = visitor.page
+    answer = await page.goto(provider.authorize_url(club, Pkce()))
+    assert answer is not None
+    headers = await answer.all_headers()
+    policy = headers["content-security-policy"]
+    for directive in ("default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"):
+        assert directive in policy
+    assert "unsafe" not in policy
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-opener-policy"] == "same-origin"
+    assert headers["cache-control"] == "no-store"
+    url = page.url
+
+    async def framing(route: Route) -> None:
+        await route.fulfill(status=200, content_type="text/html", body=f'<iframe src="{url}"></iframe>')
+
+    await page.context.route("https://evil.example/", framing)
+    visitor.errors.clear()
+    await page.goto("https://evil.example/")
+    frame = page.frames[-1]
+    assert await frame.locator("#main").count() == 0
+    visitor.errors.clear()
+
+
+async def test_an_expired_request_is_explained(provider: Provider, club: Registered, visitor: Visitor):
+    page = visitor.page
+    await page.goto(f"{provider.url}/oauth/consent?request_id=req_unknown")
+    await expect(page.locator("h1")).to_have_text("This request has ended")
+    await page.goto(provider.authorize_url(Registered("cl_x", None), Pkce()))
+    await expect(page.locator("h1")).to_have_text("This sign-in cannot continue")
+
+
+async def test_it_speaks_korean(provider: Provider, club: Registered, chromium: Chromium):
+    context = await chromium.new_context(locale="ko-KR")
+    page = await context.new_page()
+    await page.goto(provider.authorize_url(club, Pkce(), scope="openid profile"))
+    await expect(page.locator("#sign-in-button")).to_have_text("로그인")
+    await sign_in(page)
+    await expect(page.locator("#scopes")).to_contain_text("본인 확인")
+    await expect(page.locator("#allow")).to_have_text("허용")
+    assert await page.locator("html").get_attribute("lang") == "ko"
+    await context.close()
+    # A client may say what its user reads.
+    english = await chromium.new_context(locale="en-GB")
+    page = await english.new_page()
+    await page.goto(provider.authorize_url(club, Pkce(), ui_locales="ko-KR en"))
+    assert urlsplit(page.url).query.endswith("lang=ko")
+    await expect(page.locator("#sign-in-button")).to_have_text("로그인")
+    await english.close()
+
+
+async def test_a_clients_logo_is_shown(provider: Provider, club: Registered, visitor: Visitor):
+    async with owner_of(provider.app).client(provider.app) as console:
+        answer = await console.put(f"/oauth/clients/{club.client_id}/logo", content=picture())
+        assert answer.status_code == 200, answer.text
+    await visitor.open(provider.authorize_url(club, Pkce()))
+    await sign_in(visitor.page)
+    logo = visitor.page.locator("#consent [data-initial=client] img")
+    await expect(logo).to_be_visible()
+    assert await logo.evaluate("one => one.naturalWidth") == 256
+    await expect(visitor.page.locator("#consent [data-initial=app]")).to_have_text("A")
+    ARTIFACTS.mkdir(exist_ok=True)
+    await visitor.page.screenshot(path=ARTIFACTS / "consent-logo.png")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_fits_every_screen(provider: Provider, visitor: Visitor, chromium: Chromium, scheme: str, size: str):
+    await provider.scope("orders:read", title="See your orders", description="What you ordered, and when")
+    client = await provider.client(
+        scopes=["openid", "profile", "orders:read", "offline_access"],
+        client_uri="https://club.example/",
+        policy_uri="https://club.example/privacy",
+    )
+    context = await chromium.new_context(viewport=SIZES[size], color_scheme=scheme, locale="en-GB")
+    page = await context.new_page()
+    ARTIFACTS.mkdir(exist_ok=True)
+    await page.goto(provider.authorize_url(client, Pkce(), scope="openid profile orders:read offline_access"))
+    await expect(page.locator("#sign-in-button")).to_be_visible()
+    await page.screenshot(path=ARTIFACTS / f"sign-in-{size}-{scheme}.png")
+    await sign_in(page)
+    await expect(page.locator("#allow")).to_be_visible()
+    await page.screenshot(path=ARTIFACTS / f"consent-{size}-{scheme}.png")
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await context.close()
+
+
+async def test_a_member_signs_in_at_a_vendor_from_the_page(provider: Provider, club: Registered, visitor: Visitor):
+    page, pkce = visitor.page, Pkce()
+    with vendors() as vendor:
+        for name in ("GITHUB", "KAKAO"):
+            body = {"client_id": CLIENT_ID, "client_secret": SECRET, "options": vendor.options(name)}
+            await provider.asked("PUT", f"social/{name}", body)
+        await visitor.open(provider.authorize_url(club, pkce, scope="openid profile"))
+        await expect(page.locator("#social-sign-in button")).to_have_text(
+            ["Continue with GitHub", "Continue with Kakao"]
+        )
+        for size, measures in SIZES.items():
+            for theme in ("light", "dark"):
+                await page.set_viewport_size(measures)
+                await page.emulate_media(color_scheme=theme)
+                await page.screenshot(path=ARTIFACTS / f"consent-social-{size}-{theme}.png")
+        await page.click("[data-provider=KAKAO]")
+        await expect(page.locator("#consent-who")).to_have_text("Signed in as Ada")
+        # The code is gone from the address, and nothing of it stays in the tab.
+        assert "code=" not in page.url
+        assert await page.evaluate("sessionStorage.length") == 0
+        await page.click("#allow")
+        await page.wait_for_url(f"{CALLBACK}**")
+    assert visitor.landed is not None
+    tokens = await redeem(provider, club, landed(visitor.landed)["code"], pkce)
+    assert tokens["token_type"] == "Bearer"
+
+
+async def test_a_code_that_another_tab_began_signs_nobody_in(provider: Provider, club: Registered, visitor: Visitor):
+    page = visitor.page
+    await visitor.open(provider.authorize_url(club, Pkce()))
+    await expect(page.locator("#sign-in")).to_be_visible()
+    await visitor.open(f"{page.url}&code=xc_forged&state=forged")
+    await expect(page.locator("#sign-in")).to_be_visible()
+    await expect(page.locator("#sign-in-error")).to_be_hidden()
+    assert "forged" not in page.url

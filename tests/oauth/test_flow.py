@@ -1,0 +1,37 @@
+"""The authorization code flow from end to end."""
+
+import httpx
+from joserfc import jwt
+from joserfc.jwk import KeySet
+
+from tests.backstage import claims_of
+from tests.oauth.browsing import Browser, Provider, Registered, signed_in
+
+
+async def keys_of(provider: Provider) -> KeySet:
+    async with httpx.AsyncClient() as client:
+        return KeySet.import_key_set((await client.get(f"{provider.url}/.well-known/jwks.json")).json())
+
+
+async def test_a_member_signs_in_with_a_program(provider: Provider, club: Registered, browser: Browser):
+    tokens = await signed_in(provider, club, browser, scope="openid profile email", nonce="n-1")
+    assert set(tokens) == {"access_token", "token_type", "expires_in", "scope", "refresh_token", "id_token"}
+    assert (tokens["token_type"], tokens["expires_in"]) == ("Bearer", 600)
+    keys = await keys_of(provider)
+    identity = jwt.decode(tokens["id_token"], keys, algorithms=["RS256"])
+    access = jwt.decode(tokens["access_token"], keys, algorithms=["RS256"])
+    member = (
+        await browser.http.get("/v1/public/app-members/me", headers={"Authorization": f"Bearer {browser.access_token}"})
+    ).json()
+    assert access.header["typ"] == "at+jwt"
+    assert identity.claims["aud"] == identity.claims["azp"] == club.client_id
+    assert identity.claims["nonce"] == "n-1"
+    assert identity.claims["iss"] == access.claims["iss"] == provider.url
+    assert identity.claims["sub"] == access.claims["sub"] == member["member_id"]
+    assert access.claims["aud"] == [f"{provider.url}/apps/{provider.app.app_id}", provider.url]
+    assert identity.claims["sid"] == access.claims["sid"] == claims_of(browser.access_token)["sid"]
+    assert identity.claims["auth_time"] <= identity.claims["iat"]
+    headers = {"Authorization": f"Bearer {tokens['access_token']}"}
+    answer = await browser.http.get("/oauth/userinfo", headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["sub"] == member["member_id"]

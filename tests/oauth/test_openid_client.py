@@ -1,0 +1,67 @@
+"""openid-client, from npm, walks through the whole flow as its users' programs do."""
+
+import asyncio
+import json
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import shared
+from tests.oauth.browsing import PASSWORD, Provider
+from tests.waiting import PATIENCE
+
+PROGRAM = Path(__file__).with_name("openid_flow.mjs")
+PACKAGE = "openid-client@6.8.9"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the library and the program."""
+
+    def install(folder: Path) -> None:
+        shared.install(["npm", "install", *shared.NPM, PACKAGE, "--prefix", folder], folder)
+        for file in (PROGRAM, PROGRAM.with_name("steps.mjs")):
+            shutil.copy(file, folder)
+
+    return shared.make_once(tmp_path_factory, "openid-client", install)
+
+
+def run(folder: Path, given: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    command = ["node", "openid_flow.mjs", json.dumps(given)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+
+
+@pytest.mark.skipif(
+    not (shutil.which("node") and shutil.which("npm")), reason="there is no node with npm, which the library needs"
+)
+async def test_openid_client_accepts_every_step(provider: Provider, folder: Path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    await provider.scope("orders:read")
+    back = {
+        "redirect_uris": [f"http://127.0.0.1:{port}/cb"],
+        "post_logout_redirect_uris": [f"http://127.0.0.1:{port}/out"],
+    }
+    shop = await provider.client(
+        **back,
+        grant_types=["authorization_code", "refresh_token", "client_credentials"],
+        scopes=["openid", "profile", "email", "offline_access", "orders:read"],
+        backchannel_logout_uri=f"http://127.0.0.1:{port}/bcl",
+    )
+    spa = await provider.client(**back, token_endpoint_auth_method="none", scopes=["openid", "offline_access"])
+    given = {
+        "base": provider.url,
+        "public_key": provider.settings["public_key"],
+        "login_id": "ada",
+        "password": PASSWORD,
+        "port": port,
+        "confidential": {"id": shop.client_id, "secret": shop.secret},
+        "spa": {"id": spa.client_id},
+    }
+    done = await asyncio.to_thread(run, folder, given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("ok  ") == 22
