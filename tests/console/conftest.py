@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Locator, Page, async_playwright
 
 from pilotis.kit import rs256
 from tests.conftest import PASSWORD, first_console_user, new_app
@@ -103,6 +103,23 @@ async def sign_in(page: Page, server: Server, path: str, email: str = EMAIL, pas
         f"{server.url}/v1/auth/session", data={"email": email, "password": password}, headers={"Origin": server.url}
     )
     await page.goto(f"{server.url}/console{path}")
+
+
+async def replace_code(editor: Locator, code: str) -> None:
+    """Paste over all of a code editor's text.
+
+    A filled-in text would be inserted by Chromium itself, which keeps the look of the text it replaces in an inline
+    style, and reports that the policy forbids it.
+    """
+    await editor.press("Control+a")
+    await editor.evaluate(
+        """(place, code) => {
+            const clipboardData = new DataTransfer();
+            clipboardData.setData("text/plain", code);
+            place.dispatchEvent(new ClipboardEvent("paste", {clipboardData, bubbles: true, cancelable: true}));
+        }""",
+        code,
+    )
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.console.conftest import ARTIFACTS, Opening, obstacles, replace_code, sign_in
 from tests.functions.support import Functions
 from tests.support import App, Server
 
@@ -28,7 +28,7 @@ async def test_a_function_is_written_tried_deployed_and_looked_at(
         # In full, with colours and line numbers.
         editor = page.locator(".cm-content")
         await expect(editor).to_have_attribute("aria-label", "index.ts")
-        await editor.fill(SOURCE)
+        await replace_code(editor, SOURCE)
         await expect(editor.locator("span").filter(has_text=re.compile("^default$"))).to_be_visible()
         await page.get_by_label("Payload").fill('{"price": 21}')
         await page.get_by_role("button", name="Run draft").click()
@@ -44,7 +44,7 @@ async def test_a_function_is_written_tried_deployed_and_looked_at(
         await expect(page.get_by_role("button", name="Run", exact=True)).to_be_visible()
 
         # What is typed stays while one looks elsewhere.
-        await editor.fill(SOURCE.replace("* 2", "* 3"))
+        await replace_code(editor, SOURCE.replace("* 2", "* 3"))
         await page.get_by_role("link", name="Versions").click()
         await expect(page.get_by_role("row").filter(has_text="Double the price")).to_contain_text("called")
         await page.get_by_role("link", name="Code").click()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.async_api import BrowserContext, Page, expect
 
-from tests.console.conftest import ARTIFACTS, Opening, sign_in
+from tests.console.conftest import ARTIFACTS, Opening, replace_code, sign_in
 from tests.receiver import OK, Received, Receiver
 from tests.support import App, plain_client
 
@@ -127,10 +127,7 @@ async def _write_function(page: Page, app: str, name: str, source: str) -> None:
     await dialog.get_by_role("button", name="New function").click()
     editor = page.locator(".cm-content")
     await expect(editor).to_have_attribute("aria-label", "index.ts")
-    # Chromium keeps the look of a replaced text in an inline style, and says that the policy forbids it.
-    await editor.press("Control+a")
-    await editor.press("Delete")
-    await editor.fill(source)
+    await replace_code(editor, source)
     await page.get_by_role("button", name="Deploy", exact=True).click()
     await page.get_by_role("dialog", name="Deploy").get_by_role("button", name="Deploy").click()
     await expect(page.get_by_role("button", name="Run", exact=True)).to_be_visible()
