@@ -1,5 +1,5 @@
 /** One webhook: its deliveries, and one of them with its attempts and what was sent and answered. */
-import { html, useState } from "../vendor/view.js";
+import { html, useEffect, useMemo, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { appId, denied, may, onApp, opened } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
@@ -13,6 +13,9 @@ export const head = () => ({ title: plain(opened.value, 60) || t.webhooks.one, c
 
 const PAGE = 50;
 const DAYS = 30;
+/** Milliseconds from an attempt that is due to a look at what became of it, and between two looks at most. */
+const LOOK_LEAST = 1500;
+const LOOK_MOST = 60_000;
 const STATUSES = ["pending", "succeeded", "failed", "cancelled"];
 const LOOKS = /** @type {Record<string, string[]>} */ ({ pending: ["info", "clock"], succeeded: ["ok", "done"], failed: ["bad", "fail"], cancelled: ["idle", "cross"] });
 const why = () => denied("editor");
@@ -29,11 +32,13 @@ export function Screen({ webhook: id }) {
   const log = useLoad((signal) => onApp(`${path}/logs`, { query: { ...filters, limit: PAGE, before }, signal }), [appId.value, id, filters, before]);
   const again = () => (reload(), log.reload());
   useTitle(data && (data.name || data.url));
+  usePending(log.data?.data, again);
   if (error) return html`<div class="page"><div class="slab"><${Failure} error=${error} retry=${reload} /></div></div>`;
   const close = () => (setDialog(""), again());
-  const activate = (/** @type {boolean} */ active) => onApp(path, { method: "PUT", body: { is_active: active } }).then(set, complain);
+  // The answer has no statistics: those shown stay until they are read again.
+  const activate = (/** @type {boolean} */ active) => onApp(path, { method: "PUT", body: { is_active: active } }).then((changed) => (set({ ...data, ...changed }), again()), complain);
   return html`<div class="data">
-    <div class="strip">${data && html`<code class="soft cut">${plain(data.url, 120)}</code>`}${data && html`<${WebhookState} webhook=${data} />`}<span class="grow"></span>
+    <div class="strip about">${data && html`<code class="soft cut">${plain(data.url, 120)}</code>`}${data && html`<${WebhookState} webhook=${data} />`}<span class="grow"></span>
       ${data && html`<input type="checkbox" class="switch" aria-label=${t.webhooks.on} title=${why() || t.webhooks.on} checked=${data.is_active} disabled=${!may("editor")} onChange=${(/** @type {any} */ event) => activate(event.target.checked)} />`}
       <${Button} kind="small" icon="bolt" why=${why()} onClick=${() => setDialog("test")}>${t.webhooks.test}</${Button}>
       <${Button} kind="flat small" icon="edit" label=${t.webhooks.edit} why=${why() || !data} onClick=${() => setDialog("edit")} />
@@ -65,6 +70,18 @@ export function Screen({ webhook: id }) {
   </div>`;
 }
 
+/** Look again soon after the next attempt is due, while a delivery is pending. @param {any[] | undefined} deliveries @param {() => void} again */
+function usePending(deliveries, again) {
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    const due = (deliveries || []).filter((one) => one.status === "pending").map((one) => Date.parse(one.next_attempt_at) || 0);
+    if (!due.length) return;
+    const wait = Math.min(LOOK_MOST, Math.max(LOOK_LEAST, Math.min(...due) - Date.now() + LOOK_LEAST));
+    const timer = setTimeout(() => (document.visibilityState === "visible" ? again() : setTurn(turn + 1)), wait);
+    return () => clearTimeout(timer);
+  }, [deliveries, turn]);
+}
+
 /** Why a delivery failed, or the webhook was disabled, in words. @param {string | null} code */
 const reason = (code) => /** @type {any} */ (t.webhooks.reasons)[code || ""] || plain(code || "", 300);
 
@@ -77,6 +94,7 @@ function Outcome({ delivery }) {
 /** @param {{path: string, changed: () => void}} props */
 function Delivery({ path, changed }) {
   const { data, error, reload } = useLoad((signal) => onApp(path, { signal }), [path]);
+  usePending(useMemo(() => data && [data], [data]), reload);
   const redeliver = () => onApp(`${path}/redeliver`, { method: "POST" }).then(() => (toast(t.webhooks.redelivered), reload(), changed()), complain);
   return html`<aside class="panel" aria-label=${t.webhooks.delivery}><header><b class="cut grow">${data ? html`<code>${plain(data.event_type, 60)}</code>` : ""}</b><${Button} kind="flat small" icon="cross" label=${t.close} onClick=${() => change({ delivery: null })} /></header>
     ${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${6} columns=${2} />` : html`
