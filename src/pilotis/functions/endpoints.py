@@ -68,7 +68,6 @@ from pilotis.functions.types import (
     InvokeRequest,
     LogPage,
     LogQuery,
-    LogStreamQuery,
     NewDraft,
     NewFunction,
     NewTrigger,
@@ -98,7 +97,7 @@ from pilotis.http.api.principals import (
 from pilotis.http.api.request import Call, ClientDisconnectedError
 from pilotis.http.api.schemas import Deleted, ItemPage, Paging
 from pilotis.http.api.stream_body import Body
-from pilotis.http.replies.events import Events
+from pilotis.http.replies.events import LAST_EVENT_ID, Events, ResumeQuery
 from pilotis.http.replies.reply import Reply
 from pilotis.http.replies.streams import TooManyStreamsError
 from pilotis.kit import json
@@ -487,18 +486,16 @@ class FunctionEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
         f"{_ONE}/logs/stream",
         access=EDITOR,
         errors=[FunctionNotFoundError, TooManyStreamsError],
-        request_headers={"Last-Event-ID": "The id of the last event that was seen; the stream continues after it."},
+        request_headers=LAST_EVENT_ID,
     )
-    async def log_stream(self, call: Call, app_id: UUID, function_id: UUID, query: LogStreamQuery) -> Events:
+    async def log_stream(self, call: Call, app_id: UUID, function_id: UUID, query: ResumeQuery) -> Events:
         """Follow the calls of a function, as server-sent events.
 
         When the record of a call is written, there is a `log` event for each line of its log, and then an `execution`
         event. After a reconnection with `Last-Event-ID` events of the last seconds may come twice: drop those with an
         `execution_id` and an `index` that you have seen. `reset` says that too many events were missed to be sent.
         """
-        header = call.header(b"last-event-id")
-        last = query.last_event_id if header is None else header
-        return Events(await self._streams.follow(call.app, function_id, last))
+        return Events(await self._streams.follow(call.app, function_id, query.last_seen(call)))
 
     @get(f"{_ONE}/stats", access=VIEWER, errors=[FunctionNotFoundError])
     async def stats(self, call: Call, app_id: UUID, function_id: UUID, query: FunctionStatsQuery) -> FunctionStats:

@@ -291,12 +291,6 @@ class LogQuery(msgspec.Struct, kw_only=True):
     after: str | None = None
 
 
-class LogStreamQuery(msgspec.Struct):
-    """Where a stream continues, for clients that cannot send the header `Last-Event-ID`."""
-
-    last_event_id: str | None = None
-
-
 class LogPage(msgspec.Struct):
     """Lines of the log; `next` is null on the last page."""
 

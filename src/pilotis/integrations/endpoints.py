@@ -12,7 +12,7 @@ from pilotis.http.api.endpoint import Endpoints, delete, get, post, put
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import ItemPage, Paging
-from pilotis.http.replies.events import Events
+from pilotis.http.replies.events import LAST_EVENT_ID, Events
 from pilotis.http.replies.reply import Reply
 from pilotis.http.replies.streams import TooManyStreamsError
 from pilotis.integrations.errors import (
@@ -91,7 +91,7 @@ class EventTypeEndpoints(Endpoints, tag="Events", examples=EXAMPLES):
         "/v1/apps/:app_id/events/stream",
         access=Access.APP_VIEWER,
         errors=[TooManyStreamsError],
-        request_headers={"Last-Event-ID": "The id of the last event that was seen; the stream continues after it."},
+        request_headers=LAST_EVENT_ID,
     )
     async def event_stream(self, call: Call, app_id: UUID, query: EventStreamQuery) -> Events:
         """Follow the app's events that have a target, as server-sent events.
@@ -100,9 +100,7 @@ class EventTypeEndpoints(Endpoints, tag="Events", examples=EXAMPLES):
         `Last-Event-ID` events of the last seconds may come twice: drop those whose `id` you have seen. `reset` says
         that too many events were missed to be sent.
         """
-        header = call.header(b"last-event-id")
-        last = query.last_event_id if header is None else header
-        return Events(await self._streams.follow(call.app, query.type, last))
+        return Events(await self._streams.follow(call.app, query.type, query.last_seen(call)))
 
     @get(
         "/v1/integrations/providers/:provider_app_id/event-catalog",

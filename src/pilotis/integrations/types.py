@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from pilotis.http.api.json_schemas import JsonObject
+from pilotis.http.replies.events import ResumeQuery
 
 Title = Annotated[str, msgspec.Meta(max_length=200)]
 Description = Annotated[str, msgspec.Meta(max_length=2000)]
@@ -172,11 +173,10 @@ class EventActor(msgspec.Struct):
     id: str | None
 
 
-class EventStreamQuery(msgspec.Struct):
-    """The type to follow, and where a stream continues, for clients that cannot send the header `Last-Event-ID`."""
+class EventStreamQuery(ResumeQuery):
+    """The type to follow, and the event after which the stream continues."""
 
     type: EventTypeName | None = None
-    last_event_id: str | None = None
 
 
 class EventPage(msgspec.Struct):

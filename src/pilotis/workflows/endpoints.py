@@ -10,7 +10,7 @@ from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
 from pilotis.http.api.principals import Access, InvalidPublicKeyError, Role, console
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted, ItemPage, Paging
-from pilotis.http.replies.events import Events
+from pilotis.http.replies.events import LAST_EVENT_ID, Events, ResumeQuery
 from pilotis.http.replies.reply import Reply
 from pilotis.http.replies.streams import TooManyStreamsError
 from pilotis.kit.errors import MethodNotAllowedError, PayloadTooLargeError, RateLimitedError
@@ -49,7 +49,6 @@ from pilotis.workflows.types import (
     ExecutionQuery,
     NewWorkflow,
     Replay,
-    StreamQuery,
     Timeline,
     Triggered,
     TriggerRotation,
@@ -70,7 +69,6 @@ _PROVIDER = "/v1/apps/:app_id/ai-provider"
 _TRIGGER = f"{_ONE}/trigger"
 _CALLED = "/v1/triggers/:token"
 _EXECUTE = console(Role.EDITOR, scope="workflows:execute")
-_LAST = {"Last-Event-ID": "The id of the last received event; the stream continues after it."}
 _STARTS = [WorkflowNotFoundError, WorkflowInactiveError, WorkflowQueueFullError, InputTooLargeError]
 _NO_TRIGGER = [WorkflowNotFoundError, WorkflowTriggerNotFoundError]
 _NOT_ACCEPTED = [
@@ -195,32 +193,31 @@ class WorkflowEndpoints(Endpoints, tag="Workflows", examples=EXAMPLES):
         f"{_EXECUTIONS}/stream",
         access=Access.APP_VIEWER,
         errors=[WorkflowNotFoundError, TooManyStreamsError],
-        request_headers=_LAST,
+        request_headers=LAST_EVENT_ID,
     )
-    async def stream(self, call: Call, app_id: UUID, workflow_id: UUID, query: StreamQuery) -> Events:
+    async def stream(self, call: Call, app_id: UUID, workflow_id: UUID, query: ResumeQuery) -> Events:
         """Follow all executions of a workflow, as server-sent events.
 
         The first event is a `snapshot` of the running executions. After a reconnection with `Last-Event-ID` an event
         may arrive twice: drop events whose `execution_id` and `seq` you have seen. Inputs and outputs are left out.
         """
-        last = _last(call, query)
-        return Events(await self._streams.of_workflow(call.app, workflow_id, last))
+        return Events(await self._streams.of_workflow(call.app, workflow_id, query.last_seen(call)))
 
     @get(
         f"{_EXECUTION}/stream",
         access=Access.APP_VIEWER,
         errors=[WorkflowNotFoundError, WorkflowExecutionNotFoundError, TooManyStreamsError],
-        request_headers=_LAST,
+        request_headers=LAST_EVENT_ID,
     )
     async def stream_one(
-        self, call: Call, app_id: UUID, workflow_id: UUID, execution_id: UUID, query: StreamQuery
+        self, call: Call, app_id: UUID, workflow_id: UUID, execution_id: UUID, query: ResumeQuery
     ) -> Events:
         """Follow an execution, as server-sent events.
 
         The first event is a `snapshot` of the execution with its steps, or with `Last-Event-ID` the event after it.
         Ids have no gaps. The stream closes after `end`.
         """
-        last = _last(call, query)
+        last = query.last_seen(call)
         return Events(
             await self._streams.of_execution(call.app, workflow_id, execution_id, last, is_hidden=_is_hidden(call))
         )
@@ -379,9 +376,3 @@ class AiProviderEndpoints(Endpoints, tag="Workflows", examples=PROVIDER_EXAMPLES
 def _is_hidden(call: Call) -> bool:
     """Viewers do not see inputs and outputs, which contain users' data."""
     return not call.principal.may(Role.EDITOR)
-
-
-def _last(call: Call, query: StreamQuery) -> str | None:
-    """Return the id of the last event that the client has seen, as it was sent."""
-    header = call.header(b"last-event-id")
-    return query.last_event_id if header is None else header

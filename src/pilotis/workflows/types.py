@@ -290,12 +290,6 @@ class ExecutionQuery(Paging):
     until: datetime | None = None
 
 
-class StreamQuery(msgspec.Struct):
-    """The event after which a stream continues, for clients that cannot send the header `Last-Event-ID`."""
-
-    last_event_id: str | None = None
-
-
 TriggerMethod = Literal["POST", "GET", "PUT"]
 
 

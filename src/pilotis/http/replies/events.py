@@ -7,10 +7,12 @@ from typing import ClassVar
 
 import msgspec
 
+from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Answer, Reply
 
 RETRY = b"retry: 1000\n\n"
 PING = b": ping\n\n"
+LAST_EVENT_ID = {"Last-Event-ID": "The id of the last event that was seen; the stream continues after it."}
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +33,17 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         text = self.data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         lines += [b"data: %b\n" % line for line in text.split(b"\n")]
         return b"".join(lines) + b"\n"
+
+
+class ResumeQuery(msgspec.Struct):
+    """The event after which a stream continues, for clients that cannot send the header `Last-Event-ID`."""
+
+    last_event_id: str | None = None
+
+    def last_seen(self, call: Call) -> str | None:
+        """Return the id of the last event that the client has seen, as it was sent; the header wins."""
+        header = call.header(b"last-event-id")
+        return self.last_event_id if header is None else header
 
 
 class Events(Answer, frozen=True):
