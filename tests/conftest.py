@@ -10,7 +10,10 @@ import hypothesis
 import pytest
 from playwright.async_api import expect
 
+from pilotis.blobs.check import send
+from pilotis.blobs.presign import Presigner
 from tests import databases
+from tests.blobs import swift
 from tests.functions.support import Functions, require_sandboxes
 from tests.support import App, Server
 from tests.waiting import PATIENCE, reserved_port
@@ -144,3 +147,22 @@ async def workflows(app: App) -> AsyncIterator[Workflows]:
     made = Workflows(app)
     yield made
     await made.console.aclose()
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[swift.Swift]:
+    """A real server that speaks S3, with one bucket."""
+    try:
+        running = swift.Swift(tmp_path_factory.mktemp("swift"))
+    except swift.UnavailableError as error:
+        pytest.skip(str(error))
+    make_bucket = Presigner(running.endpoint, swift.ACCESS_KEY, swift.SECRET_KEY, swift.REGION)
+    status, _ = send("PUT", make_bucket.sign("PUT", swift.BUCKET, expires_seconds=60), {})
+    assert status == 200
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def s3_url(s3_server: swift.Swift) -> str:
+    return s3_server.url(swift.BUCKET, f"test-{next(_numbers)}")

@@ -269,6 +269,8 @@ def test_a_stop_while_postgresql_is_away_is_heeded_at_once(start, workers):
 
         wait_until(happened)
 
+    # A server that loses its database while it starts ends.
+    wait_until(lambda: httpx.get(f"{server.url}/readyz").status_code == 200)
     for number in range(1, 5):
         os.kill(postgres_of(server), signal.SIGKILL)
         wait_for("PostgreSQL ended unexpectedly", number)

@@ -1,40 +1,15 @@
 """The stores under test. Every test has its own directory or bucket prefix."""
 
-import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from obstore.store import MemoryStore
 
-from pilotis.blobs.check import send
 from pilotis.blobs.objects import ObjectStore
 from pilotis.blobs.open import open_store
-from pilotis.blobs.presign import Presigner
 from pilotis.blobs.protocol import BlobStore
 from tests.blobs import swift
-
-BUCKET = "pilotis-test"
-_numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[swift.Swift]:
-    """A real server that speaks S3, with one bucket."""
-    try:
-        running = swift.Swift(tmp_path_factory.mktemp("swift"))
-    except swift.UnavailableError as error:
-        pytest.skip(str(error))
-    make_bucket = Presigner(running.endpoint, swift.ACCESS_KEY, swift.SECRET_KEY, swift.REGION)
-    status, _ = send("PUT", make_bucket.sign("PUT", BUCKET, expires_seconds=60), {})
-    assert status == 200
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def s3_url(s3_server: swift.Swift) -> str:
-    return s3_server.url(BUCKET, f"test-{next(_numbers)}")
 
 
 @pytest.fixture

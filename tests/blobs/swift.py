@@ -24,6 +24,7 @@ REQUIREMENTS = ("swift==2.38.3", "setuptools<81")
 ACCESS_KEY = "test:tester"
 SECRET_KEY = "testing"
 REGION = "us-east-1"
+BUCKET = "pilotis-test"
 STORAGE = ("account", "container", "object")
 STORAGE_DOMAIN = "s3.test"
 ALLOWED_ORIGIN = "https://app.test"

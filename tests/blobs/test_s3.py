@@ -26,7 +26,7 @@ from pilotis.blobs.protocol import BlobStore, UploadTicket
 from pilotis.kit import clock
 from pilotis.kit.errors import StorageFullError
 from tests.blobs import swift
-from tests.blobs.conftest import BUCKET, opened
+from tests.blobs.conftest import opened
 from tests.blobs.support import MIB, content, hex_sha256, keys, put, read
 from tests.waiting import PATIENCE
 
@@ -162,7 +162,7 @@ async def test_a_bucket_in_the_host_name(s3_server: swift.Swift, s3: ObjectStore
     url = s3_url.replace("127.0.0.1", swift.STORAGE_DOMAIN) + "&addressing=virtual"
     ticket = ticket_for(opened(url, tmp_path))
     parts = urlsplit(ticket.url)
-    assert parts.netloc == f"{BUCKET}.{swift.STORAGE_DOMAIN}:{s3_server.port}"
+    assert parts.netloc == f"{swift.BUCKET}.{swift.STORAGE_DOMAIN}:{s3_server.port}"
 
     def send_to_loopback(data: bytes) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", s3_server.port)
@@ -178,7 +178,7 @@ async def test_a_bucket_in_the_host_name(s3_server: swift.Swift, s3: ObjectStore
 
 def test_clients_may_reach_the_store_at_another_address(s3_url: str, tmp_path: Path):
     ticket = ticket_for(opened(f"{s3_url}&public_endpoint=https://files.example.com", tmp_path))
-    assert ticket.url.startswith(f"https://files.example.com/{BUCKET}/test-")
+    assert ticket.url.startswith(f"https://files.example.com/{swift.BUCKET}/test-")
 
 
 async def test_other_stores_take_uploads_through_the_server(tmp_path: Path):
@@ -213,7 +213,7 @@ async def test_delete_where_a_missing_key_is_an_error(tmp_path: Path):
 
 
 async def test_two_prefixes_are_two_stores(s3: ObjectStore, s3_server: swift.Swift, tmp_path: Path):
-    other = opened(s3_server.url(BUCKET, "another"), tmp_path)
+    other = opened(s3_server.url(swift.BUCKET, "another"), tmp_path)
     await put(s3, KEY, DATA)
     assert await other.stat(KEY) is None
     assert await keys(other) == []
@@ -271,7 +271,7 @@ async def answering(answer: bytes | None) -> AsyncIterator[tuple[str, list[bytes
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    yield f"s3://{BUCKET}?endpoint=http://127.0.0.1:{port}", seen
+    yield f"s3://{swift.BUCKET}?endpoint=http://127.0.0.1:{port}", seen
     server.close()
 
 

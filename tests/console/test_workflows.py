@@ -267,3 +267,19 @@ async def test_a_repeated_delivery_is_known_by_what_is_chosen(
             await dialog.get_by_role("button", name="Save").click()
             await expect(dialog).to_be_hidden()
             assert (await workflows.console.get(path)).json()["dedupe"] == known
+
+
+async def test_a_late_frame_does_not_undo_what_was_read_at_the_end(
+    server: Server, app: App, workflows: Workflows, visit: Opening
+) -> None:
+    steps = [{"step_type": "merge", "id": "keep", "input_mapping": {"order": "$.input.order"}}]
+    workflow_id = await workflows.made(steps, "quick")
+    run = await workflows.start(workflow_id, {"order": 7})
+    await workflows.reached(workflow_id, run)
+    async with visit("about:blank") as page:
+        # As in a tab that is behind another one.
+        await page.add_init_script("window.requestAnimationFrame = (draw) => setTimeout(draw, 2000)")
+        await sign_in(page, server, f"/apps/{app.app_id}/workflows/{workflow_id}/runs/{run}")
+        await expect(page.locator("header .pill")).to_have_text("completed")
+        await page.wait_for_timeout(3000)
+        await expect(page.get_by_role("region", name="Output")).to_contain_text('"order": 7')

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from uuid import uuid4
 
 import pytest
 
@@ -93,8 +94,15 @@ async def test_a_cache_message_is_part_of_the_commit(subject: Control, database:
 
 
 async def test_wake_ups_are_gathered_into_one_statement(subject: Control, monkeypatch: pytest.MonkeyPatch):
+    # The server itself, which hears the same channel, wakes its workers too.
+    keys = {str(uuid4()) for _ in range(10)}
     heard: list[str] = []
-    subject.subscribe(Topic.WORK, heard.append, lambda: None)
+
+    def take(key: str) -> None:
+        if key in keys:
+            heard.append(key)
+
+    subject.subscribe(Topic.WORK, take, lambda: None)
     statements: list[str] = []
     run = subject.run
 
@@ -103,10 +111,11 @@ async def test_wake_ups_are_gathered_into_one_statement(subject: Control, monkey
         return await run(statement, *arguments)
 
     monkeypatch.setattr(subject, "run", counted)
-    for number in range(100):
-        subject.publish_soon(Topic.WORK, str(number % 10))
+    for _ in range(10):
+        for key in keys:
+            subject.publish_soon(Topic.WORK, key)
     await until(lambda: len(heard) == 10)
-    assert sorted(heard) == [str(number) for number in range(10)]
+    assert sorted(heard) == sorted(keys)
     assert sum("pg_notify" in statement for statement in statements) == 1
 
 

@@ -12,14 +12,11 @@ from pilotis.kit.ids import uuid7
 from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
 from tests.acceptance.test_storages import mark_for_deletion, stored
 from tests.background import run_task
-from tests.blobs.conftest import s3_server, s3_url
 from tests.console import client_of
 from tests.database import connection_to, second_node
 from tests.files.nodes import s3_node
 from tests.services import Node
 from tests.support import App
-
-__all__ = ["s3_server", "s3_url"]
 
 IMPOSSIBLE = "blobs/ä"
 WAITING = "select attempts, due_at - now() as pause from pilotis.pending_deletions where app_id = $1 and key = $2"

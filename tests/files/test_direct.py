@@ -9,13 +9,10 @@ import pytest
 
 from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
 from tests.backstage import run_sql
-from tests.blobs.conftest import s3_server, s3_url
 from tests.console import client_of
 from tests.files.nodes import s3_node
 from tests.services import Node
 from tests.support import App, assert_error
-
-__all__ = ["s3_server", "s3_url"]
 
 
 @pytest.fixture(params=["proxy", "redirect"])

@@ -10,12 +10,9 @@ import pytest
 
 from pilotis.blobs import open as opening
 from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
-from tests.blobs.conftest import s3_server, s3_url
 from tests.console import client_of
 from tests.files.nodes import s3_node
 from tests.support import App, assert_error
-
-__all__ = ["s3_server", "s3_url"]
 
 REFUSAL = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 

@@ -11,14 +11,11 @@ from pilotis.blobs.objects import PART_BYTES
 from tests.acceptance.test_files import complete, storage, sums
 from tests.acceptance.tus import TUS, checksum, create
 from tests.backstage import run_sql
-from tests.blobs.conftest import s3_server, s3_url
 from tests.blobs.support import content, keys
 from tests.console import client_of
 from tests.files.nodes import s3_node
 from tests.services import Node
 from tests.support import App, assert_error
-
-__all__ = ["s3_server", "s3_url"]
 
 SIZE = 2 * PART_BYTES + 100_000
 

@@ -15,13 +15,12 @@ from tests.acceptance.test_files import complete, storage, sums
 from tests.acceptance.tus import head
 from tests.backstage import run_sql
 from tests.blobs import swift
-from tests.blobs.conftest import s3_server, s3_url
 from tests.conftest import first_console_user, new_app
 from tests.files.npm import NEEDS_NODE, modules
 from tests.support import App, Server
 from tests.waiting import reserved_port
 
-__all__ = ["modules", "s3_server", "s3_url"]
+__all__ = ["modules"]
 
 PROGRAM = Path(__file__).parent / "tus_client.js"
 MIB = 1 << 20
@@ -33,7 +32,7 @@ pytestmark = NEEDS_NODE
 def on_s3(tmp_path_factory: pytest.TempPathFactory, s3_server: swift.Swift) -> Iterator[App]:
     """An app on a server whose files are in an S3 store."""
     environment = {
-        "PILOTIS_BLOB_STORE": s3_server.url("pilotis-test", "tus-client"),
+        "PILOTIS_BLOB_STORE": s3_server.url(swift.BUCKET, "tus-client"),
         "PILOTIS_S3_ACCESS_KEY": swift.ACCESS_KEY,
         "PILOTIS_S3_SECRET_KEY": swift.SECRET_KEY,
     }

@@ -16,7 +16,6 @@ from pilotis.settings import Settings
 from tests import databases
 from tests.acceptance.test_files import put_at, storage, upload
 from tests.backstage import run_sql
-from tests.blobs.conftest import s3_server, s3_url
 from tests.console import client_of, owner_of
 from tests.files.nodes import s3_node
 from tests.files.pictures import (
@@ -35,8 +34,6 @@ from tests.files.test_operating import pilotis
 from tests.services import Node
 from tests.support import App, assert_error
 from tests.waiting import PATIENCE
-
-__all__ = ["s3_server", "s3_url"]
 
 WIDTH = {"width": "32"}
 

@@ -2,12 +2,9 @@
 
 import httpx
 
-from tests.blobs.conftest import s3_server, s3_url
 from tests.files.nodes import s3_node
 from tests.hosting.sites import new_site, sha256
 from tests.support import App, assert_error
-
-__all__ = ["s3_server", "s3_url"]
 
 
 async def test_contents_go_straight_to_the_store(app: App, s3_url: str):

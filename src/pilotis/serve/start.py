@@ -71,6 +71,8 @@ def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> Non
     from pilotis.serve import installation, metrics, welcome, worker
     from pilotis.serve.supervisor import Supervisor
 
+    # Before anything is printed: PostgreSQL's keeper, in a thread of its own, may have something to log at any time.
+    logs.configure(settings.log_format, settings.log_level)
     with _listen(settings.host, settings.port) as listening, metrics.exposure(settings) as exposed:
         listening_url = _url(listening)
         base_url = settings.base_url or _local_url(listening)
@@ -79,7 +81,6 @@ def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> Non
         metrics_url = exposed.url if exposed else None
         text = welcome.text(prepared, base_url, listening_url, metrics_url, _place(settings))
         print(text, flush=True)  # noqa: T201 - what the command is to print
-        logs.configure(settings.log_format, settings.log_level)
         if settings.workers == 1:
             member = identity(__version__)
             worker.run(settings, source, stop, listening, base_url, exposed, member)

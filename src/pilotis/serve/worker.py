@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import uvicorn
 import uvloop
 
-from pilotis.http import logs
 from pilotis.http.server.protocol import protocol_for
 from pilotis.jobs.node import Identity
 from pilotis.serve.database import DatabaseSource
@@ -41,7 +40,6 @@ def run(
     member: Identity,
 ) -> None:
     """Answer requests on the socket until told to stop."""
-    logs.configure(settings.log_format, settings.log_level)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings, source, stop, listening, base_url, exposed, member))
 

@@ -59,7 +59,11 @@ export async function follow(path, signal, take, tell) {
       if (signal.aborted) return;
       if (error instanceof ApiError && error.status) return tell("lost", error);
     }
-    if (isOver) return tell("ended");
+    if (isOver) {
+      // Before what is read at the end, which an older event must not replace.
+      hand();
+      return tell("ended");
+    }
     tell("lost");
     await new Promise((resume) => setTimeout(resume, 1000));
   }
