@@ -85,3 +85,29 @@ async def test_a_large_upload_goes_on_after_a_reload(server: Server, app: App, v
         await expect(page.get_by_role("button", name="film.bin", exact=True)).to_be_visible()
     sent = [offset for offset in offsets if offset >= 0]
     assert sent == [0, 8 << 20, 8 << 20, 16 << 20]
+
+
+async def test_what_is_no_picture_is_shown_by_the_icon_of_its_kind(server: Server, app: App, visit: Opening) -> None:
+    storage_id = await new_storage(app, read_access="Public")
+    long = f"{'a name that goes on and on ' * 9}.png"
+    async with visit("about:blank", expected="/files/") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/files/{storage_id}")
+        await expect(page.get_by_text("This folder is empty")).to_be_visible()
+        files = [
+            {"name": name, "mimeType": "image/png", "buffer": content}
+            for name, content in (("boat.png", picture()), (long, b"\x89PNG\r\n\x1a\nno picture"))
+        ]
+        await page.locator("main input[type=file]").set_input_files(files)
+        rows = page.locator("main tbody tr")
+        await expect(rows).to_have_count(2)
+        await expect(rows.filter(has_text="boat.png").locator("img")).to_have_count(1)
+        broken = rows.filter(has_text="a name that goes on")
+        await expect(broken.locator("img")).to_have_count(0)
+        await expect(broken.locator(".thumb svg")).to_be_visible()
+        # The long name takes no room from the other columns.
+        assert await broken.locator("td").nth(1).evaluate("cell => cell.scrollWidth <= cell.clientWidth")
+        await broken.get_by_role("button").click()
+        panel = page.get_by_role("complementary")
+        await expect(panel.get_by_text("This file cannot be read as an image.")).to_be_visible()
+        await expect(panel.locator("img")).to_have_count(0)
+        await expect(panel.get_by_text("Variant")).to_have_count(0)

@@ -8,6 +8,7 @@ from playwright.async_api import Page, expect
 from tests.acceptance.test_dead_jobs import dead
 from tests.console import ConsoleClient, owner_of
 from tests.console.conftest import Opening, sign_in
+from tests.console.rows import cell, stored, until_stored
 from tests.functions.support import Functions
 from tests.receiver import Receiver
 from tests.support import App, Server
@@ -135,3 +136,44 @@ async def test_hostile_texts_are_shown_as_texts(
         await expect(page.get_by_role("region", name="Result")).to_contain_text("⟨U+202E⟩<img src=x")
         found["result"] = await _shown(page)
     assert {name: said for name, said in found.items() if said} == {}
+
+
+async def test_a_grid_of_two_hundred_columns_and_texts_of_a_megabyte_stays_a_grid(
+    server: Server, app: App, visit: Opening
+) -> None:
+    columns = {f"column_{number:03}": "string" for number in range(199)} | {"extras": "object"}
+    table = await app.table(columns, title="wide")
+    huge = "m" * 1_000_000
+    await app.row(table, {"column_000": huge})
+    await app.row(table, {"column_001": f"{BAD}\n" * 4000, "extras": {"text": huge[:500_000]}})
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table}")
+        cells = page.get_by_role("gridcell")
+        await expect(cell(page, 1, 1)).to_contain_text("mmm")
+        assert await page.evaluate(TURNED) == []
+        # Only what is in view is an element, and of a long text its beginning.
+        assert await cells.count() < 60
+        assert await page.evaluate("document.querySelector('.grid').innerText.length") < 3000
+        # The last columns are one key away.
+        await cell(page, 2, 2).click()
+        await page.keyboard.press("End")
+        await expect(cell(page, 2, 200)).to_contain_text('{"text":"mmm')
+        assert await cells.count() < 60
+        # A row with a long text is edited, and the text stays as it is.
+        await page.keyboard.press("Home")
+        await page.keyboard.press("ArrowUp")
+        await page.keyboard.press("ArrowRight")
+        await page.keyboard.type("small")
+        await page.keyboard.press("Enter")
+        await expect(cell(page, 1, 2)).to_have_text("small")
+        await until_stored(app, table, "column_001", ["small", f"{BAD}\n" * 4000])
+        for row in (1, 2):
+            await cell(page, row, 1).click(button="right")
+            await page.get_by_role("menuitem", name="Open row").click()
+            await expect(page.get_by_role("complementary", name=f"Row {row}").locator("dt")).to_have_count(200)
+            panel = page.get_by_role("complementary", name=f"Row {row}")
+            assert await panel.evaluate("panel => panel.innerText.length") < 20_000
+            assert await page.evaluate(TURNED) == []
+        await page.set_viewport_size({"width": 390, "height": 844})
+        assert await page.evaluate(TURNED) == []
+    assert [row.get("column_000") for row in await stored(app, table)] == [huge, None]

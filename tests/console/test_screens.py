@@ -9,6 +9,7 @@ from playwright.async_api import Page, Route, expect
 from tests.conftest import new_app
 from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
 from tests.support import App, Server
+from tests.waiting import until
 
 FIRST_SCREEN_BYTES = 110_000
 FIRST_SCREEN_REQUESTS = 45
@@ -214,3 +215,31 @@ async def test_ten_thousand_tables_are_listed_page_by_page(server: Server, app: 
         await page.keyboard.press("Escape")
         await rows.first.get_by_role("link").click()
         await expect(page).to_have_url(f"{server.url}/console/apps/{app.app_id}/tables/{table}")
+
+
+async def test_the_list_of_apps_is_asked_for_once_and_again_when_it_is_opened_again(
+    server: Server, app: App, visit: Opening
+) -> None:
+    asked: list[str] = []
+    async with visit("about:blank") as page:
+        page.on("request", lambda request: "/v1/apps?" in request.url and asked.append(request.url))
+        await sign_in(page, server, "")
+        await expect(page.locator(".card").first).to_be_visible()
+        await page.wait_for_load_state("networkidle")
+        assert len(asked) == len(set(asked))
+        first = len(asked)
+        await page.locator(".card a").first.click()
+        await expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
+        assert len(asked) == first
+        await page.go_back()
+        await expect(page.locator(".card").first).to_be_visible()
+        await until(lambda: len(asked) == 2 * first)
+
+
+async def test_the_units_of_limits_are_in_the_language_of_the_page(server: Server, app: App, visit: Opening) -> None:
+    async with visit("about:blank", locale="ko-KR") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/settings/limits")
+        await expect(page.get_by_text("signin_per_minute 분당")).to_be_visible()
+        units = await page.locator("main td code + .soft").all_inner_texts()
+    # Units that are letters are the same everywhere.
+    assert {unit for unit in units if unit.isascii()} <= {"", "KiB", "MB"}

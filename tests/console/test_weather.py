@@ -215,6 +215,8 @@ async def test_each_screen_says_that_it_could_not_be_read_and_reads_it_again(
             await page.goto(f"{server.url}/console/apps/{app.app_id}{path}")
             told = page.get_by_role("alert").filter(has_text="Something failed.")
             await expect(told.first).to_be_visible()
+            # Every part of the screen has been refused before the first is read again.
+            await page.wait_for_load_state("networkidle")
             is_down = False
             while count := await told.count():
                 await told.first.get_by_role("button", name="Try again").click()

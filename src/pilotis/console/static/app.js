@@ -9,7 +9,7 @@ import { plain } from "./ui/format.js";
 import { Icon } from "./ui/icons.js";
 import { Shell } from "./ui/shell.js";
 import { Tray } from "./ui/tray.js";
-import { Button, Empty, Failure, Toasts } from "./ui/widgets.js";
+import { Button, Empty, Failure, Toasts, complain } from "./ui/widgets.js";
 
 /** Each screen's module exports `Screen`, and `title` or `head`, which tell what stands in the bar. */
 const SCREENS = /** @type {[string, () => Promise<any>][]} */ ([
@@ -71,9 +71,11 @@ function Screens({ config, path }) {
   useEffect(() => {
     load?.().then((module) => setScreen({ load, module }), (error) => setScreen({ load, error }));
   }, [load]);
+  // The list of apps is read anew whenever it is opened; every other screen needs it once.
+  const isList = found?.value === SCREENS[0][1];
   useEffect(() => {
-    if (!apps.value) loadApps().catch(setFailed);
-  }, []);
+    if (!apps.value || isList) loadApps().catch(apps.peek() ? complain : setFailed);
+  }, [isList]);
   useEffect(() => {
     openApp(wanted);
     if (!wanted) appId.value = "";

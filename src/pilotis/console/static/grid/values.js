@@ -43,13 +43,20 @@ export function Value({ value, column }) {
   if (value === "") return html`<span class="null">${t.grid.emptyText}</span>`;
   if (column.type === "boolean") return html`<span class=${`tick ${value}`}>${value && html`<${Icon} name="check" />`}</span>`;
   if (column.type === "date") return html`<span class="num" title=${String(value)}>${readable(String(value))}</span>`;
-  if (column.type === "object" || column.type === "array") return html`<code class="soft">${plain(jsonOf(value))}</code>`;
+  if (column.type === "object" || column.type === "array") return html`<code class="soft">${jsonOf(value)}</code>`;
   if (column.type === "uuid") return html`<code>${plain(value)}</code>`;
   return plain(value);
 }
 
-/** Values that are long stay cheap: a cell shows 200 characters. @param {unknown} value */
-const jsonOf = (value) => JSON.stringify(value);
+/** What a cell shows of an object or array. @type {WeakMap<object, string>} */
+const written = new WeakMap();
+
+/** The beginning of an object or array as JSON; written once, since a grid is drawn with each step of scrolling. @param {object} value */
+function jsonOf(value) {
+  const known = written.get(value) ?? plain(JSON.stringify(value));
+  written.set(value, known);
+  return known;
+}
 
 /** The text of a value in an editor or on the clipboard. @param {unknown} value @param {Column} column */
 export function textOf(value, column) {

@@ -87,10 +87,12 @@ function Result({ table, pipeline }) {
   if (!data) return html`<${Bones} rows=${2} columns=${3} />`;
   const names = [...new Set(data.data.flatMap((/** @type {any} */ one) => Object.keys(one)))].slice(0, COLUMNS);
   if (!data.data.length) return html`<p class="soft s13 pad">${t.aggregate.nothing}</p>`;
-  return html`<div class="documents" tabindex="0" role="region" aria-label=${t.aggregate.documents}><table class="list"><thead><tr>${names.map((name) => html`<th class=${typeof data.data[0][/** @type {string} */ (name)] === "number" ? "r" : ""}>${plain(name, 40)}</th>`)}</tr></thead><tbody>
-    ${data.data.map((/** @type {any} */ one, /** @type {number} */ row) => html`<tr key=${row}>${names.map((name) => html`<td class=${typeof one[/** @type {string} */ (name)] === "number" ? "r" : ""}><${Cell} value=${one[/** @type {string} */ (name)]} /></td>`)}</tr>`)}</tbody></table></div>
+  return html`<div class="documents" tabindex="0" role="region" aria-label=${t.aggregate.documents}><table class="list"><thead><tr>${names.map((name) => html`<th class=${isNumber(data.data[0][/** @type {string} */ (name)]) ? "r" : ""}>${plain(name, 40)}</th>`)}</tr></thead><tbody>
+    ${data.data.map((/** @type {any} */ one, /** @type {number} */ row) => html`<tr key=${row}>${names.map((name) => html`<td class=${isNumber(one[/** @type {string} */ (name)]) ? "r" : ""}><${Cell} value=${one[/** @type {string} */ (name)]} /></td>`)}</tr>`)}</tbody></table></div>
     <p class="s12 soft under">${data.data.length === SHOWN ? t.aggregate.first(SHOWN) : t.aggregate.all(data.data.length)}</p>`;
 }
+
+const isNumber = (/** @type {unknown} */ value) => typeof value === "number" || value instanceof Exact;
 
 /** @param {{value: any}} props */
 function Cell({ value }) {

@@ -1,5 +1,5 @@
 /** The apps that the user has a role on, and those deleted of late. */
-import { html, useEffect, useState } from "../vendor/view.js";
+import { html, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { request } from "../state/api.js";
 import { apps, loadApps } from "../state/app.js";
@@ -19,8 +19,7 @@ export function Screen() {
   const live = all.filter((one) => !one.deleted_at);
   const offset = Math.max(0, Number(place.value.query.get("offset")) || 0);
   const deleted = all.filter((one) => one.deleted_at);
-  useEffect(() => void loadApps().catch(complain), []);
-  return html`<div class="page">
+  return html`<div class="page widepage">
     <div class="line"><p class="soft grow">${live.length > 0 && t.apps.lead}</p><${Button} kind=${live.length ? "go" : ""} icon="plus" onClick=${() => setCreating(true)}>${t.apps.create}</${Button}></div>
     ${live.length ? html`<ul class="cards">${live.slice(offset, offset + PAGE).map((one) => html`<${Card} key=${one.app_id} app=${one} />`)}</ul>`
       : html`<div class="slab"><${Empty} title=${t.apps.none} text=${t.apps.noneText} command=${'pilotis app create "My app"'} /></div>`}

@@ -26,7 +26,7 @@ export function Screen({ storage }) {
 function Storages() {
   const { data, error, reload } = useLoad((signal) => onApp("/storages/files", { query: { limit: 100 }, signal }), [appId.value]);
   const [creating, setCreating] = useState(false);
-  const create = html`<${Button} kind="go" icon="plus" why=${why()} onClick=${() => setCreating(true)}>${t.files.newStorage}</${Button}>`;
+  const create = html`<${Button} kind="go small" icon="plus" why=${why()} onClick=${() => setCreating(true)}>${t.files.newStorage}</${Button}>`;
   return html`<div class="data"><div class="strip tabstrip"><span class="soft s13">${data && t.files.storages(data.total_count)}</span><span class="grow"></span>${data?.storages.length ? create : null}</div><div class="scroll">
     ${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${4} /> ` : !data.storages.length ? html`<${Empty} title=${t.files.none} text=${t.files.noneText}>${create}</${Empty}>`
       : html`<table class="list"><thead><tr><th>${t.name}</th><th>${t.files.read}</th><th class="r">${t.sectionNames.files}</th><th>${t.files.used}</th></tr></thead><tbody>${data.storages.map((/** @type {any} */ one) => html`<tr key=${one.id}><td class="main"><a class="cover line" href=${href(`/apps/${appId.value}/files/${one.id}`)}><${Icon} name="folder" /><span class="cut">${plain(one.name, 80)}</span></a></td>
@@ -179,6 +179,7 @@ function MoveDialog({ item, base, from, save, onClose }) {
     ${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${3} columns=${1} />` : folders.length ? html`<ul class="folders">${folders.map((/** @type {any} */ one) => html`<li key=${one.id}><button type="button" class="item" onClick=${() => setAt([...at, one])}><${Icon} name="folder" /><span class="cut grow">${plain(one.name, 80)}</span><${Icon} name="right" /></button></li>`)}</ul>` : html`<p class="soft s13">${t.files.noFolders}</p>`}</${FormDialog}>`;
 }
 
+const iconOf = (/** @type {any} */ item) => (item.type === "folder" ? "folder" : item.mime_type.startsWith("image/") ? "image" : "file");
 const isImage = (/** @type {any} */ item) => item.type === "file" && /^image\/(png|jpeg|webp|gif|avif)$/.test(item.mime_type);
 
 /** The URL under which this page may show a file: a signed one where the storage is not public. @param {any} file @param {string} base @param {boolean} isPublic */
@@ -200,7 +201,7 @@ function Thumb({ item, base, isPublic, side }) {
   useEffect(() => {
     if (seen && isImage(item)) shownUrl(item, base, isPublic).then((shown) => setUrl(variant(shown, { width: side, height: side, format: "webp" })), () => {});
   }, [seen, item.id, item.version, isPublic]);
-  return html`<span ref=${holder}>${url ? html`<img src=${url} alt="" loading="lazy" onError=${() => setUrl("")} />` : html`<${Icon} name=${item.type === "folder" ? "folder" : item.mime_type.startsWith("image/") ? "image" : "file"} />`}</span>`;
+  return html`<span ref=${holder}>${url ? html`<img src=${url} alt="" loading="lazy" onError=${() => setUrl("")} />` : html`<${Icon} name=${iconOf(item)} />`}</span>`;
 }
 
 /** Put another content in the place of a file: its id and its links stay. @param {any} file @param {string} base @param {File} content */
@@ -228,10 +229,14 @@ function FilePanel({ file, base, isPublic, onDelete, onRename, onMove, onReplace
   };
   const [url, setUrl] = useState("");
   const [text, setText] = useState("");
+  // The content of a file need not be what its type says.
+  const [broken, setBroken] = useState(false);
   const [hours, setHours] = useState("1");
   const [signed, setSigned] = useState(/** @type {any} */ (null));
   const [shape, setShape] = useState({ width: "400", height: "", fit: "cover", format: "webp", quality: "" });
+  const pictured = isImage(file) && !broken;
   useEffect(() => {
+    setBroken(false);
     shownUrl(file, base, isPublic).then(setUrl, complain);
   }, [file.id, file.version]);
   const isText = /^(text\/|application\/(json|xml|javascript))/.test(file.mime_type) && file.size <= 200_000;
@@ -249,12 +254,12 @@ function FilePanel({ file, base, isPublic, onDelete, onRename, onMove, onReplace
   const shaped = url && variant(url, shape);
   const media = file.mime_type.split("/")[0];
   return html`<aside class="panel" aria-label=${file.name}><header><b class="cut grow">${plain(file.name, 60)}</b><${Button} kind="flat small" icon="cross" label=${t.close} onClick=${() => change({ file: null })} /></header>
-    <div class="preview">${!url ? null : isImage(file) ? html`<img src=${variant(url, { width: 640, height: 480, fit: "contain", format: "webp" })} alt=${file.name} />` : media === "audio" ? html`<audio controls src=${url}></audio>` : media === "video" ? html`<video controls src=${url}></video>` : text ? html`<pre class="code" tabindex="0">${text.slice(0, 20000)}</pre>` : html`<${Icon} name="file" />`}</div>
+    <div class="preview">${!url ? null : pictured ? html`<img src=${variant(url, { width: 640, height: 480, fit: "contain", format: "webp" })} alt=${file.name} onError=${() => setBroken(true)} />` : media === "audio" ? html`<audio controls src=${url}></audio>` : media === "video" ? html`<video controls src=${url}></video>` : text ? html`<pre class="code" tabindex="0">${text.slice(0, 20000)}</pre>` : html`<${Icon} name=${iconOf(file)} />${broken && html`<p class="s12 soft">${t.files.noPicture}</p>`}`}</div>
     <dl class="facts-list"><div><dt>${t.tables.type}</dt><dd class="cut">${plain(file.mime_type, 80)}</dd></div><div><dt>${t.tables.size}</dt><dd>${size(file.size)}</dd></div><div><dt>${t.files.version}</dt><dd>${file.version}</dd></div><div><dt>${t.tables.changed}</dt><dd>${moment(file.updated_at)}</dd></div>
       <div><dt>URL</dt><dd><code class="cut">${file.url}</code><${Copy} text=${file.url} /></dd></div>${file.sha256 && html`<div><dt>SHA-256</dt><dd><code class="cut">${file.sha256}</code><${Copy} text=${file.sha256} /></dd></div>`}</dl>
     ${!isPublic && html`<section class="wellbox"><h3>${t.files.signed}</h3><div class="line"><select class="in small" aria-label=${t.files.lifetime} value=${hours} onChange=${(/** @type {any} */ event) => setHours(event.target.value)}>${["1", "24", "168"].map((one) => html`<option value=${one} selected=${one === hours}>${t.files.hours(Number(one))}</option>`)}</select><${Button} kind="small" icon="link" why=${why()} onClick=${sign}>${t.files.createLink}</${Button}></div>
       ${signed && html`<div class="secret"><code class="cut">${signed.url}</code><${Copy} text=${signed.url} label=${t.copy} /></div><p class="s12 soft">${t.files.until(moment(signed.expires_at))}</p>`}</section>`}
-    ${isImage(file) && html`<section class="wellbox"><h3>${t.files.variants}</h3><div class="shape">${["width", "height", "quality"].map((name) => html`<${Field} label=${name}>${(/** @type {any} */ bind) => html`<input class="in small" inputmode="numeric" value=${/** @type {any} */ (shape)[name]} onInput=${(/** @type {any} */ event) => setShape({ ...shape, [name]: event.target.value.replace(/\D/g, "") })} ...${bind} />`}</${Field}>`)}
+    ${pictured && html`<section class="wellbox"><h3>${t.files.variants}</h3><div class="shape">${["width", "height", "quality"].map((name) => html`<${Field} label=${name}>${(/** @type {any} */ bind) => html`<input class="in small" inputmode="numeric" value=${/** @type {any} */ (shape)[name]} onInput=${(/** @type {any} */ event) => setShape({ ...shape, [name]: event.target.value.replace(/\D/g, "") })} ...${bind} />`}</${Field}>`)}
         <${SelectField} label="fit" value=${shape.fit} onInput=${(/** @type {string} */ fit) => setShape({ ...shape, fit })} options=${["cover", "contain", "fill"].map((one) => [one, one])} /><${SelectField} label="format" value=${shape.format} onInput=${(/** @type {string} */ format) => setShape({ ...shape, format })} options=${["auto", "webp", "avif", "jpeg", "png"].map((one) => [one, one])} /></div>
       <div class="line"><code class="cut grow">${shaped && variant(file.url, shape)}</code><${Copy} text=${variant(file.url, shape)} /><${Button} kind="flat small" href=${shaped} target="_blank" rel="noopener noreferrer">${t.files.open}</${Button}></div></section>`}
     <footer>${url && html`<${Button} kind="small" icon="in" href=${url} target="_blank" rel="noopener noreferrer">${t.files.download}</${Button}>`}

@@ -84,7 +84,7 @@ function Member({ id, changed }) {
         <div><dt><label for="active">${t.members.active}</label></dt><dd><input id="active" type="checkbox" class="switch" checked=${data.is_active} disabled=${!may("editor")} title=${why() || undefined} onChange=${(/** @type {any} */ event) => update({ is_active: event.target.checked })} /></dd></div>
       </dl>
       ${data.sessions > 0 && html`<${Sessions} path=${`${path}/sessions`} number=${data.sessions} ended=${reload} />`}
-      <section class="wellbox"><h3>custom_data</h3><${Code} text=${JSON.stringify(data.custom_data, null, 2).slice(0, 20000)} label="custom_data" /></section>
+      <section class="wellbox"><h3 class="mono">custom_data</h3><${Code} text=${JSON.stringify(data.custom_data, null, 2).slice(0, 20000)} label="custom_data" /></section>
       <footer><${Button} kind="small" why=${why() || (data.login_id === null && t.members.noPassword)} onClick=${() => setDialog("password")}>${t.members.setPassword}</${Button}><span class="grow"></span><${Button} kind="flat small bad" why=${why()} onClick=${() => setDialog("delete")}>${t.members.delete}</${Button}></footer>`}
     ${dialog === "rename" && html`<${Rename} known=${data.nickname} save=${(/** @type {string} */ nickname) => onApp(path, { method: "PATCH", body: { nickname: nickname || null } }).then(set).then(changed)} onClose=${() => setDialog("")} />`}
     ${dialog === "password" && html`<${SetPassword} save=${(/** @type {string} */ password) => act(() => onApp(`${path}/password`, { method: "PUT", body: { password } }), t.members.passwordSet)()} onClose=${() => setDialog("")} />`}

@@ -59,7 +59,7 @@ function Steps({ stats, usage, publicKey, config, reload }) {
   const words = (/** @type {string} */ step) => /** @type {any} */ (t.steps)[step];
   return html`<section class="slab steps" aria-label=${t.overview.steps}>
     <ol>${steps.map((step, index) => html`<li><button type="button" class=${`${step.done ? "done" : ""} ${index === open ? "on upright" : ""}`} aria-pressed=${index === open ? "true" : "false"} onClick=${() => setChosen(index)}>
-      ${step.done ? html`<${Icon} name="done" />` : html`<span class="step">${index + 1}</span>`}<span><b>${words(step.key)[0]}</b><small>${step.done ? t.done : words(step.key)[1]}</small></span></button></li>`)}</ol>
+      ${step.done ? html`<${Icon} name="done" />` : html`<span class="step">${index + 1}</span>`}<span><b>${words(step.key)[0]}</b><small class=${step.done ? "sr" : ""}>${step.done ? t.done : words(step.key)[1]}</small></span></button></li>`)}</ol>
     ${request ? html`<${Snippet} key=${open} request=${request} base=${config.base_url} onRun=${reload} aside=${close}
         why=${(!publicKey && t.noPublicKey) || (request.path.includes("…") && t.tableFirst)} />`
       : html`<div class="how"><div class="bar"><span class="grow s13">${words(named)[0]}</span>${close}</div><p class="s13 soft">${text}</p><p>${action}</p>${command && html`<p class="s13 soft">${t.steps.orCommand}</p><${Code} text=${command} />`}</div>`}
@@ -106,6 +106,8 @@ function Traffic({ stats, usage, publicKey, base, days, setDays, asTable, setAsT
     { name: t.overview.serverErrors, kind: "bad", values: values((day) => day.errors) },
   ];
   const dates = shown.map((/** @type {any} */ day) => day.date);
+  const timed = new Map((metrics.data?.series[0]?.points || []).map((/** @type {any} */ point) => [point.time.slice(0, 10), point]));
+  const lines = ["p95", "p50"].map((kind) => ({ name: /** @type {any} */ (t.requests)[kind], kind, values: dates.map((/** @type {string} */ date) => timed.get(date)?.[`${kind}_ms`] ?? null) }));
   const work = new Map((usage?.by_day || []).map((/** @type {any} */ day) => [day.date, day]));
   const numbers = [...series, ...WORK.map(([name]) => ({ name: /** @type {any} */ (t.overview)[name], kind: "ok", values: dates.map((/** @type {string} */ date) => work.get(date)?.[name] || 0) }))];
   return html`<section class="slab traffic">
@@ -118,7 +120,7 @@ function Traffic({ stats, usage, publicKey, base, days, setDays, asTable, setAsT
       <div><dt><span class="dot bad"></span>${t.overview.serverErrors}</dt><dd class="big">${stats.data ? percent(sum("errors")) : "–"} <small>${stats.data && count(sum("errors"))}</small></dd></div>
       <div><dt>${t.requests.p95}</dt><dd class="big"><a class="plainlink" href=${href(`/apps/${appId.value}/activity/metrics`)}>${duration(metrics.data?.series[0]?.total.p95_ms ?? null)}</a></dd></div>
     </dl>
-    ${!stats.data ? html`<div class="chart empty-chart" aria-busy="true"></div>` : asTable ? html`<${Numbers} days=${dates} series=${numbers} />` : html`<${Bars} days=${dates} series=${series} label=${t.overview.chartLabel} />`}
+    ${!stats.data ? html`<div class="chart empty-chart" aria-busy="true"></div>` : asTable ? html`<${Numbers} days=${dates} series=${numbers} lines=${lines} />` : html`<${Bars} days=${dates} series=${series} lines=${lines} label=${t.overview.chartLabel} />`}
   </section>`;
 }
 

@@ -179,6 +179,10 @@ export function Rows({ table, tabs }) {
     setAt((old) => ({ row: /** @type {any} */ (found).index + by, column: old.column }));
     open(next.id);
   };
+  // The row beside the grid is the active one.
+  useEffect(() => {
+    if (found && !isNarrow) setAt((old) => (old.row === found.index ? old : { row: found.index, column: old.column }));
+  }, [opened, !found]);
   const setWhere = (/** @type {any} */ next) => change({ where: next && JSON.stringify(next), q: null, row: null });
   const toEnd = () => {
     setAdded(0);

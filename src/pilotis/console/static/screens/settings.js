@@ -78,8 +78,8 @@ function Limits() {
   if (!data) return html`<section class="slab"><${Bones} rows=${10} columns=${3} /></section>`;
   const shown = (/** @type {number} */ value) => (value === 0 ? t.settings.unlimited : count(value));
   return html`<section class="slab"><header><h2>${t.settings.tabs.limits}</h2></header><p class="lead">${t.settings.limitsText}</p>
-    <table class="list"><thead><tr><th>${t.settings.limit}</th><th class="r">${t.settings.value}</th><th class="r">${t.settings.server}</th><th></th></tr></thead><tbody>
-    ${Object.entries(data.limits).map(([name, limit]) => html`<tr key=${name}><td><code>${name}</code> <span class="soft s12">${limit.unit || ""}</span></td><td class=${`r ${limit.is_own ? "main" : ""}`}>${shown(limit.value)}</td><td class="r soft wide">${shown(limit.server_value)}</td>
+    <table class="list oneline"><thead><tr><th>${t.settings.limit}</th><th class="r">${t.settings.value}</th><th class="r">${t.settings.server}</th><th></th></tr></thead><tbody>
+    ${Object.entries(data.limits).map(([name, limit]) => html`<tr key=${name}><td><code>${name}</code> <span class="soft s12">${/** @type {any} */ (t.settings.units)[limit.unit] || limit.unit || ""}</span></td><td class=${`r ${limit.is_own ? "main" : ""}`}>${shown(limit.value)}</td><td class="r soft wide">${shown(limit.server_value)}</td>
       <td class="fit">${limit.is_settable && html`<${Button} kind="flat small" icon="edit" label=${t.settings.change(name)} why=${needs("editor")} onClick=${() => setEditing([name, limit])} />`}
         ${limit.is_own && html`<${Button} kind="flat small" icon="undo" label=${t.settings.reset(name)} why=${needs("editor")} onClick=${() => save(name, null).catch(complain)} />`}</td></tr>`)}
     </tbody></table></section>
@@ -150,7 +150,7 @@ function Trash() {
     reload();
   };
   return html`<section class="slab"><header><h2>${t.settings.tabs.trash}</h2></header>${!items.length ? html`<${Empty} title=${t.settings.trashEmpty} text=${t.settings.trashText} />` : html`<table class="list"><thead><tr><th>${t.name}</th><th></th><th>${t.settings.until}</th><th></th></tr></thead><tbody>
-    ${items.map((item) => html`<tr key=${item.path}><td class="main"><span class="line"><${Icon} name=${item.icon} /><span class="cut">${plain(item.name, 80)}</span></span></td><td class="soft">${item.note}</td><td class="soft wide">${date(item.restorable_until)}</td>
+    ${items.map((item) => html`<tr key=${item.path}><td class="main"><span class="line"><${Icon} name=${item.icon} /><span class="cut">${plain(item.name, 80)}</span></span></td><td class="soft fit">${item.note}</td><td class="soft wide">${date(item.restorable_until)}</td>
       <td class="fit"><${Button} kind="small" icon="undo" why=${needs("editor")} onClick=${() => restore(item)}>${t.restore}</${Button}> <${Button} kind="flat small bad" icon="trash" label=${t.settings.deleteForever(item.name)} why=${needs("editor")} onClick=${() => setGone(item)} /></td></tr>`)}</tbody></table>`}</section>
     ${gone && html`<${Confirm} title=${t.settings.deleteForever(plain(gone.name, 60))} text=${t.settings.foreverText} action=${t.settings.forever} name=${gone.name} onClose=${() => setGone(null)} run=${async () => (await onApp(gone.path, { method: "DELETE" }), reload())} />`}`;
 }

@@ -12,7 +12,7 @@ import { levels } from "./tables.js";
 /** @typedef {{table: import("../state/app.js").Table, tabs: any, config: any}} Props */
 
 /** @param {{tabs: any, children?: any}} props */
-const Frame = ({ tabs, children }) => html`<div class="stack"><div class="strip tabstrip">${tabs}</div><div class="scroll"><div class="page narrowpage">${children}</div></div></div>`;
+const Frame = ({ tabs, children }) => html`<div class="stack"><div class="strip tabstrip">${tabs}</div><div class="scroll"><div class="page tabpage">${children}</div></div></div>`;
 
 const STATES = /** @type {Record<string, [string, string]>} */ ({ ready: ["", "done"], building: ["info", "run"], failed: ["bad", "fail"], dropped: ["", "trash"] });
 

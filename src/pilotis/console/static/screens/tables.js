@@ -41,7 +41,7 @@ export function Screen() {
     })().catch(() => {});
     return () => abort.abort();
   }, [page]);
-  const create = html`<${Button} kind="go" icon="plus" why=${denied("editor")} onClick=${() => change({ new: "1" })}>${t.tables.create}</${Button}>`;
+  const create = html`<${Button} kind="go small" icon="plus" why=${denied("editor")} onClick=${() => change({ new: "1" })}>${t.tables.create}</${Button}>`;
   return html`<div class="data"><div class="strip tabstrip"><span class="soft s13">${all && t.tables.count(all.length)}</span><span class="grow"></span>${all?.length ? create : null}</div>
     <div class="scroll">${!all && tablesError.value ? html`<${Failure} error=${tablesError.value} retry=${() => void loadTables().catch(() => {})} />` : !all ? html`<${Bones} rows=${6} />` : !all.length ? html`<${Empty} title=${t.tables.none} text=${t.tables.noneText}
         command=${`curl -X POST "$URL/v1/public/tables" -H "X-Public-Key: $PUBLIC_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"title": "books", "schema": {"title": "string"}, "access_level": "Public"}'`}>${create}</${Empty}>`

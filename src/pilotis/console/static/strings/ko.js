@@ -86,7 +86,7 @@ export default {
   api: { lead: "이 앱의 공개 키와 이 테이블을 넣은 호출입니다.", token: "이 테이블은 키와 함께 회원의 토큰이 필요합니다: Authorization: Bearer …", list: "행 목록", find: "행 찾기", create: "행 만들기", read: "행 읽기", update: "행 바꾸기", delete: "행 삭제", rowFirst: "아직 행이 없습니다.", notHere: "표에서 행을 삭제하세요." },
 
   files: {
-    one: "저장소",
+    one: "저장소", noPicture: "이미지로 읽을 수 없는 파일입니다.",
     none: "아직 파일 저장소가 없습니다", noneText: "저장소에는 파일과 폴더가 있고, 누가 읽고 올리고 삭제할지 정합니다.", storages: (/** @type {number} */ count) => `저장소 ${count.toLocaleString("ko")}개`, newStorage: "새 저장소", createStorage: "저장소 만들기", settings: "저장소 설정", read: "읽기", upload: "올리기", delete: "삭제", used: "사용량", of: (/** @type {string} */ size) => `/ ${size}`,
     levels: { Public: "공개 키가 있는 모두", AppMember: "로그인한 회원", Creator: "회원, 자기 파일만", Secret: "비밀 키와 이 콘솔" }, types: "형식", typesHelp: "받을 파일의 형식을 쉼표로 나열합니다. 비우면 모두 받습니다.", largest: "가장 큰 파일", largestHelp: "바이트 단위.",
     top: "모든 파일", folder: "폴더", newFolder: "새 폴더", createFolder: "폴더 만들기", uploadFiles: "올리기", view: "보기", list: "목록", tiles: "타일", empty: "비어 있습니다", emptyText: "파일과 폴더를 이 페이지에 놓거나 고르세요.", deleteFolder: "폴더 삭제", deleteTitle: (/** @type {string} */ name) => `삭제할까요? ${name}`, deleteText: "링크가 동작하지 않게 됩니다. 복원할 수 없습니다.", deleteFolderText: "안에 있는 것도 모두 삭제됩니다. 복원할 수 없습니다.", deleted: (/** @type {string} */ name) => `삭제했습니다: ${name}`,
@@ -102,7 +102,7 @@ export default {
   },
   requests: {
     status: "상태", anyStatus: "모든 상태", duration: "시간", anyDuration: "모든 시간", slower: (/** @type {string} */ least) => `${least} 이상`, route: "경로", routes: "경로", onlyRoute: "이 경로만", count: (/** @type {number} */ count) => `요청 ${count.toLocaleString("ko")}개`, none: "실패하거나 느린 요청이 없습니다", noneFound: "찾지 못했습니다", noneText: "최근 7일 동안 실패했거나 0.5초 이상 걸린 요청과 나머지의 100분의 1이 여기에 나옵니다.",
-    failed: "실패", p50: "절반의 시간", p95: "95 %의 시간", p95Long: "95번째 백분위수(밀리초)", lastHour: "지난 1시간", lastDay: "지난 하루", noTraffic: "아직 요청이 없습니다", noTrafficText: "페이지와 프로그램의 호출을 셉니다. 콘솔의 호출은 세지 않습니다.",
+    failed: "실패", p50: "중앙값", p95: "95번째 백분위", lastHour: "지난 1시간", lastDay: "지난 하루", noTraffic: "아직 요청이 없습니다", noTrafficText: "페이지와 프로그램의 호출을 셉니다. 콘솔의 호출은 세지 않습니다.",
   },
   activity: {
     tabs: { log: "감사 기록", requests: "요청", metrics: "지표" },
@@ -113,7 +113,7 @@ export default {
   actions: { "user.sign_in": "로그인", "user.sign_in_failed": "로그인 실패", "user.change_password": "비밀번호 변경", "user.reset_password": "비밀번호 재설정", "user.reset_link": "재설정 링크 출력" },
   members: {
     search: "로그인, 별명, id", member: "회원", kind: "종류", all: "모든 회원", registered: "로그인 있음", guests: "손님", guest: "손님", state: "상태", anyState: "모든 상태", active: "활성", inactive: "비활성", found: (/** @type {number} */ count) => many(count, "명"),
-    login: "로그인", lastActive: "마지막 활동", joined: "가입", id: "Id", nickname: "별명", sessions: "세션", noSessions: "로그인한 곳이 없습니다.", none: "아직 회원이 없습니다", noneText: "회원이 가입하거나 손님이 되면 여기에 나옵니다.", noneFound: "찾지 못했습니다", noneFoundText: "검색과 필터에 맞는 회원이 없습니다.",
+    login: "로그인", lastActive: "마지막 활동", joined: "가입", id: "ID", nickname: "별명", sessions: "세션", noSessions: "로그인한 곳이 없습니다.", none: "아직 회원이 없습니다", noneText: "회원이 가입하거나 손님이 되면 여기에 나옵니다.", noneFound: "찾지 못했습니다", noneFoundText: "검색과 필터에 맞는 회원이 없습니다.",
     rename: "별명 바꾸기", setPassword: "비밀번호 정하기", noPassword: "손님은 비밀번호가 없습니다.", passwordFirst: "먼저 새 비밀번호를 입력하세요.", passwordEnds: "회원은 모든 곳에서 로그아웃됩니다.", passwordSet: "비밀번호를 정했습니다.", signOut: "모든 곳에서 로그아웃", signOutTitle: (/** @type {string} */ name) => `모든 곳에서 로그아웃할까요? ${name}`, signOutText: "모든 세션이 즉시 끝납니다. 다시 로그인할 수 있습니다.", signedOut: "모든 곳에서 로그아웃했습니다.",
     create: "새 회원", createAction: "회원 만들기", created: "회원을 만들었습니다.", createHelp: "회원에게 알려 주세요. 회원이 바꿀 수 있습니다.", loginFirst: "먼저 로그인 이름을 입력하세요.",
     delete: "회원 삭제", deleteTitle: (/** @type {string} */ name) => `회원을 삭제할까요? ${name}`, deleteText: "세션이 끝나고 로그인 이름은 다시 쓸 수 있습니다. 만든 행은 남습니다. 복원할 수 없습니다.", deleted: "회원을 삭제했습니다.",
@@ -122,7 +122,7 @@ export default {
     tabs: { general: "일반", "sign-in": "로그인", limits: "한도", people: "사용자", trash: "휴지통" }, id: "앱 id", lock: "스키마 잠그기", lockText: "열려 있으면 공개 키만으로 테이블을 만들고 바꾸고 삭제할 수 있습니다. 처음에는 편리하지만, 다른 사람이 키를 갖기 전에 잠그세요.",
     danger: "앱 삭제", dangerText: "키와 회원의 토큰이 즉시 동작을 멈춥니다.", delete: "앱 삭제", deleteTitle: (/** @type {string} */ name) => `앱을 삭제할까요? ${name}`, deleteText: "모든 테이블, 회원, 파일이 함께 삭제됩니다. 이 앱을 쓰는 페이지와 프로그램은 거절됩니다.", deleteNote: "7일 동안 복원할 수 있습니다.",
     methods: "회원의 로그인 방법", password: "로그인 이름과 비밀번호", passwordText: "누구나 로그인 이름과 비밀번호로 가입할 수 있습니다.", guest: "손님", guestText: "누구나 로그인 없이 손님이 될 수 있고, 나중에 로그인 이름을 정할 수 있습니다.",
-    limit: "한도", value: "적용", server: "서버", unlimited: "무제한", limitsText: "앱의 한도는 서버보다 엄격할 수 있습니다.", change: (/** @type {string} */ name) => `바꾸기: ${name}`, reset: (/** @type {string} */ name) => `서버 값 쓰기: ${name}`, stricter: (/** @type {string} */ value) => `서버 값: ${value}. 앱의 값은 더 낮을 수 있습니다.`,
+    limit: "한도", value: "적용", server: "서버", unlimited: "무제한", units: { bytes: "바이트", "per minute": "분당", "per hour": "시간당", seconds: "초", hours: "시간", days: "일", characters: "자", levels: "단계", percent: "퍼센트", KiB: "KiB", MB: "MB" }, limitsText: "앱의 한도는 서버보다 엄격할 수 있습니다.", change: (/** @type {string} */ name) => `바꾸기: ${name}`, reset: (/** @type {string} */ name) => `서버 값 쓰기: ${name}`, stricter: (/** @type {string} */ value) => `서버 값: ${value}. 앱의 값은 더 낮을 수 있습니다.`,
     invite: "초대", invitations: "열린 초대", expires: (/** @type {string} */ when) => `만료: ${when}`, withdraw: (/** @type {string} */ email) => `초대 취소: ${email}`, role: "권한", roleOf: (/** @type {string} */ email) => `권한: ${email}`, remove: (/** @type {string} */ email) => `제거: ${email}`, removeTitle: (/** @type {string} */ email) => `제거할까요? ${email}`, removeText: "이 앱의 비밀 키도 권한과 함께 폐기됩니다.", removeAction: "제거",
     invited: (/** @type {string} */ email) => `초대했습니다: ${email}`, linkOnce: "Pilotis는 이메일을 보내지 않습니다. 링크를 직접 보내세요. 7일 동안 한 번 쓸 수 있고 지금만 표시됩니다.", createLink: "링크 만들기", emailFirst: "먼저 이메일 주소를 입력하세요.",
     trashEmpty: "휴지통이 비어 있습니다", trashText: "삭제한 테이블과 열은 7일 동안 여기에 있습니다.", until: "복원 기한", columnOf: (/** @type {string} */ title) => `열, 테이블: ${title}`, restored: (/** @type {string} */ name) => `복원했습니다: ${name}`, forever: "영구 삭제", deleteForever: (/** @type {string} */ name) => `영구 삭제: ${name}`, foreverText: "이후에는 되살릴 수 없습니다.",

@@ -22,7 +22,8 @@ export function size(bytes) {
     bytes /= 1000;
     step++;
   }
-  return new Intl.NumberFormat(locale, { style: "unit", unit: units[step], unitDisplay: step ? "short" : "narrow", maximumFractionDigits: step && bytes < 100 ? 1 : 0 }).format(bytes);
+  if (!step) return `${whole.format(bytes)} B`;
+  return new Intl.NumberFormat(locale, { style: "unit", unit: units[step], unitDisplay: "short", maximumFractionDigits: bytes < 100 ? 1 : 0 }).format(bytes);
 }
 
 const STEPS = /** @type {[Intl.RelativeTimeFormatUnit, number][]} */ ([
