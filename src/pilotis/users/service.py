@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple, cast
 from uuid import UUID
 
 import asyncpg
-from asyncpg import Connection
+from asyncpg import Connection, Record
 
+from pilotis.db.batching import SingleFlight
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import OPERATOR, Actor, Client, InvalidTokenError, Role, UserInfo
 from pilotis.kit import json
@@ -101,6 +103,9 @@ class Users:
         self._passwords = passwords
         self._rate_limits = rate_limits
         self.limits = limits
+        # A console, or a program with a user's token, makes several requests at a time: they share their lookups.
+        self._of_sessions: SingleFlight[Record | None] = SingleFlight()
+        self._roles: SingleFlight[str | None] = SingleFlight()
 
     async def new_setup_token(self) -> str | None:
         """Return the token of a new first-run link, which replaces the previous one.
@@ -277,7 +282,8 @@ class Users:
         """Return the console user of an access token with an active session."""
         claims = self._sessions.access_claims(token, console=True)
         user_id, session_id = UUID(claims.sub), claims.sid
-        row = await store.of_session(self._database, CONSOLE, session_id, user_id)
+        find = partial(store.of_session, self._database, CONSOLE, session_id, user_id)
+        row = await self._of_sessions.run((session_id, user_id), find)
         if row is None:
             raise InvalidTokenError
         if not row["is_active"]:
@@ -327,7 +333,8 @@ class Users:
 
     async def role_on(self, app_id: UUID, user_id: UUID) -> Role | None:
         """Return a user's role on an app, or None."""
-        role = await store.role_on(self._database, app_id, user_id)
+        find = partial(store.role_on, self._database, app_id, user_id)
+        role = await self._roles.run((app_id, user_id), find)
         return Role[role.upper()] if role else None
 
 

@@ -21,6 +21,7 @@ from pilotis.jobs.source import NodeSource
 from pilotis.kit.errors import UnavailableError
 from pilotis.workflows import execution_store, store
 from pilotis.workflows.agent import Agent
+from pilotis.workflows.checkpoints import Checkpoints
 from pilotis.workflows.definition import decode
 from pilotis.workflows.requests import Requests
 from pilotis.workflows.run import Run
@@ -67,6 +68,7 @@ class Engine(NodeSource):
     ) -> None:
         super().__init__()
         self.database = database
+        self.checkpoints = Checkpoints(database)
         self.calls = calls
         self.app_of = app_of
         self.news = news

@@ -17,7 +17,7 @@ from pilotis.events.statements import emission
 from pilotis.events.types import NewEvent, encoded
 from pilotis.jobs.sql import fair_claim
 from pilotis.kit import json
-from pilotis.security.audit.service import Entry, entry_insert
+from pilotis.security.audit.service import ENTRY_COLUMNS, Entry, entries_insert
 
 MAX_RECOVERIES = 5
 
@@ -75,42 +75,148 @@ _CHANGED += ", started_at = case when excluded.status = 'running' then excluded.
 # An agent's conversation outlives a try that failed, but not the step.
 _CHANGED += ", state = case when excluded.status <> 'completed' then coalesce(excluded.state, s.state) end"
 
-# `$6` are the steps, `$7` the events; `$8` the new status.
+# The columns of a checkpoint, each an array parameter from `$2` on; the steps and the events are JSON arrays.
+_POINT_FIELDS = {
+    "execution_id": "uuid",
+    "owner": "uuid",
+    "fence": "bigint",
+    "completed_steps": "integer",
+    "failed_steps": "integer",
+    "steps": "text",
+    "events": "text",
+    "status": "text",
+    "output": "text",
+    "error": "text",
+    "attempt": "integer",
+    "run_at": "timestamptz",
+    "cancels_steps": "boolean",
+}
+_EMITS = f"${len(_POINT_FIELDS) + 2}"
+_PLACES = [f"${n}::{type_}" for n, type_ in enumerate(_POINT_FIELDS.values(), 2)]
+_ONE = "select " + ", ".join(f"{place} as {name}" for place, name in zip(_PLACES, _POINT_FIELDS, strict=True))
+# Rows that another statement has locked are left out, so that neither does one execution hold up others, nor do two
+# statements wait for each other. Subqueries with a lock are run for each checkpoint, so the plan is always by key.
+_MANY = f"""
+    select p.* from unnest({", ".join(f"{place}[]" for place in _PLACES)}) p ({", ".join(_POINT_FIELDS)})
+    cross join lateral (
+        select from pilotis.workflow_executions x where x.app_id = $1 and x.execution_id = p.execution_id
+        for no key update skip locked
+    ) x
+"""
 _CHECKPOINT = f"""
-    with held as (
+    with points as ({{points}}),
+    held as (
         update pilotis.workflow_executions x set
-            seq = x.seq + json_array_length($7::text::json), completed_steps = $5, failed_steps = $9,
-            status = coalesce($8, x.status), output = coalesce($10::text::json, x.output),
-            error = coalesce($11::text::json, x.error), attempt = coalesce($12, x.attempt),
-            run_at = coalesce(least($13, x.deadline_at), x.run_at),
-            owner = case when $8 is null then x.owner end,
-            finished_at = case when $8 in ('completed', 'failed', 'cancelled', 'timeout') then clock_timestamp() end
-        where x.app_id = $1 and x.execution_id = $2 and x.owner = $3 and x.fence = $4 and x.status = 'running'
-        returning x.seq, x.workflow_id, x.cancel_requested, x.finished_at
+            seq = x.seq + json_array_length(p.events::json), completed_steps = p.completed_steps,
+            failed_steps = p.failed_steps,
+            status = coalesce(p.status, x.status), output = coalesce(p.output::json, x.output),
+            error = coalesce(p.error::json, x.error), attempt = coalesce(p.attempt, x.attempt),
+            run_at = coalesce(least(p.run_at, x.deadline_at), x.run_at),
+            owner = case when p.status is null then x.owner end,
+            finished_at = case
+                when p.status in ('completed', 'failed', 'cancelled', 'timeout') then clock_timestamp()
+            end
+        from points p
+        where x.app_id = $1 and x.execution_id = p.execution_id and x.owner = p.owner and x.fence = p.fence
+            and x.status = 'running'
+        returning x.execution_id, x.seq, x.workflow_id, x.cancel_requested, p.status as new_status, p.steps, p.events,
+            p.cancels_steps
     ),
     steps as (
         insert into pilotis.workflow_steps as s (app_id, execution_id, {_STEP_NAMES})
-        select $1, $2, {", ".join(f"r.{name}" for name in _STEP_FIELDS)}
-        from held, json_to_recordset($6::text::json) r ({_STEP_TYPES})
+        select $1, held.execution_id, {", ".join(f"r.{name}" for name in _STEP_FIELDS)}
+        from held, json_to_recordset(held.steps::json) r ({_STEP_TYPES})
         on conflict (app_id, execution_id, step_id, attempt, try) do update set {_CHANGED}
     ),
     cancelled as (
         update pilotis.workflow_steps s set status = 'cancelled', finished_at = clock_timestamp() from held
-        where $8 in ('failed', 'cancelled', 'timeout', 'pending') and $14
-            and s.app_id = $1 and s.execution_id = $2 and s.status = 'running'
-            and not exists (
-                select from json_to_recordset($6::text::json) r (step_id text, attempt integer, try integer)
-                where r.step_id = s.step_id and r.attempt = s.attempt and r.try = s.try
-            )
+        cross join lateral (
+            select o.step_id, o.attempt, o.try from pilotis.workflow_steps o
+            where o.app_id = $1 and o.execution_id = held.execution_id and o.status = 'running'
+                and not exists (
+                    select from json_to_recordset(held.steps::json) r (step_id text, attempt integer, try integer)
+                    where r.step_id = o.step_id and r.attempt = o.attempt and r.try = o.try
+                )
+            offset 0
+        ) o
+        where held.new_status in ('failed', 'cancelled', 'timeout', 'pending') and held.cancels_steps
+            and s.app_id = $1 and s.execution_id = held.execution_id
+            and s.step_id = o.step_id and s.attempt = o.attempt and s.try = o.try
     ),
     events as (
         insert into pilotis.workflow_events (app_id, execution_id, workflow_id, seq, type, data)
-        select $1, $2, held.workflow_id, held.seq - json_array_length($7::text::json) + e.place, e.event->>'type',
-            e.event->'data'
-        from held, json_array_elements($7::text::json) with ordinality e (event, place)
+        select $1, held.execution_id, held.workflow_id, held.seq - json_array_length(held.events::json) + e.place,
+            e.event->>'type', e.event->'data'
+        from held, json_array_elements(held.events::json) with ordinality e (event, place)
     ),
-    emitted as ({emission("$1", "$15", "cross join held")} returning 1)
-    select seq, cancel_requested, exists (select from emitted) as has_emitted from held
+    emitted as (
+        {emission("$1", _EMITS, "join held on held.execution_id::text = e.subject")} returning subject
+    )
+    select execution_id, seq, cancel_requested,
+        exists (select from emitted where subject = held.execution_id::text) as has_emitted
+    from held
+"""
+_CHECKPOINT_OF_ONE = _CHECKPOINT.format(points=_ONE)
+_CHECKPOINT_OF_MANY = _CHECKPOINT.format(points=_MANY)
+
+
+_NEW_FIELDS = {
+    "execution_id": "uuid",
+    "workflow_id": "uuid",
+    "version": "integer",
+    "trigger": "text",
+    "trigger_type": "text",
+    "input": "text",
+    "depth": "smallint",
+    "slot": "timestamptz",
+    "has_limit": "boolean",
+    "is_gated": "boolean",
+    "timeout_seconds": "double precision",
+}
+_NEW_COLUMNS = {**_NEW_FIELDS, "event": "text", "owner": "uuid", **ENTRY_COLUMNS}
+_INSERT = f"""
+    with new as materialized (
+        select * from unnest({", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(_NEW_COLUMNS.values(), 3))})
+            with ordinality n ({", ".join(_NEW_COLUMNS)}, place)
+    ),
+    counted as materialized (
+        select count(*) as number from (
+            select from pilotis.workflow_executions where app_id = $1 and status = 'pending' limit $2
+        ) waiting
+    ),
+    holders as materialized (
+        select node_id from pilotis.nodes where node_id in (select owner from new) for key share
+    ),
+    placed as (
+        select n.*, h.node_id, counted.number
+            + case when h.node_id is null then row_number() over (partition by h.node_id order by place) - 1 else 0 end
+            as before
+        from counted cross join new n left join holders h on counted.number = 0 and h.node_id = n.owner
+    ),
+    made as (
+        insert into pilotis.workflow_executions as x
+            (app_id, {", ".join(_NEW_FIELDS)}, status, owner, fence, started_at, deadline_at)
+        select $1, {", ".join(f"{name}::json" if name in {"trigger", "input"} else name for name in _NEW_FIELDS)},
+            case when node_id is null then 'pending' else 'running' end, node_id, (node_id is not null)::int,
+            case when node_id is not null then clock_timestamp() end,
+            case when node_id is not null then clock_timestamp() + make_interval(secs => timeout_seconds) end
+        from placed where before < $2
+        on conflict do nothing
+        returning {_READ}, clock_timestamp() as now
+    ),
+    event as (
+        insert into pilotis.workflow_events (app_id, execution_id, workflow_id, seq, type, data)
+        select $1, execution_id, made.workflow_id, 1, 'execution.created', placed.event::json
+        from made join placed using (execution_id)
+    ),
+    audited as (
+        {
+    entries_insert(
+        "$1", ", ".join(ENTRY_COLUMNS), "from made join placed using (execution_id) where entry_id is not null"
+    )
+}
+    )
+    select placed.before, made.* from placed left join made using (execution_id) order by placed.place
 """
 
 
@@ -134,6 +240,49 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     emits: list[NewEvent] = []
 
 
+class HeldCheckpoint(NamedTuple):
+    """A checkpoint of an execution under the lease of one claim."""
+
+    execution_id: UUID
+    owner: UUID
+    fence: int
+    point: Checkpoint
+    steps: str
+    events: str
+    output: str | None
+
+    @property
+    def size(self) -> int:
+        """The number of characters of its JSON texts."""
+        return len(self.steps) + len(self.events) + len(self.output or "")
+
+    def values(self) -> tuple[Any, ...]:
+        """Return the values of `_POINT_FIELDS`."""
+        point = self.point
+        return (
+            self.execution_id,
+            self.owner,
+            self.fence,
+            point.completed_steps,
+            point.failed_steps,
+            self.steps,
+            self.events,
+            point.status,
+            self.output,
+            None if point.error is None else json.encode(point.error).decode(),
+            point.attempt,
+            point.run_at,
+            point.cancel_steps,
+        )
+
+
+def held_checkpoint(execution_id: UUID, owner: UUID, fence: int, point: Checkpoint) -> HeldCheckpoint:
+    """Return a checkpoint that is ready to be written."""
+    output = None if point.output is msgspec.UNSET else json.encode(point.output).decode()
+    steps, events = json.encode(point.steps).decode(), json.encode(point.events).decode()
+    return HeldCheckpoint(execution_id, owner, fence, point, steps, events, output)
+
+
 class Inserted(NamedTuple):
     """Whether an execution was inserted, and how many of the app were pending before.
 
@@ -145,63 +294,34 @@ class Inserted(NamedTuple):
     row: Record | None
 
 
-async def insert(
-    connection: Connection | TenantDatabase,
-    values: dict[str, Any],
-    event: dict[str, Any],
-    *,
-    max_pending: int,
-    owner: UUID | None = None,
-    audit: Entry | None = None,
-) -> Inserted:
-    """Insert an execution with its first event and an entry of the audit log, unless too many of its app are pending.
+class NewRow(NamedTuple):
+    """A new execution of an app: its columns, its first event, and an entry of the audit log.
 
-    With an `owner`, and none of the app pending, the execution runs there at once. The lock on the owner's row excludes
-    its takeover, as in a claim. It is not inserted if its schedule's slot has one already.
+    With an `owner`, and none of the app pending, it runs there at once. The lock on the owner's row excludes its
+    takeover, as in a claim.
     """
-    names = list(values)
-    places = {
-        name: f"${at + 6}" + ("::text::json" if name in {"trigger", "input"} else "") for at, name in enumerate(names)
-    }
-    audited = "" if audit is None else f", audited as ({entry_insert(len(names) + 6, 'from made')})"
-    row = await connection.fetchrow(
-        f"""
-        with counted as materialized (
-            select count(*) as number from (
-                select from pilotis.workflow_executions where app_id = $2 and status = 'pending' limit $3
-            ) waiting
-        ),
-        holder as materialized (select node_id from pilotis.nodes where node_id = $4 and $5 for key share),
-        made as (
-            insert into pilotis.workflow_executions as x
-                ({", ".join(names)}, status, owner, fence, started_at, deadline_at)
-            select {", ".join(places.values())},
-                case when node_id is null then 'pending' else 'running' end, node_id, (node_id is not null)::int,
-                case when node_id is not null then clock_timestamp() end,
-                case when node_id is not null then
-                    clock_timestamp() + make_interval(secs => {places["timeout_seconds"]}::float8)
-                end
-            from counted left join holder on counted.number = 0
-            where counted.number < $3
-            on conflict do nothing
-            returning {_READ}, clock_timestamp() as now
-        ),
-        event as (
-            insert into pilotis.workflow_events (app_id, execution_id, workflow_id, seq, type, data)
-            select app_id, execution_id, workflow_id, 1, 'execution.created', $1::text::json from made
-        )
-        {audited}
-        select counted.number as before, made.* from counted left join made on true
-        """,
-        json.encode(event).decode(),
-        values["app_id"],
-        max_pending,
-        owner,
-        owner is not None,
-        *values.values(),
-        *(() if audit is None else audit.values()),
-    )
-    assert row is not None
+
+    values: tuple[Any, ...]
+    event: dict[str, Any]
+    owner: UUID | None = None
+    audit: Entry | None = None
+
+    def parameters(self) -> tuple[Any, ...]:
+        """Return the values of `_NEW_COLUMNS`."""
+        entry = (None,) * len(ENTRY_COLUMNS) if self.audit is None else self.audit.values()
+        return (*self.values, json.encode(self.event).decode(), self.owner, *entry)
+
+
+async def insert(
+    connection: Connection | TenantDatabase, app_id: UUID, new: Sequence[NewRow], max_pending: int
+) -> list[Inserted]:
+    """Insert executions of an app, each unless too many are pending, or its schedule's slot has one already."""
+    columns = zip(*(row.parameters() for row in new), strict=True)
+    rows = await connection.fetch(_INSERT, app_id, max_pending, *columns)
+    return [_inserted(row) for row in rows]
+
+
+def _inserted(row: Record) -> Inserted:
     is_made = row["execution_id"] is not None
     return Inserted(is_made, row["before"], row if is_made and row["owner"] is not None else None)
 
@@ -351,33 +471,19 @@ async def state_of(connection: TenantDatabase, app_id: UUID, execution_id: UUID,
     return state
 
 
-async def write(
-    connection: Connection | TenantDatabase,
-    app_id: UUID,
-    execution_id: UUID,
-    owner: UUID,
-    fence: int,
-    point: Checkpoint,
-) -> Record | None:
-    """Write a checkpoint in one statement; None if this process no longer holds the execution."""
-    return await connection.fetchrow(
-        _CHECKPOINT,
+async def write(connection: TenantDatabase, app_id: UUID, points: Sequence[HeldCheckpoint]) -> dict[UUID, Record]:
+    """Write checkpoints of an app's executions in one statement; return what was written by execution.
+
+    An execution that this process no longer holds is missing; of several, also one whose row is locked.
+    """
+    is_one = len(points) == 1
+    rows = await connection.fetch(
+        _CHECKPOINT_OF_ONE if is_one else _CHECKPOINT_OF_MANY,
         app_id,
-        execution_id,
-        owner,
-        fence,
-        point.completed_steps,
-        json.encode(point.steps).decode(),
-        json.encode(point.events).decode(),
-        point.status,
-        point.failed_steps,
-        None if point.output is msgspec.UNSET else json.encode(point.output).decode(),
-        None if point.error is None else json.encode(point.error).decode(),
-        point.attempt,
-        point.run_at,
-        point.cancel_steps,
-        encoded(*point.emits),
+        *(points[0].values() if is_one else zip(*(point.values() for point in points), strict=True)),
+        encoded(*(event for point in points for event in point.point.emits)),
     )
+    return {row["execution_id"]: row for row in rows}
 
 
 async def give_up(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 from asyncpg import Connection, Record
 
+from pilotis.db.batching import Batchers, SingleFlight, or_alone
 from pilotis.db.daily import DayCount, day_counts
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.events.service import Events
@@ -24,6 +26,7 @@ from pilotis.kit.ids import uuid7
 from pilotis.security.audit.service import Entry, record
 from pilotis.workflows import definition as definitions
 from pilotis.workflows import event_store, execution_store, store
+from pilotis.workflows.checkpoints import MAX_SHARED
 from pilotis.workflows.definition import walk, walk_in_order
 from pilotis.workflows.errors import (
     ExecutionFinishedError,
@@ -35,7 +38,7 @@ from pilotis.workflows.errors import (
     WorkflowQueueFullError,
 )
 from pilotis.workflows.events import cancellations
-from pilotis.workflows.execution_store import Inserted
+from pilotis.workflows.execution_store import Inserted, NewRow
 from pilotis.workflows.plan import MAX_BYTES
 from pilotis.workflows.timeline import timeline
 from pilotis.workflows.types import (
@@ -90,6 +93,8 @@ class Executions:
         self._wake = wake
         self._place = place
         self._cancelled = cancelled
+        self._workflows: SingleFlight[Record] = SingleFlight()
+        self._inserts: Batchers[tuple[UUID, int], tuple[UUID, int, NewRow], Inserted | None] = Batchers(self._insert)
 
     async def execute(
         self, app: AppInfo, actor: Actor, workflow_id: UUID, execution_id: UUID, given: dict[str, Any] | None
@@ -97,14 +102,15 @@ class Executions:
         """Start an execution; raises errors if the workflow is inactive, or too many executions are pending."""
         trigger: dict[str, Any] = {"type": "function" if actor.kind == "function" else "manual"}
         trigger |= {"function_id" if actor.kind == "function" else "user_id": actor.id}
-        workflow = await self._active(self._database.of(app.app_id), app.app_id, workflow_id)
+        find = partial(self._active, self._database.of(app.app_id), app.app_id, workflow_id)
+        workflow = await self._workflows.run((app.app_id, workflow_id), find)
         audit = Entry(app.app_id, actor, "workflow.execute", workflow_id, {"execution_id": str(execution_id)})
 
         async def store(owner: UUID | None) -> Record | None:
             arguments = (app, workflow, execution_id)
             new = NewExecution(trigger=trigger, given=given, depth=actor.depth, owner=owner, audit=audit)
             if not workflow["max_concurrency"]:
-                return (await self.insert(self._database.of(app.app_id), *arguments, new)).row
+                return (await self.insert(None, *arguments, new)).row
             async with self._database.transaction(app.app_id) as connection:
                 await self.insert(connection, *arguments, new)
             return None
@@ -120,7 +126,7 @@ class Executions:
 
     async def insert(
         self,
-        connection: Connection | TenantDatabase,
+        connection: Connection | None,
         app: AppInfo,
         workflow: Record,
         execution_id: UUID,
@@ -128,7 +134,8 @@ class Executions:
     ) -> Inserted:
         """Insert an execution; with a limit of concurrent ones only in a transaction of the caller's.
 
-        Raises `WorkflowQueueFullError` and `InputTooLargeError`.
+        Without a connection it may share a statement with others of the app that arrive at the same time. Raises
+        `WorkflowQueueFullError` and `InputTooLargeError`.
         """
         app_id, workflow_id = app.app_id, workflow["workflow_id"]
         definition = definitions.decode(workflow["definition"])
@@ -136,30 +143,39 @@ class Executions:
         if len(text) > MAX_BYTES:
             raise InputTooLargeError
         has_limit = workflow["max_concurrency"] > 0 or new.is_gated
-        values = {
-            "app_id": app_id,
-            "execution_id": execution_id,
-            "workflow_id": workflow_id,
-            "version": new.version or workflow["version"],
-            "trigger": json.encode(new.trigger).decode(),
-            "trigger_type": new.trigger["type"],
-            "input": text.decode(),
-            "depth": new.depth,
-            "slot": new.slot,
-            "has_limit": has_limit,
-            "is_gated": has_limit,
-            "timeout_seconds": _seconds(definition, app),
-        }
+        values = (
+            execution_id,
+            workflow_id,
+            new.version or workflow["version"],
+            json.encode(new.trigger).decode(),
+            new.trigger["type"],
+            text.decode(),
+            new.depth,
+            new.slot,
+            has_limit,
+            has_limit,
+            _seconds(definition, app),
+        )
         event = {"status": "pending", "attempt": 1, "trigger": new.trigger["type"]}
         limit = app.limits.workflow_pending
-        owner = None if has_limit else new.owner
-        made = await execution_store.insert(connection, values, event, max_pending=limit, owner=owner, audit=new.audit)
+        row = NewRow(values, event, None if has_limit else new.owner, new.audit)
+        made = None
+        if connection is None and len(text) <= MAX_SHARED:
+            made = await self._inserts.submit((app_id, limit), (app_id, limit, row))
+        if made is None:
+            to = self._database.of(app_id) if connection is None else connection
+            (made,) = await execution_store.insert(to, app_id, [row], limit)
         if not made.is_made and made.pending >= limit:
             raise WorkflowQueueFullError
         if made.is_made and has_limit:
             assert isinstance(connection, Connection)
             await execution_store.admit(connection, app_id, workflow_id)
         return made
+
+    async def _insert(self, new: Sequence[tuple[UUID, int, NewRow]]) -> Sequence[Inserted | None]:
+        app_id, limit, _ = new[0]
+        rows = [row for _, _, row in new]
+        return await or_alone(execution_store.insert(self._database.of(app_id), app_id, rows, limit), len(new))
 
     async def page(
         self, app: AppInfo, workflow_id: UUID, query: ExecutionQuery, *, is_hidden: bool

@@ -456,9 +456,8 @@ class Run:
         for event in point.events:
             event["data"]["progress"] = progress
         row = self._row
-        written = await execution_store.write(
-            self._engine.database.of(self._app_id), self._app_id, self._id, self._owner, row["fence"], point
-        )
+        held = execution_store.held_checkpoint(self._id, self._owner, row["fence"], point)
+        written = await self._engine.checkpoints.write(self._app_id, held)
         if written is None:
             raise LeaseLostError
         if written["has_emitted"]:

@@ -22,6 +22,18 @@ from pilotis.security.audit.types import AuditEntry, AuditQuery
 _CONSOLE = UUID(int=0)
 
 
+ENTRY_COLUMNS = {
+    "entry_id": "uuid",
+    "actor_kind": "text",
+    "actor_id": "text",
+    "action": "text",
+    "target": "text",
+    "details": "jsonb",
+    "request_id": "text",
+}
+"""The columns of an entry except its app, with their types."""
+
+
 class Entry(NamedTuple):
     """An entry of the audit log, for a statement that writes it together with the change."""
 
@@ -32,20 +44,20 @@ class Entry(NamedTuple):
     details: Mapping[str, Any] = {}
 
     def values(self) -> tuple[Any, ...]:
-        """Return the parameters of `entry_insert`."""
+        """Return the values of `ENTRY_COLUMNS`."""
         target = None if self.target is None else str(self.target)
         own = (self.actor.kind, self.actor.id, self.action, target, json.encode(self.details).decode())
-        return (self.app_id, uuid7(), *own, self.actor.request_id)
+        return (uuid7(), *own, self.actor.request_id)
 
 
-def entry_insert(first: int, source: str = "") -> str:
-    """Return an insert of an entry, whose parameters begin with number `first`; once for each row of `source`."""
-    types = ("uuid", "uuid", "text", "text", "text", "text", "jsonb", "text")
-    places = ", ".join(f"${first + at}::{type_}" for at, type_ in enumerate(types))
+def entries_insert(app_id: str, values: str, source: str = "") -> str:
+    """Return an insert of an app's entries; `values` are expressions for `ENTRY_COLUMNS` on each row of `source`."""
     return f"""
-        insert into pilotis.audit_log (app_id, entry_id, actor_kind, actor_id, action, target, details, request_id)
-        select {places} {source}
+        insert into pilotis.audit_log (app_id, {", ".join(ENTRY_COLUMNS)}) select {app_id}, {values} {source}
     """
+
+
+_INSERT = entries_insert("$1::uuid", ", ".join(f"${n}::{type_}" for n, type_ in enumerate(ENTRY_COLUMNS.values(), 2)))
 
 
 async def record(
@@ -57,7 +69,7 @@ async def record(
     **details: Any,
 ) -> None:
     """Write one entry, such as `table.create` with a table's id. `details` must contain no secrets."""
-    await connection.execute(entry_insert(1), *Entry(app_id, actor, action, target, details).values())
+    await connection.execute(_INSERT, app_id, *Entry(app_id, actor, action, target, details).values())
 
 
 class AuditLog:
