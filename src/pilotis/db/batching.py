@@ -110,7 +110,7 @@ _Waiting = tuple[Item, "asyncio.Future[Result]", float]
 
 
 async def or_alone(batch: Awaitable[Sequence[Result]], size: int) -> Sequence[Result | None]:
-    """Return the results of a batch, or None for each if one item of several may be at fault.
+    """Return the results of a batch, or None for each if one item of several may have made it fail.
 
     Nothing was changed then; their callers run them alone, so that each gets its own error.
     """

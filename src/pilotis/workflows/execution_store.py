@@ -152,7 +152,7 @@ _CHECKPOINT = f"""
     emitted as (
         {emission("$1", _EMITS, "join held on held.execution_id::text = e.subject")} returning subject
     )
-    select execution_id, seq, cancel_requested,
+    select execution_id, seq, cancel_requested, clock_timestamp() as now,
         exists (select from emitted where subject = held.execution_id::text) as has_emitted
     from held
 """

@@ -460,6 +460,8 @@ class Run:
         written = await self._engine.checkpoints.write(self._app_id, held)
         if written is None:
             raise LeaseLostError
+        # Each answer took some time to arrive; what happens after it is later than what it tells of.
+        self._offset = max(self._offset, written["now"] - datetime.now(UTC))
         if written["has_emitted"]:
             self._engine.emitted(self._app_id)
         self._engine.news(self._app_id, row["workflow_id"], self._id)
