@@ -66,6 +66,18 @@ async def test_from_init_to_a_called_function(functions: Functions, tmp_path: Pa
     assert await until(logged)
 
 
+async def answered(url: str, size: str) -> bytes:
+    """The status that a request gets whose length is no number of bytes, and whose connection stays open."""
+    place = httpx.URL(url)
+    reader, writer = await asyncio.open_connection(place.host, place.port)
+    lines = ["POST /greet HTTP/1.1", f"Host: {place.host}:{place.port}", "Content-Type: application/json"]
+    writer.write("\r\n".join([*lines, f"Content-Length: {size}", "", ""]).encode())
+    async with asyncio.timeout(PATIENCE):
+        status = (await reader.readline()).split()[1]
+    writer.close()
+    return status
+
+
 async def test_the_draft_answers_on_this_machine_while_it_is_written(functions: Functions, tmp_path: Path):
     assert (await pilotis(functions, tmp_path, "init", "greet"))[0] == 0
     process = await asyncio.create_subprocess_exec(
@@ -95,6 +107,8 @@ async def test_the_draft_answers_on_this_machine_while_it_is_written(functions: 
             assert (await client.post(url, json={}, headers={"Host": "evil.example"})).status_code == 403
             assert (await client.post(url, content=b"{}", headers={"Content-Type": "text/plain"})).status_code == 415
             assert (await client.post(url, content=b"{", headers=JSON)).status_code == 400
+            for size, status in (("-1", b"200"), ("many", b"400")):
+                assert await answered(url, size) == status
             assert (await client.post(f"{url}s", json={})).status_code == 404
             assert (await client.get(url)).status_code == 501
     finally:

@@ -154,11 +154,16 @@ def _serve_calls(remote: Remote, function: dict[str, Any], port: int) -> str:
             if self.headers.get_content_type() != "application/json":
                 return self._answer(415, {"code": "UNSUPPORTED_MEDIA_TYPE", "message": "Send application/json."})
             try:
-                payload = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"{}")
-                body = {"payload": payload, "version": "draft"}
-                self._answer(200, remote.ask("POST", f"/functions/{function['id']}/invoke", body))
+                # A negative size would read until the client leaves.
+                size = max(0, int(self.headers["Content-Length"] or 0))
+                payload = json.loads(self.rfile.read(size) or b"{}")
             except ValueError:
-                self._answer(400, {"code": "INVALID_BODY", "message": "The body is not JSON with a Content-Length."})
+                return self._answer(
+                    400, {"code": "INVALID_BODY", "message": "The body is not JSON with a Content-Length."}
+                )
+            body = {"payload": payload, "version": "draft"}
+            try:
+                self._answer(200, remote.ask("POST", f"/functions/{function['id']}/invoke", body))
             except RejectedError as error:
                 self._answer(error.status, {"code": error.code, "message": str(error)})
             except CommandError as error:
