@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -98,7 +99,12 @@ class Nonces:
         return any(hmac.compare_digest(one.encode(), nonce.encode()) for one in known)
 
     def _of(self, key: bytes, step: int) -> str:
-        return base64url(hmac.digest(derive_key(key, _PURPOSE), step.to_bytes(8) + self._epoch, "sha256")[:18])
+        return _nonce(key, step, self._epoch)
+
+
+@lru_cache(maxsize=64)
+def _nonce(key: bytes, step: int, epoch: bytes) -> str:
+    return base64url(hmac.digest(derive_key(key, _PURPOSE), step.to_bytes(8) + epoch, "sha256")[:18])
 
 
 def check(
