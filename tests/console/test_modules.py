@@ -25,7 +25,7 @@ SHAPE = """async (paths) => {
 
 async def test_each_language_has_the_same_texts(server: Server, visit: Opening) -> None:
     async with visit(f"{server.url}/console/sign-in") as page:
-        source = await page.locator("script[type=module]").get_attribute("src")
+        source = await page.locator("script[src$='/app.js']").get_attribute("src")
         base = source.rpartition("/")[0]
         english, korean = await page.evaluate(SHAPE, [f"{base}/strings/en.js", f"{base}/strings/ko.js"])
     assert english == korean

@@ -13,6 +13,8 @@ from posixpath import dirname, join, normpath
 
 import msgspec
 
+# Run before the entry, as soon as it has arrived with the few modules that it imports.
+BEGIN = "state/begin.js"
 ENTRY = "app.js"
 _TYPES = {
     "css": b"text/css; charset=utf-8",
@@ -75,7 +77,7 @@ class Assets:
         screen = next((module for pattern, module in self._screens if pattern.fullmatch(path)), "")
         if screen not in self._pages:
             base = f"/console/assets/{self.version}"
-            modules = self.modules_of(ENTRY, screen) if screen else self.modules_of(ENTRY)
+            modules = self.modules_of(*filter(None, (BEGIN, ENTRY, screen)))
             preloads = "\n".join(f'<link rel="modulepreload" href="{base}/{escape(module)}">' for module in modules)
             text = self._contents["index.html"].decode().replace("{base}", base).replace("{version}", self.version)
             self._pages[screen] = text.replace("{preloads}", preloads).encode()

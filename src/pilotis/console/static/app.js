@@ -1,8 +1,9 @@
 /** The console: which screen stands at which address, and what is asked before any is shown. */
 import { html, render, useEffect, useState } from "./vendor/view.js";
 import { t } from "./strings/index.js";
-import { ended, renew, request, upgraded, user, watch } from "./state/api.js";
+import { ended, upgraded, user, watch } from "./state/api.js";
 import { app, appId, apps, loadApps, openApp } from "./state/app.js";
+import * as begun from "./state/begin.js";
 import { follow, go, href, match, place } from "./state/router.js";
 import { Invitation, SetUp, SignIn, SignInDialog } from "./screens/entry.js";
 import { plain } from "./ui/format.js";
@@ -119,7 +120,7 @@ async function start() {
   // The screen's modules come while the session is renewed.
   match(SCREENS, place.value.path)?.value().catch(() => {});
   try {
-    const [config] = await Promise.all([request("/v1/console/config"), renew().then((known) => known || (user.value = null))]);
+    const [config] = await Promise.all([begun.config, begun.session.then((known) => known || (user.value = null))]);
     if (location.origin !== config.base_url && isLoopback(location.origin) && isLoopback(config.base_url)) {
       // The session's cookie belongs to the address that the server calls its own.
       location.replace(config.base_url + location.pathname + location.search + location.hash);

@@ -18,4 +18,9 @@
   addEventListener("pilotis-theme", apply);
   const language = read("pilotis.language") || (navigator.language.startsWith("ko") ? "ko" : "en");
   document.documentElement.lang = language === "ko" ? "ko" : "en";
+  // The words are imported once all modules are there: they are fetched meanwhile.
+  const words = document.createElement("link");
+  words.rel = "modulepreload";
+  words.href = new URL(`strings/${document.documentElement.lang}.js`, /** @type {HTMLScriptElement} */ (document.currentScript).src).href;
+  document.head.append(words);
 })();

@@ -192,6 +192,60 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
   const cells = [];
   for (let index = first; index <= last; index++) cells.push(index);
   const drawnColumns = columns.map((one, place) => ({ one, place })).filter(({ place }) => place < pinned || (place >= firstColumn && place <= lastColumn));
+  /** What the elements of rows that stay do is looked up when it is done. */
+  const act = useRef(/** @type {any} */ (null));
+  act.current = {
+    /** @param {MouseEvent} event @param {number} index @param {number} place */
+    press(event, index, place) {
+      event.preventDefault();
+      if (edit && input.current && !finish(input.current.value)) return;
+      setAt({ row: index, column: place });
+      input.current?.focus({ preventScroll: true });
+    },
+    begin,
+    onSelect,
+    /** @param {MouseEvent} event @param {Row | undefined} one @param {Column} cell @param {unknown} content */
+    toggle(event, one, cell, content) {
+      if (/** @type {HTMLElement} */ (event.target).closest(".tick") && one && !why && !cell.own) commit(one, cell, content !== true);
+    },
+    /** @param {MouseEvent} event @param {number} index @param {number} place @param {Column} cell */
+    menu(event, index, place, cell) {
+      event.preventDefault();
+      setAt({ row: index, column: place });
+      onMenu(index, cell, { left: event.clientX, right: event.clientX, top: event.clientY, bottom: event.clientY });
+    },
+  };
+  // As many slots for rows as are in view at most, so that a row that stays in view stays in its slot; and what was
+  // drawn there last, which is drawn again only if it has changed.
+  const pool = Math.ceil(room / HEIGHT) + 6;
+  const drawnRows = useRef(/** @type {Map<number, {from: unknown[], drawn: any}>} */ (new Map()));
+  /** @param {number} index */
+  const line = (index) => {
+    const one = source.row(index);
+    const chosen = !!one && selected.has(one.id);
+    const here = index === at.row || (!!one && one.id === rowOpen);
+    const fresh = !!one && source.changed.has(one.id);
+    const top = y(index);
+    const made = [one, index, chosen, here, fresh, top, columns, widths, firstColumn, lastColumn, pinned, gutter];
+    const known = drawnRows.current.get(index % pool);
+    if (known && made.every((part, place) => part === known.from[place])) return known.drawn;
+    const drawn = html`<div key=${index % pool} role="row" aria-rowindex=${index + 2} aria-selected=${chosen ? "true" : "false"} class=${`gr ${here ? "here" : ""} ${chosen ? "chosen" : ""} ${fresh ? "fresh" : ""}`}
+          ref=${(/** @type {HTMLElement | null} */ element) => element && (element.style.transform = `translateY(${top}px)`)}>
+          <span class=${`gn num ${here ? "upright" : ""}`} role="rowheader" aria-colindex="1" ref=${edge}><input type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectRow(index + 1)} checked=${chosen} disabled=${!one}
+            onClick=${(/** @type {MouseEvent} */ event) => one && act.current.onSelect(one, index, event.shiftKey)} /><span class="number">${index + 1}</span></span>
+          ${drawnColumns.map(({ one: cell, place }) => {
+            const content = one && valueOf(one, cell);
+            return html`<span key=${place} role="gridcell" aria-colindex=${place + 2} aria-readonly=${cell.own ? "true" : undefined} class=${`gc t-${cell.type} ${place < pinned ? "held" : ""} ${one ? (content === undefined ? "absent" : "") : "pending"}`}
+              ref=${(/** @type {HTMLElement | null} */ element) => element && ((element.style.left = `${lefts[place]}px`), (element.style.width = `${widths[cell.name]}px`))}
+              onMouseDown=${(/** @type {MouseEvent} */ event) => act.current.press(event, index, place)}
+              onDblClick=${() => (cell.type === "boolean" ? null : act.current.begin())}
+              onClick=${(/** @type {MouseEvent} */ event) => cell.type === "boolean" && act.current.toggle(event, one, cell, content)}
+              onContextMenu=${(/** @type {MouseEvent} */ event) => act.current.menu(event, index, place, cell)}>${one ? html`<${Value} value=${content} column=${cell} />` : html`<span class="bone" />`}</span>`;
+          })}
+        </div>`;
+    drawnRows.current.set(index % pool, { from: made, drawn });
+    return drawn;
+  };
   const active = total > 0 && column;
   return html`<div class="grid" ref=${box} onScroll=${scroll}>
     <div class="sizer" ref=${(/** @type {HTMLElement | null} */ one) => one && ((one.style.height = `${drawn + HEAD}px`), (one.style.width = `${wide}px`))}>
@@ -199,34 +253,7 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
         <span class="gn" role="columnheader" aria-colindex="1" ref=${edge}><input type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectAll} checked=${selected.size > 0 && selected.size === total} indeterminate=${selected.size > 0 && selected.size < total} onChange=${onSelectAll} /></span>
         ${drawnColumns.map(({ one, place }) => html`<${Head} key=${place} column=${one} place=${place} left=${lefts[place]} isPinned=${place < pinned} width=${widths[one.name]} sort=${sort?.[0] === one.name ? sort[1] : ""} onSort=${onSort} onWidth=${onWidth} />`)}
       </div>
-      ${cells.map((index) => {
-        const one = source.row(index);
-        const chosen = !!one && selected.has(one.id);
-        const here = index === at.row || (!!one && one.id === rowOpen);
-        return html`<div key=${index % (last - first + 1)} role="row" aria-rowindex=${index + 2} aria-selected=${chosen ? "true" : "false"} class=${`gr ${here ? "here" : ""} ${chosen ? "chosen" : ""} ${one && source.changed.has(one.id) ? "fresh" : ""}`}
-          ref=${(/** @type {HTMLElement | null} */ element) => element && (element.style.transform = `translateY(${y(index)}px)`)}>
-          <span class=${`gn num ${here ? "upright" : ""}`} role="rowheader" aria-colindex="1" ref=${edge}><input type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectRow(index + 1)} checked=${chosen} disabled=${!one}
-            onClick=${(/** @type {MouseEvent} */ event) => one && onSelect(one, index, event.shiftKey)} /><span class="number">${index + 1}</span></span>
-          ${drawnColumns.map(({ one: cell, place }) => {
-            const content = one && valueOf(one, cell);
-            return html`<span key=${place} role="gridcell" aria-colindex=${place + 2} aria-readonly=${cell.own ? "true" : undefined} class=${`gc t-${cell.type} ${place < pinned ? "held" : ""} ${one ? (content === undefined ? "absent" : "") : "pending"}`}
-              ref=${(/** @type {HTMLElement | null} */ element) => element && ((element.style.left = `${lefts[place]}px`), (element.style.width = `${widths[cell.name]}px`))}
-              onMouseDown=${(/** @type {MouseEvent} */ event) => {
-                event.preventDefault();
-                if (edit && input.current && !finish(input.current.value)) return;
-                setAt({ row: index, column: place });
-                input.current?.focus({ preventScroll: true });
-              }}
-              onDblClick=${() => (cell.type === "boolean" ? null : begin())}
-              onClick=${(/** @type {MouseEvent} */ event) => cell.type === "boolean" && /** @type {HTMLElement} */ (event.target).closest(".tick") && one && !why && !cell.own && commit(one, cell, content !== true)}
-              onContextMenu=${(/** @type {MouseEvent} */ event) => {
-                event.preventDefault();
-                setAt({ row: index, column: place });
-                onMenu(index, cell, { left: event.clientX, right: event.clientX, top: event.clientY, bottom: event.clientY });
-              }}>${one ? html`<${Value} value=${content} column=${cell} />` : html`<span class="bone" />`}</span>`;
-          })}
-        </div>`;
-      })}</div>
+      ${cells.map(line)}</div>
       ${active && html`<div class=${`active ${edit ? "editing" : ""} ${edit?.wrong ? "wrong" : ""}`} ref=${(/** @type {HTMLElement | null} */ element) => {
         if (!element) return;
         element.style.transform = `translate(${lefts[at.column] + (at.column < pinned ? view.left : 0)}px, ${y(at.row)}px)`;

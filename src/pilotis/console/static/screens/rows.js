@@ -122,7 +122,7 @@ export function Rows({ table, tabs }) {
   const hasJson = columns.some((column) => column.type === "object" || column.type === "array");
   useEffect(() => {
     if (total === null || !hasJson) return undefined;
-    const idle = requestIdleCallback(prefetch);
+    const idle = requestIdleCallback(prefetch, { timeout: 2000 });
     return () => cancelIdleCallback(idle);
   }, [total === null, hasJson]);
   const found = opened ? source.find(opened) : null;

@@ -67,7 +67,7 @@ export function watch(assets) {
   const look = async () => {
     if (document.hidden || Date.now() - last < (reachable.peek() ? VERSION_MS : PROBE_MS) - 100) return;
     last = Date.now();
-    const config = await send("/v1/console/config", {}).catch(() => null);
+    const config = await open("/v1/console/config").catch(() => null);
     if (config && config.assets !== assets) upgraded.value = true;
   };
   setInterval(look, PROBE_MS);
@@ -99,6 +99,9 @@ function begin(session) {
 export async function signIn(email, password, remember) {
   begin(await send("/v1/auth/session", { method: "POST", body: { email, password, remember } }));
 }
+
+/** Send a request that needs no session. @param {string} path */
+export const open = (path) => send(path, {});
 
 /** End the session. */
 export async function signOut() {

@@ -2,6 +2,7 @@
 import { computed, signal } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { request } from "./api.js";
+import * as begun from "./begin.js";
 
 /** @typedef {{app_id: string, name: string, schema_locked: boolean, created_at: string, deleted_at: string | null, role: "owner" | "editor" | "viewer"}} App */
 /** @typedef {{id: string, title: string, schema: Record<string, any>, access_level: string, create_time: string, update_time: string}} Table */
@@ -22,12 +23,17 @@ const RANKS = { viewer: 1, editor: 2, owner: 3 };
 /** Whether the user's role on the open app includes another. @param {"viewer" | "editor" | "owner"} role */
 export const may = (role) => !!app.value && RANKS[app.value.role] >= RANKS[role];
 
+/** The first page of the list as it was asked for when the console was opened; it is taken once. @type {Promise<any> | null} */
+let early = begun.apps;
+
 /** Load the list of apps anew. */
 export async function loadApps() {
+  const first = early;
+  early = null;
   /** @type {App[]} */
   const all = [];
   for (let total = 1; all.length < total; ) {
-    const page = await request("/v1/apps", { query: { limit: 100, offset: all.length } });
+    const page = (!all.length && (await first)) || (await request("/v1/apps", { query: { limit: begun.PAGE, offset: all.length } }));
     all.push(...page.data);
     total = page.data.length ? page.total_count : 0;
   }
