@@ -61,12 +61,34 @@ _SCROLL = """async (seconds) => {
 }"""
 
 
+_LONG_TASKS = """() => new Promise((resume) => {
+    new PerformanceObserver((list) => resume(list.getEntries().map((one) => one.duration)))
+        .observe({ type: "longtask", buffered: true });
+    setTimeout(() => resume([]), 200);
+})"""
+
+# The screens of the features, each with a text that it shows once its content has arrived.
+_FEATURES = {
+    "sites": "No sites yet",
+    "functions": "price-order",
+    "functions/{function}": "export default",
+    "workflows": "Orders from the shop",
+    "workflows/{workflow}/steps": "Look at it",
+    "webhooks": "Warehouse",
+    "webhooks/events": "No events yet",
+    "webhooks/jobs": "No failed jobs",
+    "oauth": "Become a provider",
+    "tables/{table}/aggregate": "20 documents",
+}
+
+
 class Load(NamedTuple):
-    """Milliseconds to the first rows, bytes that arrived, and requests."""
+    """Milliseconds to the first rows, bytes that arrived, requests, and the durations of tasks over 50 ms."""
 
     milliseconds: float
     kilobytes: float
     requests: int
+    long_tasks: list[float]
 
 
 class Visited(NamedTuple):
@@ -93,8 +115,9 @@ def load(browser: Browser, console: Visited, *, slow: bool) -> Load:
     shown = f"() => document.body?.innerText.includes({console.text!r}) && performance.now()"
     taken = page.wait_for_function(shown, polling="raf", timeout=_PATIENCE_MS).json_value()
     page.wait_for_load_state("networkidle")
+    long_tasks = page.evaluate(_LONG_TASKS)
     context.close()
-    return Load(taken, sum(sizes) / 1000, len(sizes))
+    return Load(taken, sum(sizes) / 1000, len(sizes), long_tasks)
 
 
 def loads(browser: Browser, consoles: Sequence[Visited], runs: int, *, slow: bool) -> None:
@@ -106,9 +129,11 @@ def loads(browser: Browser, consoles: Sequence[Visited], runs: int, *, slow: boo
     for name, rounds in found.items():
         times = [one.milliseconds for one in rounds]
         size = statistics.median(one.kilobytes for one in rounds)
+        longest = max((task for one in rounds for task in one.long_tasks), default=0)
         print(
-            f"{name:22} {'slow' if slow else 'loopback':9} median {statistics.median(times):6.0f} ms,"
-            f" p95 {p95(times):6.0f} ms, {size:5.0f} kB, {rounds[-1].requests} requests"
+            f"{name:34} {'slow' if slow else 'loopback':9} median {statistics.median(times):6.0f} ms,"
+            f" p95 {p95(times):6.0f} ms, {size:5.0f} kB, {rounds[-1].requests} requests,"
+            f" tasks over 50 ms: {sum(len(one.long_tasks) for one in rounds)}, longest {longest:.0f} ms"
         )
 
 
@@ -179,6 +204,22 @@ def _row(number: int) -> dict[str, Any]:
     return {f"column_{column:02}": values[column % 3] for column in range(_COLUMNS - 1)} | {"extras": {"crew": number}}
 
 
+def _in_use(server: Pilotis, headers: dict[str, str], app_id: str) -> dict[str, str]:
+    """Give the app a function, a workflow and a webhook, and return the ids of the first two."""
+    step = {"step_type": "merge", "id": "look", "name": "Look at it"}
+    with httpx.Client(base_url=f"{server.url}/v1/apps/{app_id}", headers=headers, timeout=60) as client:
+
+        def create(path: str, body: dict[str, Any]) -> str:
+            return str(client.post(path, json=body).raise_for_status().json()["id"])
+
+        function = create("/functions", {"name": "price-order", "runtime": "javascript"})
+        workflow = create("/workflows", {"name": "Orders from the shop", "steps": [step]})
+        create(
+            "/webhooks", {"url": "https://warehouse.example/", "name": "Warehouse", "event_types": ["member.created"]}
+        )
+    return {"function": function, "workflow": workflow}
+
+
 def _pilotis(server: Pilotis, app_id: str, table_id: str) -> list[Visited]:
     def enter(browser: Browser) -> StorageState:
         context = browser.new_context()
@@ -223,6 +264,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10, help="seconds of scrolling")
     parser.add_argument("--idle", type=int, default=120, help="seconds for which a tab is left alone")
     parser.add_argument("--pocketbase", type=Path, help="PocketBase's program, to measure its console beside it")
+    parser.add_argument("--features", action="store_true", help="measure the screens of the features, and nothing else")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright, Pilotis(Path(name)) as server:
         app_id, headers = server.owned_app()
@@ -230,6 +272,15 @@ def main() -> None:
         before = server.memory()["Pss"]
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         consoles = _pilotis(server, app_id, table_id)
+        if options.features:
+            ids = {"table": table_id, **_in_use(server, headers, app_id)}
+            screens = [
+                Visited(path, consoles[0].enter, f"{server.url}/console/apps/{app_id}/{path.format(**ids)}", text)
+                for path, text in _FEATURES.items()
+            ]
+            _compare(browser, screens, options.runs)
+            browser.close()
+            return
         if options.pocketbase:
             with PocketBase(options.pocketbase, Path(name), 1000) as peer:
                 _compare(browser, [*consoles, _pocketbase(peer)], options.runs)

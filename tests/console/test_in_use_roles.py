@@ -18,6 +18,7 @@ READS = re.compile(r"/(aggregate|query|validate|cron|schedule-preview|batch)\b")
 LOCAL = {"workflow-steps", "workflow-versions", "rows"}
 # The names of buttons that open a dialog, and change nothing before it is confirmed.
 ASKING = re.compile(r"^(New|Edit|Delete|Replace|Add a|Remove|Roll back|Put live|Send a test|Resend|Revoke|Start)\b")
+REASON = re.compile("editor role")
 _NAMED = """(all) => all.map((one) => one.getAttribute("aria-label") || one.innerText.trim())"""
 
 
@@ -84,3 +85,51 @@ async def test_what_a_role_may_not_do_is_disabled_with_a_reason_and_nothing_is_r
     assert changed == [], "Nothing was confirmed, so nothing may change."
     nothing(silent)
     assert disabled > (10 if role == "viewer" else 0)
+
+
+@pytest.mark.parametrize("role", ["viewer", "editor", "owner"])
+async def test_the_definition_of_a_workflow_changes_only_for_editors(
+    server: Server, in_use: tuple[App, Furnished], visit: Opening, role: str
+) -> None:
+    app, content = in_use
+    user = await user_with(app, role)
+    may = role != "viewer"
+    workflow = f"/apps/{app.app_id}/workflows/{content.workflow}"
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"{workflow}/steps?step=steps%5B0%5D", user.email, PASSWORD)
+        form = page.get_by_role("complementary")
+        await expect(form.get_by_label("Name")).to_be_enabled(enabled=may)
+        for name in ("Remove step", "Later"):
+            button = form.get_by_role("button", name=name)
+            await (expect(button).not_to_have_attribute if may else expect(button).to_have_attribute)(
+                "aria-disabled", "true"
+            )
+            if not may:
+                await expect(button).to_have_attribute("title", REASON)
+        # The definition as JSON is for all to read.
+        await page.get_by_role("button", name="JSON").click()
+        dialog = page.get_by_role("dialog")
+        confirm = dialog.locator("footer .b").last
+        await (expect(confirm).not_to_have_attribute if may else expect(confirm).to_have_attribute)("title", REASON)
+        await dialog.press("Escape")
+        if may:
+            await form.get_by_label("Name").fill("Price it")
+            await expect(page.get_by_role("button", name="Save version 3")).not_to_have_attribute(
+                "aria-disabled", "true"
+            )
+            await page.get_by_role("button", name="Discard").click()
+        await page.goto(f"{server.url}/console{workflow}/versions?version=1")
+        adopt = page.get_by_role("button", name="Edit from this version")
+        if may:
+            await adopt.click()
+            await expect(page.get_by_role("button", name="Save version 3")).not_to_have_attribute(
+                "aria-disabled", "true"
+            )
+        else:
+            await expect(adopt).to_have_attribute("title", REASON)
+            await adopt.evaluate("(one) => one.click()")
+            assert "versions?version=1" in page.url
+    async with user.client() as client:
+        # What a viewer's page would send is refused; an editor's is judged by its content.
+        answer = await client.put(workflow, json={"name": 1})
+    assert answer.status_code == (400 if may else 403), answer.text

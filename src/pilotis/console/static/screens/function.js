@@ -6,7 +6,7 @@ import { change, go, href, place } from "../state/router.js";
 import { lines, shortened } from "../ui/diff.js";
 import { Editor as CodeEditor } from "../ui/editor.js";
 import { useEventTypes } from "../ui/event-types.js";
-import { ago, count, moment, plain, prose, size } from "../ui/format.js";
+import { ago, clock, count, moment, plain, prose, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Choice, Code, Confirm, Copy, Empty, Failure, FormDialog, Pager, Pill, SelectField, State, Tabs, TextAreaField, TextField, complain, said, toast, useAction, useLoad, useTitle } from "../ui/widgets.js";
 import { LOOKS, Logs, Metrics } from "./function-use.js";
@@ -96,7 +96,7 @@ const languageOf = (name) => (/\.py$/.test(name) ? "python" : /\.json$/.test(nam
 const sorted = (files) => Object.entries(files).sort(([a], [b]) => (a < b ? -1 : 1));
 
 /** The log of a call. @param {{lines: any[] | null}} props */
-const Log = ({ lines: all }) => (all?.length ? html`<ol class="log" aria-label=${t.functions.log}>${all.slice(0, 500).map((line) => html`<li class=${line.level} key=${line.index}><time>${new Date(line.time).toLocaleTimeString()}</time><span>${prose(line.message)}</span></li>`)}</ol>` : html`<p class="soft s13">${t.functions.noLog}</p>`);
+const Log = ({ lines: all }) => (all?.length ? html`<ol class="log" aria-label=${t.functions.log}>${all.slice(0, 500).map((line) => html`<li class=${line.level} key=${line.index}><time>${clock(line.time)}</time><span>${prose(line.message)}</span></li>`)}</ol>` : html`<p class="soft s13">${t.functions.noLog}</p>`);
 
 /** @param {{taken: string[], add: (name: string) => void, onClose: () => void}} props */
 function NewFile({ taken, add, onClose }) {
@@ -120,7 +120,7 @@ function Versions({ base, fn, reload }) {
   const [chosen, setChosen] = useState(/** @type {any} */ (null));
   const { data, error, reload: again } = useLoad((signal) => onApp(`${base}/versions`, { query: { limit: PAGE, offset }, signal }), [fn.id, fn.active_version, offset]);
   return html`<div class="scroll">${error ? html`<${Failure} error=${error} retry=${again} />` : !data ? html`<${Bones} rows=${5} />` : !data.data.length ? html`<${Empty} title=${t.functions.noVersions} text=${t.functions.noVersionsText} />`
-      : html`<table class="list"><thead><tr><th>${t.sites.version}</th><th>${t.sites.message}</th><th>${t.functions.runtime}</th><th class="r">${t.tables.size}</th><th>${t.activity.when}</th><th></th></tr></thead><tbody>${data.data.map((/** @type {any} */ one) => html`<tr key=${one.id}><td class="main"><span class="line"><b>v${one.version}</b>${one.is_active && html`<${Pill} icon="bolt">${t.functions.called}</${Pill}>`}</span></td><td class="wide cut">${plain(one.message, 100)}${one.error && html`<p class="state bad failed s12">${plain(one.error, 300)}</p>`}${one.warnings.map((/** @type {string} */ warning) => html`<p class="state warn failed s12">${plain(warning, 300)}</p>`)}</td>
+      : html`<table class="list"><thead><tr><th>${t.sites.version}</th><th>${t.sites.message}</th><th>${t.functions.runtimeVersion}</th><th class="r">${t.tables.size}</th><th>${t.activity.when}</th><th></th></tr></thead><tbody>${data.data.map((/** @type {any} */ one) => html`<tr key=${one.id}><td class="main"><span class="line"><b>v${one.version}</b>${one.is_active && html`<${Pill} icon="bolt">${t.functions.called}</${Pill}>`}</span></td><td class="wide cut">${plain(one.message, 100)}${one.error && html`<p class="state bad failed s12">${plain(one.error, 300)}</p>`}${one.warnings.map((/** @type {string} */ warning) => html`<p class="state warn failed s12">${plain(warning, 300)}</p>`)}</td>
         <td class="wide soft">${plain(one.runtime_version, 40)}</td><td class="r wide">${size(one.source_bytes)}</td><td class="soft">${ago(one.created_at)}</td><td class="fit">${!one.is_active && one.status === "ready" && html`<${Button} kind="small" why=${why()} onClick=${() => setChosen(one)}>${one.version < (fn.active_version || 0) ? t.sites.rollBack : t.functions.activate}</${Button}>`}</td></tr>`)}</tbody></table>`}</div>
     ${data && html`<${Pager} offset=${offset} limit=${PAGE} total=${data.total_count} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}
     ${chosen && html`<${Confirm} title=${t.functions.activateTitle(chosen.version)} text=${t.functions.activateText} action=${t.functions.activate} onClose=${() => setChosen(null)} run=${async () => (await onApp(`${base}/versions/${chosen.version}/activate`, { method: "POST" }), toast(t.functions.activated(chosen.version)), reload(), again())} />`}`;
@@ -137,9 +137,15 @@ function Runs({ base, fn }) {
       <span class="grow"></span><span class="s12 soft num">${data && t.functions.calls(data.total_count)}</span><${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${reload} /></div>
     <div class=${`split ${chosen ? "opened" : ""}`}><div class="listbox"><div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${8} />` : !data.data.length ? html`<${Empty} title=${t.functions.noRuns} text=${t.functions.noRunsText} />`
       : html`<table class="list"><thead><tr><th>${t.activity.when}</th><th>${t.webhooks.state}</th><th>${t.functions.by}</th><th>${t.sites.version}</th><th class="r">${t.functions.duration}</th></tr></thead><tbody>${data.data.map((/** @type {any} */ one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}><td class=${`soft num fit ${one.id === chosen ? "upright" : ""}`} title=${one.started_at}><button type="button" class="coverbutton" aria-pressed=${one.id === chosen ? "true" : "false"} onClick=${() => change({ run: one.id === chosen ? null : one.id })}>${moment(one.started_at)}</button></td>
-        <td><${State} look=${LOOKS[one.status]}>${/** @type {any} */ (t.functions.outcomes)[one.status] || one.status}</${State}></td><td class="wide soft">${plain(one.trigger, 40)} · ${/** @type {any} */ (t.actors)[one.caller.type] || plain(one.caller.type, 30)}</td><td class="wide">${typeof one.version === "number" ? `v${one.version}` : plain(one.version, 20)}</td><td class="r">${count(Math.round(one.duration))} ms</td></tr>`)}</tbody></table>`}</div>
+        <td><${State} look=${LOOKS[one.status]}>${/** @type {any} */ (t.functions.outcomes)[one.status] || one.status}</${State}></td><td class="wide soft">${calledBy(one)}</td><td class="wide">${typeof one.version === "number" ? `v${one.version}` : plain(one.version, 20)}</td><td class="r">${count(Math.round(one.duration))} ms</td></tr>`)}</tbody></table>`}</div>
       ${data && html`<${Pager} offset=${offset} limit=${PAGE} total=${data.total_count} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}</div>
       ${chosen && html`<${Run} key=${chosen} base=${base} id=${chosen} />`}</div>`;
+}
+
+/** What called a function, and for whom where these differ. @param {{trigger: string, caller: {type: string}}} call */
+function calledBy({ trigger, caller }) {
+  const by = /** @type {any} */ (t.functions.callers)[trigger] || plain(trigger, 40);
+  return caller.type === trigger ? by : `${by} · ${/** @type {any} */ (t.actors)[caller.type] || plain(caller.type, 30)}`;
 }
 
 /** @param {{base: string, id: string}} props */

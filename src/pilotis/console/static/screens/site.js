@@ -30,6 +30,9 @@ export function Screen({ site: id }) {
       : html`<${Deployments} base=${base} site=${site.data} changed=${site.reload} />`}</div>`;
 }
 
+/** How many files came, differ and went; what did not happen is left out. @param {{added: number, changed: number, removed: number}} changes */
+const fileCounts = ({ added, changed: differ, removed }) => [added && `+${count(added)}`, differ && `~${count(differ)}`, removed && `−${count(removed)}`].filter(Boolean).join(" ") || t.none;
+
 /** @param {{base: string, site: any, changed: () => void}} props */
 function Deployments({ base, site, changed }) {
   const offset = Number(place.value.query.get("offset")) || 0;
@@ -60,7 +63,7 @@ function Deployments({ base, site, changed }) {
         ${data.deployments.map((/** @type {any} */ one, /** @type {number} */ at) => html`${(at === 0 || date(one.created_at) !== date(data.deployments[at - 1].created_at)) && html`<tr key=${one.created_at} class="day"><td class="thread"></td><td colspan="6">${date(one.created_at)}</td></tr>`}
         <tr key=${one.id} class=${one.is_production ? "production" : ""}><td class="thread"><span class=${`knot ${one.is_production ? "production" : one.is_qa ? "qa" : one.status}`}></span></td><td class="main"><span class="line"><b>${one.version === null ? "–" : `v${one.version}`}</b>${one.is_production && html`<${Pill} kind="live" icon="globe">${t.sites.production}</${Pill}>`}${one.is_qa && html`<${Pill} kind="info" icon="search">QA</${Pill}>`}</span></td>
           <td><${State} look=${LOOKS[one.status]} title=${one.error?.message || undefined}>${/** @type {any} */ (t.sites.statuses)[one.status]}</${State}></td><td class="cut message">${one.message ? plain(one.message, 100) : html`<span class="soft">${/** @type {any} */ (t.sites.sources)[one.source] || plain(one.source, 40)}</span>`}${one.error && html`<p class="state bad failed s12">${plain(one.error.message, 300)}</p>`}</td>
-          <td class="wide num"><button type="button" class="plainlink" disabled=${one.status !== "ready"} title=${one.status === "ready" ? t.sites.changesOf(one.version) : t.sites.notReady} onClick=${() => setCompared(one)}>+${count(one.changes.added)} ~${count(one.changes.changed)} −${count(one.changes.removed)}</button></td><td class="soft wide" title=${moment(one.created_at)}>${ago(one.created_at)}</td>
+          <td class="wide num"><button type="button" class="plainlink" disabled=${one.status !== "ready"} title=${one.status === "ready" ? t.sites.changesOf(one.version) : t.sites.notReady} onClick=${() => setCompared(one)}>${fileCounts(one.changes)}</button></td><td class="soft wide" title=${moment(one.created_at)}>${ago(one.created_at)}</td>
           <td class="fit">${one.url && html`<${Button} kind="flat small" icon="link" label=${t.sites.openVersion(one.version)} href=${one.url} target="_blank" rel="noopener noreferrer" />`}
             ${one.status === "ready" && !one.is_production && html`<${Button} kind="small" why=${why()} onClick=${() => setPromoted(one)}>${(known(data.production_deployment_id)?.version || 0) > one.version ? t.sites.rollBack : t.sites.promote}</${Button}>`}</td></tr>`)}</tbody></table>`}</div>
     ${data && html`<${Pager} offset=${offset} limit=${PAGE} total=${data.total_count} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}
@@ -157,7 +160,7 @@ function Domains({ base }) {
     ${verify.error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(verify.error)}</span></p>`}
     <div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${2} columns=${3} />` : !data.domains.length ? html`<${Empty} title=${t.sites.noDomains} text=${t.sites.noDomainsText}>${create}</${Empty}>`
       : html`<table class="list"><thead><tr><th>${t.sites.host}</th><th>${t.sites.record}</th><th>${t.webhooks.state}</th><th></th></tr></thead><tbody>${data.domains.map((/** @type {any} */ one) => html`<tr key=${one.hostname}><td class="main">${plain(one.hostname, 100)}</td>
-        <td class="wide"><div class="line"><code class="cut">TXT ${one.txt_name}</code><${Copy} text=${one.txt_name} /></div><div class="line"><code class="cut">${one.txt_value}</code><${Copy} text=${one.txt_value} /></div></td>
+        <td class="records"><div class="line"><code class="cut">TXT ${one.txt_name}</code><${Copy} text=${one.txt_name} /></div><div class="line"><code class="cut">${one.txt_value}</code><${Copy} text=${one.txt_value} /></div></td>
         <td>${one.is_verified ? html`<span class="state ok"><${Icon} name="done" />${t.sites.isVerified}</span>` : html`<span class="state warn"><${Icon} name="clock" />${t.sites.waits}</span>`}</td>
         <td class="fit">${!one.is_verified && html`<${Button} kind="small" busy=${verify.busy} why=${why()} onClick=${() => verify.run(one)}>${t.sites.verify}</${Button}>`} <${Button} kind="flat small bad" icon="trash" label=${t.sites.removeDomain(one.hostname)} why=${why()} onClick=${() => setDialog({ gone: one })} /></td></tr>`)}</tbody></table>`}</div>
     ${dialog?.add && html`<${NewDomain} base=${base} onClose=${() => (setDialog(null), reload())} />`}

@@ -17,7 +17,7 @@ export function Screen() {
     <div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${4} />` : !data.storages.length ? html`<${Empty} title=${t.sites.none} text=${t.sites.noneText}>${create}</${Empty}>`
       : html`<table class="list"><thead><tr><th>${t.name}</th><th>${t.sites.address}</th><th>${t.sites.live}</th><th class="r">${t.sites.files}</th><th>${t.tables.changed}</th></tr></thead><tbody>
         ${data.storages.map((/** @type {any} */ one) => html`<tr key=${one.id}><td class="main"><a class="cover line" href=${href(`/apps/${appId.value}/sites/${one.id}`)}><${Icon} name="globe" /><span class="cut">${plain(one.name, 80)}</span></a></td><td class="wide cut"><code>${plain(one.url.replace(/^https?:\/\//, ""), 80)}</code></td>
-          <td>${one.production_deployment_id ? html`<span class="state ok"><${Icon} name="done" />${t.sites.isLive}</span>` : html`<span class="soft">${t.sites.notYet}</span>`}</td><td class="r wide">${count(one.file_count)} <span class="soft">${size(one.total_size)}</span></td><td class="soft wide">${ago(one.updated_at)}</td></tr>`)}</tbody></table>`}</div>
+          <td>${one.production_deployment_id ? html`<span class="state ok"><${Icon} name="done" />${t.sites.isLive}</span>` : html`<span class="soft">${t.sites.notYet}</span>`}</td><td class="r wide">${count(one.file_count)} <span class="soft">· ${size(one.total_size)}</span></td><td class="soft wide">${ago(one.updated_at)}</td></tr>`)}</tbody></table>`}</div>
     ${creating && html`<${NewSite} onClose=${() => change({ new: null }, { replace: true })} />`}</div>`;
 }
 

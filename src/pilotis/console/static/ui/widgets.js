@@ -81,8 +81,17 @@ export const Segments = ({ label, options, value, onChange }) => html`<span clas
   ${options.map(([name, text]) => html`<button type="button" class=${name === value ? "on" : ""} aria-pressed=${name === value ? "true" : "false"} onClick=${() => onChange(name)}>${text}</button>`)}</span>`;
 
 /** @param {{label: string, items: {href: string, text: string, on: boolean}[]}} props */
-export const Tabs = ({ label, items }) => html`<nav class="tabs" aria-label=${label}>
+export function Tabs({ label, items }) {
+  const bar = useRef(/** @type {HTMLElement | null} */ (null));
+  const chosen = items.findIndex((item) => item.on);
+  useLayoutEffect(() => {
+    // Where not all have room, the chosen one stands in the middle of those that can be seen.
+    const tab = /** @type {HTMLElement | undefined} */ (bar.current?.children[chosen]);
+    if (bar.current && tab) bar.current.scrollLeft = tab.offsetLeft - bar.current.offsetLeft - (bar.current.clientWidth - tab.offsetWidth) / 2;
+  }, [chosen]);
+  return html`<nav class="tabs" aria-label=${label} ref=${bar}>
   ${items.map((item) => html`<a href=${item.href} class=${item.on ? "on" : ""} aria-current=${item.on ? "page" : undefined}>${item.text}</a>`)}</nav>`;
+}
 
 /** Copy a text and say so. @param {{text: string, label?: string, kind?: string}} props */
 export function Copy({ text, label, kind = "flat small" }) {
