@@ -107,8 +107,8 @@ async def test_the_draft_answers_on_this_machine_while_it_is_written(functions: 
             assert (await client.post(url, json={}, headers={"Host": "evil.example"})).status_code == 403
             assert (await client.post(url, content=b"{}", headers={"Content-Type": "text/plain"})).status_code == 415
             assert (await client.post(url, content=b"{", headers=JSON)).status_code == 400
-            for size, status in (("-1", b"200"), ("many", b"400")):
-                assert await answered(url, size) == status
+            for size in ("-1", "+2", "1_0", "many"):
+                assert await answered(url, size) == b"400"
             assert (await client.post(f"{url}s", json={})).status_code == 404
             assert (await client.get(url)).status_code == 501
     finally:

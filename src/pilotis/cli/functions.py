@@ -154,9 +154,11 @@ def _serve_calls(remote: Remote, function: dict[str, Any], port: int) -> str:
             if self.headers.get_content_type() != "application/json":
                 return self._answer(415, {"code": "UNSUPPORTED_MEDIA_TYPE", "message": "Send application/json."})
             try:
-                # A negative size would read until the client leaves.
-                size = max(0, int(self.headers["Content-Length"] or 0))
-                payload = json.loads(self.rfile.read(size) or b"{}")
+                length = self.headers["Content-Length"] or "0"
+                # RFC 9110, section 8.6: digits alone. A negative size would read until the client leaves.
+                if not (length.isascii() and length.isdigit()):
+                    raise ValueError(length)
+                payload = json.loads(self.rfile.read(int(length)) or b"{}")
             except ValueError:
                 return self._answer(
                     400, {"code": "INVALID_BODY", "message": "The body is not JSON with a Content-Length."}
