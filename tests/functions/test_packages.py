@@ -122,6 +122,18 @@ async def test_pypi_packages_are_installed_from_wheels_and_read_only(functions: 
     assert "Read-only file system" in result["error"], result
 
 
+async def test_a_build_that_a_newer_version_overtook_does_not_become_active(functions: Functions):
+    function_id = await functions.made("order", "def handler(p, c): return 1", "python")
+    files = {"main.py": PYTHON, "requirements.txt": "pydantic>=2\nhttpx\n"}
+    slow = await functions.deploy(function_id, files)
+    assert (await functions.deploy(function_id, "def handler(p, c): return 3")).json()["is_active"]
+    answer = await functions.console.post(f"{functions.base}/{function_id}/versions/1/activate")
+    assert answer.status_code == 200, answer.text
+    version = await built(functions, function_id, slow)
+    assert (version["status"], version["is_active"]) == ("ready", False)
+    assert await functions.value("order") == 1
+
+
 @pytest.mark.parametrize(
     ("runtime", "files", "text"),
     [

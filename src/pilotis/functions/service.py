@@ -376,9 +376,7 @@ class Functions:
                 raise DiscardError("The function is gone.")
             await publish(connection, Topic.FUNCTION, app_id)
             activates = await store.update_version(connection, app_id, function_id, number, values)
-            # Nothing newer was activated meanwhile.
-            is_newest = row["active_version"] is None or row["active_version"] < number
-            if activates and is_newest and values["status"] == "ready":
+            if activates and values["status"] == "ready":
                 await self._set_active(connection, app_id, job.payload.actor, function_id, number)
             await job.finish(connection)
         self._calls.forget(str(app_id))
@@ -387,6 +385,7 @@ class Functions:
         self, connection: Connection, app_id: UUID, actor: Actor, function_id: UUID, number: int
     ) -> None:
         await store.update(connection, app_id, function_id, {"active_version": number})
+        await store.supersede_builds(connection, app_id, function_id, number)
         data = DeployedEvent(function_id, number)
         subject = subject_of(function_id)
         await self._events.emit(connection, app_id, DEPLOYED, data, actor=actor, subject=subject)

@@ -214,6 +214,19 @@ async def update_version(
     return activates
 
 
+async def supersede_builds(connection: Connection, app_id: UUID, function_id: UUID, number: int) -> None:
+    """Let no unfinished build of an older version than one that is now active become the active one."""
+    await connection.execute(
+        """
+        update pilotis.function_versions set activates = false
+        where app_id = $1 and function_id = $2 and version < $3 and activates and status in ('queued', 'building')
+        """,
+        app_id,
+        function_id,
+        number,
+    )
+
+
 async def fail_lost_builds(connection: Connection) -> None:
     """Give up builds whose jobs have ended without a result."""
     await connection.execute(
