@@ -5,11 +5,11 @@ import asyncio
 import asyncpg
 import msgspec
 
-from pilotis.data.rows import statistics
 from pilotis.data.rows.query import compile_query
 from pilotis.data.rows.types import Query
 from pilotis.data.tables.schema import AccessLevel
 from pilotis.data.tables.types import NewColumn, TableDefinition
+from pilotis.db import statistics
 from pilotis.http.api.principals import OPERATOR
 from tests.rows.index_world import World
 from tests.waiting import until

@@ -8,15 +8,20 @@ import asyncpg
 import msgspec
 import pytest
 
+from pilotis.db import statistics
 from pilotis.db.pool import Database
 from pilotis.workflows import execution_store
 from pilotis.workflows.checkpoints import Checkpoints
 from pilotis.workflows.execution_store import Checkpoint, HeldCheckpoint, NewRow, held_checkpoint
 from tests import databases
 from tests.backstage import run_sql
+from tests.console import client_of
+from tests.database import second_node
 from tests.functions.support import Functions
+from tests.waiting import until
 from tests.workflows.support import Workflows
 
+TABLES = ["workflow_executions", "workflow_steps", "workflow_events"]
 MERGE = {"step_type": "merge", "sources": []}
 
 
@@ -161,3 +166,27 @@ async def test_a_checkpoint_that_cannot_be_written_fails_alone(
     *rows, error = results
     assert isinstance(error, asyncpg.CheckViolationError)
     assert [one["seq"] for one in rows if isinstance(one, asyncpg.Record)] == [3, 3, 3]
+
+
+async def test_the_tables_of_executions_are_analyzed_when_they_have_grown(
+    workflows: Workflows, monkeypatch: pytest.MonkeyPatch
+):
+    """Statements that were planned on empty tables would read all executions of an app for each checkpoint."""
+    monkeypatch.setattr(statistics, "MIN_ROWS", 3)
+    workflow_id = await workflows.made([MERGE])
+    server = workflows.app.server
+    begun = await run_sql(server, "select clock_timestamp()")
+    async with (
+        second_node(server) as node,
+        client_of(node, Authorization=f"Bearer {workflows.app.console['access_token']}") as client,
+    ):
+
+        async def analyzed() -> bool:
+            answer = await client.post(f"{workflows.base}/{workflow_id}/execute", json={})
+            assert answer.status_code == 202, answer.text
+            last = await run_sql(
+                server, "select min(last_analyze) from pg_stat_user_tables where relname = any($1)", TABLES
+            )
+            return last is not None and last > begun
+
+        assert await until(analyzed)

@@ -40,6 +40,7 @@ from pilotis.workflows.errors import (
 from pilotis.workflows.events import cancellations
 from pilotis.workflows.execution_store import Inserted, NewRow
 from pilotis.workflows.plan import MAX_BYTES
+from pilotis.workflows.statistics import ExecutionStatistics
 from pilotis.workflows.timeline import timeline
 from pilotis.workflows.types import (
     Accepted,
@@ -93,6 +94,7 @@ class Executions:
         self._wake = wake
         self._place = place
         self._cancelled = cancelled
+        self.statistics = ExecutionStatistics(database)
         self._workflows: SingleFlight[Record] = SingleFlight()
         self._inserts: Batchers[tuple[UUID, int], tuple[UUID, int, NewRow], Inserted | None] = Batchers(self._insert)
 
@@ -167,6 +169,7 @@ class Executions:
             (made,) = await execution_store.insert(to, app_id, [row], limit)
         if not made.is_made and made.pending >= limit:
             raise WorkflowQueueFullError
+        self.statistics.started()
         if made.is_made and has_limit:
             assert isinstance(connection, Connection)
             await execution_store.admit(connection, app_id, workflow_id)

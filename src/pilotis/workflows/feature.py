@@ -127,6 +127,7 @@ def feature(floor: Floor, apps: AppsFeature, functions: FunctionsFeature) -> Wor
         schedules=[_schedule_kind(apps.apps, executions, counts)],
         periodic=periodic(database, limits.workflow_days, limits.workflow_executions, engine.admit),
         drain=drain,
+        close=executions.statistics.stop,
         workflows=workflows,
         executions=executions,
         engine=engine,

@@ -1,96 +1,29 @@
-"""Keeps PostgreSQL's statistics current for tables that were recently filled.
-
-PostgreSQL plans with its latest statistics, which autovacuum updates a minute or more after a load. Until then it would
-plan for the empty table of before, and statements prepared on the empty table would keep their plans. So each node
-counts the rows that it writes, and analyzes a table once it has grown considerably.
-"""
+"""Statistics of apps' tables that were recently filled."""
 
 from __future__ import annotations
 
-import asyncio
-import math
-from contextlib import suppress
-from uuid import UUID
-
-import asyncpg
+from asyncpg import Connection
 
 from pilotis.data.tables.index_builds import APPLICATION_NAME
 from pilotis.data.tables.schema import TableSchema
-from pilotis.db.pool import Database
-
-MIN_ROWS = 1000
-"""The number of written rows below which a table is not analyzed."""
-_GROWTH = 0.5
-_STATEMENT_SECONDS = 60
-_MAX_TABLES = 10_000
+from pilotis.db.statistics import Statistics
 
 
-class _Count:
-    __slots__ = ("due_at", "written")
+class TableStatistics(Statistics[TableSchema]):
+    """Counts the rows of apps' tables that one node writes, and analyzes those that have grown."""
 
-    def __init__(self) -> None:
-        self.written = 0
-        self.due_at: float = MIN_ROWS
-
-
-class TableStatistics:
-    """Counts the rows that one node writes, and runs ANALYZE in the background, one table at a time."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._counts: dict[UUID, _Count] = {}
-        self._due: dict[UUID, TableSchema] = {}
-        self._task: asyncio.Task[None] | None = None
+    # Schema changes find it by this name and cancel it.
+    application_name = APPLICATION_NAME
 
     def written(self, table: TableSchema, rows: int) -> None:
         """Count committed rows."""
-        count = self._counts.get(table.table_id)
-        if count is None:
-            if len(self._counts) >= _MAX_TABLES:
-                self._counts.clear()
-            count = self._counts[table.table_id] = _Count()
-        count.written += rows
-        if count.written >= count.due_at:
-            self._due[table.table_id] = table
-            if self._task is None or self._task.done():
-                self._task = asyncio.create_task(self._run())
+        self.count(table.table_id, table, rows)
 
-    async def wait_until_analyzed(self) -> None:
-        """Wait until every table that is due has been analyzed."""
-        if self._task is not None:
-            await self._task
-
-    async def stop(self) -> None:
-        """Cancel a running analysis and start no other."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _run(self) -> None:
-        while self._due:
-            table_id, table = self._due.popitem()
-            count = self._counts.setdefault(table_id, _Count())
-            count.written, count.due_at = 0, math.inf
-            try:
-                rows = await self._analyze(table)
-            except (asyncpg.PostgresError, OSError):
-                # A schema change cancelled it, or the table or the database is gone; later writes trigger it again.
-                count.due_at = MIN_ROWS
-            else:
-                count.due_at = max(MIN_ROWS, rows * _GROWTH)
-
-    async def _analyze(self, table: TableSchema) -> int:
-        """Analyze a table on its own connection, and return its row count."""
-        connection = await self._database.dedicated(name="statistics", statement_seconds=_STATEMENT_SECONDS)
-        try:
-            # Schema changes find it by this name and cancel it. The cost delays are those of autovacuum.
-            await connection.execute(f"set application_name = '{APPLICATION_NAME}'; set vacuum_cost_delay = '2ms'")
-            # Does not wait for locks, such as that of another node's analysis.
-            await connection.execute(f"analyze (skip_locked) {table.physical}")
-            rows: int = await connection.fetchval(
-                f"select coalesce(sum(rows), 0)::bigint from {table.counts} where table_id = $1", table.table_id
-            )
-            return rows
-        finally:
-            connection.terminate()
+    async def analyze(self, connection: Connection, table: TableSchema) -> int:
+        """See `Statistics.analyze`."""
+        # Does not wait for locks, such as that of another node's analysis.
+        await connection.execute(f"analyze (skip_locked) {table.physical}")
+        rows: int = await connection.fetchval(
+            f"select coalesce(sum(rows), 0)::bigint from {table.counts} where table_id = $1", table.table_id
+        )
+        return rows
