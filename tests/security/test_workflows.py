@@ -18,7 +18,7 @@ import pytest
 
 from pilotis.http.replies import streams
 from pilotis.workflows.definition import normalise
-from pilotis.workflows.execution_store import Checkpoint, write
+from pilotis.workflows.execution_store import Checkpoint, held_checkpoint, write
 from pilotis.workflows.plan import Context, plan
 from pilotis.workflows.types import NewWorkflow
 from tests.backstage import run_sql
@@ -446,19 +446,19 @@ async def test_w13_a_stale_process_writes_nothing(app: App, functions: Functions
         return statuses(await workflows.read(workflow_id, execution_id)).get("sleeps") == "running"
 
     await until(begun)
-    place = (UUID(app.app_id), UUID(execution_id))
+    place = app_id, _ = (UUID(app.app_id), UUID(execution_id))
     point = Checkpoint(events=[{"type": "execution.completed", "data": {}}], status="completed", output={"forged": 1})
     async with connected(app.server) as connection:
         holder = "select owner, fence from pilotis.workflow_executions where app_id = $1 and execution_id = $2"
         owner, fence = await connection.fetchrow(holder, *place)
         before = await state(connection, execution_id)
         for stale in ((owner, fence - 1), (uuid4(), fence), (owner, fence + 1)):
-            assert await write(connection, *place, *stale, point) is None
+            assert await write(connection, app_id, [held_checkpoint(UUID(execution_id), *stale, point)]) == {}
         assert await state(connection, execution_id) == before
         answer = await workflows.console.post(f"{workflows.base}/{workflow_id}/executions/{execution_id}/cancel")
         assert answer.json()["status"] == "cancelled"
         before = await state(connection, execution_id)
-        assert await write(connection, *place, owner, fence, point) is None
+        assert await write(connection, app_id, [held_checkpoint(UUID(execution_id), owner, fence, point)]) == {}
         assert await state(connection, execution_id) == before
 
 
