@@ -295,8 +295,9 @@ class Functions:
 
     async def version(self, app: AppInfo, function_id: UUID, number: int) -> FunctionVersionDetails:
         """Return a version with its build log; raises `VersionNotFoundError`."""
-        row = await self._row(app.app_id, function_id)
+        # Before the function: a build that ends in between must not appear as ready and not active.
         found = await store.version(self._database.of(app.app_id), app.app_id, function_id, number)
+        row = await self._row(app.app_id, function_id)
         if found is None:
             raise VersionNotFoundError
         return FunctionVersionDetails(**_version(row, found), build_log=found["build_log"])

@@ -164,7 +164,9 @@
       const parsed = JSON.parse(text);
       remember(parsed);
       // Numbers that JavaScript cannot hold stay as they were sent.
-      if (JSON.stringify(parsed) === text) code.textContent = JSON.stringify(parsed, null, 2).slice(0, SHOWN);
+      // 4.780 is 4.78: zeros at the end are no digits that would be lost.
+      const plain = text.replace(/"(?:[^"\\]|\\.)*"|(\.\d*?)0+(?!\d)/g, (all, digits) => (digits === undefined ? all : digits.length > 1 ? digits : ""));
+      if (JSON.stringify(parsed) === plain) code.textContent = JSON.stringify(parsed, null, 2).slice(0, SHOWN);
     } catch { /* no JSON, or more than is shown */ }
   }
   /** A member who signs in here is the one that acts in the next examples. */
