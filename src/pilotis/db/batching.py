@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
-from pilotis.kit.errors import PilotisError, UnavailableError
+from pilotis.kit.errors import UnavailableError
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -107,21 +107,6 @@ class Batcher(Generic[Item, Result]):
 
 _Waiting = tuple[Item, "asyncio.Future[Result]", float]
 """An item, the future of its caller, and the loop time at which it leaves the queue."""
-
-
-async def or_alone(batch: Awaitable[Sequence[Result]], size: int) -> Sequence[Result | None]:
-    """Return the results of a batch, or None for each if one item of several may have made it fail.
-
-    Nothing was changed then; their callers run them alone, so that each gets its own error.
-    """
-    try:
-        return await batch
-    except PilotisError:
-        raise
-    except Exception:
-        if size == 1:
-            raise
-        return [None] * size
 
 
 class Batchers(Generic[Key, Item, Result]):

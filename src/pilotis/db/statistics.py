@@ -38,7 +38,8 @@ class _Count:
 class Statistics(ABC, Generic[Table]):
     """Counts the rows that one node writes, and runs ANALYZE in the background, one table at a time."""
 
-    application_name = "pilotis statistics"
+    connection_name = "statistics"
+    """The name of the connection for `Database.dedicated`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -89,13 +90,10 @@ class Statistics(ABC, Generic[Table]):
                 count.due_at = max(MIN_ROWS, rows * _GROWTH)
 
     async def _analyze(self, table: Table) -> int:
-        connection = await self._database.dedicated(name="statistics", statement_seconds=_STATEMENT_SECONDS)
+        connection = await self._database.dedicated(name=self.connection_name, statement_seconds=_STATEMENT_SECONDS)
         try:
             # The cost delays are those of autovacuum.
-            await connection.execute(
-                "select set_config('application_name', $1, false), set_config('vacuum_cost_delay', '2ms', false)",
-                self.application_name,
-            )
+            await connection.execute("set vacuum_cost_delay = '2ms'")
             return await self.analyze(connection, table)
         finally:
             connection.terminate()

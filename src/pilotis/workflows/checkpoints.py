@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from uuid import UUID
 
+import asyncpg
 from asyncpg import Record
 
-from pilotis.db.batching import Batchers, or_alone
+from pilotis.db.batching import Batchers
 from pilotis.db.pool import Database
 from pilotis.workflows import execution_store
 from pilotis.workflows.execution_store import HeldCheckpoint
@@ -25,15 +27,17 @@ class Checkpoints:
 
     async def write(self, app_id: UUID, point: HeldCheckpoint) -> Record | None:
         """Write a checkpoint and return the row of its execution; None if this process no longer holds it."""
-        if point.size <= MAX_SHARED and (row := await self._batchers.submit(app_id, (app_id, point))):
-            return row
+        if point.size <= MAX_SHARED:
+            # One of several may have made their statement fail, which then wrote nothing.
+            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError):
+                if row := await self._batchers.submit(app_id, (app_id, point)):
+                    return row
         # Alone: it waits for the lock on its row, and fails by its own fault only.
-        written = await execution_store.write(self._database.of(app_id), app_id, [point])
-        return written.get(point.execution_id)
+        (written,) = await self._write([(app_id, point)])
+        return written
 
-    async def _write(self, points: Sequence[tuple[UUID, HeldCheckpoint]]) -> Sequence[Record | None]:
-        return await or_alone(self._write_all(points[0][0], [point for _, point in points]), len(points))
-
-    async def _write_all(self, app_id: UUID, points: Sequence[HeldCheckpoint]) -> list[Record | None]:
-        written = await execution_store.write(self._database.of(app_id), app_id, points)
-        return [written.get(point.execution_id) for point in points]
+    async def _write(self, points: Sequence[tuple[UUID, HeldCheckpoint]]) -> list[Record | None]:
+        app_id = points[0][0]
+        held = [point for _, point in points]
+        written = await execution_store.write(self._database.of(app_id), app_id, held)
+        return [written.get(point.execution_id) for point in held]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import asyncpg
 import msgspec
 from asyncpg import Connection, Record
 
-from pilotis.db.batching import Batchers, SingleFlight, or_alone
+from pilotis.db.batching import Batchers, SingleFlight
 from pilotis.db.daily import DayCount, day_counts
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.events.service import Events
@@ -96,7 +98,7 @@ class Executions:
         self._cancelled = cancelled
         self.statistics = ExecutionStatistics(database)
         self._workflows: SingleFlight[Record] = SingleFlight()
-        self._inserts: Batchers[tuple[UUID, int], tuple[UUID, int, NewRow], Inserted | None] = Batchers(self._insert)
+        self._inserts: Batchers[tuple[UUID, int], tuple[UUID, int, NewRow], Inserted] = Batchers(self._insert)
 
     async def execute(
         self, app: AppInfo, actor: Actor, workflow_id: UUID, execution_id: UUID, given: dict[str, Any] | None
@@ -163,22 +165,24 @@ class Executions:
         row = NewRow(values, event, None if has_limit else new.owner, new.audit)
         made = None
         if connection is None and len(text) <= MAX_SHARED:
-            made = await self._inserts.submit((app_id, limit), (app_id, limit, row))
+            # One of several may have made their statement fail, which then inserted nothing.
+            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError):
+                made = await self._inserts.submit((app_id, limit), (app_id, limit, row))
         if made is None:
             to = self._database.of(app_id) if connection is None else connection
             (made,) = await execution_store.insert(to, app_id, [row], limit)
         if not made.is_made and made.pending >= limit:
             raise WorkflowQueueFullError
-        self.statistics.started()
-        if made.is_made and has_limit:
-            assert isinstance(connection, Connection)
-            await execution_store.admit(connection, app_id, workflow_id)
+        if made.is_made:
+            self.statistics.started()
+            if has_limit:
+                assert isinstance(connection, Connection)
+                await execution_store.admit(connection, app_id, workflow_id)
         return made
 
-    async def _insert(self, new: Sequence[tuple[UUID, int, NewRow]]) -> Sequence[Inserted | None]:
+    async def _insert(self, new: Sequence[tuple[UUID, int, NewRow]]) -> Sequence[Inserted]:
         app_id, limit, _ = new[0]
-        rows = [row for _, _, row in new]
-        return await or_alone(execution_store.insert(self._database.of(app_id), app_id, rows, limit), len(new))
+        return await execution_store.insert(self._database.of(app_id), app_id, [row for _, _, row in new], limit)
 
     async def page(
         self, app: AppInfo, workflow_id: UUID, query: ExecutionQuery, *, is_hidden: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncpg import Connection
 
-from pilotis.data.tables.index_builds import APPLICATION_NAME
+from pilotis.data.tables.index_builds import CONNECTION_NAME
 from pilotis.data.tables.schema import TableSchema
 from pilotis.db.statistics import Statistics
 
@@ -13,7 +13,7 @@ class TableStatistics(Statistics[TableSchema]):
     """Counts the rows of apps' tables that one node writes, and analyzes those that have grown."""
 
     # Schema changes find it by this name and cancel it.
-    application_name = APPLICATION_NAME
+    connection_name = CONNECTION_NAME
 
     def written(self, table: TableSchema, rows: int) -> None:
         """Count committed rows."""

@@ -9,8 +9,9 @@ from asyncpg import Connection
 from pilotis.data.tables.schema import TableSchema
 from pilotis.db.pool import Database
 
-APPLICATION_NAME = "pilotis indexes"
-"""The `application_name` of the connection that builds indexes."""
+CONNECTION_NAME = "indexes"
+"""The name of the connections that build indexes and analyze tables, as `Database.dedicated` takes it."""
+APPLICATION_NAME = f"pilotis {CONNECTION_NAME}"
 
 
 async def cancel_builds(database: Database, app_id: UUID, table_id: UUID) -> None:
