@@ -159,7 +159,7 @@ def _row(record: Record, ran: Ran, finished: datetime) -> tuple[Any, ...]:
         round(ran.load_ms, 3),
         round(outcome.cpu_ms, 3),
         outcome.peak_memory_mb,
-        outcome.error and outcome.error.replace("\0", "\N{REPLACEMENT CHARACTER}"),
+        outcome.error,
         outcome.error_code,
         record.request_id,
         record.workflow_execution_id,

@@ -287,15 +287,16 @@ class Functions:
 
     async def versions(self, app: AppInfo, function_id: UUID, paging: Paging) -> ItemPage[FunctionVersion]:
         """Return a page of a function's versions, newest first."""
-        row = await self._row(app.app_id, function_id)
         limit = app.limits.page_size(paging.limit)
+        # Versions before their function, here and below: a build that ends in between must not appear as ready and not
+        # active.
         rows, total = await store.versions(self._database, app.app_id, function_id, limit, paging.offset)
+        row = await self._row(app.app_id, function_id)
         data = [FunctionVersion(**_version(row, one)) for one in rows]
         return ItemPage(data=data, total_count=total, limit=limit, offset=paging.offset)
 
     async def version(self, app: AppInfo, function_id: UUID, number: int) -> FunctionVersionDetails:
         """Return a version with its build log; raises `VersionNotFoundError`."""
-        # Before the function: a build that ends in between must not appear as ready and not active.
         found = await store.version(self._database.of(app.app_id), app.app_id, function_id, number)
         row = await self._row(app.app_id, function_id)
         if found is None:
@@ -304,8 +305,8 @@ class Functions:
 
     async def version_by_id(self, app: AppInfo, function_id: UUID, version_id: UUID) -> FunctionVersion:
         """Return the version with an id; raises `VersionNotFoundError`."""
-        row = await self._row(app.app_id, function_id)
         found = await store.version_by_id(self._database.of(app.app_id), app.app_id, function_id, version_id)
+        row = await self._row(app.app_id, function_id)
         if found is None:
             raise VersionNotFoundError
         return FunctionVersion(**_version(row, found))

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 MAX_FRAME = 7 * 1024 * 1024
 _LENGTH = struct.Struct(">I")
+
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 class FrameError(Exception):
@@ -28,7 +31,7 @@ class Frame(msgspec.Struct, kw_only=True):
     """A frame from a sandbox; `t` determines which fields are set. `result` stays JSON text."""
 
     t: str
-    id: int = 0
+    id: Number = 0
     ok: bool = False
     result: msgspec.Raw = msgspec.Raw(b"null")
     error: str | None = None
@@ -36,7 +39,7 @@ class Frame(msgspec.Struct, kw_only=True):
     stack: str | None = None
     level: str = "info"
     message: str = ""
-    call: int = 0
+    call: Number = 0
     caller: bool = False
     method: str = "GET"
     path: str = "/"

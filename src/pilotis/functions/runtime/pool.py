@@ -27,11 +27,11 @@ from pilotis.functions.runtime.policy import Isolation, Runtime
 from pilotis.functions.runtime.sandbox import (
     Invocation,
     LoadError,
-    LogLine,
     Outcome,
     Program,
     Sandbox,
     StartError,
+    log_line,
     remove_left_folders,
 )
 from pilotis.kit.errors import PilotisError, UnavailableError
@@ -631,7 +631,7 @@ def _not_loaded(error: Exception) -> Outcome:
     """Return the outcome of a call whose sandbox did not start or could not load the function."""
     if isinstance(error, LoadError):
         outcome = Outcome(status="error", error=str(error), error_code=error.code)
-        outcome.logs = [LogLine(time.time(), "error", error.stack or str(error))]
+        outcome.logs = [log_line("error", error.stack or str(error))]
         return outcome
     if isinstance(error, TimeoutError):
         return Outcome(status="timeout", error="The function took too long.", error_code="FUNCTION_TIMEOUT")

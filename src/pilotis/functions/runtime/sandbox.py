@@ -36,6 +36,8 @@ MAX_LOG_LINES = 1000
 MAX_LINE = 10_000
 MAX_API_CALLS = 1000
 CONCURRENT_API_CALLS = 8
+MAX_DROPPED = 2**31 - 1
+"""The largest number of dropped lines that a record can have."""
 _FLOOD_FRAMES = 20_000
 FOLDERS = "pilotis-function-"
 _OUTPUT_BYTES = 8192
@@ -61,6 +63,16 @@ class LogLine(msgspec.Struct, array_like=True):
     time: float
     level: str
     message: str
+
+
+def log_line(level: str, text: str) -> LogLine:
+    """Return a line of now, of what a function says."""
+    return LogLine(time.time(), level, _storable(text[:MAX_LINE]))
+
+
+def _storable(text: str) -> str:
+    """Return a text of a function without NUL, which cannot be stored in the database."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -257,7 +269,8 @@ class Sandbox(asyncio.Protocol):
             raise FrameError(frame.t)
         if frame.error is not None:
             code = "MEMORY_EXCEEDED" if frame.code == "MEMORY_EXCEEDED" else "LOAD_FAILED"
-            raise LoadError(self._masked(frame.error[:2000]), code, self._masked((frame.stack or "")[:8000]))
+            text, stack = _storable(frame.error[:2000]), _storable((frame.stack or "")[:8000])
+            raise LoadError(self._masked(text), code, self._masked(stack))
 
     async def invoke(self, call: Invocation) -> Outcome:
         """Call the function and return the outcome. Afterwards the sandbox is dead unless it can be reused."""
@@ -400,7 +413,7 @@ class Sandbox(asyncio.Protocol):
     def printed(self) -> str:
         """Return the beginning of the process's standard error."""
         place = f"{self._folder or '/tmp'}/app/"  # noqa: S108
-        return self.output.decode("utf-8", "replace").replace(f"file://{place}", "").strip()
+        return _storable(self.output.decode("utf-8", "replace").replace(f"file://{place}", "").strip())
 
     def data_received(self, data: bytes) -> None:
         """Process bytes from the sandbox."""
@@ -443,7 +456,7 @@ class Sandbox(asyncio.Protocol):
                     raise FrameError("too many log lines")
         elif frame.t == "dropped":
             if current:
-                current.dropped += max(0, frame.call)
+                current.dropped = min(current.dropped + frame.call, MAX_DROPPED)
         elif frame.t in {"call", "token"}:
             if current and frame.id == current.id:
                 self._answer(current, frame)
@@ -544,8 +557,7 @@ class _Current:
             return
         self._log_bytes += len(message)
         level = level if level in {"debug", "info", "warn", "error"} else "info"
-        # A NUL cannot be stored in the database.
-        self.logs.append(LogLine(time.time(), level, message[:MAX_LINE].replace("\0", "\N{REPLACEMENT CHARACTER}")))
+        self.logs.append(log_line(level, message))
 
     def cancel_calls(self) -> None:
         for task in self.tasks:
@@ -570,9 +582,9 @@ def _outcome(frame: Frame) -> Outcome:
             code = frame.code
         else:
             code = "FUNCTION_ERROR"
-        outcome = Outcome(status="error", error=(frame.error or "")[:2000], error_code=code)
+        outcome = Outcome(status="error", error=_storable(frame.error or "")[:2000], error_code=code)
         if frame.stack:
-            outcome.logs = [LogLine(time.time(), "error", frame.stack[:MAX_LINE])]
+            outcome.logs = [log_line("error", frame.stack)]
         return outcome
     result = bytes(frame.result)
     if len(result) > MAX_RESULT:
