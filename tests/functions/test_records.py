@@ -1,4 +1,4 @@
-"""Functions, section 10: which calls are recorded, and that nothing a function says keeps others from being recorded."""
+"""Functions, section 10: which calls are recorded, and that nothing a function says keeps others from it."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -28,6 +28,8 @@ _NAMES = {
 
 # The socket to the server: standard input and output, until `main` replaces them for the function.
 control = 0
+# Returns a value as JSON text.
+encode = None
 
 
 def send(message):
@@ -408,7 +410,7 @@ def invoke(message):
     except SystemExit:
         os._exit(1)
     except BaseException as error:
-        answer = {"ok": False, **failure(error)}
+        answer = failure(error)
     if answer is None:
         Loop.run(awaited(result))
     else:
@@ -422,7 +424,7 @@ async def awaited(result):
     except SystemExit:
         os._exit(1)
     except BaseException as error:
-        answer = {"ok": False, **failure(error)}
+        answer = failure(error)
     finish(answer)
 
 
@@ -432,22 +434,26 @@ def finish(answer):
     sys.stderr.flush()
     if State.dropped:
         send({"t": "dropped", "id": State.id, "call": State.dropped})
-    send({"t": "result", "id": State.id, **answer})
+    if isinstance(answer, dict):
+        send({"t": "result", "id": State.id, "ok": False, **answer})
+    else:
+        send_text(b'{"t":"result","id":%d,"ok":true,"result":%b}' % (State.id, answer))
 
 
 def ended(result):
-    """Return the fields of a frame that describe a result."""
+    """Return a result as JSON text, or the fields of a frame that describe why it is none."""
     try:
-        text = json.dumps(result, allow_nan=False)
+        text = encode(result)
+        try:
+            text = text.encode()
+        except UnicodeEncodeError:
+            # Half a surrogate pair has no UTF-8, but an escape.
+            text = json.dumps(result, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        return {
-            "ok": False,
-            "error": f"The result cannot be converted to JSON: {error}"[:2000],
-            "code": "RESULT_NOT_JSON",
-        }
+        return {"error": f"The result cannot be converted to JSON: {error}"[:2000], "code": "RESULT_NOT_JSON"}
     if len(text) > MAX_RESULT:
-        return {"ok": False, "error": "The result is larger than 6 MB.", "code": "RESULT_TOO_LARGE"}
-    return {"ok": True, "result": result}
+        return {"error": "The result is larger than 6 MB.", "code": "RESULT_TOO_LARGE"}
+    return text
 
 
 class Loop:
@@ -544,7 +550,7 @@ class _Logging:
 
 def main():
     """Process the server's frames."""
-    global control, json
+    global control, encode, json
     control = os.dup(0)
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     os.dup2(2, 1)
@@ -557,6 +563,7 @@ def main():
     import json
     import select
 
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
     if not select.select([control], [], [], IDLE_SECONDS)[0]:
         # It is prestarted.
         for name in ("asyncio", "traceback", "urllib.parse"):

@@ -12,7 +12,10 @@ const { stringify, parse } = JSON;
 const input = Deno.stdin, output = Deno.stdout, inspect = Deno.inspect;
 
 function send(message: unknown) {
-  const text = stringify(message);
+  sendText(stringify(message));
+}
+
+function sendText(text: string) {
   const frame = encoder.encode("\0\0\0\0" + text);
   new DataView(frame.buffer).setUint32(0, frame.length - 4);
   for (let n = 0; n < frame.length;) n += output.writeSync(frame.subarray(n));
@@ -211,23 +214,27 @@ async function invoke(message: any) {
     if (context.headers) context.headers = Object.freeze(context.headers);
     answer = ended(await handler(message.payload, context));
   } catch (error) {
-    answer = { ok: false, ...failure(error) };
+    answer = failure(error);
   }
   if (dropped) send({ t: "dropped", id, call: dropped });
-  send({ t: "result", id, ...answer });
+  if (typeof answer === "string") sendText(`{"t":"result","id":${id},"ok":true,"result":${answer}}`);
+  else send({ t: "result", id, ok: false, ...answer });
 }
 
+// The result as JSON text, or the fields of a frame that describe why it is none.
 function ended(result: unknown) {
   let text: string | undefined;
   try {
     text = stringify(result);
   } catch (error: any) {
-    return { ok: false, error: "The result cannot be converted to JSON: " + String(error?.message ?? error).split("\n")[0], code: "RESULT_NOT_JSON" };
+    return { error: "The result cannot be converted to JSON: " + String(error?.message ?? error).split("\n")[0], code: "RESULT_NOT_JSON" };
   }
-  if (text !== undefined && text.length > MAX_RESULT) {
-    return { ok: false, error: "The result is larger than 6 MB.", code: "RESULT_TOO_LARGE" };
+  if (text === undefined) return "null";
+  // A character has up to three bytes.
+  if (text.length * 3 > MAX_RESULT && encoder.encode(text).length > MAX_RESULT) {
+    return { error: "The result is larger than 6 MB.", code: "RESULT_TOO_LARGE" };
   }
-  return { ok: true, result: text === undefined ? null : result };
+  return text;
 }
 
 let buffer: Uint8Array = new Uint8Array(65536), start = 0, end = 0;
