@@ -214,6 +214,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Clients that register with the OAuth provider without a credential, or whose document is read for the first time,
     from one address.
     """
+    oauth_requests_per_minute: Rate = 600
+    """Sign-ins that are started from one address: authorization requests that ask a member, those that public clients
+    push, and social logins.
+    """
     oauth_exchange_failures_per_minute: Rate = 60
     """Exchanges of a wrong code after social login, from one address."""
     webhook_tests_per_minute: App[Rate] = 10

@@ -3,6 +3,7 @@
 import asyncio
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 
 from tests.backstage import run_sql
@@ -253,6 +254,64 @@ async def test_a_first_party_client_asks_for_no_consent(provider: Provider, brow
     assert approved["consent_id"] is None
     tokens = await redeem(provider, own, landed(approved["redirect_to"])["code"], pkce)
     assert tokens["refresh_token"]
+
+
+@pytest.mark.parametrize("uri", ["http://127.0.0.1/cb", "http://localhost:4711/cb", "com.example.club:/cb"])
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_a_program_without_an_identity_is_agreed_to_each_time(
+    provider: Provider, browser: Browser, uri: str, is_own: bool
+):
+    """Any program of the device could use its client_id (RFC 8252, section 8.6)."""
+    if is_own:
+        program = Registered(provider.settings["first_party_client_id"], None)
+        await provider.asked("PUT", f"clients/{program.client_id}", {"redirect_uris": [uri, CALLBACK]})
+    else:
+        program = await provider.client(token_endpoint_auth_method="none", redirect_uris=[uri, CALLBACK])
+    url = provider.authorize_url(program, Pkce(), redirect_uri=uri)
+    await browser.sign_in()
+    for _ in range(2):
+        request_id = await browser.begin(url)
+        assert (await browser.consent("info", request_id)).json()["consent_required"] is True
+        answer = await browser.consent("approve", request_id)
+        assert landed(answer.json()["redirect_to"], uri)["code"]
+    silent = await browser.visit(provider.authorize_url(program, Pkce(), redirect_uri=uri, prompt="none"))
+    assert landed(silent.headers["location"], uri)["error"] == "consent_required"
+    # Only the holder of the address gets what is sent to it by https.
+    assert landed((await browser.visit(provider.authorize_url(program, Pkce()))).headers["location"])["code"]
+
+
+async def test_an_address_that_the_app_has_removed_gets_nothing(provider: Provider, club: Registered, browser: Browser):
+    request_id = await browser.begin(provider.authorize_url(club, Pkce()))
+    await browser.sign_in()
+    query = dict(httpx.URL(provider.authorize_url(club, Pkce())).params)
+    uri = (await provider.post("par", club, **query)).json()["request_uri"]
+    await provider.asked("PUT", f"clients/{club.client_id}", {"redirect_uris": ["https://club.example/new"]})
+    for action in ("info", "approve", "deny"):
+        assert_error(await browser.consent(action, request_id), 404, "OAUTH_REQUEST_NOT_FOUND")
+    opened = httpx.QueryParams({"client_id": club.client_id, "request_uri": uri})
+    await refused_by_page(browser, f"{provider.url}/oauth/authorize?{opened}", "no longer has the redirect_uri")
+
+
+async def test_too_many_requests_from_one_address_have_to_wait(provider: Provider, club: Registered, browser: Browser):
+    """Nobody has authenticated, and each is stored; who is not asked and who authenticates is not counted."""
+    public = await provider.client(token_endpoint_auth_method="none")
+    await browser.approve(provider.authorize_url(club, Pkce()))
+    server, key = provider.app.server, "oauth_requests:console:127.0.0.1:"
+    full = "insert into pilotis.rate_limits (key, hits, resets_at) values ($1, 600, now() + interval '1 hour') "
+    await run_sql(server, full + "on conflict (key) do update set hits = 600, resets_at = excluded.resets_at", key)
+    try:
+        answer = await browser.visit(provider.authorize_url(club, Pkce(), prompt="login"))
+        assert (answer.status_code, answer.headers["content-type"]) == (429, "text/html; charset=utf-8")
+        assert int(answer.headers["retry-after"]) > 60
+        assert "Wait a minute" in answer.text
+        query = dict(httpx.URL(provider.authorize_url(public, Pkce())).params)
+        answer = await provider.post("par", public, **query)
+        assert (answer.status_code, answer.json()["error"]) == (429, "temporarily_unavailable")
+        query["client_id"] = club.client_id
+        assert (await provider.post("par", club, **query)).status_code == 201
+        assert landed((await browser.visit(provider.authorize_url(club, Pkce()))).headers["location"])["code"]
+    finally:
+        await run_sql(server, "delete from pilotis.rate_limits where key = $1", key)
 
 
 async def test_of_twenty_approvals_one_counts(provider: Provider, club: Registered, browser: Browser):

@@ -71,6 +71,11 @@ async def test_a_client_authenticates_with_each_kind_of_key(
     assert answer.json()["scope"] == "stock:read"
 
 
+async def test_the_clients_clock_may_be_ahead_by_seconds(provider: Provider, signer: Registered):
+    answer = await ask(provider, assertion(provider, signer, iat=now() + 8, nbf=now() + 8))
+    assert answer.status_code == 200, answer.text
+
+
 async def test_an_assertion_is_good_for_one_request(provider: Provider, signer: Registered):
     text = assertion(provider, signer)
     answers = await asyncio.gather(*(ask(provider, text) for _ in range(10)))
@@ -86,6 +91,9 @@ WRONG: dict[str, dict[str, Any]] = {
     "for the token endpoint": {"aud": "/oauth/token"},
     "for several": {"aud": ["", "https://other.example"]},
     "of another client": {"sub": "cl_other"},
+    "without a subject": {"sub": None},
+    "expired five minutes ago": {"exp": -300},
+    "issued in over a minute": {"iat": 65, "nbf": 65},
     "expired": {"exp": -60},
     "valid for an hour": {"exp": 3600},
     "not valid yet": {"nbf": 100},
@@ -117,6 +125,7 @@ async def test_a_wrong_signature_or_method_is_refused(provider: Provider, signer
     for text, form in (
         (assertion(provider, signer, OTHER), {}),
         (assertion(provider, signer, secret, "HS256"), {}),
+        (assertion(provider, signer, RSA, "RS256"), {}),
         (f"{head}.{payload}.{signature[:-4]}AAAA", {}),
         (f"{head}.{payload}.", {}),
         (good, {"client_id": club.client_id}),

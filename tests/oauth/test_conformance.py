@@ -4,9 +4,10 @@ import ast
 import re
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.backstage import claims_of
+from tests.backstage import claims_of, run_sql
 from tests.oauth.browsing import Browser, Pkce, Provider, Registered, landed, redeem, signed_in
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -52,6 +53,39 @@ async def test_a_request_needs_no_nonce_and_a_nonce_comes_back(provider: Provide
     assert "nonce" not in claims
     claims = claims_of((await signed_in(provider, club, browser, nonce="n-0S6_WzA2Mj"))["id_token"])
     assert claims["nonce"] == "n-0S6_WzA2Mj"
+
+
+async def test_state_and_nonce_may_be_long_and_state_may_be_absent(
+    provider: Provider, club: Registered, browser: Browser
+):
+    pkce = Pkce()
+    back = await browser.approve(provider.authorize_url(club, pkce, state="s" * 1000, nonce="n" * 1000))
+    assert back["state"] == "s" * 1000
+    assert claims_of((await redeem(provider, club, back["code"], pkce))["id_token"])["nonce"] == "n" * 1000
+    assert "state" not in await browser.approve(provider.authorize_url(club, Pkce(), state=None))
+
+
+async def test_a_pushed_request_expires_and_is_checked(provider: Provider, club: Registered, browser: Browser):
+    given = dict(httpx.URL(provider.authorize_url(club, Pkce())).params)
+    pushed = (await provider.post("par", club, **given)).json()
+    query = httpx.QueryParams({"client_id": club.client_id, "request_uri": pushed["request_uri"]})
+    later = "update pilotis.oauth_requests set expires_at = now() where app_id = $1 and is_pushed"
+    await run_sql(provider.app.server, later, provider.app.app_id)
+    answer = await browser.visit(f"{provider.url}/oauth/authorize?{query}")
+    assert (answer.status_code, "location" in answer.headers) == (400, False)
+    for changed in ({"code_challenge": ""}, {"code_challenge_method": "plain"}, {"redirect_uri": ""}):
+        answer = await provider.post("par", club, **{**given, **changed})
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+    for method in ("GET", "PUT"):
+        answer = await browser.http.request(method, "/oauth/par", headers=club.basic)
+        assert (answer.status_code, answer.json()["error"]) == (405, "invalid_request")
+
+
+async def test_the_scheme_of_a_token_is_in_any_case(provider: Provider, club: Registered, browser: Browser):
+    token = (await signed_in(provider, club, browser))["access_token"]
+    for scheme in ("Bearer", "bearer", "BEARER", "bEaReR"):
+        answer = await browser.http.get("/oauth/userinfo", headers={"Authorization": f"{scheme} {token}"})
+        assert answer.status_code == 200, scheme
 
 
 async def test_an_id_token_is_complete(provider: Provider, club: Registered, browser: Browser):

@@ -66,6 +66,8 @@ def good() -> dict[str, dict[str, Any]]:
         "upper case and port": {"claims": {"htu": "HTTPS://AS.EXAMPLE.COM:443/oauth/userinfo"}},
         "more members": {"header": {"foo": 1}, "claims": {"exp": 1, "bar": 2}},
         "10 s ahead": {"claims": {"iat": int(time.time()) + 10}},
+        "10 s ago": {"claims": {"iat": int(time.time()) - 10}},
+        "nbf and exp": {"claims": {"nbf": int(time.time()), "exp": int(time.time()) + 300}},
         "any time under a nonce": {"claims": {"iat": 1, "nonce": NONCES.newest()}},
     }
 

@@ -256,12 +256,19 @@ async def test_a_client_is_known_by_its_document(opened: Provider, browser: Brow
     back = landed((await browser.consent("approve", request_id)).json()["redirect_to"], LOOPBACK)
     tokens = await redeem(opened, client, back["code"], pkce, redirect_uri=LOOPBACK)
     assert tokens["scope"] == "openid profile"
-    again = await browser.visit(opened.authorize_url(client, Pkce(), **parameters))
-    assert landed(again.headers["location"], LOOPBACK)["code"]
+    await browser.begin(opened.authorize_url(client, Pkce(), **parameters))
     assert len(site.received) == 1, "The document was not cached."
     async with owner_of(opened.app).client(opened.app) as console:
         shown = await console.get(f"/oauth/clients/{quote(url, safe='')}")
         assert (shown.json()["source"], shown.json()["is_dynamic"]) == ("document", True)
+
+
+async def test_requests_at_once_read_a_document_once(opened: Provider, browser: Browser, site: Receiver):
+    client = Registered(put(site, {}), None)
+    url = opened.authorize_url(client, Pkce(), resource=resource(opened), redirect_uri=LOOPBACK)
+    answers = await asyncio.gather(*(browser.visit(url) for _ in range(10)))
+    assert {answer.status_code for answer in answers} == {303}
+    assert len(site.received) == 1
 
 
 BAD: dict[str, dict[str, Any]] = {

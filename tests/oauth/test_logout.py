@@ -101,6 +101,31 @@ async def test_otherwise_a_page_asks(provider: Provider, told: Registered, brows
     assert not await is_signed_in(browser, told)
 
 
+@pytest.mark.parametrize("parameters", [{}, {"state": "s"}])
+async def test_a_request_that_names_nothing_asks_and_ends_on_a_page(
+    provider: Provider, told: Registered, browser: Browser, parameters: dict[str, str]
+):
+    await signed_in(provider, told, browser)
+    answer = await end(browser, **parameters)
+    assert answer.status_code == 200
+    assert await is_signed_in(browser, told)
+    fields = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', answer.text))
+    done = await end(browser, "POST", **fields)
+    assert (done.status_code, "location" in done.headers, "You are signed out" in done.text) == (200, False, True)
+    assert not await is_signed_in(browser, told)
+
+
+async def test_a_hint_needs_neither_target_nor_state(provider: Provider, told: Registered, browser: Browser):
+    hint = (await signed_in(provider, told, browser))["id_token"]
+    done = await end(browser, id_token_hint=hint)
+    assert (done.status_code, "location" in done.headers, "You are signed out" in done.text) == (200, False, True)
+    assert not await is_signed_in(browser, told)
+    hint = (await signed_in(provider, told, browser))["id_token"]
+    done = await end(browser, id_token_hint=hint, post_logout_redirect_uri=OUT)
+    assert (done.status_code, done.headers["location"]) == (303, OUT)
+    assert not await is_signed_in(browser, told)
+
+
 async def test_another_target_or_hint_is_refused(provider: Provider, told: Registered, browser: Browser):
     tokens = await signed_in(provider, told, browser)
     other = await provider.client(name="Other")
@@ -108,6 +133,7 @@ async def test_another_target_or_hint_is_refused(provider: Provider, told: Regis
     for parameters in (
         {"id_token_hint": hint, "post_logout_redirect_uri": "https://evil.example/"},
         {"id_token_hint": hint, "post_logout_redirect_uri": OUT + "/"},
+        {"id_token_hint": hint, "post_logout_redirect_uri": OUT + "&y=2"},
         {"post_logout_redirect_uri": OUT},
         {"client_id": other.client_id, "post_logout_redirect_uri": OUT},
         {"client_id": other.client_id, "id_token_hint": hint},

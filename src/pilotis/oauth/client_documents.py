@@ -6,11 +6,13 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
+from pilotis.db.batching import SingleFlight
 from pilotis.http.outgoing import Outgoing, Reach
 from pilotis.http.outgoing_types import OutgoingError, OutgoingRequest, OutgoingResponse
 from pilotis.kit.networks import is_loopback
@@ -47,6 +49,7 @@ class ClientDocuments:
         self._outgoing = outgoing
         self._schemes = ("https", "http") if is_loopback_url(issuer) else ("https",)
         self._cached: OrderedDict[str, _Cached] = OrderedDict()
+        self._reading: SingleFlight[NewClient] = SingleFlight()
 
     def is_cached(self, url: str) -> bool:
         """Return whether this process has read the document, and its lifetime has not ended."""
@@ -56,6 +59,12 @@ class ClientDocuments:
     async def read(self, url: str) -> NewClient:
         """Return the client that a document describes; raises `InvalidRequestError`."""
         self.check(url)
+        # Anybody can make requests that need the document, so at most one at a time goes to its address.
+        return await self._reading.run(url, partial(self._fetch, url))
+
+    async def _fetch(self, url: str) -> NewClient:
+        if self.is_cached(url):
+            return self._cached[url].client
         request = OutgoingRequest(url=url, method="GET", headers={"Accept": "application/json"})
         try:
             answer = await self._outgoing().send(request, reach=Reach.SERVER, seconds=_SECONDS, max_bytes=_MAX_BYTES)

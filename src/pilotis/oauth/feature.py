@@ -107,7 +107,7 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
     dynamic = DynamicClients(
         floor.database, apps.apps, clients, documents, floor.rate_limits, issuer, registers=registers
     )
-    authorization = Authorization(floor.database, tokens_issuer, dynamic)
+    authorization = Authorization(floor.database, tokens_issuer, dynamic, floor.rate_limits)
     backchannel = BackchannelLogout(floor.database, floor.jobs, keys, issuer, lambda: floor.outgoing)
 
     def wake() -> None:

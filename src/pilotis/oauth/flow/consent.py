@@ -47,7 +47,7 @@ from pilotis.oauth.flow.types import (
     LoginOptions,
     MemberName,
 )
-from pilotis.oauth.redirect_uris import origin_of
+from pilotis.oauth.redirect_uris import is_registered, origin_of
 from pilotis.oauth.registry import KnownClient, find_client
 from pilotis.oauth.social.providers import enabled_providers
 from pilotis.oauth.tokens.issuing import Issuer
@@ -145,7 +145,7 @@ class Consent:
         return ConsentInfo(
             request_id=request_id,
             expires_at=rfc3339(waiting.row["expires_at"]),
-            consent_required=not covered or "consent" in request.prompt,
+            consent_required=not covered or request.must_ask(client),
             reauthentication_required=reauthentication,
             scope=" ".join(request.scopes),
             provider_app=AppName(client.app_id, client.provider.name),
@@ -241,7 +241,11 @@ class Consent:
         client = await find_client(self._database, row["client_id"], app_id)
         if client is None or not client.provider.is_provider:
             raise OAuthRequestNotFoundError
-        return _Waiting(request_hash, row, msgspec.json.decode(row["request"], type=AuthorizationRequest), client)
+        request = msgspec.json.decode(row["request"], type=AuthorizationRequest)
+        # The app may have removed the address since, because it is in other hands.
+        if not is_registered(request.redirect_uri, client.redirect_uris):
+            raise OAuthRequestNotFoundError
+        return _Waiting(request_hash, row, request, client)
 
     async def _of_member(self, principal: AppMember, request_id: str) -> _Waiting:
         if principal.member.is_guest:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pilotis.http.api.cookies import SetCookie
 from pilotis.http.replies.page import Page
-from pilotis.kit.errors import PilotisError
+from pilotis.kit.errors import PilotisError, RateLimitedError
 from pilotis.oauth.flow.consent import PageData
 from pilotis.oauth.redirect_uris import origin_of
 
@@ -53,6 +53,20 @@ _OVER = {
         "개발자 정보",
     ),
 }
+_BUSY = {
+    "en": (
+        "Too many sign-ins",
+        "More sign-ins have been started from your network than this server accepts.",
+        "Wait a minute and reload this page.",
+        "For developers",
+    ),
+    "ko": (
+        "로그인 시도가 너무 많습니다",
+        "사용 중인 네트워크에서 시작한 로그인이 서버의 한도를 넘었습니다.",
+        "잠시 후 이 페이지를 다시 불러오세요.",
+        "개발자 정보",
+    ),
+}
 _OVER_CODES = frozenset(("OAUTH_REQUEST_NOT_FOUND", "OAUTH_REQUEST_EXPIRED", "OAUTH_REQUEST_DECIDED"))
 
 
@@ -70,13 +84,15 @@ def consent_page(data: PageData, language: str) -> Page:
 
 def problem_page(error: PilotisError, request_id: str, language: str) -> Page:
     """Return a page that explains an error; the details for developers are collapsed below."""
-    title, text, advice, developers = (_OVER if error.code in _OVER_CODES else _PROBLEM)[language]
+    texts = _BUSY if isinstance(error, RateLimitedError) else _OVER if error.code in _OVER_CODES else _PROBLEM
+    title, text, advice, developers = texts[language]
     body = (
         f"<main>\n<h1>{escape(title)}</h1>\n<p>{escape(text)}</p>\n<p>{escape(advice)}</p>\n"
         f"<details><summary>{escape(developers)}</summary>\n<p>{escape(error.text)}</p>\n"
         f"<p><code>{escape(error.code)}</code> · <code>{escape(request_id)}</code></p></details>\n</main>\n"
     )
-    return _page(language, title, body, status=error.status)
+    told = [(name.lower().encode(), value.encode()) for name, value in error.headers.items()]
+    return _page(language, title, body, status=error.status, headers=told)
 
 
 _LOGOUT = {
@@ -130,6 +146,7 @@ def _page(
     script: str = "",
     status: int | None = None,
     form_action: Sequence[str] = (),
+    headers: Sequence[tuple[bytes, bytes]] = (),
     cookies: Sequence[SetCookie] = (),
 ) -> Page:
     style = _asset("consent.css")
@@ -148,7 +165,7 @@ def _page(
         scripts=[script] if script else [],
         images=["'self'"],
         form_action=form_action,
-        headers=_ALONE,
+        headers=[*_ALONE, *headers],
         cookies=cookies,
     )
 

@@ -51,6 +51,13 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the member must sign in again."""
         return bool(_SIGN_IN & set(self.prompt))
 
+    def must_ask(self, client: KnownClient) -> bool:
+        """Whether the member must be asked, whatever it has agreed to before.
+
+        A public client on loopback or with a private scheme could be any program of the device (RFC 8252, section 8.6).
+        """
+        return "consent" in self.prompt or (client.is_public and not self.redirect_uri.startswith("https://"))
+
     def answer(self, issuer: str, **parameters: str) -> str:
         """Return the client's redirect URI with the parameters, its `state`, and the issuer (RFC 9207)."""
         return redirect_to(self.redirect_uri, issuer, self.state, **parameters)

@@ -25,11 +25,15 @@ from pilotis.oauth.flow.requests import AuthorizationRequest, checked, checked_r
 from pilotis.oauth.flow.scope_texts import language
 from pilotis.oauth.flow.types import PushedAnswer
 from pilotis.oauth.parameters import PUSHED_PREFIX, Parameters
+from pilotis.oauth.redirect_uris import is_registered
 from pilotis.oauth.registry import KnownClient, find_client, is_dynamic
 from pilotis.oauth.tokens.issuing import Issuer
+from pilotis.security.rate_limits import RateLimits
 from pilotis.security.single_use import mint
 
 PUSHED_SECONDS = 90
+REQUESTS_RATE = "oauth_requests"
+"""The limit on sign-ins that are started from one address."""
 _REQUEST_LIFETIME = timedelta(minutes=10)
 _CONSENT_PATH = "/oauth/consent"
 
@@ -58,10 +62,11 @@ class _Covering(NamedTuple):
 class Authorization:
     """The authorization endpoint; `issuer` identifies the server in every response."""
 
-    def __init__(self, database: Database, issuer: Issuer, dynamic: DynamicClients) -> None:
+    def __init__(self, database: Database, issuer: Issuer, dynamic: DynamicClients, rate_limits: RateLimits) -> None:
         self._database = database
         self._issuer = issuer
         self._dynamic = dynamic
+        self._rate_limits = rate_limits
 
     async def begin(self, caller: Client, parameters: Parameters, cookies: Mapping[str, str]) -> Step:
         """Process an authorization request and return the next step.
@@ -95,7 +100,7 @@ class Authorization:
                         error_description=error.description,
                     )
                 )
-        return await self._decide(client, request, pushed_hash, cookies, parameters.get("ui_locales"))
+        return await self._decide(caller, client, request, pushed_hash, cookies, parameters.get("ui_locales"))
 
     async def check(
         self, client: KnownClient, parameters: Parameters, redirect_uri: str, *, is_pushed: bool
@@ -119,7 +124,7 @@ class Authorization:
             raise RedirectedError("invalid_request", "id_token_hint must be an ID token of this server.")
         return msgspec.structs.replace(request, hinted=claims["sub"])
 
-    async def push(self, client: KnownClient, parameters: Parameters, jkt: str | None) -> PushedAnswer:
+    async def push(self, caller: Client, client: KnownClient, parameters: Parameters, jkt: str | None) -> PushedAnswer:
         """Store a pushed request of an authenticated client, and return its `request_uri`; raises an `OAuthError`.
 
         `jkt` is the thumbprint of the key that the client has proved; the code will be bound to it.
@@ -136,6 +141,8 @@ class Authorization:
         if jkt is not None and request.dpop_jkt not in {None, jkt}:
             raise InvalidRequestError("dpop_jkt does not match the key of the proof.")
         request = msgspec.structs.replace(request, dpop_jkt=jkt or request.dpop_jkt)
+        if client.is_public:
+            await self._rate_limits.count(caller, None, REQUESTS_RATE)
         pushed = mint(PUSHED_PREFIX, client.app_id)
         await store.insert_request(
             self._database,
@@ -153,10 +160,14 @@ class Authorization:
         found = await store.open_pushed(self._database, client.app_id, pushed_hash, client.client_id, _REQUEST_LIFETIME)
         if found is None:
             raise InvalidRequestError("The pushed request is unknown, used or expired.")
-        return msgspec.json.decode(found, type=AuthorizationRequest), pushed_hash
+        request = msgspec.json.decode(found, type=AuthorizationRequest)
+        if not is_registered(request.redirect_uri, client.redirect_uris):
+            raise InvalidRequestError("The client no longer has the redirect_uri of the pushed request.")
+        return request, pushed_hash
 
     async def _decide(
         self,
+        caller: Client,
         client: KnownClient,
         request: AuthorizationRequest,
         pushed_hash: bytes | None,
@@ -170,7 +181,7 @@ class Authorization:
             and (request.max_age is None or age_of(session) <= timedelta(seconds=request.max_age))
             and request.hinted in {None, session["member_id"]}
         )
-        if session is not None and is_fresh and "consent" not in request.prompt:
+        if session is not None and is_fresh and not request.must_ask(client):
             found = await self._covering(client, request, session["member_id"])
             if found is not None:
                 return Step(await self._code_at_once(client, request, pushed_hash, session, found))
@@ -179,6 +190,8 @@ class Authorization:
             return Step(
                 request.answer(self._issuer.issuer, error=error, error_description="The member must give consent.")
             )
+        # The request is stored, and nobody has authenticated.
+        await self._rate_limits.count(caller, None, REQUESTS_RATE)
         return await self._ask(client, request, pushed_hash, locales)
 
     async def _covering(self, client: KnownClient, request: AuthorizationRequest, member_id: str) -> _Covering | None:

@@ -280,6 +280,6 @@ async def covers(
 
 
 async def delete_expired(connection: Connection) -> None:
-    """Delete requests one day after they expire, and expired browsers."""
-    await connection.execute("delete from pilotis.oauth_requests where expires_at < now() - interval '1 day'")
+    """Delete requests one hour after they expire, and expired browsers."""
+    await connection.execute("delete from pilotis.oauth_requests where expires_at < now() - interval '1 hour'")
     await connection.execute("delete from pilotis.oauth_browsers where expires_at < now()")

@@ -84,6 +84,7 @@ class SocialLoginEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
             InvalidRedirectUriError,
             CodeChallengeRequiredError,
             InvalidTokenError,
+            RateLimitedError,
         ],
     )
     async def social_login_url(self, call: Call, client_id: str, query: SocialLoginQuery) -> SocialLoginUrl:
@@ -93,7 +94,7 @@ class SocialLoginEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
         `access_denied`, `identity_taken` or `provider_error`. With a member's access token as bearer, the account at
         the provider becomes another way for that member to sign in; a guest becomes a member.
         """
-        return await self._social.begin(client_id, query, call.bearer())
+        return await self._social.begin(call.client, client_id, query, call.bearer())
 
     @post(
         "/v1/auth/oauth/exchange",

@@ -26,6 +26,7 @@ from pilotis.oauth.clients import OAuthClientNotFoundError
 from pilotis.oauth.errors import InvalidRequestError
 from pilotis.oauth.flow.granting import REQUEST_PREFIX
 from pilotis.oauth.flow.requests import is_challenge
+from pilotis.oauth.flow.service import REQUESTS_RATE
 from pilotis.oauth.parameters import Parameters
 from pilotis.oauth.registry import KnownClient, Provider, find_client
 from pilotis.oauth.social import store
@@ -81,7 +82,9 @@ class SocialLogin:
         self._vendors = vendors
         self._consent_page = f"{issuer}/oauth/consent"
 
-    async def begin(self, client_id: str, query: SocialLoginQuery, bearer: str | None) -> SocialLoginUrl:
+    async def begin(
+        self, caller: Client, client_id: str, query: SocialLoginQuery, bearer: str | None
+    ) -> SocialLoginUrl:
         """Return the URL at which a member signs in with a vendor, or links an account there.
 
         `bearer` is the access token of a member that links, or of a guest that becomes a member. Raises
@@ -98,6 +101,7 @@ class SocialLogin:
             raise InvalidRedirectUriError
         if query.code_challenge_method != "S256" or not is_challenge(query.code_challenge or ""):
             raise CodeChallengeRequiredError
+        await self._rate_limits.count(caller, None, REQUESTS_RATE)
         vendor = await self._vendor(account)
         state = State(
             client_id=client.client_id,

@@ -83,7 +83,7 @@ class TokenEndpoints(Endpoints, tag="Pages", error_styles={"/oauth": "oauth"}):
         form = form_of(call, body)
         client = await self._client(call, form, admits=True)
         jkt = await self._key(call, client)
-        return _answer(await self._authorization.push(client, form, jkt), 201)
+        return _answer(await self._authorization.push(call.client, client, form, jkt), 201)
 
     async def _key(self, call: Call, client: KnownClient) -> str | None:
         """Return the thumbprint of the key that a client proves; raises an error if the client must prove one."""
