@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import signal
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.conftest import first_console_user, new_app
 from tests.functions.support import Functions
@@ -17,6 +18,7 @@ from tests.serving import serving
 from tests.support import Server
 from tests.waiting import children, is_running, until
 
+CALLS = 97
 WAITS = """
 export default async (payload, ctx) => {
   const isOpen = async () => (await ctx.api.rows("gate").query({ limit: 1 })).total_count;
@@ -74,7 +76,7 @@ async def _killed_in_the_middle(server: Server, functions: Functions) -> None:
     orders, gate = await app.table({"n": "int"}, title="orders"), await app.table({"n": "int"}, title="gate")
     table = await app.table({"payload": "object", "trigger": "string", "key": "string"}, title="seen")
     await functions.made("spins", "export default () => { for (;;); }", timeout_seconds=300)
-    called = asyncio.create_task(functions.call("spins"))
+    called = [asyncio.create_task(functions.call("spins"))]
     function_id = await functions.made("waits", WAITS, timeout_seconds=300)
     triggers = f"{functions.base}/{function_id}/triggers"
     by_event = {"type": "event", "events": ["row.created"], "table_id": orders}
@@ -88,11 +90,14 @@ async def _killed_in_the_middle(server: Server, functions: Functions) -> None:
     assert server.process
     # One for each trigger, one that spins, the build, and those that wait for calls.
     assert await until(lambda: len(sandboxes_of(server.process.pid)) >= 6 and _spin(server.process.pid))
+    # With one that spins and those of the triggers a hundred: some run, the others wait.
+    called += [asyncio.create_task(functions.call("spins")) for _ in range(CALLS)]
+    assert await until(lambda: _connections(server.process.pid) > CALLS)
     found, killed_at = sandboxes_of(server.process.pid), datetime.now(UTC)
 
     server.kill()
-    with pytest.raises(httpx.HTTPError):
-        await called
+    ends = await asyncio.gather(*called, return_exceptions=True)
+    assert all(isinstance(end, httpx.HTTPError) for end in ends)
     assert await until(lambda: not any(is_running(pid) for pid in found))
 
     _Held.answers.set()
@@ -123,6 +128,37 @@ async def _killed_in_the_middle(server: Server, functions: Functions) -> None:
     # Executions are recorded a moment after their end.
     assert await until(all_succeeded)
     await functions.console.aclose()
+
+
+def _connections(pid: int) -> int:
+    """The number of sockets that a process has open."""
+    found = 0
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            found += str(file.readlink()).startswith("socket:")
+    return found
+
+
+async def test_a_killed_sandbox_ends_its_call_and_no_other(functions: Functions):
+    server = functions.app.server
+    assert server.process
+    pid = server.process.pid
+    await functions.made("ones", "let calls = 0; export default () => ++calls;")
+    await functions.made("waits", "export default ({ ms }) => new Promise((end) => setTimeout(() => end(1), ms));")
+    assert await functions.value("ones") == 1
+    assert await functions.value("waits", {"ms": 0}) == 1
+    others = set(sandboxes_of(pid))
+    await functions.made("spins", "export default ({ on }) => { while (on); return 1; }")
+    calling = asyncio.create_task(functions.result("spins", {"on": True}))
+    assert await until(lambda: _spin(pid))
+    for one in set(sandboxes_of(pid)) - others:
+        with suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
+    result = await calling
+    assert (result["status"], result["error_code"]) == ("error", "SANDBOX_ENDED")
+    assert await functions.value("spins", {"on": False}) == 1
+    assert await functions.value("ones") == 2
+    assert await functions.value("waits", {"ms": 0}) == 1
 
 
 def _planned(row: dict) -> datetime:

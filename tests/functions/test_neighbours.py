@@ -7,9 +7,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import httpx
+import pytest
+
 from tests.functions.support import Functions
 from tests.support import App
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 ATTACKS = {
     "loops": ("javascript", "export default () => { for (;;); }", "FUNCTION_TIMEOUT"),
@@ -66,6 +69,79 @@ async def _latency(functions: Functions) -> float:
         assert await functions.value("ones") == 1
         taken.append(time.perf_counter() - begun)
     return median(taken)
+
+
+FLOODS = {
+    "waits": "import time\ndef handler(p, c): time.sleep(30)",
+    "spins": "def handler(p, c):\n    while True: pass",
+    "calls": """
+async def handler(p, c):
+    while True:
+        await c.api.fetch("/v1/public/nothing")
+""",
+    "opens": """
+import socket
+def handler(p, c):
+    while True:
+        try:
+            client = socket.create_connection(("127.0.0.1", 3128))
+            client.send(b"GET / HTTP/1.1\\r\\n\\r\\n")
+            client.close()
+        except OSError:
+            pass
+""",
+}
+CALLS, MEASURED = 500, 200
+# Twice is what functions should reach, on cores that nothing else uses.
+WAITS_RATIO, SPINS_RATIO, SPARE = 2, 8, 0.1
+
+
+async def _p99(functions: Functions) -> float:
+    """The 99th percentile of the durations of calls, one after another, in seconds."""
+    taken = []
+    async with functions.app.client() as client:
+        for _ in range(MEASURED):
+            begun = time.perf_counter()
+            answer = await client.post("/v1/public/functions/ones/invoke", json={})
+            taken.append(time.perf_counter() - begun)
+            assert answer.json()["result"] == 1
+    return sorted(taken)[MEASURED * 99 // 100]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_f19_five_hundred_calls_of_an_app_leave_a_neighbours_calls_as_fast(
+    functions: Functions, other_app: App, flood: str
+):
+    neighbour = Functions(other_app)
+    await neighbour.made("ones", "export default () => 1;")
+    egress = {"mode": "allowlist", "hosts": ["api.example.com"]}
+    await functions.made(
+        "floods", FLOODS[flood], "python", timeout_seconds=300, egress=egress if flood == "opens" else {}
+    )
+    await _p99(neighbour)
+    before = min([await _p99(neighbour) for _ in range(2)])
+    limits = httpx.Limits(max_connections=CALLS)
+    headers = {"X-Public-Key": functions.app.public_key}
+    async with httpx.AsyncClient(limits=limits, timeout=PATIENCE, headers=headers) as client:
+        url = f"{functions.app.server.url}/v1/public/functions/floods/invoke"
+        calls: list[asyncio.Task[httpx.Response]] = []
+        for _ in range(CALLS):
+            calls.append(asyncio.create_task(client.post(url, json={})))
+            # All at once, this process would connect faster than it can send: the server waits 5 s for a request.
+            await asyncio.sleep(0.01)
+
+        # Ten run and a hundred wait; others were refused, or ended for what they do.
+        assert await until(lambda: sum(call.done() for call in calls) >= CALLS - 110)
+        assert any(call.done() and call.result().status_code == 429 for call in calls)
+        during = min([await _p99(neighbour) for _ in range(2)])
+        assert len([call for call in calls if not call.done()]) > 10
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+    print(f"p99 {flood}: {before * 1000:.1f} ms before, {during * 1000:.1f} ms during")
+    assert during < (WAITS_RATIO if flood == "waits" else SPINS_RATIO) * before + SPARE, (before, during)
+    await neighbour.console.aclose()
 
 
 async def test_attacks_leave_the_server_and_its_neighbours_as_they_were(functions: Functions, other_app: App):

@@ -1,13 +1,16 @@
 """Functions, section 8 and acceptance case 2: packages of npm and PyPI, built once, and none needed from then on."""
 
 import json
+import zipfile
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from pilotis.functions.errors import SourceInvalidError
-from pilotis.functions.packages import requirements
+from pilotis.functions.packages import MAX_UNPACKED, requirements
+from pilotis.functions.runtime.build import MAX_BUNDLE
 from tests.conftest import first_console_user, new_app
 from tests.functions.registry import registry
 from tests.functions.support import Functions
@@ -17,16 +20,26 @@ from tests.waiting import until
 LOOPBACK = "127.0.0.0/8"
 
 
+def environment(url: str) -> dict[str, str]:
+    """That of a server with a registry of this test."""
+    return {
+        "PILOTIS_EGRESS_NETWORKS": LOOPBACK,
+        "PILOTIS_FUNCTIONS_NPM_REGISTRY": f"{url}/",
+        "PILOTIS_FUNCTIONS_PYPI_INDEX": f"{url}/simple/",
+    }
+
+
 @pytest.fixture(scope="module")
-def away(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose registry is one of this test, and away once the fixture's `registry` is closed."""
-    with registry(tmp_path_factory.mktemp("registry")) as url:
-        environment = {
-            "PILOTIS_EGRESS_NETWORKS": LOOPBACK,
-            "PILOTIS_FUNCTIONS_NPM_REGISTRY": f"{url}/",
-            "PILOTIS_FUNCTIONS_PYPI_INDEX": f"{url}/simple/",
-        }
-        running = Server(tmp_path_factory.mktemp("server") / "data", environment=environment).start()
+def cached(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the packages that the registry has fetched."""
+    return tmp_path_factory.mktemp("registry")
+
+
+@pytest.fixture(scope="module")
+def registered(tmp_path_factory: pytest.TempPathFactory, cached: Path) -> Iterator[Server]:
+    """A server with a registry of this test."""
+    with registry(cached) as url:
+        running = Server(tmp_path_factory.mktemp("server") / "data", environment=environment(url)).start()
         try:
             yield running
         finally:
@@ -34,13 +47,13 @@ def away(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def owner(away: Server) -> dict[str, str]:
-    return first_console_user(away)
+def owner(registered: Server) -> dict[str, str]:
+    return first_console_user(registered)
 
 
 @pytest.fixture
-async def functions(away: Server, owner: dict[str, str]) -> AsyncIterator[Functions]:
-    made = Functions(new_app(away, owner))
+async def functions(registered: Server, owner: dict[str, str]) -> AsyncIterator[Functions]:
+    made = Functions(new_app(registered, owner))
     yield made
     await made.console.aclose()
 
@@ -120,6 +133,106 @@ async def test_pypi_packages_are_installed_from_wheels_and_read_only(functions: 
     assert (await functions.deploy(function_id, again)).status_code == 201
     result = await functions.result("order", {})
     assert "Read-only file system" in result["error"], result
+
+
+async def test_a_bundle_has_a_size(functions: Functions):
+    function_id = await functions.create("large")
+    source = """
+        import { z } from "npm:zod@3";
+        import { TEXT } from "./text.js";
+        export default () => [TEXT.length, z.string().safeParse("").success];"""
+
+    async def bundle(length: int) -> dict:
+        files = {"index.js": source, "text.js": f"export const TEXT = '{'x' * length}';"}
+        version = await built(functions, function_id, await functions.deploy(function_id, files))
+        assert version["source_bytes"] == sum(map(len, files.values()))
+        return version
+
+    small = await bundle(1_000_000)
+    most = MAX_BUNDLE - (small["bundle_bytes"] - 1_000_000)
+    assert MAX_BUNDLE == 5 * 1024 * 1024
+    largest = await bundle(most)
+    assert (largest["status"], largest["bundle_bytes"]) == ("ready", MAX_BUNDLE), largest["error"]
+    assert await functions.value("large") == [most, True]
+    larger = await bundle(most + 1)
+    assert (larger["status"], larger["error"]) == ("failed", "The packages have more than 5 MB.")
+    assert await functions.value("large") == [most, True]
+
+
+def wheel(folder: Path, version: str, length: int) -> None:
+    """Put a wheel with a file of zeros of a length into the registry."""
+    info = f"padded-{version}.dist-info"
+    files = {
+        "padded/__init__.py": b"",
+        "padded/zeros": bytes(length),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: padded\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    files[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"]).encode()
+    with zipfile.ZipFile(folder / f"padded-{version}-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+
+
+async def test_python_packages_have_a_size_unpacked(functions: Functions, cached: Path):
+    function_id = await functions.create("large", "python")
+    source = "import os, padded\ndef handler(p, c): return os.path.getsize(os.path.dirname(padded.__file__) + '/zeros')"
+
+    async def install(version: str, length: int) -> dict:
+        wheel(cached, version, length)
+        files = {"main.py": source, "requirements.txt": f"padded=={version}"}
+        return await built(functions, function_id, await functions.deploy(function_id, files))
+
+    # As many digits in the list of the files as at the limit.
+    length = 100_000_000
+    ready = await install("1.0", length)
+    assert ready["status"] == "ready", (ready["error"], ready["build_log"][-2000:])
+    assert ready["bundle_bytes"] < 1_000_000
+    (place,) = (one for one in (functions.app.server.data_dir / "functions" / "packages").iterdir() if _has(one))
+    most = MAX_UNPACKED - sum(one.stat().st_size for one in place.rglob("*") if one.is_file()) + length
+    assert MAX_UNPACKED == 100 * 1024 * 1024
+    assert (await install("2.0", most))["status"] == "ready"
+    assert await functions.value("large") == most
+    larger = await install("3.0", most + 1)
+    assert larger["status"] == "failed"
+    assert larger["error"].startswith("SOURCE_INVALID: The packages have more than 100 MB")
+    assert await functions.value("large") == most
+
+
+def _has(folder: Path) -> bool:
+    return (folder / "padded").is_dir()
+
+
+async def test_what_is_built_works_without_its_registry(tmp_path: Path, cached: Path):
+    with registry(cached) as url:
+        server = Server(tmp_path / "data", environment=environment(url)).start()
+        functions = Functions(new_app(server, first_console_user(server)))
+        packed = {"index.js": JAVASCRIPT, "package.json": MANIFEST}
+        wheels = {"main.py": PYTHON, "requirements.txt": "pydantic>=2\nhttpx\n"}
+        made = {}
+        for name, files in (("javascript", packed), ("python", wheels)):
+            made[name] = await functions.create(f"of-{name}", name)
+            version = await built(functions, made[name], await functions.deploy(made[name], files))
+            assert version["status"] == "ready", (version["error"], version["build_log"][-3000:])
+    try:
+        # Another process, so nothing is warm.
+        server.stop()
+        server.start()
+        await functions.console.aclose()
+        functions = Functions(functions.app)
+        assert await functions.value("of-javascript", {"quantity": 2}) == {"ok": True, "day": "2024-03-01", "n": 1}
+        assert (await functions.value("of-python", {"quantity": 2}))["quantity"] == 2
+        assert (await functions.deploy(made["javascript"], packed)).status_code == 201
+        assert (await functions.deploy(made["python"], wheels | {"more.py": ""})).status_code == 201
+        await functions.made("plain", "export default () => 1;")
+        assert await functions.value("plain") == 1
+        other = {"index.js": "import 'npm:zod@3'; export default () => 1"}
+        version = await built(functions, made["javascript"], await functions.deploy(made["javascript"], other))
+        assert version["status"] == "failed"
+        assert await functions.value("of-javascript", {"quantity": 2}) == {"ok": True, "day": "2024-03-01", "n": 1}
+    finally:
+        await functions.console.aclose()
+        server.stop()
 
 
 async def test_a_build_that_a_newer_version_overtook_does_not_become_active(functions: Functions):

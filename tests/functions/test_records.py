@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pilotis.functions.records import FAILURES_PER_MINUTE, SUCCESSES_PER_MINUTE
+from tests.console import user_with
 from tests.functions.support import Functions
 from tests.support import App, assert_error
 from tests.waiting import PATIENCE, until
@@ -115,3 +116,23 @@ async def test_a_zero_byte_is_recorded_as_a_replacement_character(functions: Fun
     assert found["error"] == "error\N{REPLACEMENT CHARACTER}"
     assert found["logs"][0]["message"] == "log\N{REPLACEMENT CHARACTER}"
     assert "error\N{REPLACEMENT CHARACTER}" in found["logs"][-1]["message"]
+
+
+async def test_a_viewer_reads_how_a_call_ended_and_nothing_that_it_said(functions: Functions):
+    source = "export default () => { console.log('card 4111'); throw new Error('card 4111'); };"
+    function_id = await functions.made("says", source)
+    call = (await functions.result("says"))["execution_id"]
+    path = f"{functions.base}/{function_id}"
+
+    async def is_recorded() -> bool:
+        return (await functions.console.get(f"{path}/executions/{call}")).status_code == 200
+
+    assert await until(is_recorded)
+    viewer = await user_with(functions.app, "viewer")
+    async with viewer.client(functions.app) as viewers:
+        path = f"/functions/{function_id}"
+        found = (await viewers.get(f"{path}/executions/{call}")).json()
+        assert (found["logs"], found["error"], found["error_code"]) == (None, None, "FUNCTION_ERROR")
+        listed = await viewers.get(f"{path}/executions")
+        assert "4111" not in listed.text
+        assert_error(await viewers.get(f"{path}/logs"), 403, "ROLE_REQUIRED")

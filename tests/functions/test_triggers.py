@@ -9,6 +9,7 @@ from tests.functions.support import Functions
 from tests.support import App, assert_error
 from tests.waiting import until
 
+TOGETHER = 30
 COLLECT = """
 export default async (payload, ctx) => {
   await ctx.api.rows("seen").create({ payload, trigger: ctx.trigger.type, key: ctx.idempotencyKey });
@@ -17,7 +18,7 @@ export default async (payload, ctx) => {
 
 async def seen(app: App, table: str) -> list[dict[str, Any]]:
     async with app.client() as client:
-        return [row["data"] for row in (await client.get(f"/v1/public/tables/{table}/data")).json()["data"]]
+        return [row["data"] for row in (await client.get(f"/v1/public/tables/{table}/data?limit=100")).json()["data"]]
 
 
 async def _made(functions: Functions, **trigger: Any) -> tuple[str, str, httpx.Response]:
@@ -37,8 +38,13 @@ async def test_a_row_calls_a_function_once_for_each_committed_row(functions: Fun
         await client.post(f"/v1/public/tables/{orders}/data/bulk", json={"data": [{"n": 2}, {"n": 3}]})
         rolled = {"operations": [{"type": "create", "table_id": orders, "data": {"n": 4}}, {"type": "delete"}]}
         assert (await client.post("/v1/public/transactions", json=rolled)).status_code >= 400
-    rows = await until(lambda: _at_least(app, table, 3))
-    assert sorted(row["payload"]["data"]["row"]["data"]["n"] for row in rows) == [1, 2, 3]
+        committed = {
+            "operations": [{"type": "create", "table_id": orders, "data": {"n": n}} for n in range(5, 5 + TOGETHER)]
+        }
+        assert (await client.post("/v1/public/transactions", json=committed)).status_code == 200
+    await app.row(orders, {"n": 0})
+    rows = await until(lambda: _at_least(app, table, 4 + TOGETHER))
+    assert sorted(row["payload"]["data"]["row"]["data"]["n"] for row in rows) == [0, 1, 2, 3, *range(5, 5 + TOGETHER)]
     assert {row["trigger"] for row in rows} == {"event"}
     assert {row["key"] for row in rows} == {row["payload"]["id"] for row in rows}
 

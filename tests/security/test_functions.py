@@ -32,7 +32,7 @@ from pilotis.functions.runtime.pool import (
     RuntimeUnavailableError,
     Wanted,
 )
-from pilotis.functions.runtime.sandbox import Invocation, Outcome, Program, Sandbox
+from pilotis.functions.runtime.sandbox import NICE, Invocation, Outcome, Program, Sandbox
 from pilotis.http.outgoing import Outgoing, OutgoingSettings, Reach
 from pilotis.http.outgoing_allowance import parse_host
 from tests.certificates import Authority
@@ -618,6 +618,71 @@ def handler(payload, ctx):
     assert set(answers) <= {"", "HTTP/1.1 403"}, answers
 
 
+FRAMINGS = {
+    "none": b"",
+    "length": b"Content-Length: 3",
+    "chunks": b"transfer-encoding: Chunked",
+    "both": b"Content-Length: 3\r\nTransfer-Encoding: chunked",
+    "two lengths": b"Content-Length: 3\r\nContent-Length: 4",
+    "no number": b"Content-Length: +3",
+    "space": b"Content-Length : 3",
+    "two codings": b"Transfer-Encoding: gzip, chunked",
+    "line feed": b"A: b\nTransfer-Encoding: chunked",
+}
+BODIES = {"length": b"abc", "chunks": b"3;a=b\r\nabc\r\n0\r\nEnd: 1\r\n\r\n"}
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_f08_a_connection_carries_one_plain_request(level: Isolation, framing: str):
+    source = """
+import socket
+def handler(p, c):
+    with socket.create_connection(("127.0.0.1", 3128), 20) as client:
+        client.sendall(p["first"].encode())
+        answer = client.recv(1000)
+        try:
+            client.sendall(p["second"].encode())
+            while more := client.recv(1000):
+                answer += more
+        except OSError:
+            pass
+    return answer.decode()
+"""
+    taken: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken.append(await reader.readuntil(b"\r\n\r\n"))
+        taken.append(await reader.readexactly(len(body)))
+        # It leaves the connection open, though it was asked to close it.
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        taken.append(await reader.read())
+        writer.close()
+
+    body = BODIES.get(framing, b"")
+    upstream = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = upstream.sockets[0].getsockname()[1]
+    host = f"a.example.com:{port}".encode()
+    first = b"POST http://%b/first HTTP/1.1\r\nHost: %b\r\n%b\r\n\r\n" % (host, host, FRAMINGS[framing])
+    first = first.replace(b"\r\n\r\n\r\n", b"\r\n\r\n") + body
+    second = b"GET http://b.example.com/second HTTP/1.1\r\nHost: b.example.com\r\n\r\n"
+    async with (
+        upstream,
+        way_out([host.decode()], ON_LOOPBACK, to_loopback) as egress,
+        sandbox(level, source, Runtime.PYTHON, egress) as made,
+    ):
+        outcome = await outcome_of(made, {"first": first.decode(), "second": second.decode()})
+        answer = json.loads(outcome.result)
+        if framing in {"none", *BODIES}:
+            assert answer == "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+            assert await until(lambda: len(taken) == 3)
+            assert taken[0].startswith(b"POST /first HTTP/1.1\r\n")
+            assert taken[1:] == [body, b""]
+            assert any("one request" in line.message for line in outcome.logs)
+        else:
+            assert answer.startswith("HTTP/1.1 403"), answer
+            assert taken == []
+
+
 async def test_f08_without_egress_there_is_no_proxy(level: Isolation):
     require_namespaces(level)
     source = "import socket\ndef handler(p, c):\n    return socket.socket().connect_ex(('127.0.0.1', 3128)) != 0"
@@ -638,6 +703,31 @@ async def test_f09_forged_frames_end_the_forgers_own_call(level: Isolation):
             outcome = await outcome_of(made)
             assert (outcome.status, outcome.error_code) == ("error", "SANDBOX_ENDED"), forged
             assert made.is_dead
+
+
+SENDS = {
+    "results of no call": 'while True: send(b\'{"t":"result","id":9}\')',
+    "calls of no call": 'while True: send(b\'{"t":"call","id":9}\')',
+    "large logs": 'while True: send(b\'{"t":"log","message":"%s"}\' % (b\'x\' * 1000000))',
+    "calls beyond the limit": 'while True: send(b\'{"t":"call","id":%d,"call":1,"path":"/"}\' % number)',
+}
+
+
+@pytest.mark.parametrize("name", SENDS)
+async def test_f09_a_flood_of_frames_ends_the_call(level: Isolation, name: str):
+    source = f"""
+import os, sys
+def handler(p, c):
+    control, number = sys.modules["__main__"].control, 1
+    def send(data):
+        data = len(data).to_bytes(4, "big") + data
+        while data:
+            data = data[os.write(control, data):]
+    {SENDS[name]}
+"""
+    async with sandbox(level, source, Runtime.PYTHON) as made:
+        outcome = await outcome_of(made)
+    assert (outcome.status, outcome.error_code) == ("error", "SANDBOX_ENDED"), outcome
 
 
 def test_f09_a_frame_of_any_length_is_refused_before_it_is_read():
@@ -708,6 +798,30 @@ async def test_a_sandbox_that_goes_on_computing_after_its_call_is_noticed(level:
         assert not made.is_busy_alone()
         assert (await outcome_of(made, {"on": True})).result == b"1"
         assert await until(made.is_busy_alone)
+
+
+@pytest.mark.parametrize("runtime", Runtime)
+async def test_functions_give_way_to_the_server(level: Isolation, runtime: Runtime):
+    if level is Isolation.PERMISSIONS and runtime is Runtime.PYTHON:
+        pytest.skip("Python has no permissions")
+    source = "export default () => 1;" if runtime is Runtime.JAVASCRIPT else "def handler(p, c): return 1"
+    before = session_priority("self")
+    async with sandbox(level, source, runtime) as made:
+        assert (await outcome_of(made)).result == b"1"
+        threads = [int(name) for name in os.listdir(f"/proc/{made.pid}/task")]  # noqa: PTH208
+        assert {os.getpriority(os.PRIO_PROCESS, one) for one in threads} == {NICE}
+        # Without a namespace a sandbox is of the server's own session, in which priorities count.
+        assert session_priority(made.pid) in {None, f"nice {NICE}" if level.has_namespaces else before}
+    assert session_priority("self") == before
+
+
+def session_priority(process: int | str) -> str | None:
+    """That of a process's session, where the kernel has them."""
+    try:
+        with open(f"/proc/{process}/autogroup") as file:  # noqa: PTH123
+            return file.read().strip().partition(" ")[2]
+    except FileNotFoundError:
+        return None
 
 
 async def test_f11_a_flood_of_log_lines_is_dropped_and_counted(level: Isolation):

@@ -10,9 +10,14 @@ from pilotis.db.pool import TenantDatabase
 
 
 async def packages(connection: TenantDatabase, app_id: UUID, digest: str) -> Record | None:
-    """Return the packages of a build as JSON text, and its log."""
+    """Return the packages of a build as JSON text, its log, and the size of what it made."""
     return await connection.fetchrow(
-        "select packages::text, log from pilotis.function_builds where app_id = $1 and digest = $2", app_id, digest
+        """
+        select packages::text, log, octet_length(built) as size from pilotis.function_builds
+        where app_id = $1 and digest = $2
+        """,
+        app_id,
+        digest,
     )
 
 

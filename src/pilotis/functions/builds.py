@@ -41,12 +41,12 @@ class Builds:
         """Return whether the app has this build."""
         return await build_store.packages(self._database.of(app_id), app_id, digest) is not None
 
-    async def packages(self, app_id: UUID, digest: str) -> tuple[list[Package], str]:
-        """Return the packages of a build and its log."""
+    async def packages(self, app_id: UUID, digest: str) -> tuple[list[Package], str, int]:
+        """Return the packages of a build, its log, and the bytes of the bundle or the archive that it made."""
         row = await build_store.packages(self._database.of(app_id), app_id, digest)
         if row is None:
             raise VersionNotFoundError
-        return msgspec.json.decode(row["packages"], type=list[Package]), row["log"]
+        return msgspec.json.decode(row["packages"], type=list[Package]), row["log"], row["size"]
 
     async def build(self, app_id: UUID, runtime: Runtime, source: Source, digest: str) -> None:
         """Build what a source asks for, unless the app has it; raises `BuildFailedError`, `RuntimeUnavailableError`."""

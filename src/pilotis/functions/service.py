@@ -203,7 +203,7 @@ class Functions:
         digest = await self._builds.digest(Runtime(row["runtime"]), source)
         is_built = digest is None or await self._builds.is_built(app.app_id, digest)
         warnings = await self._try(app, row, source, digest, f"check:{version_id}") if is_built else []
-        packages, log = await self._builds.packages(app.app_id, digest) if digest and is_built else ([], "")
+        packages, log, size = await self._builds.packages(app.app_id, digest) if digest and is_built else ([], "", 0)
         packed = await offload(source.size, sources.pack, source.files)
         values = {
             "status": "ready" if is_built else "queued",
@@ -215,7 +215,7 @@ class Functions:
             "entrypoint": source.entrypoint,
             "source": packed,
             "source_bytes": source.size,
-            "bundle_bytes": source.size,
+            "bundle_bytes": size or source.size,
             "sha256": source.sha256,
             "warnings": msgspec.json.encode(warnings).decode(),
             "message": message,
@@ -244,12 +244,13 @@ class Functions:
         runtime = Runtime(row["runtime"])
         digest = await self._builds.digest(runtime, source)
         packages: list[Package] = []
+        size = source.size
         if digest is not None:
             try:
                 await self._builds.build(app.app_id, runtime, source, digest)
             except BuildFailedError as error:
                 raise SourceInvalidError(f"{error} {error.log[-_SHOWN_LOG:]}".strip()) from None
-            packages, _ = await self._builds.packages(app.app_id, digest)
+            packages, _, size = await self._builds.packages(app.app_id, digest)
         warnings = await self._try(app, row, source, digest, f"check:{uuid7()}")
         packed = await offload(source.size, sources.pack, source.files)
         user_id = actor.id or ""
@@ -273,7 +274,7 @@ class Functions:
             runtime_version=await self._calls.runtime_version(Runtime(row["runtime"])),
             entrypoint=source.entrypoint,
             source_bytes=source.size,
-            bundle_bytes=source.size,
+            bundle_bytes=size,
             sha256=source.sha256,
             packages=packages,
             warnings=warnings,
@@ -358,7 +359,7 @@ class Functions:
             if job.attempt > _MAX_BUILDS:
                 raise BuildFailedError("BUILD_CRASHED: the servers that built it have stopped.", "")
             await self._builds.build(app_id, runtime, source, digest)
-            packages, log = await self._builds.packages(app_id, digest)
+            packages, log, size = await self._builds.packages(app_id, digest)
             app = await self._app_of(app_id)
             warnings = await self._try(app, row, source, digest, f"check:{job.id}")
             values = {
@@ -367,6 +368,7 @@ class Functions:
                 "packages": msgspec.json.encode(packages).decode(),
                 "warnings": msgspec.json.encode(warnings).decode(),
                 "build_log": log,
+                "bundle_bytes": size,
             }
         except BuildFailedError as error:
             values = {"status": "failed", "error": str(error), "build_log": error.log}

@@ -23,7 +23,7 @@ import msgspec
 from pilotis.functions.runtime import seccomp
 from pilotis.functions.runtime.egress import Connect, Egress, EgressPolicy, authorities
 from pilotis.functions.runtime.policy import Isolation, Runtime, build_command
-from pilotis.functions.runtime.sandbox import innermost, memory_file
+from pilotis.functions.runtime.sandbox import give_way, innermost, memory_file
 from pilotis.http.outgoing_allowance import HostPattern
 
 BUILD_SECONDS = 120.0
@@ -149,7 +149,7 @@ class Builder:
         for which, value in ((resource.RLIMIT_DATA, _MEMORY_BYTES), (resource.RLIMIT_NPROC, _MAX_PROCESSES)):
             with contextlib.suppress(PermissionError):
                 resource.prlimit(pid, which, (value, value))
-        os.setpriority(os.PRIO_PROCESS, pid, _NICE)
+        give_way(pid, _NICE)
         await egress.listen(pid)
         egress.begin(lambda text: log.extend(f"{text}\n".encode()) if len(log) < MAX_LOG else None)
         process.stdin.write(msgspec.json.encode(request))

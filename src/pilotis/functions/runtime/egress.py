@@ -28,6 +28,9 @@ CONCURRENT_CONNECTIONS = 6
 MAX_BYTES = 50 * 1024 * 1024
 IDLE_SECONDS = 30.0
 _MAX_HEAD = 16 * 1024
+_MAX_WAITING = 64
+_FLOOD = 1000
+"""Connections from one call to the next, of whatever outcome; more are a flood, for which the sandbox is ended."""
 _CHUNK = 64 * 1024
 _LISTENER = Path(__file__).with_name("listener.py")
 _START_SECONDS = 10.0
@@ -93,6 +96,13 @@ class Egress:
         self._report: Callable[[str], None] = lambda _: None
         self._slots = asyncio.Semaphore(CONCURRENT_CONNECTIONS)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._accepted = 0
+        self._flood = max(_FLOOD, 2 * policy.max_connections)
+
+    @property
+    def is_flooded(self) -> bool:
+        """Whether the sandbox has opened too many connections since its last call began."""
+        return self._accepted > self._flood
 
     async def listen(self, pid: int) -> None:
         """Listen inside the network namespace of a process; raises `OSError`."""
@@ -123,6 +133,7 @@ class Egress:
         policy = self._policy
         self._allowance = Allowance(policy.hosts, policy.max_bytes), Allowance(policy.hosts, policy.max_bytes)
         self._left = policy.max_connections
+        self._accepted = 0
         self._reaches_own = False
         self._report = report
 
@@ -147,6 +158,13 @@ class Egress:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._accepted += 1
+        if self.is_flooded and self._server:
+            self._server.close()
+        # Each is an open file of the server.
+        if self.is_flooded or len(self._tasks) >= CONCURRENT_CONNECTIONS + _MAX_WAITING:
+            writer.transport.abort()
+            return
         task = asyncio.current_task()
         assert task
         self._tasks.add(task)
@@ -165,6 +183,7 @@ class Egress:
         head = await reader.readuntil(b"\r\n\r\n")
         try:
             host, port, first = _target(head)
+            length = None if first is None else _body_length(head)
             upstream = await self._open(host, port)
         except OutgoingError as error:
             self._counts[error.failure.value.lower()] += 1
@@ -184,7 +203,8 @@ class Egress:
             back.write(first)
         try:
             # When one direction ends the other may still have something to say.
-            await asyncio.gather(self._relay(reader, back, 0, limit), self._relay(there, writer, 1, limit))
+            sent = self._relay(reader, back, 0, limit) if length is None else self._send(reader, back, length, limit)
+            await asyncio.gather(sent, self._relay(there, writer, 1, limit))
         except OutgoingError as error:
             self._counts[error.failure.value.lower()] += 1
             self._report(f"A connection was ended: {error}")
@@ -205,16 +225,49 @@ class Egress:
     async def _relay(
         self, source: asyncio.StreamReader, target: asyncio.StreamWriter, direction: int, limit: asyncio.Timeout
     ) -> None:
-        loop = asyncio.get_running_loop()
         while data := await source.read(_CHUNK):
-            if self._allowance is None:
-                raise OutgoingError(OutgoingFailure.HOST_NOT_ALLOWED, "Connections are used during a call alone.")
-            self._allowance[direction].count(len(data))
-            limit.reschedule(loop.time() + IDLE_SECONDS)
-            target.write(data)
-            await target.drain()
+            await self._pass(data, target, direction, limit)
         with contextlib.suppress(OSError):
             target.write_eof()
+
+    async def _pass(self, data: bytes, target: asyncio.StreamWriter, direction: int, limit: asyncio.Timeout) -> None:
+        if self._allowance is None:
+            raise OutgoingError(OutgoingFailure.HOST_NOT_ALLOWED, "Connections are used during a call alone.")
+        self._allowance[direction].count(len(data))
+        limit.reschedule(asyncio.get_running_loop().time() + IDLE_SECONDS)
+        target.write(data)
+        await target.drain()
+
+    async def _send(
+        self, reader: asyncio.StreamReader, target: asyncio.StreamWriter, length: int, limit: asyncio.Timeout
+    ) -> None:
+        """Relay the body of one request, of a length or -1 for chunks; another request may be for another host.
+
+        The server that got it closes the connection after its answer, and with it this one ends.
+        """
+        if length < 0:
+            size = -1
+            while size:
+                line = await reader.readuntil(b"\n")
+                size = _chunk_size(line)
+                await self._pass(line, target, 0, limit)
+                if size:
+                    await self._send_part(reader, target, size + len(b"\r\n"), limit)
+            while line != b"\r\n":
+                line = await reader.readuntil(b"\n")
+                await self._pass(line, target, 0, limit)
+        await self._send_part(reader, target, length, limit)
+        if await reader.read(1):
+            raise OutgoingError(OutgoingFailure.PROTOCOL, "A connection carries one request.")
+        with contextlib.suppress(OSError):
+            target.write_eof()
+
+    async def _send_part(
+        self, reader: asyncio.StreamReader, target: asyncio.StreamWriter, length: int, limit: asyncio.Timeout
+    ) -> None:
+        while length > 0 and (data := await reader.read(min(length, _CHUNK))):
+            length -= len(data)
+            await self._pass(data, target, 0, limit)
 
 
 def _target(head: bytes) -> tuple[str, int, bytes | None]:
@@ -233,6 +286,29 @@ def _target(head: bytes) -> tuple[str, int, bytes | None]:
         kept = [one for one in rest.split(b"\r\n") if one and not one.lower().startswith(_HOP_BY_HOP)]
         first = b"\r\n".join([f"{method} {path} {version}".encode("ascii"), *kept, b"Connection: close", b"", b""])
         return parts.hostname, parts.port or 80, first
+    except ValueError:
+        raise OutgoingError(OutgoingFailure.PROTOCOL) from None
+
+
+def _body_length(head: bytes) -> int:
+    """Return the length of a request's body, -1 for one in chunks (RFC 9112, section 6.3); raises `OutgoingError`."""
+    lines = [line.partition(b":") for line in head.split(b"\r\n")[1:] if line]
+    lengths = {value.strip() for name, _, value in lines if name.lower() == b"content-length"}
+    codings = [value.strip().lower() for name, _, value in lines if name.lower() == b"transfer-encoding"]
+    is_plain = not any(name != name.strip() or not name or b"\n" in name + value for name, _, value in lines)
+    if is_plain and codings == [b"chunked"] and not lengths:
+        return -1
+    if not is_plain or codings or len(lengths) > 1 or not all(length.isdigit() for length in lengths):
+        raise OutgoingError(OutgoingFailure.PROTOCOL)
+    return int(lengths.pop()[:18]) if lengths else 0
+
+
+def _chunk_size(line: bytes) -> int:
+    try:
+        text = line.partition(b";")[0].strip()
+        if not text.isalnum():
+            raise ValueError
+        return int(text, 16)
     except ValueError:
         raise OutgoingError(OutgoingFailure.PROTOCOL) from None
 

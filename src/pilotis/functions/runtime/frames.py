@@ -58,10 +58,11 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 class Reader:
-    """Parses incoming bytes into frames."""
+    """Parses incoming bytes into frames; `size` is that of the last one."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self.size = 0
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that these bytes complete; raises `FrameError`."""
@@ -76,7 +77,7 @@ class Reader:
                 if len(self._buffer) < end:
                     break
                 body = bytes(memoryview(self._buffer)[at + _LENGTH.size : end])
-                at = end
+                at, self.size = end, size
                 yield _decoded(body)
         finally:
             del self._buffer[:at]

@@ -8,7 +8,7 @@ const MAX_BODY = 5 * 1024 * 1024;
 let APP = "/tmp/app/";
 const encoder = new TextEncoder(), decoder = new TextDecoder();
 // Saved before user code runs, so that a patched prototype corrupts only the frames of its own function.
-const { stringify, parse } = JSON;
+const { stringify, parse } = JSON, fromBase64 = (Uint8Array as any).fromBase64;
 const input = Deno.stdin, output = Deno.stdout, inspect = Deno.inspect;
 
 function send(message: unknown) {
@@ -69,7 +69,7 @@ function base64(bytes: Uint8Array): string {
 }
 
 function bytesOf(text: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return fromBase64(text);
 }
 
 function ask(frame: any): Promise<any> {

@@ -219,6 +219,7 @@ class Pool:
             sandbox = self._fitting(sandbox, program)
             if sandbox is None:
                 sandbox = await self._cold(wanted, isolation, program, deadline)
+            self._watch()
             await sandbox.load(program, deadline)
         except TimeoutError:
             raise LoadError("Loading the function took too long.", "LOAD_FAILED", "") from None
@@ -251,6 +252,7 @@ class Pool:
                 sandbox = self._fitting(sandbox, program)
                 if sandbox is None:
                     sandbox = await self._cold(wanted, isolation, program, invocation.deadline)
+                self._watch()
                 await sandbox.load(program, invocation.deadline)
                 loaded = time.perf_counter()
                 self._refill(wanted.runtime)

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -39,10 +39,18 @@ CONCURRENT_API_CALLS = 8
 MAX_DROPPED = 2**31 - 1
 """The largest number of dropped lines that a record can have."""
 _FLOOD_FRAMES = 20_000
+_FLOOD_BYTES = 16 * 1024 * 1024
+"""What a sandbox may send from one call to the next besides results and calls of the API, whose number is limited."""
+_MAX_PENDING = 16 * 1024 * 1024
+"""The size of the calls of the API that wait; above it the server reads no further ones."""
+_MAX_UNREAD = 64 * 1024 * 1024
+_PRINTED_BYTES, _PRINT_PAUSE = 1024 * 1024, 0.01
+"""After so much output the server waits for so many seconds: discarding it takes processor time."""
 FOLDERS = "pilotis-function-"
 _OUTPUT_BYTES = 8192
 _SPARE_BYTES = 64 * 1024 * 1024
-_NICE = 5
+NICE = 5
+"""The priority of functions: the server and its database go first."""
 _MAX_DESCRIPTORS = 256
 _MAX_THREADS = 256
 MAX_FILES = 10_000
@@ -153,6 +161,10 @@ class Sandbox(asyncio.Protocol):
         self._egress: Egress | None = None
         self._folder: str | None = None
         self._cpu_at_end = 0.0
+        self._other_frames = self._other_bytes = 0
+        self._pending_bytes = 0
+        self._may_send = asyncio.Event()
+        self._may_send.set()
 
     async def start(self, packages: str | None = None, egress: Egress | None = None) -> None:
         """Start the process and wait until its harness is ready; raises `StartError`.
@@ -197,7 +209,7 @@ class Sandbox(asyncio.Protocol):
                 process_group=0,
             )
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)
         except OSError as failure:
             own.close()
             os.close(output)
@@ -224,6 +236,7 @@ class Sandbox(asyncio.Protocol):
                 raise FrameError(frame.t)
             self.pid = innermost(self._process.pid)
             self._bound()
+            give_way(self.pid, NICE)
             if egress:
                 self._egress = egress
                 await egress.listen(self.pid)
@@ -276,6 +289,7 @@ class Sandbox(asyncio.Protocol):
         """Call the function and return the outcome. Afterwards the sandbox is dead unless it can be reused."""
         loop = asyncio.get_running_loop()
         self.calls += 1
+        self._other_frames = self._other_bytes = 0
         current = self._current = _Current(self.calls, call, loop.create_future(), self.cpu_seconds())
         timer = loop.call_at(call.deadline, self.end, "timeout", "FUNCTION_TIMEOUT", "The function took too long.")
         if self._egress:
@@ -319,16 +333,22 @@ class Sandbox(asyncio.Protocol):
         return text
 
     def check(self) -> None:
-        """End a call that has exceeded its processor time, or its number of files: each takes memory of the kernel."""
+        """End a call that has exceeded its processor time, or its number of files: each takes memory of the kernel.
+
+        It has as many files while it is loaded.
+        """
         current = self._current
         if current and self.cpu_seconds() - current.cpu_before > current.call.cpu_seconds:
             self.end("error", "CPU_EXCEEDED", "The function exceeded its limit of processor time.")
-        elif current and self._file_count() > MAX_FILES:
+        elif self._file_count() > MAX_FILES:
             self.end("error", "MEMORY_EXCEEDED", f"The function made more than {MAX_FILES} files.")
+        elif self._egress and self._egress.is_flooded:
+            self.end("error", "SANDBOX_ENDED", "The function opened too many connections.")
 
     def is_busy_alone(self) -> bool:
         """Whether an idle sandbox has gone on computing, or making files, after the end of its last call."""
-        return self.cpu_seconds() - self._cpu_at_end > IDLE_CPU_SECONDS or self._file_count() > MAX_FILES
+        is_flooding = self._egress is not None and self._egress.is_flooded
+        return is_flooding or self.cpu_seconds() - self._cpu_at_end > IDLE_CPU_SECONDS or self._file_count() > MAX_FILES
 
     def _file_count(self) -> int:
         """Return the number of files in the sandbox's own `/tmp`."""
@@ -419,14 +439,23 @@ class Sandbox(asyncio.Protocol):
         """Process bytes from the sandbox."""
         try:
             for frame in self._reader.feed(data):
-                self._received(frame)
+                self._received(frame, self._reader.size)
                 if self.is_dead:
                     return
         except FrameError as error:
             self.end("error", "SANDBOX_ENDED", f"The function corrupted its connection: {error}"[:500])
 
+    def pause_writing(self) -> None:
+        """Keep answers back while the sandbox does not read."""
+        self._may_send.clear()
+
+    def resume_writing(self) -> None:
+        """Send answers again."""
+        self._may_send.set()
+
     def connection_lost(self, _error: Exception | None) -> None:
         """Record the end of the process; its output arrives shortly after."""
+        self._may_send.set()
         if not self.is_dead:
             asyncio.get_running_loop().call_later(0.02, self._died)
         elif self._expected and not self._expected.done():
@@ -443,58 +472,88 @@ class Sandbox(asyncio.Protocol):
         if self._expected and not self._expected.done():
             self._expected.set_exception(OSError(text))
 
-    def _received(self, frame: Frame) -> None:
+    def _received(self, frame: Frame, size: int) -> None:
+        current = self._current
+        if current and frame.id == current.id:
+            if frame.t in {"call", "token"} and current.api_calls < MAX_API_CALLS:
+                self._answer(current, frame, size)
+                return
+            if frame.t == "result" and not current.ended.done():
+                current.ended.set_result(_outcome(frame))
+                if frame.code == "MEMORY_EXCEEDED":
+                    self.kill()
+                return
+        # Whatever else it sends, the server has to read it.
+        self._other_frames += 1
+        self._other_bytes += size
+        if self._other_frames > _FLOOD_FRAMES or self._other_bytes > _FLOOD_BYTES:
+            raise FrameError("too many frames")
         if self._expected and not self._expected.done():
             if frame.t not in {"log", "dropped"}:
                 self._expected.set_result(frame)
-            return
-        current = self._current
+        else:
+            self._received_other(current, frame)
+
+    def _received_other(self, current: _Current | None, frame: Frame) -> None:
         if frame.t == "log":
             if current:
                 current.log(frame.level, frame.message)
-                if current.frames > _FLOOD_FRAMES:
-                    raise FrameError("too many log lines")
         elif frame.t == "dropped":
             if current:
                 current.dropped = min(current.dropped + frame.call, MAX_DROPPED)
         elif frame.t in {"call", "token"}:
             if current and frame.id == current.id:
-                self._answer(current, frame)
-        elif frame.t == "result" and current and frame.id == current.id and not current.ended.done():
-            current.ended.set_result(_outcome(frame))
-            if frame.code == "MEMORY_EXCEEDED":
-                self.kill()
+                answer = _refused(429, "LIMIT_REACHED", f"A call may call the API {MAX_API_CALLS} times.")
+                self._send({"t": "reply", "call": frame.call, **answer})
         else:
             raise FrameError(f"An unexpected frame {frame.t}.")
 
-    def _answer(self, current: _Current, frame: Frame) -> None:
+    def _answer(self, current: _Current, frame: Frame, size: int) -> None:
         current.api_calls += 1
-        if current.api_calls > MAX_API_CALLS:
-            answer = _refused(429, "LIMIT_REACHED", f"A call may call the API {MAX_API_CALLS} times.")
-            self._send({"t": "reply", "call": frame.call, **answer})
-            return
+        self._pend(size)
 
         async def run() -> None:
             async with current.slots:
-                if current.call.api is None:
-                    answer = _refused(403, "SCOPE_REQUIRED", "The API is not available here.")
-                else:
-                    try:
-                        answer = await current.call.api(frame)
-                        if frame.t == "token" and self._egress:
-                            self._egress.permit_own()
-                    except PilotisError as error:
-                        answer = _refused(error.status, error.code, error.text)
-            if not self.is_dead:
-                self._send({"t": "reply", "call": frame.call, **answer})
+                try:
+                    answer = await self._answered(current, frame)
+                finally:
+                    self._pend(-size)
+                if not self.is_dead:
+                    self._send({"t": "reply", "call": frame.call, **answer})
+                # One that calls and does not read would fill the server's memory. While nothing is read from it, it may
+                # be waiting itself to send the rest of a call.
+                if self._pending_bytes <= _MAX_PENDING:
+                    await self._may_send.wait()
 
         task = asyncio.get_running_loop().create_task(run())
         current.tasks.add(task)
         task.add_done_callback(current.tasks.discard)
 
+    async def _answered(self, current: _Current, frame: Frame) -> dict[str, Any]:
+        if current.call.api is None:
+            return _refused(403, "SCOPE_REQUIRED", "The API is not available here.")
+        try:
+            answer = await current.call.api(frame)
+        except PilotisError as error:
+            return _refused(error.status, error.code, error.text)
+        if frame.t == "token" and self._egress:
+            self._egress.permit_own()
+        return answer
+
+    def _pend(self, size: int) -> None:
+        """Count what waits for an answer, and read no more above a limit."""
+        assert self._transport
+        was_full = self._pending_bytes > _MAX_PENDING
+        self._pending_bytes += size
+        is_full = self._pending_bytes > _MAX_PENDING
+        if is_full != was_full and not self._transport.is_closing():
+            (self._transport.pause_reading if is_full else self._transport.resume_reading)()
+
     def _send(self, message: dict[str, Any]) -> None:
         assert self._transport
         self._transport.write(frames.encode(message))
+        if self._transport.get_write_buffer_size() > _MAX_UNREAD:
+            self.end("error", "SANDBOX_ENDED", "The function does not read what it asked for.")
 
     def _expect(self) -> asyncio.Future[Frame]:
         self._expected = asyncio.get_running_loop().create_future()
@@ -546,12 +605,11 @@ class _Current:
     def __init__(self, id_: int, call: Invocation, ended: asyncio.Future[Outcome], cpu_before: float) -> None:
         self.id, self.call, self.ended, self.cpu_before = id_, call, ended, cpu_before
         self.logs: list[LogLine] = []
-        self.dropped = self.frames = self.api_calls = self._log_bytes = 0
+        self.dropped = self.api_calls = self._log_bytes = 0
         self.slots = asyncio.Semaphore(CONCURRENT_API_CALLS)
         self.tasks: set[asyncio.Task[None]] = set()
 
     def log(self, level: str, message: str) -> None:
-        self.frames += 1
         if len(self.logs) >= MAX_LOG_LINES or self._log_bytes + len(message) > MAX_LOG_BYTES:
             self.dropped += 1
             return
@@ -569,11 +627,26 @@ class _Output(asyncio.Protocol):
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
+        self._transport: asyncio.ReadTransport | None = None
+        self._bytes = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Transports of uvloop are no subclasses of those of asyncio.
+        self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
+        self._bytes += len(data)
+        if self._bytes > _PRINTED_BYTES and self._transport:
+            self._bytes = 0
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(_PRINT_PAUSE, self._go_on)
         room = _OUTPUT_BYTES - len(self._sandbox.output)
         if room > 0:
             self._sandbox.output += data[:room]
+
+    def _go_on(self) -> None:
+        if self._transport and not self._transport.is_closing():
+            self._transport.resume_reading()
 
 
 def _outcome(frame: Frame) -> Outcome:
@@ -647,6 +720,21 @@ def innermost(pid: int) -> int:
         if not children:
             return pid
         pid = int(children[0])
+
+
+def give_way(pid: int, nice: int) -> None:
+    """Set the priority of all threads of a process, and of its session where Linux schedules sessions as groups.
+
+    In such a group a priority counts only against the other threads of the session, of which a sandbox has none
+    (sched(7), "The autogroup feature"). A server without privileges may set those of ten sessions a second.
+    """
+    # A sandbox may have threads from before its first process had its priority. Those it makes later inherit it.
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
+    with contextlib.suppress(OSError):
+        if os.getsid(pid) != os.getsid(0):
+            Path(f"/proc/{pid}/autogroup").write_text(str(nice))
 
 
 def _status(pid: int, name: str) -> int | None:
