@@ -67,6 +67,16 @@ _LONG_TASKS = """() => new Promise((resume) => {
     setTimeout(() => resume([]), 200);
 })"""
 
+# Whether a text is on the screen: an editor's is in a shadow root, or in a text box until the editor arrives.
+_SHOWN = """(text) => {
+    const editors = [...document.querySelectorAll(".editor")].map((one) => one.shadowRoot?.textContent);
+    const fields = [...document.querySelectorAll("textarea")].map((one) => one.value);
+    const said = [document.body?.innerText, ...editors, ...fields];
+    return said.some((one) => one?.includes(text)) && performance.now();
+}"""
+# A page that follows a stream is never without a request: what it loads has arrived once nothing ends for so long.
+_QUIET_MS = 700
+
 # The screens of the features, each with a text that it shows once its content has arrived.
 _FEATURES = {
     "sites": "No sites yet",
@@ -74,8 +84,10 @@ _FEATURES = {
     "functions/{function}": "export default",
     "workflows": "Orders from the shop",
     "workflows/{workflow}/steps": "Look at it",
+    "workflows/{workflow}/runs/{run}": "Look at it",
     "webhooks": "Warehouse",
-    "webhooks/events": "No events yet",
+    "webhooks/{webhook}": "row.created",
+    "webhooks/events": "row.created",
     "webhooks/jobs": "No failed jobs",
     "oauth": "Become a provider",
     "tables/{table}/aggregate": "20 documents",
@@ -112,9 +124,11 @@ def load(browser: Browser, console: Visited, *, slow: bool) -> Load:
         session.send("Network.emulateNetworkConditions", _SLOW)
         session.send("Emulation.setCPUThrottlingRate", {"rate": _SLOWER_PROCESSOR})
     page.goto(console.url, wait_until="commit")
-    shown = f"() => document.body?.innerText.includes({console.text!r}) && performance.now()"
-    taken = page.wait_for_function(shown, polling="raf", timeout=_PATIENCE_MS).json_value()
-    page.wait_for_load_state("networkidle")
+    taken = page.wait_for_function(_SHOWN, arg=console.text, polling="raf", timeout=_PATIENCE_MS).json_value()
+    before = -1
+    while before != len(sizes):
+        before = len(sizes)
+        page.wait_for_timeout(_QUIET_MS)
     long_tasks = page.evaluate(_LONG_TASKS)
     context.close()
     return Load(taken, sum(sizes) / 1000, len(sizes), long_tasks)
@@ -204,20 +218,24 @@ def _row(number: int) -> dict[str, Any]:
     return {f"column_{column:02}": values[column % 3] for column in range(_COLUMNS - 1)} | {"extras": {"crew": number}}
 
 
-def _in_use(server: Pilotis, headers: dict[str, str], app_id: str) -> dict[str, str]:
-    """Give the app a function, a workflow and a webhook, and return the ids of the first two."""
+def _in_use(server: Pilotis, headers: dict[str, str], app_id: str, table_id: str) -> dict[str, str]:
+    """Give the app a function, a workflow that ran, a webhook and its events, and return their ids."""
     step = {"step_type": "merge", "id": "look", "name": "Look at it"}
     with httpx.Client(base_url=f"{server.url}/v1/apps/{app_id}", headers=headers, timeout=60) as client:
 
-        def create(path: str, body: dict[str, Any]) -> str:
-            return str(client.post(path, json=body).raise_for_status().json()["id"])
+        def create(path: str, body: dict[str, Any], key: str = "id") -> str:
+            return str(client.post(path, json=body).raise_for_status().json()[key])
 
         function = create("/functions", {"name": "price-order", "runtime": "javascript"})
         workflow = create("/workflows", {"name": "Orders from the shop", "steps": [step]})
-        create(
-            "/webhooks", {"url": "https://warehouse.example/", "name": "Warehouse", "event_types": ["member.created"]}
-        )
-    return {"function": function, "workflow": workflow}
+        run = create(f"/workflows/{workflow}/execute", {"input": {}}, "execution_id")
+        hook = {"url": "https://warehouse.example/", "name": "Warehouse", "event_types": ["row.*"]}
+        webhook = create("/webhooks", hook)
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60) as client:
+        for number in range(50):
+            row = {"data": _row(number)}
+            client.post(f"/v1/public/tables/{table_id}/data", json=row).raise_for_status()
+    return {"function": function, "workflow": workflow, "run": run, "webhook": webhook}
 
 
 def _pilotis(server: Pilotis, app_id: str, table_id: str) -> list[Visited]:
@@ -273,7 +291,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         consoles = _pilotis(server, app_id, table_id)
         if options.features:
-            ids = {"table": table_id, **_in_use(server, headers, app_id)}
+            ids = {"table": table_id, **_in_use(server, headers, app_id, table_id)}
             screens = [
                 Visited(path, consoles[0].enter, f"{server.url}/console/apps/{app_id}/{path.format(**ids)}", text)
                 for path, text in _FEATURES.items()

@@ -129,5 +129,10 @@ async def test_files_are_served_by_their_content(client: httpx.AsyncClient) -> N
     old = await client.get("/console/assets/0000000000000000/app.js")
     assert old.headers["cache-control"] == "no-store"
     assert (await client.get("/console/assets/x/..%2F..%2Fendpoints.py")).status_code == 404
+    # The page names what a screen imports, but not the large editor, which is loaded when it is needed.
+    for screen in ("tables/y", "functions/y"):
+        page = await client.get(f"/console/apps/x/{screen}")
+        assert "/ui/editor.js" in page.text
+        assert "/vendor/editor.js" not in page.text
     setup = await client.get("/setup")
     assert (setup.status_code, setup.headers["location"]) == (303, "/console/setup")

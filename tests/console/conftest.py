@@ -13,6 +13,7 @@ from playwright.async_api import Browser, Locator, Page, async_playwright
 
 from pilotis.kit import rs256
 from tests.conftest import PASSWORD, first_console_user, new_app
+from tests.console.described import undescribed
 from tests.console.furnished import Furnished, furnish
 from tests.receiver import Receiver
 from tests.shared import NPM, install, make_once
@@ -52,7 +53,7 @@ async def browser() -> AsyncIterator[Browser]:
 def visit(browser: Browser) -> Opening:
     """Opens a page of a context of its own; whatever it says on its console, policy violations too, is an error.
 
-    `expected` is a part of what it may say.
+    So is a request that the OpenAPI description does not have. `expected` is a part of what it may say.
     """
 
     @contextlib.asynccontextmanager
@@ -70,6 +71,7 @@ def visit(browser: Browser) -> Opening:
             lambda said: said.type in {"error", "warning"} and complaints.append(f"{said.text} {said.location['url']}"),
         )
         page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: complaints.extend(undescribed(request.method, request.url)))
         await page.goto(address)
         yield page
         await context.close()

@@ -5,10 +5,11 @@ import json
 import zipfile
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from tests.acceptance.test_dead_jobs import dead
 from tests.acceptance.test_files import put_at
-from tests.console import ConsoleClient, owner_of
+from tests.console import ConsoleClient, database_of, owner_of
 from tests.functions.support import Functions
 from tests.receiver import Receiver
 from tests.support import App
@@ -40,6 +41,21 @@ PAGES = [
 ]
 
 
+ORDERS = {
+    "customer": {"type": "string", "required": True},
+    "total": "number",
+    "books": "int",
+    "paid": "boolean",
+    "placed": "date",
+    "card": {"type": "string", "encrypted": True},
+    "address": "object",
+    "notes": "string",
+}
+# Of each kind of value one after another: none, no text, null, a text.
+NOTES: list[dict[str, Any]] = [{}, {"notes": ""}, {"notes": None}, {"notes": "Ring twice: 두 번 눌러 주세요."}]
+DAYS = 30
+
+
 @dataclass
 class Furnished:
     """The ids of what the app has; `screens` are the addresses of the console's screens below the app, by name."""
@@ -52,7 +68,9 @@ class Furnished:
     delivery: str
     call: str
     table: str
+    row: str
     storage: str
+    file: str
     member: str
 
     @property
@@ -60,15 +78,25 @@ class Furnished:
         function, workflow = f"/functions/{self.function}", f"/workflows/{self.workflow}"
         return {
             "overview": "",
+            "activity": "/activity",
+            "requests": "/activity/requests",
+            "metrics": "/activity/metrics?period=month",
             "tables": "/tables",
             "rows": f"/tables/{self.table}",
+            "row": f"/tables/{self.table}?row={self.row}",
             "schema": f"/tables/{self.table}/schema",
+            "indexes": f"/tables/{self.table}/indexes",
+            "aggregate": f"/tables/{self.table}/aggregate",
             "calls": f"/tables/{self.table}/api",
+            "table-settings": f"/tables/{self.table}/settings",
             "member": f"/members?member={self.member}",
+            "files": "/files",
             "storage": f"/files/{self.storage}",
+            "file": f"/files/{self.storage}?file={self.file}",
             "keys": "/keys",
             "people": "/settings/people",
             "limits": "/settings/limits",
+            "trash": "/settings/trash",
             "sites": "/sites",
             "site": f"/sites/{self.site}",
             "site-pages": f"/sites/{self.site}/pages",
@@ -109,7 +137,12 @@ async def furnish(app: App, receiver: Receiver) -> Furnished:
     receiver.answers["/warehouse"] = world.status(503, body=REFUSE)
     for kind, message in DEAD:
         await dead(app.server, app, kind, error=json.dumps({"code": "FUNCTION_ERROR", "message": message}))
-    table = await app.table({"customer": "string", "total": "number"}, title="orders", access_level="Public")
+    table = await app.table(ORDERS, title="orders", access_level="Public")
+    for title, level in [("customers", "Creator"), ("price list for the autumn and the winter", "AppMember")]:
+        await app.table({"text": "string"}, title=title, access_level=level)
+    row = await _orders(app, table)
+    await _dropped(app)
+    await _month(app)
     functions, workflows = Functions(app), Workflows(app)
     async with owner_of(app).client(app) as console, functions.console, workflows.console:
         site = await _site(console)
@@ -121,10 +154,68 @@ async def furnish(app: App, receiver: Receiver) -> Furnished:
         member = (await app.member("grace-hopper"))["member_id"]
         storage = (await _json(console, "POST", "/storages/files", json={"name": "Receipts"}))["id"]
         async with app.client() as client:
-            await put_at(client, f"/v1/public/storages/files/{storage}", "october.png")
+            file = (await put_at(client, f"/v1/public/storages/files/{storage}", "october.png"))["id"]
         calls = await _json(console, "GET", f"/functions/{function}/executions")
         failed = next(one for one in calls["data"] if one["status"] != "success")
-    return Furnished(site, function, workflow, run, webhook, delivery, failed["id"], table, storage, member)
+    return Furnished(site, function, workflow, run, webhook, delivery, failed["id"], table, row, storage, file, member)
+
+
+async def _orders(app: App, table: str) -> str:
+    """Fill the table and return the id of a row."""
+    rows = [
+        {
+            "customer": ["Ada Lovelace", "Grace Hopper", "김민준", "Alan Turing"][number % 4],
+            "total": [12.5, 980, 48.75, 1240.1][number % 4],
+            "books": number % 7 + 1,
+            "paid": number % 3 != 0,
+            "placed": f"2026-0{number % 9 + 1}-{number % 28 + 1:02}",
+            "card": f"4111 {number:04}",
+            "address": {"city": ["London", "Seoul", "New York"][number % 3], "zip": f"{10000 + number}"},
+            **NOTES[number % 4],
+        }
+        for number in range(60)
+    ]
+    async with app.client() as client:
+        made = await client.post(f"/v1/public/tables/{table}/data/bulk", json={"data": rows})
+        assert made.status_code == 201, made.text
+        found = (await client.get(f"/v1/public/tables/{table}/data", params={"limit": "4"})).json()["data"]
+    return found[3]["id"]
+
+
+async def _dropped(app: App) -> None:
+    """Put a table into the trash."""
+    table = await app.table({"text": "string"}, title="drafts of last year")
+    async with app.client() as client:
+        assert (await client.delete(f"/v1/public/tables/{table}")).status_code == 200
+
+
+async def _month(app: App) -> None:
+    """Let the app have answered requests for a month: more by day than by night, some refused, a bad hour."""
+    async with database_of(app.server) as connection:
+        await connection.execute(
+            """
+            insert into pilotis.request_stats (app_id, hour, requests, client_errors, errors)
+            select $1, date_trunc('hour', now()) - n * interval '1 hour',
+                300 + 200 * sin(n / 3.82) + 90 * sin(n / 26.7),
+                9 + n % 13, case when n between 200 and 206 then 90 else n % 2 end
+            from generate_series(1, $2::int * 24) n
+            """,
+            UUID(app.app_id),
+            DAYS,
+        )
+        await connection.execute(
+            """
+            insert into pilotis.request_durations (app_id, step, starts_at, route, status, buckets)
+            select $1, 'hour', date_trunc('hour', now()) - n * interval '1 hour', route, status,
+                array[0, 0, 40 * w, (90 + n % 60) * w, 70 * w, (20 + n % 24) * w, 9 + n % 31, n % 7,
+                      0, 0, 0, 0, 0, 0]::bigint[]
+            from generate_series(1, $2::int * 24) n, (values
+                ('POST /v1/public/tables/:table_id/data/query', 2, 9), ('GET /v1/public/app-members/me', 4, 0)
+            ) t (route, status, w)
+            """,
+            UUID(app.app_id),
+            DAYS,
+        )
 
 
 async def _json(console: ConsoleClient, method: str, path: str, **options: Any) -> Any:

@@ -9,7 +9,7 @@ from tests.support import App
 
 NARROW = {"width": 390, "height": 844}
 BETWEEN = {"width": 1024, "height": 768}
-WIDE = {"width": 1280, "height": 860}
+WIDE = {"width": 1440, "height": 900}
 
 # The words of the console, known by their brackets, of which a part is hidden where nobody can scroll to it.
 CLIPPED = """() => {

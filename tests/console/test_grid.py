@@ -138,6 +138,34 @@ async def test_many_writes_are_paused_and_the_rows_that_failed_are_listed(
     assert counted.json()["total_count"] == 1099
 
 
+_SCROLL = """async (steps) => {
+    const grid = document.querySelector(".grid");
+    for (let step = 0; step < steps; step++) {
+        grid.scrollTop = (step * 397) % (grid.scrollHeight - grid.clientHeight);
+        await new Promise(requestAnimationFrame);
+    }
+}"""
+
+
+async def test_scrolling_keeps_nothing_of_the_rows_that_have_left(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": f"thing {number}", "price": number} for number in range(1000)])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await expect(cell(page, 1, 1)).to_have_text("thing 0")
+        session = await page.context.new_cdp_session(page)
+        await session.send("Performance.enable")
+
+        async def heap() -> float:
+            await session.send("HeapProfiler.collectGarbage")
+            metrics = (await session.send("Performance.getMetrics"))["metrics"]
+            return next(one["value"] for one in metrics if one["name"] == "JSHeapUsedSize") / 1e6
+
+        await page.evaluate(_SCROLL, 200)
+        before = await heap()
+        await page.evaluate(_SCROLL, 400)
+        assert await heap() - before < 10
+
+
 async def until_held(held: list[Route], count: int) -> None:
     async def are_held() -> bool:
         return len(held) == count

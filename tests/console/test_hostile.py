@@ -1,6 +1,9 @@
 """What strangers write: none of it runs in the console, turns a line around, or makes a screen wider."""
 
+import io
 import json
+import re
+import zipfile
 from typing import Any
 
 from playwright.async_api import Page, expect
@@ -18,6 +21,11 @@ from tests.webhooks.test_integrations import declare, publish
 from tests.workflows.support import Workflows
 
 BAD = "\u202e<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>\u2066{{7*7}}${7*7}"
+# Characters without a look of their own, and words that run from right to left.
+HIDDEN = "\u200b\u061c\u00ad\u2060\u2028\ufeff\U000e0041\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627"
+CONTROL = "\x07\x1b[31m\x7f\x85"
+ODD = BAD + HIDDEN + "w" * 200
+FILE = "\u202egpj.\u200b<b onclick=alert(1)>" + "w" * 100
 LONG = BAD + "m" * 100_000
 SOURCE = """export default (payload) => {
   console.error(payload.bad, "w".repeat(5000));
@@ -25,21 +33,43 @@ SOURCE = """export default (payload) => {
   return { [payload.bad]: payload.bad };
 };
 """
-# What would turn a text around where a person reads it; what is typed into fields stays as it is.
+# What would turn a text around or hide in it where a person reads it; what is typed into fields stays as it is. And
+# what can be pressed, but is outside of the window and of all that scrolls.
 TURNED = r"""() => {
-  const turned = /[\u202a-\u202e\u2066-\u2069]/;
+  const control = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/;
+  const turned = /[\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\udb40/;
   const found = [];
   for (const one of document.querySelectorAll("body *")) {
     const own = [...one.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data).join("");
     const said = ["title", "aria-label"].map((name) => one.getAttribute(name) || "").join("");
-    if (turned.test(own + said) && !["SCRIPT", "TEXTAREA"].includes(one.tagName)) {
+    if ((turned.test(own + said) || control.test(own + said)) && !["SCRIPT", "TEXTAREA"].includes(one.tagName)) {
       found.push(`${one.tagName}.${one.className}: ${(own + said).slice(0, 60)}`);
     }
   }
   if (document.documentElement.scrollWidth > innerWidth) found.push("scrolls sideways");
+  for (const one of document.querySelectorAll("a[href], button, input, select, textarea")) {
+    const box = one.getBoundingClientRect();
+    if (!box.width || box.right <= innerWidth + 1.5 || one.closest("[aria-hidden], .sr, .skip, [hidden]")) continue;
+    let around = one.parentElement;
+    while (around && (getComputedStyle(around).overflowX !== "auto" || around.scrollWidth <= around.clientWidth)) {
+      around = around.parentElement;
+    }
+    if (!around) found.push(`out of reach: ${one.outerHTML.slice(0, 100)}`);
+  }
   if (window.hacked || document.querySelector("img[src=x]")) found.push("was run");
   return found;
 }"""
+
+
+# The dialogs of a screen that show what strangers wrote, by a button that opens each.
+DIALOGS = {
+    "deployments": {"difference": r"^[+~]\d", "roll back": "^Roll back"},
+    "site": {"edit page": "^Edit"},
+    "site settings": {"delete": "^Delete site"},
+    "webhook": {"edit": "^Edit webhook", "delete": "^Delete webhook", "rotate": "^Replace the secret"},
+    "clients": {"edit": "^Edit ⟨", "delete": "^Delete ⟨", "rotate": "^Replace"},
+    "scopes": {"edit": "^Edit", "delete": "^Delete"},
+}
 
 
 async def _json(console: ConsoleClient, method: str, path: str, **options: Any) -> Any:
@@ -48,24 +78,50 @@ async def _json(console: ConsoleClient, method: str, path: str, **options: Any) 
     return answer.json()
 
 
+def _archive(files: dict[str, bytes]) -> bytes:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for path, content in files.items():
+            archive.writestr(path, content)
+    return written.getvalue()
+
+
+async def _are_ready(console: ConsoleClient, site: str) -> bool:
+    found = (await _json(console, "GET", f"/storages/webs/{site}/deployments"))["deployments"]
+    return bool(found) and all(one["status"] != "processing" for one in found)
+
+
 async def _fill(app: App, functions: Functions, workflows: Workflows, receiver: Receiver) -> dict[str, str]:
     """Fill an app with hostile texts and return the addresses of the screens that show them."""
-    receiver.answers["/hook"] = world.status(500, body=BAD.encode())
+    receiver.answers["/hook"] = world.status(500, f"X-Bad: {BAD[1:75]}\x9b", body=f"{ODD}{CONTROL}".encode())
     table = await app.table({"text": "string"}, title=BAD, access_level="Public")
     function = await functions.made("bad", SOURCE, description=BAD)
     assert (await functions.deploy(function, SOURCE, message=BAD)).status_code == 201
     for fails in (False, True):
-        await functions.call("bad", {"bad": BAD, "fails": fails})
-    step = {"step_type": "function", "id": "one", "name": BAD, "function_id": "bad", "input_mapping": {"bad": BAD}}
+        await functions.call("bad", {"bad": f"{ODD}{CONTROL}", "fails": fails})
+    step = {
+        "step_type": "function",
+        "id": "one",
+        "name": BAD,
+        "function_id": "bad",
+        "input_mapping": {"bad": "$.input.bad", "fails": "$.input.fails"},
+    }
     workflow = await workflows.made([step], BAD, description=BAD)
-    run = await workflows.start(workflow, {"bad": BAD})
-    await workflows.reached(workflow, run)
-    job = await dead(app.server, app, error=json.dumps({"code": "FAILED", "message": BAD}))
+    runs = [await workflows.start(workflow, {"bad": ODD, "fails": fails}) for fails in (False, True)]
+    for run in runs:
+        await workflows.reached(workflow, run)
+    job = await dead(app.server, app, error=json.dumps({"code": BAD, "message": f"{ODD}{CONTROL}"}))
     async with owner_of(app).client(app) as console:
         site = (await _json(console, "POST", "/storages/webs", json={"name": BAD}))["id"]
         metas = f"{app.server.url}/v1/public/storages/webs/{site}/page-metas"
         headers = {"X-Public-Key": app.public_key, "Authorization": f"Bearer {app.secret_key}"}
         body = {"path": "/bad", "title": BAD, "description": BAD, "image": "https://example.com/<script>"}
+        for content in (b"<h1>1</h1>", b"<h1>2</h1>"):
+            form = {"file": ("site.zip", _archive({f"{FILE}.html": content, "index.html": content}), "application/zip")}
+            await _json(console, "POST", f"/storages/webs/{site}/deploy", files=form, data={"message": ODD})
+        form = {"file": ("site.zip", b"PK\x03\x04 no archive", "application/zip")}
+        await console.post(f"/storages/webs/{site}/deploy", files=form, data={"message": ODD})
+        await until(lambda: _are_ready(console, site))
         console.prefix = ""
         answer = await console.put(metas, json=body, headers=headers)
         assert answer.status_code == 200, answer.text
@@ -93,14 +149,19 @@ async def _fill(app: App, functions: Functions, workflows: Workflows, receiver: 
     assert job
     return {
         "sites": "/sites",
+        "deployments": f"/sites/{site}",
         "site": f"/sites/{site}/pages",
+        "site settings": f"/sites/{site}/settings",
         "functions": f"/functions/{function}/versions",
         "logs": f"/functions/{function}/logs",
         **{f"call {number}": f"/functions/{function}/runs?run={call['id']}" for number, call in enumerate(calls[:2])},
         "workflows": "/workflows",
         "steps": f"/workflows/{workflow}/steps?step=one",
-        "run": f"/workflows/{workflow}/runs/{run}?step=one",
+        "executions": f"/workflows/{workflow}",
+        **{f"run {number}": f"/workflows/{workflow}/runs/{run}?step=one" for number, run in enumerate(runs)},
+        **{f"whole run {number}": f"/workflows/{workflow}/runs/{run}" for number, run in enumerate(runs)},
         "webhooks": "/webhooks",
+        "webhook": f"/webhooks/{webhook}",
         "delivery": f"/webhooks/{webhook}?delivery={delivery}",
         "event": f"/webhooks/events?event={event}",
         "long event": f"/webhooks/events?event={row}",
@@ -129,6 +190,18 @@ async def test_hostile_texts_are_shown_as_texts(
         for name, path in screens.items():
             await page.goto(f"{server.url}/console/apps/{app.app_id}{path}")
             found[name] = await _shown(page)
+            await page.set_viewport_size({"width": 1440, "height": 900})
+            found[f"{name}, wide"] = await _shown(page)
+            for label, button in DIALOGS.get(name, {}).items():
+                await page.get_by_role("button", name=re.compile(button)).first.click()
+                await expect(page.get_by_role("dialog")).to_be_visible()
+                found[f"{name}: {label}"] = await _shown(page)
+                await page.set_viewport_size({"width": 390, "height": 844})
+                found[f"{name}: {label}, narrow"] = await _shown(page)
+                await page.set_viewport_size({"width": 1440, "height": 900})
+                await page.keyboard.press("Escape")
+                await expect(page.get_by_role("dialog")).to_have_count(0)
+            await page.set_viewport_size({"width": 390, "height": 844})
         # A test run shows what the function answered and wrote.
         await page.goto(f"{server.url}/console/apps/{app.app_id}{screens['functions'].removesuffix('/versions')}")
         await page.get_by_label("Payload").fill(json.dumps({"bad": BAD}))

@@ -118,6 +118,21 @@ async def test_a_column_that_a_colleague_drops_takes_no_typing_along(server: Ser
         await until_stored(app, table_id, "stock", [3])
 
 
+async def test_a_table_that_a_colleague_drops_takes_no_typing_along(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": "thing"}])
+    async with visit("about:blank", permissions=["clipboard-read", "clipboard-write"]) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await cell(page, 1, 1).click()
+        await page.keyboard.type("another thing")
+        async with app.client() as client:
+            assert (await client.delete(f"/v1/public/tables/{table_id}")).status_code == 200
+        await page.keyboard.press("Enter")
+        told = page.locator(".toast.bad")
+        await expect(told).to_contain_text("name: another thing was not saved. Table not found.")
+        await told.get_by_role("button", name="Copy").click()
+        assert await page.evaluate("navigator.clipboard.readText()") == "another thing"
+
+
 async def test_a_session_that_ends_in_the_middle_of_an_edit_keeps_it(server: Server, app: App, visit: Opening) -> None:
     table_id = await fill(app, [{"name": "thing", "price": 1}])
     async with visit("about:blank") as page:

@@ -150,7 +150,7 @@ async def test_an_execution_is_watched_cancelled_and_replayed_from_the_step_that
         # The list is live: an execution that another user starts appears automatically.
         failed = await workflows.start(failing, {"order": 7})
         row = page.get_by_role("row").filter(has_text="failed")
-        await expect(row).to_contain_text("STEP_FAILED")
+        await expect(row).to_contain_text("failed <i>out of stock</i>")
         await row.get_by_role("link").click()
         await expect(page.locator("header .pill")).to_have_text("failed")
         await page.get_by_role("button", name="Show the step").click()

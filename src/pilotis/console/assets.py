@@ -25,8 +25,7 @@ _TYPES = {
     "woff2": b"font/woff2",
 }
 _COMPRESSED = frozenset({"css", "js", "json", "svg", "txt"})
-_STATIC_IMPORT = re.compile(r"^(?:import|export)\b[^;'\"]*?[\"'](\.{1,2}/[^\"']+)[\"'];?", re.MULTILINE)
-
+_STATIC_IMPORT = re.compile(r"^(?:import|export)\b[^;'\"(]*?[\"'](\.{1,2}/[^\"']+)[\"'];?", re.MULTILINE)
 _SCREEN = re.compile(r'^\s*\["(/[^"]*)", \(\) => import\("(\./[^"]+)"\)\]', re.MULTILINE)
 
 

@@ -43,6 +43,7 @@ from pilotis.oauth.types import (
     GrantQuery,
     IssuedGrant,
     JwkSet,
+    LogoQuery,
     NewClient,
     OAuthSettings,
     OAuthSettingsChange,
@@ -285,7 +286,7 @@ class LogoEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
         media_type="*/*",
         errors=[LogoNotFoundError],
     )
-    async def read(self, call: Call, client_id: str) -> Reply:
+    async def read(self, call: Call, client_id: str, query: LogoQuery) -> Reply:
         """Read an OAuth client's logo, as WebP."""
         return Reply(await self._logos.image(client_id), headers=_PICTURE, content_type=b"image/webp")
 

@@ -43,6 +43,12 @@ class ShownKey(msgspec.Struct, frozen=True, kw_only=True):
     published_until: str | None
 
 
+class LogoQuery(msgspec.Struct):
+    """`v` is the picture's version in a logo's address, so that a replaced one has another address."""
+
+    v: str = ""
+
+
 class GrantQuery(Paging):
     """A range of the grants, of all clients and members or of one."""
 

@@ -116,20 +116,6 @@ export function EditRows({ tableId, ids, columns, onClose, done }) {
     <label class="check"><input type="checkbox" checked=${empty} onChange=${(/** @type {any} */ event) => setEmpty(event.target.checked)} />${t.grid.setNull}</label></${SendDialog}>`;
 }
 
-/** Cells of a spreadsheet: lines of texts between tabs, in quotes where they hold either. @param {string} text @returns {string[][]} */
-export function parseCells(text) {
-  /** @type {string[][]} */
-  const lines = [[]];
-  const pattern = /("(?:[^"]|"")*"|[^\t\r\n]*)(\t|\r\n|\n|\r|$)/g;
-  for (const [, cell, end] of text.matchAll(pattern)) {
-    lines[lines.length - 1].push(cell.startsWith('"') && cell.endsWith('"') && cell.length > 1 ? cell.slice(1, -1).replaceAll('""', '"') : cell);
-    if (end === "") break;
-    if (end !== "\t") lines.push([]);
-  }
-  if (lines.length > 1 && lines[lines.length - 1].length === 1 && lines[lines.length - 1][0] === "") lines.pop();
-  return lines;
-}
-
 /** @param {{tableId: string, cells: string[][], rows: any[], columns: Column[], onClose: () => void, done: () => void}} props */
 export function PasteDialog({ tableId, cells, rows, columns, onClose, done }) {
   const bad = /** @type {{line: number, column: string, wrong: string}[]} */ ([]);

@@ -62,7 +62,9 @@ export class Edits {
     /** @type {[string, () => void]} */
     const again = [t.again, () => void this.commit(this.source.find(id)?.row || /** @type {any} */ ({ id, data: {} }), column, value)];
     if (["UNKNOWN_COLUMN", "TABLE_NOT_FOUND"].includes(error.code)) {
-      toast(t.grid.columnGone(plain(column.name, 40), shown), { kind: "bad", actions: [copy] });
+      const what = plain(column.name, 40);
+      const isWhole = error.code === "TABLE_NOT_FOUND";
+      toast(isWhole ? t.grid.notSaved(what, shown, `${t.tables.gone}. ${t.tables.goneText}`) : t.grid.columnGone(what, shown), { kind: "bad", actions: [copy] });
       await loadTables().catch(() => {});
       this.source.reload();
     } else toast(t.grid.notSaved(plain(column.name, 40), shown, said(error)), { kind: "bad", actions: [again, copy] });

@@ -227,8 +227,8 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
     const fresh = !!one && source.changed.has(one.id);
     const top = y(index);
     const made = [one, index, chosen, here, fresh, top, columns, widths, firstColumn, lastColumn, pinned, gutter];
-    const known = drawnRows.current.get(index % pool);
-    if (known && made.every((part, place) => part === known.from[place])) return known.drawn;
+    const kept = keptRow(drawnRows.current.get(index % pool), made);
+    if (kept) return kept;
     const drawn = html`<div key=${index % pool} role="row" aria-rowindex=${index + 2} aria-selected=${chosen ? "true" : "false"} class=${`gr ${here ? "here" : ""} ${chosen ? "chosen" : ""} ${fresh ? "fresh" : ""}`}
           ref=${(/** @type {HTMLElement | null} */ element) => element && (element.style.transform = `translateY(${top}px)`)}>
           <span class=${`gn num ${here ? "upright" : ""}`} role="rowheader" aria-colindex="1" ref=${edge}><input type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectRow(index + 1)} checked=${chosen} disabled=${!one}
@@ -268,6 +268,13 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
     </div>
   </div><span class="sr" role="status" aria-live="polite">${said}</span>`;
 }
+
+/**
+ * What was drawn of a row, if it was made of the same parts. A function of its own: among the functions of a row, one
+ * that used what was drawn before would keep that alive, with everything that was drawn before it.
+ * @param {{from: unknown[], drawn: any} | undefined} known @param {unknown[]} made
+ */
+const keptRow = (known, made) => known && made.every((part, place) => part === known.from[place]) && known.drawn;
 
 /** @param {{column: Column, place: number, left: number, isPinned: boolean, width: number, sort: string, onSort: (name: string) => void, onWidth: (name: string, width: number) => void}} props */
 function Head({ column, place, left, isPinned, width, sort, onSort, onWidth }) {

@@ -62,19 +62,6 @@ class Sending {
   }
 }
 
-/** A file that a new table was made for, until the table's screen takes it in. */
-let handed = /** @type {{tableId: string, file: File, mapping: Record<string, string>} | null} */ (null);
-
-/** @param {string} tableId @param {File} file @param {Record<string, string>} mapping */
-export const handOver = (tableId, file, mapping) => (handed = { tableId, file, mapping });
-
-/** The file that was handed over to a table; once. @param {string} tableId */
-export function handedOver(tableId) {
-  const given = handed?.tableId === tableId ? handed : null;
-  handed = null;
-  return given;
-}
-
 /** @param {{table: import("../state/app.js").Table, onClose: () => void, given?: {file: File, mapping: Record<string, string>} | null}} props */
 export function ImportDialog({ table, onClose, given }) {
   const [file, setFile] = useState(/** @type {File | null} */ (null));

@@ -1,8 +1,9 @@
 /** The rows of a table as a grid sees them: by their place, loaded page by page as they come into view. */
 import { signal } from "../vendor/view.js";
-import { ofApp } from "../state/app.js";
+import { appId, ofApp } from "../state/app.js";
+import { taken } from "../state/begin.js";
+import { PAGE, rowsRequest } from "./query.js";
 
-const PAGE = 200;
 const KEPT = 40;
 const PAUSE = 60;
 // The search route ranks and returns this many rows.
@@ -125,14 +126,9 @@ export class Source {
 
   /** @param {number} offset @param {number} limit @param {AbortSignal} [abort] @returns {Promise<{data: Row[], total_count: number, limit: number}>} */
   fetch(offset, limit, abort) {
-    const { where, sort, search } = this.query;
-    if (search) return this.rank(search, offset, limit, abort);
-    return ofApp(`/v1/public/tables/${this.tableId}/data/query`, {
-      method: "POST",
-      exact: true,
-      signal: abort,
-      body: { limit, offset, ...(where ? { where } : {}), ...(sort ? { order_by: sort[0], order_direction: sort[1] } : {}) },
-    });
+    if (this.query.search) return this.rank(this.query.search, offset, limit, abort);
+    const [path, options] = rowsRequest(this.tableId, this.query, offset, limit);
+    return taken(path, { ...options, app: appId.peek(), signal: abort });
   }
 
   /** @param {{query: string, fields: string[]}} search @param {number} offset @param {number} limit @param {AbortSignal} [abort] */

@@ -95,3 +95,17 @@ const number = (text) => (String(Number(text)) === text ? Number(text) : new Exa
 
 /** Whether two values are written alike. @param {unknown} a @param {unknown} b */
 export const same = (a, b) => a === b || JSON.stringify(a) === JSON.stringify(b);
+
+/** Cells of a spreadsheet: lines of texts between tabs, in quotes where they hold either. @param {string} text @returns {string[][]} */
+export function parseCells(text) {
+  /** @type {string[][]} */
+  const lines = [[]];
+  const pattern = /("(?:[^"]|"")*"|[^\t\r\n]*)(\t|\r\n|\n|\r|$)/g;
+  for (const [, cell, end] of text.matchAll(pattern)) {
+    lines[lines.length - 1].push(cell.startsWith('"') && cell.endsWith('"') && cell.length > 1 ? cell.slice(1, -1).replaceAll('""', '"') : cell);
+    if (end === "") break;
+    if (end !== "\t") lines.push([]);
+  }
+  if (lines.length > 1 && lines[lines.length - 1].length === 1 && lines[lines.length - 1][0] === "") lines.pop();
+  return lines;
+}

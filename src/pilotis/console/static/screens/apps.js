@@ -6,7 +6,7 @@ import { apps, loadApps } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
 import { ago, compact, initials, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Button, Empty, FormDialog, Pager, Secret, TextField, complain, toast, useInView, useLoad } from "../ui/widgets.js";
+import { Button, Empty, FormDialog, Pager, Secret, TextField, complain, said, toast, useInView, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.apps.title });
 
@@ -33,14 +33,14 @@ export function Screen() {
 /** @param {{app: import("../state/app.js").App}} props */
 function Card({ app }) {
   const [holder, seen] = useInView();
-  const { data } = useLoad(async (signal) => (seen ? request("/v1/public/stats", { app: app.app_id, signal }) : null), [app.app_id, seen]);
+  const { data, error, reload } = useLoad(async (signal) => (seen ? request("/v1/public/stats", { app: app.app_id, signal }) : null), [app.app_id, seen]);
   return html`<li ref=${holder} class="slab card"><a class="cover" href=${href(`/apps/${app.app_id}`)}>
       <span class="monogram" aria-hidden="true">${initials(app.name)}</span><span class="grow cut"><b class="cut">${plain(app.name, 100)}</b><small class="soft">${t.roles[app.role]}</small></span></a>
-    <dl class="trio">
+    ${error ? html`<p class="line s12"><span class="state bad s12 grow" title=${said(error)}><${Icon} name="fail" />${t.notRead}</span><${Button} kind="flat small" icon="retry" label=${t.again} onClick=${reload} /></p>` : html`<dl class="trio">
       <div><dt>${t.stats.rows}</dt><dd class="num">${data ? compact(data.rows) : "–"}</dd></div>
       <div><dt>${t.stats.members}</dt><dd class="num">${data ? compact(data.members.total) : "–"}</dd></div>
       <div><dt>${t.stats.requestsDay}</dt><dd class="num">${data ? compact(data.traffic.last_24h.requests) : "–"}</dd></div>
-    </dl>
+    </dl>`}
     <p class="s12 soft line">${app.schema_locked ? html`<${Icon} name="lock" />${t.apps.locked}` : html`<span class="state warn s12"><${Icon} name="open" />${t.apps.open}</span>`}</p>
   </li>`;
 }

@@ -43,15 +43,16 @@ function useEvents(type, live, holds) {
     setWaiting(0);
     if (fresh.length) setListed((before) => before && { ...before, data: merged(fresh, before.data, Math.max(KEPT, before.data.length)) });
   };
-  const read = (/** @type {AbortSignal} */ signal) => onApp("/events", { query: { type, limit: PAGE }, signal }).then((page) =>
-    setListed((before) => (before?.key === key && !before.error ? { ...before, data: merged(page.data, before.data, Math.max(KEPT, before.data.length)) } : { key, data: page.data, next: page.next_before })),
-    (error) => signal.aborted || setListed((before) => (before?.key === key && before.data.length ? before : { key, data: [], next: null, error })));
+  /** Read the list again. Resolves to the id of the newest event, empty without one. @param {AbortSignal} signal @returns {Promise<string>} */
+  const read = (signal) => onApp("/events", { query: { type, limit: PAGE }, signal }).then((page) => (
+    setListed((before) => (before?.key === key && !before.error ? { ...before, data: merged(page.data, before.data, Math.max(KEPT, before.data.length)) } : { key, data: page.data, next: page.next_before })), page.data[0]?.id || ""),
+    (error) => (signal.aborted || setListed((before) => (before?.key === key && before.data.length ? before : { key, data: [], next: null, error })), ""));
   useEffect(() => {
     const abort = new AbortController();
     came.current = [];
     setWaiting(0);
     setLine("");
-    read(abort.signal);
+    const newest = read(abort.signal);
     if (!live) return () => abort.abort();
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
@@ -65,12 +66,11 @@ function useEvents(type, live, holds) {
       came.current = merged(events.filter((event) => event.type === "event").map((event) => event.data), came.current, KEPT);
       if (came.current.length) timer ??= setTimeout(draw, DRAW_MILLISECONDS);
     };
-    const tell = (/** @type {string} */ state) => {
+    newest.then((last) => follow(`/v1/apps/${appId.peek()}/events/stream${type ? `?type=${encodeURIComponent(type)}` : ""}`, abort.signal, take, (state) => {
       setLine(state);
-      // What happened between the reading of the list and the beginning of the stream.
-      if (state === "open") read(abort.signal);
-    };
-    follow(`/v1/apps/${appId.peek()}/events/stream${type ? `?type=${encodeURIComponent(type)}` : ""}`, abort.signal, take, tell);
+      // Of an empty list the stream continues nothing: what happened between the two is read.
+      if (state === "open" && !last) read(abort.signal);
+    }, last));
     return () => (abort.abort(), clearTimeout(timer));
   }, [key, live]);
   const more = () => onApp("/events", { query: { type, limit: PAGE, before: current?.data.at(-1)?.id } }).then(

@@ -74,7 +74,7 @@ function Tail({ base, fn }) {
   };
   return html`<div class="strip filters" role="toolbar" aria-label=${t.filters}>
       <select class="in small" aria-label=${t.functions.level} value=${level} onChange=${(/** @type {any} */ event) => change({ level: event.target.value === "debug" ? null : event.target.value })}>${LEVELS.map((name) => html`<option value=${name} selected=${name === level}>${/** @type {any} */ (t.functions.levels)[name]}</option>`)}</select>
-      <span class="searchbox room"><${Icon} name="search" /><input class="in small" type="search" aria-label=${t.find} placeholder=${t.functions.log} value=${search} onInput=${(/** @type {any} */ event) => change({ search: event.target.value || null }, { replace: true })} /></span>
+      <span class="searchbox room"><${Icon} name="search" /><input class="in small" type="search" aria-label=${t.functions.findLines} placeholder=${t.functions.findLines} value=${search} onInput=${(/** @type {any} */ event) => change({ search: event.target.value || null }, { replace: true })} /></span>
       <span class="grow"></span><span class="line s12 soft" role="status">${line === "open" ? html`<span class="livedot"></span>${t.webhooks.live}` : line === "lost" ? html`<${Icon} name="warn" />${t.disconnected}` : ""}</span></div>
     ${missed && html`<p class="notice"><${Icon} name="info" /><span>${t.functions.missed}</span></p>`}
     <div class="tail">${first.error ? html`<${Failure} error=${first.error} retry=${first.reload} />` : !first.data ? html`<${Bones} rows=${10} columns=${2} />` : !all.length ? html`<${Empty} title=${t.functions.noLines} text=${t.functions.noLinesText} />`

@@ -82,7 +82,7 @@ function Workbench({ base, fn, deployed, reload }) {
       <div class="scroll pad"><${TextAreaField} label=${t.functions.payload} rows="5" value=${payload} onInput=${(/** @type {string} */ text) => (payloads.set(fn.id, text), setPayload(text))} />
         ${run.error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${run.error instanceof SyntaxError ? t.grid.notJson(run.error.message) : said(run.error)}</span></p>`}
         ${result && html`<section role="status"><p class="line"><${State} look=${LOOKS[result.status]}>${/** @type {any} */ (t.functions.outcomes)[result.status] || result.status}</${State}><span class="soft s12 num">${count(Math.round(result.duration))} ms${result.start ? ` · ${/** @type {any} */ (t.functions.starts)[result.start]}` : ""}</span></p>
-          ${result.success ? html`<${Code} text=${(JSON.stringify(result.result, null, 2) ?? "null").slice(0, 20000)} label=${t.functions.result} />` : html`<p class="notice bad"><span>${plain(result.error || "", 2000)}${result.error_code && html` <code>${result.error_code}</code>`}</span></p>`}
+          ${result.success ? html`<${Code} text=${(JSON.stringify(result.result, null, 2) ?? "null").slice(0, 20000)} label=${t.functions.result} />` : html`<p class="notice bad"><span>${plain(result.error || "", 2000)}${result.error_code && html` <code class="soft s12">${plain(result.error_code, 40)}</code>`}</span></p>`}
           <${Log} lines=${result.logs} /></section>`}
         ${!result && !run.error && html`<p class="soft s13">${t.functions.testHelp}</p>`}</div></aside>
     ${dialog === "file" && html`<${NewFile} taken=${names} add=${(/** @type {string} */ name) => (setFiles({ ...files, [name]: "" }), setOpen(name), setDialog(""))} onClose=${() => setDialog("")} />`}
@@ -153,7 +153,7 @@ function Run({ base, id }) {
   const { data, error, reload } = useLoad((signal) => onApp(`${base}/executions/${encodeURIComponent(id)}`, { signal }), [id]);
   return html`<aside class="panel" aria-label=${t.functions.run}><header><b class="cut grow">${t.functions.run}</b><${Button} kind="flat small" icon="cross" label=${t.close} onClick=${() => change({ run: null })} /></header>
     ${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${5} columns=${2} />` : html`<dl class="facts-list"><div><dt>${t.members.id}</dt><dd><code class="cut">${data.id}</code><${Copy} text=${data.id} /></dd></div><div><dt>${t.functions.start}</dt><dd>${/** @type {any} */ (t.functions.starts)[data.start] || t.none}</dd></div><div><dt>${t.functions.waited}</dt><dd class="num">${count(Math.round(data.queue_ms))} ms</dd></div><div><dt>CPU</dt><dd class="num">${count(Math.round(data.cpu_ms))} ms</dd></div>${data.peak_memory_mb !== null && html`<div><dt>${t.functions.memory}</dt><dd class="num">${data.peak_memory_mb} MB</dd></div>`}</dl>
-      ${data.error && html`<p class="notice bad"><span>${plain(data.error, 2000)} <code>${data.error_code}</code></span></p>`}<section class="wellbox"><h3>${t.functions.log}</h3>${data.logs === null ? html`<p class="soft s13">${t.needs.editor}</p>` : html`<${Log} lines=${data.logs} />`}</section>`}</aside>`;
+      ${data.error && html`<p class="notice bad"><span>${plain(data.error, 2000)} <code class="soft s12">${plain(data.error_code, 40)}</code></span></p>`}<section class="wellbox"><h3>${t.functions.log}</h3>${data.logs === null ? html`<p class="soft s13">${t.needs.editor}</p>` : html`<${Log} lines=${data.logs} />`}</section>`}</aside>`;
 }
 
 /** @param {Props} props */

@@ -107,7 +107,7 @@ function Sessions({ path, number, ended }) {
     reload();
     ended();
   };
-  return html`<section class="wellbox"><h3>${t.members.sessions}</h3><ul class="sessions">${(data?.sessions || []).map((/** @type {any} */ one) => html`<li key=${one.session_id}><span class="grow s13">${t.profile.since(moment(one.created_at))} <span class="soft s12">${t.profile.lastUsed(ago(one.refreshed_at))}</span></span><${Button} kind="flat small" why=${why()} onClick=${() => end(one.session_id)}>${t.profile.endSession}</${Button}></li>`)}</ul></section>`;
+  return html`<section class="wellbox"><h3>${t.members.sessions}</h3><ul class="sessions">${(data?.sessions || []).map((/** @type {any} */ one) => html`<li key=${one.session_id}><span class="grow s13">${t.profile.since(moment(one.created_at))} <span class="soft s12 whole">${t.profile.lastUsed(ago(one.refreshed_at))}</span></span><${Button} kind="flat small" why=${why()} onClick=${() => end(one.session_id)}>${t.profile.endSession}</${Button}></li>`)}</ul></section>`;
 }
 
 /** @param {{onClose: () => void, done: (member: any) => void}} props */

@@ -6,7 +6,7 @@ import { go, href } from "../state/router.js";
 import { Bars, Numbers, Spark } from "../ui/chart.js";
 import { compact, count, duration, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Button, Code, Empty, Failure, Pill, Segments, useLoad } from "../ui/widgets.js";
+import { Button, Code, Empty, Failure, Pill, Segments, said, useLoad } from "../ui/widgets.js";
 import { Snippet, sampleRow } from "../ui/snippets.js";
 
 const DAYS = 30;
@@ -24,10 +24,11 @@ export function Screen({ config }) {
   const looks = { days, setDays, asTable, setAsTable };
   return html`<div class="overview">
     ${stats.data && keys.data && usage.data && html`<${Steps} stats=${stats.data} usage=${usage.data} publicKey=${key} config=${config} reload=${() => (stats.reload(), loadTables())} />`}
+    ${keys.error && !stats.error && html`<section class="slab across"><${Failure} error=${keys.error} retry=${keys.reload} /></section>`}
     <${Traffic} stats=${stats} usage=${usage.data} publicKey=${key} base=${config.base_url} ...${looks} />
     <${Exposure} />
     <${Work} usage=${usage} days=${Number(days)} />
-    <${Totals} data=${stats.data} />
+    ${!stats.error && html`<${Totals} data=${stats.data} />`}
   </div>`;
 }
 
@@ -118,7 +119,8 @@ function Traffic({ stats, usage, publicKey, base, days, setDays, asTable, setAsT
       <div><dt>${t.overview.requests}</dt><dd class="big">${stats.data ? compact(requests) : html`<span class="bone tall w2" />`}</dd></div>
       <div><dt><span class="dot warn"></span>${t.overview.clientErrors}</dt><dd class="big">${stats.data ? percent(sum("client_errors")) : "–"} <small>${stats.data && count(sum("client_errors"))}</small></dd></div>
       <div><dt><span class="dot bad"></span>${t.overview.serverErrors}</dt><dd class="big">${stats.data ? percent(sum("errors")) : "–"} <small>${stats.data && count(sum("errors"))}</small></dd></div>
-      <div><dt>${t.requests.p95}</dt><dd class="big"><a class="plainlink" href=${href(`/apps/${appId.value}/activity/metrics`)}>${duration(metrics.data?.series[0]?.total.p95_ms ?? null)}</a></dd></div>
+      <div><dt>${t.requests.p95}</dt><dd class="big">${metrics.error ? html`<span class="state bad" title=${said(metrics.error)}><${Icon} name="fail" />${t.notRead}</span> <${Button} kind="flat small" icon="retry" label=${t.again} onClick=${metrics.reload} />`
+        : html`<a class="plainlink" href=${href(`/apps/${appId.value}/activity/metrics`)}>${duration(metrics.data?.series[0]?.total.p95_ms ?? null)}</a>`}</dd></div>
     </dl>
     ${!stats.data ? html`<div class="chart empty-chart" aria-busy="true"></div>` : asTable ? html`<${Numbers} days=${dates} series=${numbers} lines=${lines} />` : html`<${Bars} days=${dates} series=${series} lines=${lines} label=${t.overview.chartLabel} />`}
   </section>`;
@@ -136,6 +138,10 @@ function remedy(finding) {
 
 /** What a finding says, in the language of the page where it has the words. @param {any} finding */
 function sentence(finding) {
+  // The report says of a storage in one sentence who can do what.
+  const [, storage, who, listed] = (finding.code === "STORAGE" && /^Storage (.*): (.+?) can (.+)\.$/s.exec(finding.message)) || [];
+  const actions = Object.entries(t.exposure.storageActions).filter(([action]) => listed?.includes(action)).map(([, text]) => text);
+  if (actions.length) return t.exposure.storage(plain(storage, 60), actions, who.includes("member"));
   const table = tables.value?.find((one) => one.id === finding.subject);
   const say = /** @type {any} */ (t.exposure)[`${finding.code}_${finding.severity}`];
   if (!say || (finding.code === "TABLE" && !table)) return finding.message;

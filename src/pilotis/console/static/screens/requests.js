@@ -5,6 +5,7 @@ import { appId, onApp } from "../state/app.js";
 import { change, href, place } from "../state/router.js";
 import { Bars, Numbers } from "../ui/chart.js";
 import { compact, count, duration, moment, plain } from "../ui/format.js";
+import { Icon } from "../ui/icons.js";
 import { Bones, Button, Copy, Empty, Failure, Pager, Pill, Segments, useLoad } from "../ui/widgets.js";
 
 const PAGE = 50;
@@ -22,7 +23,7 @@ export function Requests() {
         <option value="">${t.requests.anyStatus}</option>${["4xx", "5xx", "2xx"].map((one) => html`<option value=${one} selected=${one === filters.status}>${one}</option>`)}</select>
       <select class="in small" aria-label=${t.requests.duration} value=${filters.min_ms} onChange=${(/** @type {any} */ event) => change({ slow: event.target.value, offset: null })}>
         <option value="">${t.requests.anyDuration}</option>${["100", "500", "2000"].map((one) => html`<option value=${one} selected=${one === filters.min_ms}>${t.requests.slower(duration(Number(one)))}</option>`)}</select>
-      ${filters.route && html`<span class="chip"><b>${t.requests.route}</b><code class="cut">${plain(filters.route, 60)}</code><button type="button" aria-label=${t.removeFilter} onClick=${() => change({ route: null, offset: null })}>×</button></span>`}
+      ${filters.route && html`<span class="chip"><b>${t.requests.route}</b><code class="cut">${plain(filters.route, 60)}</code><button type="button" aria-label=${t.removeFilter} onClick=${() => change({ route: null, offset: null })}><${Icon} name="cross" /></button></span>`}
       <span class="grow"></span><span class="s12 soft num wide">${data && t.requests.count(data.total_count)}</span><${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${reload} /></div>
     <div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${12} columns=${5} />` : !data.data.length ? html`<${Empty} title=${filtered ? t.requests.noneFound : t.requests.none} text=${t.requests.noneText} />`
       : html`<table class="list"><thead><tr><th>${t.activity.when}</th><th>${t.requests.status}</th><th>${t.requests.route}</th><th class="r">${t.requests.duration}</th><th>${t.activity.who}</th><th>${t.profile.address}</th><th>${t.requestId}</th></tr></thead><tbody>

@@ -7,29 +7,26 @@ import { Cards } from "../grid/cards.js";
 import { Edits } from "../grid/edits.js";
 import { Filters } from "../grid/filters.js";
 import { Grid } from "../grid/grid.js";
-import { DeleteRows, EditRows, PasteDialog, parseCells } from "../grid/bulk.js";
 import { NewRow, RowPanel } from "../grid/panel.js";
 import { SavedFilters } from "../grid/saved.js";
 import { SearchBox, searched } from "../grid/search.js";
+import { readSort, readWhere } from "../grid/query.js";
 import { RANKED, Source } from "../grid/source.js";
-import { ExportDialog } from "../grid/export.js";
-import { ImportDialog, handedOver } from "../grid/import.js";
-import { Value, columnsOf, textOf, valueOf } from "../grid/values.js";
+import { handedOver } from "../grid/handed.js";
+import { Value, columnsOf, parseCells, textOf, valueOf } from "../grid/values.js";
 import { prefetch } from "../ui/editor.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Confirm, Dialog, Empty, Failure, Menu, MenuButton, MenuItem, complain, toast } from "../ui/widgets.js";
+import { Bones, Button, Confirm, Dialog, Empty, Failure, Menu, MenuButton, MenuItem, complain, later, toast } from "../ui/widgets.js";
+
+// Nobody waits for dialogs before the first rows are there.
+const DeleteRows = later(() => import("../grid/bulk.js"), "DeleteRows");
+const EditRows = later(() => import("../grid/bulk.js"), "EditRows");
+const PasteDialog = later(() => import("../grid/bulk.js"), "PasteDialog");
+const ExportDialog = later(() => import("../grid/export.js"), "ExportDialog");
+const ImportDialog = later(() => import("../grid/import.js"), "ImportDialog");
 
 const WIDTHS = /** @type {Record<string, number>} */ ({ string: 180, number: 110, int: 100, boolean: 90, date: 170, uuid: 280, object: 220, array: 200 });
-
-/** The condition in the address, or null. @param {string | null} text */
-function readWhere(text) {
-  try {
-    return text ? JSON.parse(text) : null;
-  } catch {
-    return null;
-  }
-}
 
 /** What this browser remembers of a table's columns. @param {string} id @returns {{widths: Record<string, number>, hidden: string[], pinned: string[]}} */
 function layoutOf(id) {
@@ -66,8 +63,7 @@ export function Rows({ table, tabs }) {
   // A search looks through all rows, and the best comes first: filter and order wait until it is over.
   const where = words ? null : filter;
   const isLive = query.get("live") === "1";
-  const [sortName, direction] = words ? [] : (query.get("sort") || "").split(/\.(?=(?:asc|desc)$)/);
-  const sort = /** @type {[string, "asc" | "desc"] | null} */ (sortName && direction ? [sortName, direction] : null);
+  const sort = words ? null : readSort(query.get("sort"));
   const opened = query.get("row") || "";
   const source = useMemo(() => new Source(table.id, { where, sort, search: words ? { query: words, fields } : null }), [table.id, whereText, query.get("sort"), words, fields]);
   const edits = useMemo(() => new Edits(source), [source]);
@@ -182,7 +178,7 @@ export function Rows({ table, tabs }) {
   // The row beside the grid is the active one.
   useEffect(() => {
     if (found && !isNarrow) setAt((old) => (old.row === found.index ? old : { row: found.index, column: old.column }));
-  }, [opened, !found]);
+  }, [opened, !found, isNarrow]);
   const setWhere = (/** @type {any} */ next) => change({ where: next && JSON.stringify(next), q: null, row: null });
   const toEnd = () => {
     setAdded(0);

@@ -43,7 +43,7 @@ function General() {
   });
   return html`<section class="slab pad"><h2>${t.settings.tabs.general}</h2>
       <form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), rename.run())}>
-        <${TextField} label=${t.name} value=${name} onInput=${setName} maxlength="100" required disabled=${!may("editor")} wrong=${rename.error && said(rename.error)} />
+        <${TextField} label=${t.name} value=${name} onInput=${setName} maxlength="100" required disabled=${!may("editor")} title=${needs("editor") || undefined} wrong=${rename.error && said(rename.error)} />
         <div class="field"><span class="label">${t.settings.id}</span><div class="secret"><code>${current?.app_id}</code><${Copy} text=${current?.app_id || ""} label=${t.copy} /></div></div>
         <div class="actions"><${Button} type="submit" busy=${rename.busy} why=${needs("editor") || (name === current?.name && t.unchanged)}>${t.save}</${Button}></div>
       </form></section>
@@ -111,6 +111,7 @@ function People() {
     ${!people.data ? html`<${Bones} rows=${2} columns=${2} />` : html`<table class="list"><tbody>${people.data.data.map((/** @type {any} */ one) => html`<tr key=${one.user_id}><td class="main">${plain(one.email, 100)} ${one.user_id === user.value?.user_id && html`<span class="soft s12">${t.you}</span>`}</td>
       <td class="fit"><select class="in small" aria-label=${t.settings.roleOf(one.email)} disabled=${!owner} title=${needs("owner") || undefined} value=${one.role} onChange=${(/** @type {any} */ event) => setRole(one.user_id, event.target.value)}>${Object.entries(t.roles).map(([role, text]) => html`<option value=${role} selected=${role === one.role}>${text}</option>`)}</select></td>
       <td class="fit"><${Button} kind="flat small bad" icon="trash" label=${t.settings.remove(one.email)} why=${one.user_id !== user.value?.user_id && needs("owner")} onClick=${() => setDialog({ user: one })} /></td></tr>`)}</tbody></table>`}</section>
+    ${invitations.error && html`<section class="slab"><${Failure} error=${invitations.error} retry=${invitations.reload} /></section>`}
     ${invitations.data?.data.length > 0 && html`<section class="slab"><header><h2>${t.settings.invitations}</h2></header><table class="list"><tbody>${invitations.data.data.map((/** @type {any} */ one) => html`<tr key=${one.invitation_id}><td class="main">${plain(one.email, 100)}</td><td>${/** @type {any} */ (t.roles)[one.role]}</td><td class="soft">${t.settings.expires(ago(one.expires_at))}</td>
       <td class="fit"><${Button} kind="flat small bad" icon="trash" label=${t.settings.withdraw(one.email)} onClick=${() => onApp(`/invitations/${one.invitation_id}`, { method: "DELETE" }).then(invitations.reload, complain)} /></td></tr>`)}</tbody></table></section>`}
     ${dialog?.invite && html`<${Invite} onClose=${() => (setDialog(null), invitations.reload())} />`}

@@ -7,7 +7,7 @@ import { ago, count, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Choice, Confirm, Copy, Empty, Failure, Pill, TextField, said, toast, useAction, useLoad } from "../ui/widgets.js";
 import { Snippet, sampleRow } from "../ui/snippets.js";
-import { levels } from "./tables.js";
+import { levels } from "../ui/access.js";
 
 /** @typedef {{table: import("../state/app.js").Table, tabs: any, config: any}} Props */
 
@@ -64,7 +64,7 @@ export function TableSettings({ table, tabs }) {
   });
   return html`<${Frame} tabs=${tabs}>
     <section class="slab pad"><form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), run())}>
-      <${TextField} label=${t.name} value=${title} onInput=${setTitle} maxlength="255" required disabled=${!!why} />
+      <${TextField} label=${t.name} value=${title} onInput=${setTitle} maxlength="255" required disabled=${!!why} title=${why || undefined} />
       <${Choice} label=${t.tables.access} value=${level} onInput=${setLevel} options=${levels()} />
       <div class="field"><span class="label">${t.tables.id}</span><div class="secret"><code>${table.id}</code><${Copy} text=${table.id} label=${t.copy} /></div></div>
       ${error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(error)}</span></p>`}

@@ -4,14 +4,21 @@ import { t } from "../strings/index.js";
 import { appId, loadTables, noteTable, tables, tablesError } from "../state/app.js";
 import { href } from "../state/router.js";
 import { plain } from "../ui/format.js";
-import { Bones, Empty, Failure, Tabs } from "../ui/widgets.js";
-import { Aggregate } from "./aggregate.js";
+import { Access } from "../ui/access.js";
+import { Bones, Empty, Failure, Tabs, later } from "../ui/widgets.js";
 import { Rows } from "./rows.js";
-import { Access } from "./tables.js";
-import { Api, Indexes, TableSettings } from "./table-tabs.js";
-import { Schema } from "./schema.js";
 
-const TABS = /** @type {[string, any][]} */ ([["", Rows], ["schema", Schema], ["indexes", Indexes], ["aggregate", Aggregate], ["api", Api], ["settings", TableSettings]]);
+/** @param {{tabs: any}} props */
+const Waiting = ({ tabs }) => html`<div class="stack"><div class="strip tabstrip">${tabs}</div><${Bones} /></div>`;
+const quiet = () => import("./table-tabs.js");
+const TABS = /** @type {[string, any][]} */ ([
+  ["", Rows],
+  ["schema", later(() => import("./schema.js"), "Schema", Waiting)],
+  ["indexes", later(quiet, "Indexes", Waiting)],
+  ["aggregate", later(() => import("./aggregate.js"), "Aggregate", Waiting)],
+  ["api", later(quiet, "Api", Waiting)],
+  ["settings", later(quiet, "TableSettings", Waiting)],
+]);
 
 /** @param {Record<string, string>} params */
 export function head(params) {
@@ -26,10 +33,11 @@ export function Screen({ config, table: id, tab = "" }) {
   useEffect(() => {
     if (table) noteTable(id);
   }, [id, !!table]);
+  const [current, View] = TABS.find(([name]) => name === tab) || TABS[0];
+  useEffect(() => View.fetch?.(), [View]);
   if (!tables.value && tablesError.value) return html`<${Failure} error=${tablesError.value} retry=${() => void loadTables().catch(() => {})} />`;
   if (!tables.value) return html`<${Bones} rows=${12} columns=${6} />`;
   if (!table) return html`<${Empty} title=${t.tables.gone} text=${t.tables.goneText}><a class="b" href=${href(`/apps/${appId.value}/tables`)}>${t.sectionNames.tables}</a></${Empty}>`;
-  const [current, View] = TABS.find(([name]) => name === tab) || TABS[0];
   const base = `/apps/${appId.value}/tables/${id}`;
   const tabs = html`<${Tabs} label=${plain(table.title, 80)} items=${TABS.map(([name]) => ({ href: href(name ? `${base}/${name}` : base), text: /** @type {any} */ (t.tables.tabs)[name || "rows"], on: current === name }))} />`;
   return html`<${View} key=${id + current} table=${table} tabs=${tabs} config=${config} />`;

@@ -7,22 +7,14 @@ import { ago, count, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Choice, Empty, Failure, FormDialog, Pager, Pill, TextField, said } from "../ui/widgets.js";
 import { sampleOf } from "../grid/csv.js";
-import { handOver } from "../grid/import.js";
+import { handOver } from "../grid/handed.js";
+import { Access, levels } from "../ui/access.js";
 import { ColumnList, newColumn, schemaOf } from "./columns.js";
 
 export const head = () => ({ title: t.sectionNames.tables });
 
 const PAGE = 100;
 const PREVIEWED = 5;
-
-/** The ways in which a table can be open, each explained. */
-export const levels = () => Object.entries(t.access).map(([value, [title, text, icon]]) => ({ value, title, text, icon }));
-
-/** @param {{level: string}} props */
-export function Access({ level }) {
-  const [title, , icon] = /** @type {Record<string, string[]>} */ (t.access)[level];
-  return html`<${Pill} kind=${level === "Public" ? "warn" : ""} icon=${icon}>${title}</${Pill}>`;
-}
 
 export function Screen() {
   const creating = place.value.query.has("new");

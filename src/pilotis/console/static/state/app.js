@@ -23,17 +23,12 @@ const RANKS = { viewer: 1, editor: 2, owner: 3 };
 /** Whether the user's role on the open app includes another. @param {"viewer" | "editor" | "owner"} role */
 export const may = (role) => !!app.value && RANKS[app.value.role] >= RANKS[role];
 
-/** The first page of the list as it was asked for when the console was opened; it is taken once. @type {Promise<any> | null} */
-let early = begun.apps;
-
 /** Load the list of apps anew. */
 export async function loadApps() {
-  const first = early;
-  early = null;
   /** @type {App[]} */
   const all = [];
   for (let total = 1; all.length < total; ) {
-    const page = (!all.length && (await first)) || (await request("/v1/apps", { query: { limit: begun.PAGE, offset: all.length } }));
+    const page = await begun.taken("/v1/apps", { query: { limit: begun.PAGE, offset: all.length } });
     all.push(...page.data);
     total = page.data.length ? page.total_count : 0;
   }
@@ -44,7 +39,7 @@ export async function loadApps() {
 export async function loadTables() {
   const id = appId.value;
   try {
-    const answer = await request("/v1/public/tables", { app: id });
+    const answer = await begun.taken("/v1/public/tables", { app: id });
     if (id !== appId.value) return;
     tables.value = answer.tables;
     tablesError.value = null;

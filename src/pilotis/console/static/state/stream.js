@@ -26,11 +26,11 @@ export function parse(text, take) {
  * Follow a stream until `end`, or until `signal` is aborted; a lost connection is opened again where it ended.
  * Events are handed over together, once a frame: a burst of them is one change of the screen.
  * @param {string} path @param {AbortSignal} signal @param {(events: StreamEvent[]) => void} take @param {(state: StreamState, error?: any) => void} tell
+ * @param {string} [last] the event after which it begins; without one it begins now
  */
-export async function follow(path, signal, take, tell) {
+export async function follow(path, signal, take, tell, last = "") {
   /** @type {StreamEvent[]} */
   let waiting = [];
-  let last = "";
   let isOver = false;
   const hand = () => {
     const events = waiting;

@@ -47,7 +47,8 @@ export const clock = (time) => exactly.format(new Date(time));
 /** A day as `2026-01-31`, without its year. @param {string} day */
 export const dayName = (day) => dayOnly.format(new Date(`${day}T00:00:00Z`));
 
-const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+// Joiners (U+200C, U+200D) stay: scripts and emoji are written with them.
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
 
 /** @param {string} text @param {number} most */
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most)}…` : text);

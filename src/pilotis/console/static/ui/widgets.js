@@ -136,7 +136,8 @@ export function said(error) {
   if (error.code === "SILENT") return t.silent;
   const detail = error.details?.map((/** @type {any} */ one) => one.message).find((/** @type {any} */ text) => text && !error.message.includes(text));
   const wait = error.retryAfter ? t.tryAgainIn(error.retryAfter) : "";
-  return [error.message || t.failed, detail, wait].filter(Boolean).join(" ");
+  // The server's message may repeat what a stranger wrote.
+  return prose([error.message || t.failed, detail, wait].filter(Boolean).join(" "));
 }
 
 /** The seconds that an answer asks to wait, counted down; `then` is called at the end. @param {any} error @param {(() => void) | undefined} then */
@@ -224,6 +225,32 @@ export function useAction(action) {
     }
   }, []);
   return { ...state, run };
+}
+
+/**
+ * A component of a module that is fetched when the component is first shown, or by its `fetch`; `Meanwhile` stands in.
+ * What cannot be fetched says so, and a dialog is closed.
+ * @param {() => Promise<any>} load @param {string} name @param {(props: any) => any} [Meanwhile]
+ */
+export function later(load, name, Meanwhile = () => null) {
+  /** @type {any} */
+  let found = null;
+  const get = () => load().then((module) => (found = module[name]));
+  /** @param {any} props */
+  const Later = (props) => {
+    const [state, setState] = useState(/** @type {"waits" | "there" | "failed"} */ (found ? "there" : "waits"));
+    useEffect(() => {
+      if (state === "waits") get().then(() => setState("there"), () => {
+        if (props.onClose) (toast(t.notLoadedText, { kind: "bad" }), props.onClose());
+        else setState("failed");
+      });
+    }, []);
+    if (state === "there") return html`<${found} ...${props} />`;
+    if (state === "failed") return html`<${Failure} title=${t.notLoaded} error=${{ message: t.notLoadedText }} retry=${() => location.reload()} />`;
+    return html`<${Meanwhile} ...${props} />`;
+  };
+  const fetch = () => void get().catch(() => {});
+  return Object.assign(Later, { fetch });
 }
 
 /** A dialog that holds the focus and gives it back. @param {{title: any, onClose: () => void, children?: any, footer?: any, class?: string, bare?: boolean, role?: string, fixed?: boolean}} props */
