@@ -6,11 +6,14 @@ import { apps, loadApps } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
 import { ago, compact, initials, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { SearchBox, searched } from "../ui/search.js";
 import { Button, Empty, FormDialog, Pager, Secret, TextField, complain, said, toast, useInView, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.apps.title });
 
 const PAGE = 100;
+// So many cards are seen at a glance.
+const FEW = 12;
 const RESTORABLE_DAYS = 7;
 
 export function Screen() {
@@ -19,11 +22,14 @@ export function Screen() {
   const live = all.filter((one) => !one.deleted_at);
   const offset = Math.max(0, Number(place.value.query.get("offset")) || 0);
   const deleted = all.filter((one) => one.deleted_at);
+  const words = searched().trim().toLowerCase();
+  const found = words ? live.filter((one) => one.name.toLowerCase().includes(words)) : live;
   return html`<div class="page widepage">
-    <div class="line"><p class="soft grow">${live.length > 0 && t.apps.lead}</p><${Button} kind=${live.length ? "go" : ""} icon="plus" onClick=${() => setCreating(true)}>${t.apps.create}</${Button}></div>
-    ${live.length ? html`<ul class="cards">${live.slice(offset, offset + PAGE).map((one) => html`<${Card} key=${one.app_id} app=${one} />`)}</ul>`
+    <div class="line"><p class="soft grow">${live.length > 0 && t.apps.lead}</p>${(live.length > FEW || words) && html`<${SearchBox} label=${t.apps.find} />`}<${Button} kind=${live.length ? "go" : ""} icon="plus" onClick=${() => setCreating(true)}>${t.apps.create}</${Button}></div>
+    ${live.length && !found.length ? html`<div class="slab"><${Empty} title=${t.apps.noneFound}><${Button} onClick=${() => change({ search: null })}>${t.clearFilters}</${Button}></${Empty}></div>`
+      : live.length ? html`<ul class="cards">${found.slice(offset, offset + PAGE).map((one) => html`<${Card} key=${one.app_id} app=${one} />`)}</ul>`
       : html`<div class="slab"><${Empty} title=${t.apps.none} text=${t.apps.noneText} command=${'pilotis app create "My app"'} /></div>`}
-    ${live.length > PAGE && html`<${Pager} offset=${offset} limit=${PAGE} total=${live.length} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}
+    ${found.length > PAGE && html`<${Pager} offset=${offset} limit=${PAGE} total=${found.length} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}
     ${deleted.length > 0 && html`<section class="slab"><header><h2>${t.apps.deleted}</h2></header>
       <ul class="items">${deleted.map((one) => html`<${DeletedApp} key=${one.app_id} app=${one} />`)}</ul></section>`}
     ${creating && html`<${NewApp} onClose=${() => setCreating(false)} />`}

@@ -7,6 +7,7 @@ import { arrived, upload } from "../state/uploads.js";
 import { ago, count, moment, plain, size } from "../ui/format.js";
 import { dropped } from "../ui/dropped.js";
 import { Icon } from "../ui/icons.js";
+import { SearchBox, searched } from "../ui/search.js";
 import { Bones, Button, Confirm, Copy, Empty, Failure, Field, FormDialog, MenuButton, MenuItem, Pager, Segments, SelectField, TextField, complain, toast, useInView, useLoad, useTitle } from "../ui/widgets.js";
 
 /** @param {Record<string, string>} params */
@@ -78,10 +79,12 @@ function Storage({ id }) {
   useTitle(storage.data?.name);
   /** The id of the open folder; null at the top. @param {AbortSignal} [signal] @returns {Promise<string | null>} */
   const findFolder = async (signal) => (path ? (await ofApp(`${base}/path/${path.split("/").map(encodeURIComponent).join("/")}`, { signal })).id : null);
+  const search = searched();
   const items = useLoad(async (signal) => {
     const folder = await findFolder(signal);
-    return { folder, ...(await ofApp(`${base}/items`, { query: { parent_id: folder || "root", limit: PAGE, offset }, signal })) };
-  }, [id, path, offset]);
+    // A search looks through the whole storage.
+    return { folder, ...(await ofApp(`${base}/items`, { query: { ...(search ? { search } : { parent_id: folder || "root" }), limit: PAGE, offset }, signal })) };
+  }, [id, path, search, offset]);
   // What is dropped before the list has arrived belongs into this folder all the same.
   const here = async () => (items.data ? items.data.folder : findFolder());
   useEffect(() => {
@@ -107,7 +110,7 @@ function Storage({ id }) {
     setOver(false);
     if (!why() && event.dataTransfer) add(await dropped(event.dataTransfer));
   };
-  const enter = (/** @type {any} */ one) => change(one.type === "folder" ? { path: one.path, offset: null, file: null } : { file: one.id === chosen ? null : one.id });
+  const enter = (/** @type {any} */ one) => change(one.type === "folder" ? { path: one.path, search: null, offset: null, file: null } : { file: one.id === chosen ? null : one.id });
   const relocate = async (/** @type {any} */ item, /** @type {{name?: string, parent_id?: string | null}} */ body) => {
     const moved = await onApp(`/storages/files/${id}/items/${item.id}`, { method: "PATCH", body });
     toast(t.files.movedTo(moved.path));
@@ -123,14 +126,15 @@ function Storage({ id }) {
       <${Button} kind="flat small" icon="gear" class="wide" why=${why()} onClick=${() => setDialog({ settings: true })}>${t.sectionNames.settings}</${Button}><${Button} kind="flat small" icon="folder" why=${why()} onClick=${() => setDialog({ folder: true })}>${t.files.newFolder}</${Button}>
       <${Button} kind="go small" icon="out" why=${why()} onClick=${() => picker.current?.click()}>${t.files.uploadFiles}</${Button}><input ref=${picker} type="file" multiple hidden onChange=${(/** @type {any} */ event) => (add([...event.target.files].map((file) => ({ file, folders: [] }))), (event.target.value = ""))} /></div>
     <div class="strip filters"><${Segments} label=${t.files.view} value=${tiles ? "tiles" : "list"} onChange=${(/** @type {string} */ value) => (setTiles(value === "tiles"), store("pilotis.tiles", value === "tiles" ? "1" : ""))} options=${[["list", t.files.list], ["tiles", t.files.tiles]]} />
-      <span class="grow"></span>${storage.data && html`<${Used} storage=${storage.data} />`}</div>
+      <${SearchBox} label=${t.files.find} /><span class="grow"></span>${storage.data && html`<${Used} storage=${storage.data} />`}</div>
     <div class=${`split ${chosen ? "opened" : ""}`}><div class=${`listbox ${over ? "over" : ""}`}><div class="scroll">
-      ${items.error ? html`<${Failure} error=${items.error} retry=${items.reload} />` : !items.data ? html`<${Bones} rows=${8} />` : !items.data.files.length ? html`<${Empty} title=${t.files.empty} text=${t.files.emptyText}><${Button} icon="out" why=${why()} onClick=${() => picker.current?.click()}>${t.files.uploadFiles}</${Button}></${Empty}>`
+      ${items.error ? html`<${Failure} error=${items.error} retry=${items.reload} />` : !items.data ? html`<${Bones} rows=${8} />` : !items.data.files.length && search ? html`<${Empty} title=${t.files.noneFound} text=${t.files.noneFoundText}><${Button} onClick=${() => change({ search: null, offset: null })}>${t.clearFilters}</${Button}></${Empty}>`
+        : !items.data.files.length ? html`<${Empty} title=${t.files.empty} text=${t.files.emptyText}><${Button} icon="out" why=${why()} onClick=${() => picker.current?.click()}>${t.files.uploadFiles}</${Button}></${Empty}>`
         : tiles ? html`<ul class="tilesgrid">${items.data.files.map((/** @type {any} */ one) => html`<li key=${one.id}><button type="button" class=${one.id === chosen ? "on" : ""} aria-pressed=${one.id === chosen ? "true" : "false"} onClick=${() => enter(one)}><span class="thumb"><${Thumb} item=${one} base=${base} isPublic=${isPublic} side=${192} /></span><span class="cut">${plain(one.name, 60)}</span></button></li>`)}</ul>`
-        : html`<table class="list"><thead><tr><th>${t.name}</th><th>${t.tables.type}</th><th class="r">${t.tables.size}</th><th>${t.tables.changed}</th></tr></thead><tbody>${items.data.files.map((/** @type {any} */ one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}><td class=${`main ${one.id === chosen ? "upright" : ""}`}><button type="button" class="coverbutton line" onClick=${() => enter(one)}><span class="thumb small"><${Thumb} item=${one} base=${base} isPublic=${isPublic} side=${96} /></span><span class="cut">${plain(one.name, 100)}</span></button></td>
+        : html`<table class="list"><thead><tr><th>${t.name}</th><th>${t.tables.type}</th><th class="r">${t.tables.size}</th><th>${t.tables.changed}</th></tr></thead><tbody>${items.data.files.map((/** @type {any} */ one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}><td class=${`main ${one.id === chosen ? "upright" : ""}`}><button type="button" class="coverbutton line" onClick=${() => enter(one)}><span class="thumb small"><${Thumb} item=${one} base=${base} isPublic=${isPublic} side=${96} /></span><span class="cut">${search ? plain(one.path, 200) : plain(one.name, 100)}</span></button></td>
           <td class="soft wide">${one.type === "folder" ? t.files.folder : plain(one.mime_type, 60)}</td><td class="r">${one.type === "file" ? size(one.size) : ""}</td><td class="soft wide" title=${one.updated_at}>${ago(one.updated_at)}</td></tr>`)}</tbody></table>`}</div>
       ${items.data && html`<${Pager} offset=${offset} limit=${PAGE} total=${items.data.total_count} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}
-      ${path && !chosen && items.data && html`<div class="strip pager"><${Button} kind="flat small" icon="edit" why=${why()} onClick=${() => setDialog({ rename: { id: items.data.folder, name: parts[parts.length - 1], type: "folder" } })}>${t.files.rename}</${Button}><${Button} kind="flat small" icon="folder" why=${why()} onClick=${() => setDialog({ move: { id: items.data.folder, name: parts[parts.length - 1], type: "folder", path } })}>${t.files.move}</${Button}><span class="grow"></span><${Button} kind="flat small bad" icon="trash" why=${why()} onClick=${() => setDialog({ remove: { id: items.data.folder, name: parts[parts.length - 1], type: "folder" } })}>${t.files.deleteFolder}</${Button}></div>`}</div>
+      ${path && !search && !chosen && items.data && html`<div class="strip pager"><${Button} kind="flat small" icon="edit" why=${why()} onClick=${() => setDialog({ rename: { id: items.data.folder, name: parts[parts.length - 1], type: "folder" } })}>${t.files.rename}</${Button}><${Button} kind="flat small" icon="folder" why=${why()} onClick=${() => setDialog({ move: { id: items.data.folder, name: parts[parts.length - 1], type: "folder", path } })}>${t.files.move}</${Button}><span class="grow"></span><${Button} kind="flat small bad" icon="trash" why=${why()} onClick=${() => setDialog({ remove: { id: items.data.folder, name: parts[parts.length - 1], type: "folder" } })}>${t.files.deleteFolder}</${Button}></div>`}</div>
       ${known && html`<${FilePanel} key=${known.id} file=${known} base=${base} isPublic=${isPublic} onDelete=${() => setDialog({ remove: known })} onRename=${() => setDialog({ rename: known })} onMove=${() => setDialog({ move: known })} onReplaced=${items.reload} />`}</div>
     ${dialog?.settings && storage.data && html`<${StorageDialog} known=${storage.data} onClose=${() => setDialog(null)} done=${storage.set} />`}
     ${dialog?.folder && html`<${FolderDialog} save=${async (/** @type {string} */ name) => {

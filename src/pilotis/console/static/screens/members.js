@@ -1,10 +1,11 @@
 /** An app's members: found by a search, filtered, and one of them beside the list. */
-import { html, useEffect, useState } from "../vendor/view.js";
+import { html, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { appId, denied, may, onApp } from "../state/app.js";
 import { change, place } from "../state/router.js";
 import { ago, initials, moment, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { SearchBox, searched } from "../ui/search.js";
 import { Bones, Button, Code, Confirm, Copy, Empty, Failure, FormDialog, Pager, Pill, TextField, complain, toast, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.members });
@@ -14,20 +15,15 @@ const why = () => denied("editor");
 
 export function Screen() {
   const query = place.value.query;
-  const [search, setSearch] = useState(query.get("search") || "");
-  const filters = { search: query.get("search") || "", is_guest: query.get("guest") || "", is_active: query.get("active") || "" };
+  const filters = { search: searched(), is_guest: query.get("guest") || "", is_active: query.get("active") || "" };
   const offset = Number(query.get("offset")) || 0;
   const chosen = query.get("member") || "";
   const [creating, setCreating] = useState(false);
   const { data, error, reload } = useLoad((signal) => onApp("/members", { query: { ...filters, limit: PAGE, offset }, signal }), [appId.value, filters, offset]);
-  useEffect(() => {
-    const timer = setTimeout(() => search !== filters.search && change({ search, offset: null }, { replace: true }), 250);
-    return () => clearTimeout(timer);
-  }, [search]);
   const filtered = filters.search || filters.is_guest || filters.is_active;
   return html`<div class="data">
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
-      <label class="searchbox"><${Icon} name="search" /><span class="sr">${t.members.search}</span><input class="in small" type="search" placeholder=${t.members.search} value=${search} onInput=${(/** @type {any} */ event) => setSearch(event.target.value)} /></label>
+      <${SearchBox} label=${t.members.search} />
       <select class="in small" aria-label=${t.members.kind} value=${filters.is_guest} onChange=${(/** @type {any} */ event) => change({ guest: event.target.value, offset: null })}>
         <option value="">${t.members.all}</option><option value="false" selected=${filters.is_guest === "false"}>${t.members.registered}</option><option value="true" selected=${filters.is_guest === "true"}>${t.members.guests}</option></select>
       <select class="in small wide" aria-label=${t.members.state} value=${filters.is_active} onChange=${(/** @type {any} */ event) => change({ active: event.target.value, offset: null })}>
@@ -36,7 +32,7 @@ export function Screen() {
     </div>
     <div class=${`split ${chosen ? "opened" : ""}`}>
       <div class="listbox"><div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${10} columns=${4} />`
-        : !data.data.length ? (filtered ? html`<${Empty} title=${t.members.noneFound} text=${t.members.noneFoundText}><${Button} onClick=${() => (setSearch(""), change({ search: null, guest: null, active: null, offset: null }))}>${t.clearFilters}</${Button}></${Empty}>` : html`<${Empty} title=${t.members.none} text=${t.members.noneText} />`)
+        : !data.data.length ? (filtered ? html`<${Empty} title=${t.members.noneFound} text=${t.members.noneFoundText}><${Button} onClick=${() => change({ search: null, guest: null, active: null, offset: null })}>${t.clearFilters}</${Button}></${Empty}>` : html`<${Empty} title=${t.members.none} text=${t.members.noneText} />`)
         : html`<table class="list"><thead><tr><th>${t.members.member}</th><th>${t.members.login}</th><th>${t.members.state}</th><th>${t.members.lastActive}</th></tr></thead><tbody>
           ${data.data.map((/** @type {any} */ member) => html`<tr key=${member.member_id} class=${member.member_id === chosen ? "on" : ""}><td class=${`main ${member.member_id === chosen ? "upright" : ""}`}>
             <button type="button" class="coverbutton line" onClick=${() => change({ member: member.member_id === chosen ? null : member.member_id })} aria-pressed=${member.member_id === chosen ? "true" : "false"}><span class="face" aria-hidden="true">${initials(member.nickname || member.login_id || "G")}</span><span class="cut">${name(member)}</span></button></td>

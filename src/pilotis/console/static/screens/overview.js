@@ -22,10 +22,12 @@ export function Screen({ config }) {
   const [asTable, setAsTable] = useState(false);
   const key = keys.data?.data[0]?.key;
   const looks = { days, setDays, asTable, setAsTable };
+  // One failure stands for both, so reading again is for both.
+  const readAgain = () => (stats.reload(), keys.error && keys.reload());
   return html`<div class="overview">
     ${stats.data && keys.data && usage.data && html`<${Steps} stats=${stats.data} usage=${usage.data} publicKey=${key} config=${config} reload=${() => (stats.reload(), loadTables())} />`}
     ${keys.error && !stats.error && html`<section class="slab across"><${Failure} error=${keys.error} retry=${keys.reload} /></section>`}
-    <${Traffic} stats=${stats} usage=${usage.data} publicKey=${key} base=${config.base_url} ...${looks} />
+    <${Traffic} stats=${{ ...stats, reload: readAgain }} usage=${usage.data} publicKey=${key} base=${config.base_url} ...${looks} />
     <${Exposure} />
     <${Work} usage=${usage} days=${Number(days)} />
     ${!stats.error && html`<${Totals} data=${stats.data} />`}

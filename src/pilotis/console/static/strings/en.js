@@ -18,7 +18,7 @@ export default {
   details: "Details", less: "Less", again: "Try again", optional: "optional", none: "none", you: "you", code: "Code", language: "Language", filters: "Filters", removeFilter: "Remove filter", clearFilters: "Clear filters", loading: "Loading",
   kept: "I have saved it", unchanged: "Nothing has changed.", nameFirst: "Enter a name first.", wholeNumber: "Enter a whole number.", requestId: "Request",
   rows: (/** @type {number} */ count) => plural(count, "row", "rows"), entries: (/** @type {number} */ count) => plural(count, "entry", "entries"),
-  pages: "Pages", previous: "Previous page", next: "Next page", noMore: "There are no more entries.", range: (/** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ total) => `${from.toLocaleString("en")} to ${to.toLocaleString("en")} of ${total.toLocaleString("en")}`,
+  pages: "Pages", previous: "Previous page", next: "Next page", first: "First page", last: "Last page", noMore: "There are no more entries.", range: (/** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ total) => `${from.toLocaleString("en")} to ${to.toLocaleString("en")} of ${total.toLocaleString("en")}`,
   typeName: (/** @type {string} */ name) => `Type “${name}” to confirm`,
   failed: "Something went wrong.", notRead: "This could not be read", notStarted: "The console could not start", unreachable: "Pilotis cannot be reached. Nothing was lost. Try again when it is back.",
   silent: "Pilotis did not answer. Your change may have been saved: check before you try again.", againIn: (/** @type {number} */ seconds) => `Try again in ${seconds} s`, tryAgainIn: (/** @type {number} */ seconds) => `You can try again in ${seconds} s.`, upgraded: "Pilotis was upgraded. Save your changes, then reload the page to get the new console.",
@@ -34,7 +34,7 @@ export default {
   haveUser: "Do you already have a console user?", invited: "Accept the invitation", invitedAs: (/** @type {string} */ email) => `You are signed in as ${email}.`, invitedText: "Sign in with the email address that received the invitation.", accept: "Accept",
 
   apps: {
-    title: "Apps", lead: "Each app has its own tables, members, files and keys.", create: "New app", none: "No apps yet", noneText: "An app contains tables, members and files, and has keys for the pages and programs that use it.", example: "Boat rental",
+    title: "Apps", find: "Find an app", noneFound: "No matching apps", lead: "Each app has its own tables, members, files and keys.", create: "New app", none: "No apps yet", noneText: "An app contains tables, members and files, and has keys for the pages and programs that use it.", example: "Boat rental",
     locked: "Schema locked", open: "Schema open: the public key can change tables", deleted: "Deleted", goneIn: (/** @type {string} */ when) => `deleted permanently ${when}`, restored: (/** @type {string} */ name) => `${name} is back.`,
     made: (/** @type {string} */ name) => `${name} is ready`, secretOnce: "The secret key can do everything that you can. It is shown only once: store it where your servers can read it.",
   },
@@ -91,6 +91,7 @@ export default {
   api: { lead: "Examples with this app's public key and this table's id.", token: "This table also requires a member's token: Authorization: Bearer …", list: "List rows", find: "Find rows", create: "Create a row", read: "Read a row", update: "Change a row", delete: "Delete a row", rowFirst: "The table has no rows yet.", notHere: "Delete rows in the grid." },
 
   files: {
+    find: "Find files and folders", noneFound: "No matching files", noneFoundText: "No file or folder of this storage has this text in its name.",
     one: "Storage", noPicture: "This file cannot be read as an image.",
     none: "No file storages yet", noneText: "A storage contains files and folders, and has rules for who can read, upload and delete.", storages: (/** @type {number} */ count) => plural(count, "storage", "storages"), newStorage: "New storage", createStorage: "Create storage", settings: "Storage settings", read: "Who can read", upload: "Who can upload", delete: "Who can delete", used: "Used", of: (/** @type {string} */ size) => `of ${size}`,
     levels: { Public: "Anyone with the public key", AppMember: "Signed-in members", Creator: "Members, their own files", Secret: "Secret keys and this console" }, types: "Types", typesHelp: "Accepted media types, separated by commas. Empty accepts all.", largest: "Largest file", largestHelp: "In bytes.",

@@ -16,7 +16,7 @@ export default {
   details: "자세히", less: "접기", again: "다시 시도", optional: "선택", none: "없음", you: "나", code: "코드", language: "언어", filters: "필터", removeFilter: "필터 제거", clearFilters: "필터 지우기", loading: "불러오는 중",
   kept: "보관했습니다", unchanged: "바뀐 것이 없습니다.", nameFirst: "먼저 이름을 입력하세요.", wholeNumber: "정수를 입력하세요.", requestId: "요청",
   rows: (/** @type {number} */ count) => many(count, "행"), entries: (/** @type {number} */ count) => many(count, "건"),
-  pages: "페이지", previous: "이전 페이지", next: "다음 페이지", noMore: "더 없습니다.", range: (/** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ total) => `${total.toLocaleString("ko")} 중 ${from.toLocaleString("ko")}–${to.toLocaleString("ko")}`,
+  pages: "페이지", previous: "이전 페이지", next: "다음 페이지", first: "첫 페이지", last: "마지막 페이지", noMore: "더 없습니다.", range: (/** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ total) => `${total.toLocaleString("ko")} 중 ${from.toLocaleString("ko")}–${to.toLocaleString("ko")}`,
   typeName: (/** @type {string} */ name) => `확인하려면 “${name}” 입력`,
   failed: "작업에 실패했습니다.", notRead: "읽지 못했습니다", notStarted: "콘솔을 시작하지 못했습니다", unreachable: "Pilotis에 연결할 수 없습니다. 잃은 것은 없습니다. 연결되면 다시 시도하세요.",
   silent: "Pilotis가 응답하지 않습니다. 요청이 처리되었을 수 있으니 다시 시도하기 전에 확인하십시오.", againIn: (/** @type {number} */ seconds) => `${seconds}초 후 다시 시도`, tryAgainIn: (/** @type {number} */ seconds) => `${seconds}초 후에 다시 시도할 수 있습니다.`, upgraded: "Pilotis가 업그레이드되었습니다. 입력 중인 내용을 저장한 뒤 페이지를 새로 고치면 새 콘솔이 열립니다.",
@@ -31,7 +31,7 @@ export default {
   haveUser: "이미 콘솔 사용자가 있나요?", invited: "초대 수락", invitedAs: (/** @type {string} */ email) => `로그인한 사용자: ${email}`, invitedText: "초대받은 주소로 로그인하세요.", accept: "수락",
 
   apps: {
-    title: "앱", lead: "앱마다 테이블, 회원, 파일, 키가 따로 있습니다.", create: "새 앱", none: "아직 앱이 없습니다", noneText: "앱에는 테이블, 회원, 파일과 이를 쓰는 페이지와 프로그램의 키가 있습니다.", example: "보트 대여",
+    title: "앱", find: "앱 찾기", noneFound: "일치하는 앱이 없습니다", lead: "앱마다 테이블, 회원, 파일, 키가 따로 있습니다.", create: "새 앱", none: "아직 앱이 없습니다", noneText: "앱에는 테이블, 회원, 파일과 이를 쓰는 페이지와 프로그램의 키가 있습니다.", example: "보트 대여",
     locked: "스키마 잠김", open: "스키마 열림: 공개 키로 테이블을 바꿀 수 있음", deleted: "삭제됨", goneIn: (/** @type {string} */ when) => `영구 삭제: ${when}`, restored: (/** @type {string} */ name) => `복원했습니다: ${name}`,
     made: (/** @type {string} */ name) => `앱이 준비되었습니다: ${name}`, secretOnce: "비밀 키로는 여러분이 할 수 있는 모든 일을 할 수 있습니다. 지금만 표시되므로 서버가 읽는 곳에 보관하세요.",
   },
@@ -88,6 +88,7 @@ export default {
   api: { lead: "이 앱의 공개 키와 이 테이블을 넣은 호출입니다.", token: "이 테이블은 키와 함께 회원의 토큰이 필요합니다: Authorization: Bearer …", list: "행 목록", find: "행 찾기", create: "행 만들기", read: "행 읽기", update: "행 바꾸기", delete: "행 삭제", rowFirst: "아직 행이 없습니다.", notHere: "표에서 행을 삭제하세요." },
 
   files: {
+    find: "파일과 폴더 찾기", noneFound: "일치하는 파일이 없습니다", noneFoundText: "이 저장소에는 이름에 이 말이 들어간 파일이나 폴더가 없습니다.",
     one: "저장소", noPicture: "이미지로 읽을 수 없는 파일입니다.",
     none: "아직 파일 저장소가 없습니다", noneText: "저장소에는 파일과 폴더가 있고, 누가 읽고 올리고 삭제할지 정합니다.", storages: (/** @type {number} */ count) => `저장소 ${count.toLocaleString("ko")}개`, newStorage: "새 저장소", createStorage: "저장소 만들기", settings: "저장소 설정", read: "읽기", upload: "올리기", delete: "삭제", used: "사용량", of: (/** @type {string} */ size) => `/ ${size}`,
     levels: { Public: "공개 키가 있는 모두", AppMember: "로그인한 회원", Creator: "회원, 자기 파일만", Secret: "비밀 키와 이 콘솔" }, types: "형식", typesHelp: "받을 파일의 형식을 쉼표로 나열합니다. 비우면 모두 받습니다.", largest: "가장 큰 파일", largestHelp: "바이트 단위.",

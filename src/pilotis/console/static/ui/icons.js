@@ -21,6 +21,8 @@ const PATHS = {
   up: "M4 10l4-4 4 4",
   right: "M6 4l4 4-4 4",
   left: "M10 4 6 8l4 4",
+  first: "M11 4 7 8l4 4M5 4v8",
+  last: "M5 4l4 4-4 4M11 4v8",
   updown: "M5 6l3-3 3 3M5 10l3 3 3-3",
   copy: "M5.500 5.500h8v8h-8zM10.500 5.500v-3h-8v8h3",
   done: "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12zM5.3 8.2l1.9 1.9 3.5-3.9",

@@ -399,10 +399,15 @@ export function MenuItem({ icon, children, why, onClick, kind = "", href, hint }
   return html`<button type="button" role="menuitem" class=${`item ${kind}`} aria-disabled=${why ? "true" : undefined} title=${why || undefined} onClick=${() => why || onClick?.()}>${inside}</button>`;
 }
 
+// With more pages than this, the first and the last are a step away.
+const FAR = 3;
+
 /** A page of a longer list, with the way to the next. @param {{offset: number, limit: number, total: number, onChange: (offset: number) => void}} props */
 export function Pager({ offset, limit, total, onChange }) {
   if (total <= limit) return null;
   return html`<nav class="strip pager" aria-label=${t.pages}><span class="soft s12 num">${t.range(offset + 1, Math.min(offset + limit, total), total)}</span><span class="grow"></span>
+    ${total > FAR * limit && html`<${Button} kind="small" icon="first" label=${t.first} why=${offset === 0 && t.noMore} onClick=${() => onChange(0)} />`}
     <${Button} kind="small" icon="left" label=${t.previous} why=${offset === 0 && t.noMore} onClick=${() => onChange(Math.max(0, offset - limit))} />
-    <${Button} kind="small" icon="right" label=${t.next} why=${offset + limit >= total && t.noMore} onClick=${() => onChange(offset + limit)} /></nav>`;
+    <${Button} kind="small" icon="right" label=${t.next} why=${offset + limit >= total && t.noMore} onClick=${() => onChange(offset + limit)} />
+    ${total > FAR * limit && html`<${Button} kind="small" icon="last" label=${t.last} why=${offset + limit >= total && t.noMore} onClick=${() => onChange(Math.floor((total - 1) / limit) * limit)} />`}</nav>`;
 }
