@@ -301,3 +301,20 @@ def test_the_dependencies_explained_are_the_ones_there_are() -> None:
     page = (DOCS / "design" / "dependencies.md").read_text("utf-8")
     explained = {name.lower() for name in re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)}
     assert explained == names
+
+
+@pytest.mark.parametrize(("page", "folder", "least"), [("oauth", "oauth/", 60), ("functions", "functions/", 40)])
+def test_each_test_that_a_design_page_names_exists(page: str, folder: str, least: int) -> None:
+    """A file without a folder is in that of the feature; a name without a file is in the file named before it."""
+    file, seen = "", 0
+    text = (DOCS / "design" / f"{page}.md").read_text("utf-8")
+    for given_folder, given, name in re.findall(r"`((?:\w+/)*)(test_\w+\.py|\.\.\.)?(?:::(test_\w+))?`", text):
+        if given:
+            file = f"{given_folder or folder}{given}".removeprefix("tests/")
+        if not (given or name):
+            continue
+        tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
+        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert not name or name in names, f"{file} has no {name}"
+        seen += 1
+    assert seen >= least

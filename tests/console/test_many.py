@@ -1,4 +1,4 @@
-"""Members, files and apps by the ten thousands: each list is shown at once, its end is a step away, and one is found."""
+"""Members, files and apps by the ten thousands: each list is shown, its end is a step away, and one is found."""
 
 from uuid import UUID
 
@@ -25,11 +25,14 @@ from pilotis.files, generate_series(1, $2::int) n where app_id = $1 and not is_f
 OF_USER = """
 with made as (
     insert into pilotis.apps (app_id, name, created_at)
-    select gen_random_uuid(), 'Shop ' || n, now() - n * interval '1 minute' from generate_series(1, $2::int) n returning app_id
+    select gen_random_uuid(), 'Shop ' || n, now() - n * interval '1 minute' from generate_series(1, $2::int) n
+    returning app_id
 )
 insert into pilotis.app_users (app_id, user_id, role) select app_id, $1, 'owner' from made
 """
-GONE = "delete from pilotis.apps where app_id in (select app_id from pilotis.app_users where user_id = $1) and app_id <> $2"
+GONE = """
+delete from pilotis.apps where app_id in (select app_id from pilotis.app_users where user_id = $1) and app_id <> $2
+"""
 
 
 async def test_sixty_thousand_members_and_as_many_files(server: Server, app: App, visit: Opening) -> None:
@@ -58,7 +61,9 @@ async def test_sixty_thousand_members_and_as_many_files(server: Server, app: App
         await page.get_by_role("button", name="Last page").click()
         await expect(rows.last).to_contain_text("first.png")
         await page.get_by_role("searchbox").fill("4711.p")
-        await expect(rows).to_have_text(["04711.png", "14711.png", "24711.png", "34711.png", "44711.png", "54711.png"])
+        await expect(rows.locator(".cut")).to_have_text(
+            ["04711.png", "14711.png", "24711.png", "34711.png", "44711.png", "54711.png"]
+        )
         await page.get_by_role("searchbox").fill("nothing of this name")
         await page.get_by_role("button", name="Clear filters").click()
         await expect(page.get_by_role("searchbox")).to_have_value("")

@@ -106,7 +106,7 @@ function People() {
     }
     people.reload();
   };
-  if (people.error) return html`<section class="slab"><${Failure} error=${people.error} retry=${people.reload} /></section>`;
+  if (people.error) return html`<section class="slab"><${Failure} error=${people.error} retry=${() => (people.reload(), invitations.error && invitations.reload())} /></section>`;
   return html`<section class="slab"><header><h2>${t.settings.tabs.people}</h2><span class="grow"></span><${Button} kind="small" icon="plus" why=${needs("owner")} onClick=${() => setDialog({ invite: true })}>${t.settings.invite}</${Button}></header>
     ${!people.data ? html`<${Bones} rows=${2} columns=${2} />` : html`<table class="list"><tbody>${people.data.data.map((/** @type {any} */ one) => html`<tr key=${one.user_id}><td class="main">${plain(one.email, 100)} ${one.user_id === user.value?.user_id && html`<span class="soft s12">${t.you}</span>`}</td>
       <td class="fit"><select class="in small" aria-label=${t.settings.roleOf(one.email)} disabled=${!owner} title=${needs("owner") || undefined} value=${one.role} onChange=${(/** @type {any} */ event) => setRole(one.user_id, event.target.value)}>${Object.entries(t.roles).map(([role, text]) => html`<option value=${role} selected=${role === one.role}>${text}</option>`)}</select></td>
