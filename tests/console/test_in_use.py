@@ -9,8 +9,8 @@ from tests.console.in_use import CLIPPED, NARROW, WIDE, nothing, screens_of
 from tests.support import App, Server
 
 
-@pytest.mark.parametrize("language", ["en", "ko"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+# Korean with the light theme is in `test_in_use_words`.
+@pytest.mark.parametrize(("theme", "language"), [("light", "en"), ("dark", "en"), ("dark", "ko")])
 async def test_no_screen_in_use_is_in_anybodys_way(
     server: Server, in_use: tuple[App, Furnished], visit: Opening, axe: str, theme: str, language: str
 ) -> None:

@@ -9,8 +9,11 @@ const PAUSE = 250;
 /** The text of the search in the address, empty without one. */
 export const searched = () => place.value.query.get("search") || "";
 
-/** A field whose text becomes `?search=` of the address, on its first page. @param {{label: string}} props */
-export function SearchBox({ label }) {
+/**
+ * A field whose text becomes `?search=` of the address, on its first page. `room` gives it a line of its own on a phone.
+ * @param {{label: string, room?: boolean}} props
+ */
+export function SearchBox({ label, room }) {
   const known = searched();
   const [text, setText] = useState(known);
   const sent = useRef(known);
@@ -21,5 +24,5 @@ export function SearchBox({ label }) {
     const timer = setTimeout(() => text !== sent.current && change({ search: (sent.current = text) || null, offset: null }, { replace: true }), PAUSE);
     return () => clearTimeout(timer);
   }, [text]);
-  return html`<label class="searchbox"><${Icon} name="search" /><span class="sr">${label}</span><input class="in small" type="search" placeholder=${label} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>`;
+  return html`<label class=${`searchbox ${room ? "room" : ""}`}><${Icon} name="search" /><span class="sr">${label}</span><input class="in small" type="search" placeholder=${label} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>`;
 }
