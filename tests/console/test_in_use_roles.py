@@ -1,6 +1,7 @@
 """The screens of an app in use for each role: what it may not do is disabled, and nothing is refused."""
 
 import re
+from functools import partial
 
 import pytest
 from playwright.async_api import Page, Request, Response, expect
@@ -11,6 +12,7 @@ from tests.console.conftest import Opening, sign_in
 from tests.console.furnished import Furnished
 from tests.console.in_use import nothing, screens_of
 from tests.support import App, Server
+from tests.waiting import until
 
 # Requests that change nothing although they are no GET: an aggregation, and the next times of a schedule.
 READS = re.compile(r"/(aggregate|query|validate|cron|schedule-preview|batch)\b")
@@ -22,16 +24,24 @@ HARMLESS = {"oauth-try", "aggregate"}
 ASKING = re.compile(r"^(New|Edit|Delete|Replace|Add a|Remove|Roll back|Put live|Send a test|Resend|Revoke|Start)\b")
 REASON = re.compile("editor role")
 _NAMED = """(all) => all.map((one) => one.getAttribute("aria-label") || one.innerText.trim())"""
+# By its name, and its place among those of that name: a list that is read again has its buttons at other places.
+_PRESS = """(all, [name, at]) => {
+    const one = all.filter((each) => (each.getAttribute("aria-label") || each.innerText.trim()) === name)[at];
+    one?.click();
+    return Boolean(one);
+}"""
 
 
 async def dialogs(page: Page) -> list[str]:
     """Open each dialog of a screen and leave it by Escape; return those that do not open, or cannot be confirmed."""
     found = []
     buttons = page.locator("main button.b:not([aria-disabled=true])")
-    for at, name in enumerate(await buttons.evaluate_all(_NAMED)):
+    names = await buttons.evaluate_all(_NAMED)
+    for place, name in enumerate(names):
         if not ASKING.match(name):
             continue
-        await buttons.nth(at).evaluate("(one) => one.click()")
+        at = names[:place].count(name)
+        assert await until(partial(buttons.evaluate_all, _PRESS, [name, at])), name
         dialog = page.locator("dialog[open]")
         await expect(dialog).to_have_count(1)
         if "editor role" in (await dialog.locator("footer .b").last.get_attribute("title") or ""):
