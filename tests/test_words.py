@@ -44,7 +44,7 @@ GONE = {
     r"give or take|takes? no notice|in vain": "varied by, ignores, without effect",
     r"look-ups?": "lookup",
 }
-PATTERN = re.compile("|".join(rf"(?<![A-Za-z])({old})(?![A-Za-z])" for old in GONE))
+PATTERN = re.compile(rf"(?<![A-Za-z])(?=[A-Za-z_])(?:{'|'.join(GONE)})(?![A-Za-z])")
 
 
 def tracked() -> list[str]:

@@ -17,7 +17,11 @@ async def test_no_screen_in_use_is_in_anybodys_way(
     ARTIFACTS.mkdir(exist_ok=True)
     app, content = in_use
     found: dict[str, list[str]] = {}
+    asked: set[str] = set()
     async with visit("about:blank", color_scheme=theme, locale={"en": "en-US", "ko": "ko-KR"}[language]) as page:
+        page.on(
+            "request", lambda request: asked.add(f"{request.method} {request.url}") if "/v1/" in request.url else None
+        )
         await sign_in(page, server, "/profile")
         async for name in screens_of(page, app, content):
             await page.set_viewport_size(WIDE)
@@ -33,3 +37,5 @@ async def test_no_screen_in_use_is_in_anybodys_way(
         await expect(page.locator(".cm-content")).to_be_focused()
         await page.screenshot(path=ARTIFACTS / f"console-in-use-json-{theme}-{language}.png")
     nothing(found)
+    # `visit` has held each of them against the OpenAPI description.
+    assert len(asked) > 40

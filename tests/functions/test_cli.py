@@ -20,7 +20,6 @@ def environment_of(functions: Functions) -> dict[str, str]:
     return {
         **os.environ,
         "PILOTIS_URL": app.server.url,
-        "PILOTIS_APP": app.app_id,
         "PILOTIS_SECRET_KEY": app.secret_key,
     }
 
@@ -169,10 +168,11 @@ async def test_a_source_that_does_not_load_is_told_with_its_place(functions: Fun
     assert "index.ts" in error
 
 
-async def test_without_a_terminal_a_missing_key_is_an_error(functions: Functions, tmp_path: Path):
-    environment = {name: value for name, value in os.environ.items() if name != "PILOTIS_SECRET_KEY"}
+@pytest.mark.parametrize("given", [{}, {"PILOTIS_SECRET_KEY": "sk_AAIJI6hAcPuq3e37"}], ids=["missing", "incomplete"])
+async def test_without_a_terminal_a_key_that_is_none_is_an_error(given: dict[str, str], tmp_path: Path):
+    environment = {name: value for name, value in os.environ.items() if name != "PILOTIS_SECRET_KEY"} | given
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pilotis", "functions", "logs", "greet", "--app", functions.app.app_id),
+        *(sys.executable, "-m", "pilotis", "functions", "logs", "greet"),
         stdin=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         env=environment,
@@ -180,7 +180,7 @@ async def test_without_a_terminal_a_missing_key_is_an_error(functions: Functions
     )
     _, error = await process.communicate()
     assert process.returncode == 2
-    assert b"PILOTIS_SECRET_KEY" in error
+    assert (b"The secret key is incomplete" if given else b"PILOTIS_SECRET_KEY") in error
 
 
 async def test_a_rejected_key_creates_no_function(functions: Functions, tmp_path: Path):
@@ -188,7 +188,7 @@ async def test_a_rejected_key_creates_no_function(functions: Functions, tmp_path
     app = functions.app
     wrong = f"{app.secret_key[:-4]}AAAA"
     assert wrong != app.secret_key
-    environment = {**os.environ, "PILOTIS_URL": app.server.url, "PILOTIS_APP": app.app_id}
+    environment = {**os.environ, "PILOTIS_URL": app.server.url}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "pilotis", "functions", "deploy", "greet"),
         stderr=asyncio.subprocess.PIPE,

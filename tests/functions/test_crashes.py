@@ -169,7 +169,9 @@ def _spin(pid: int) -> bool:
     """Whether a sandbox has taken half a second of processor time, as one that loops does."""
     tick = os.sysconf("SC_CLK_TCK")
     for child in sandboxes_of(pid):
-        fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-        if (int(fields[11]) + int(fields[12])) / tick > 0.5:
-            return True
+        # One that is being started ends processes of its own.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            if (int(fields[11]) + int(fields[12])) / tick > 0.5:
+                return True
     return False

@@ -7,15 +7,26 @@ import subprocess
 import sys
 
 from tests.oauth.browsing import Provider, Registered
+from tests.support import App
 from tests.waiting import PATIENCE
 
 
 def pilotis(provider: Provider, *arguments: str, status: int = 0) -> str:
-    place = [*provider.app.server.place, "--app", provider.app.app_id]
+    return on_app(provider.app, *arguments, status=status)
+
+
+def on_app(app: App, *arguments: str, status: int = 0) -> str:
+    place = [*app.server.place, "--app", app.app_id]
     command = [sys.executable, "-m", "pilotis", "oauth", *arguments, *place]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=dict(os.environ))
     assert done.returncode == status, done
     return done.stdout + done.stderr
+
+
+async def test_a_client_of_an_app_that_is_no_provider_is_told(provider: Provider, other_app: App):
+    create = ("client", "create", "--name", "Robot", "--own")
+    assert "set is_provider" in on_app(other_app, *create)
+    assert "is_provider" not in pilotis(provider, *create)
 
 
 async def test_scopes_and_clients_are_managed_on_the_command_line(provider: Provider):

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import click
 
-from pilotis.cli.remote import RejectedError, Remote, by_secret_key, json_data, json_option, on_app
+from pilotis.cli.remote import RejectedError, Remote, app_of_secret_key, by_secret_key, json_data, json_option, on_app
 from pilotis.serve.errors import CommandError
 
 FILE_NAME = "function.toml"
@@ -42,7 +42,7 @@ class _NoFunctionError(CommandError):
     """The app has no function of the name."""
 
 
-_options = on_app(by_secret_key)
+_options = on_app(by_secret_key, app_of_credential=app_of_secret_key)
 _directory = click.argument(
     "directory",
     default=".",
@@ -58,7 +58,7 @@ _variable = click.argument("variable", help="The variable's name.")
 def functions() -> None:
     """Write, try, deploy and call functions.
 
-    The app is named by --app or PILOTIS_APP; the secret key is read from PILOTIS_SECRET_KEY, or asked for.
+    The secret key is read from PILOTIS_SECRET_KEY, or asked for; it names the app.
     """
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _ALL = 1000
 _SHOWN = ("client_id", "client_secret", "name", "client_type", "grant_types", "redirect_uris", "scopes", "is_active")
 _NOT_SHOWN_AGAIN = "Store the secret safely: it is not shown again."
+_NO_PROVIDER = (
+    "The app is no provider yet, so the client gets no tokens: set is_provider, in the console or by the API."
+)
 
 
 @click.group()
@@ -180,8 +183,9 @@ def create_client(
 ) -> Outcome:
     """Register a client and print it. Its secret is shown only once."""
 
-    async def work(on: Session) -> dict[str, Any]:
+    async def work(on: Session) -> tuple[dict[str, Any], bool]:
         from pilotis.http.api.principals import OPERATOR
+        from pilotis.oauth.registry import find_client
         from pilotis.oauth.types import NewClient
 
         await on.apps.by_id(app)
@@ -190,10 +194,13 @@ def create_client(
             new.token_endpoint_auth_method = "none"  # noqa: S105 - a name
         if own:
             new.grant_types = ["client_credentials"]
-        return _fields(await _clients(on).create(app, OPERATOR, new, source="cli"))
+        made = _fields(await _clients(on).create(app, OPERATOR, new, source="cli"))
+        known = await find_client(on.database, made["client_id"])
+        return made, known is not None and known.provider.is_provider
 
-    made = place.run(work)
-    return Outcome(made, _shown(made), said=[_NOT_SHOWN_AGAIN] if made.get("client_secret") else [])
+    made, is_provider = place.run(work)
+    said = [_NOT_SHOWN_AGAIN] if made.get("client_secret") else []
+    return Outcome(made, _shown(made), said=said if is_provider else [*said, _NO_PROVIDER])
 
 
 @command(client, "list", none="The app has no clients.")

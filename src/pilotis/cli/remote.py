@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from functools import wraps
+from functools import cache, wraps
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import click
 
+from pilotis.apps.keys import SECRET_PREFIX, app_of
 from pilotis.serve.errors import CommandError
 
 DEFAULT_URL = "http://127.0.0.1:8090"
@@ -74,16 +75,25 @@ class Remote:
 
 
 def on_app(
-    connect: Callable[[str, str], Remote],
+    connect: Callable[[str, str], Remote], *, app_of_credential: Callable[[], str] | None = None
 ) -> Callable[[Callable[..., Iterator[tuple[str, Any]]]], Callable[..., Any]]:
     """Return a decorator that adds the options that identify an app to a command, which receives a `Remote`.
 
-    `connect` returns it for the server's address and the path of the app. The command yields what is printed: a text,
-    and the fields that `--json` prints instead, one JSON value a line.
+    `connect` returns it for the server's address and the path of the app; `app_of_credential` returns the app's id
+    where the option is not given. The command yields what is printed: a text, and the fields that `--json` prints
+    instead, one JSON value a line.
     """
 
     def decorate(function: Callable[..., Iterator[tuple[str, Any]]]) -> Callable[..., Any]:
-        @click.option("--app", "app_id", envvar="PILOTIS_APP", metavar="ID", required=True, help="The app's id.")
+        @click.option(
+            "--app",
+            "app_id",
+            envvar="PILOTIS_APP",
+            metavar="ID",
+            required=app_of_credential is None,
+            default=app_of_credential,
+            help="The app's id; the default is that of the secret key." if app_of_credential else "The app's id.",
+        )
         @click.option("--url", envvar="PILOTIS_URL", default=DEFAULT_URL, help="The server's address.")
         @json_option
         @wraps(function)
@@ -103,6 +113,14 @@ def by_secret_key(url: str, path: str) -> Remote:
     return Remote(url + path, {"Authorization": f"Bearer {secret_key()}"})
 
 
+def app_of_secret_key() -> str:
+    """Return the id of the app that the secret key names."""
+    app_id = app_of(secret_key(), SECRET_PREFIX)
+    if app_id is None:
+        raise click.UsageError("The secret key is incomplete, or is none.")
+    return str(app_id)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -117,6 +135,7 @@ def json_data(data: str) -> Any:
         raise CommandError(f"--data is not JSON: {error}") from None
 
 
+@cache
 def secret_key() -> str:
     """Return the app's secret key, from PILOTIS_SECRET_KEY or typed in at a terminal."""
     if key := os.environ.get("PILOTIS_SECRET_KEY"):

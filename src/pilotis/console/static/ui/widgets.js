@@ -111,7 +111,7 @@ export const Secret = ({ value }) => html`<div class="secret"><code>${value}</co
 export function Code({ text: given, label }) {
   const text = prose(given, MOST_CODE);
   const parts = [];
-  const pattern = /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')(\s*:)?|\b(-?\d[\d.]*|true|false|null)\b|\b(const|await|import|from|curl)\b/g;
+  const pattern = /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')(\s*:)?|(?<![\w-])(-?\d[\d.]*|true|false|null)(?![\w-])|\b(const|await|import|from|curl)\b/g;
   let end = 0;
   for (const found of text.matchAll(pattern)) {
     parts.push(text.slice(end, found.index));
