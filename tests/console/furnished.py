@@ -1,8 +1,6 @@
 """An app with something on each screen, as if it were in use."""
 
-import io
 import json
-import zipfile
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -11,6 +9,7 @@ from tests.acceptance.test_dead_jobs import dead
 from tests.acceptance.test_files import put_at
 from tests.console import ConsoleClient, database_of, owner_of
 from tests.functions.support import Functions
+from tests.hosting.sites import zipped
 from tests.receiver import Receiver
 from tests.support import App
 from tests.waiting import until
@@ -152,10 +151,10 @@ async def furnish(app: App, receiver: Receiver) -> Furnished:
         webhook, delivery = await _webhooks(app, console, receiver, table)
         await _oauth(console)
         member = (await app.member("grace-hopper"))["member_id"]
-        storage = (await _json(console, "POST", "/storages/files", json={"name": "Receipts"}))["id"]
+        storage = (await json_of(console, "POST", "/storages/files", json={"name": "Receipts"}))["id"]
         async with app.client() as client:
             file = (await put_at(client, f"/v1/public/storages/files/{storage}", "october.png"))["id"]
-        calls = await _json(console, "GET", f"/functions/{function}/executions")
+        calls = await json_of(console, "GET", f"/functions/{function}/executions")
         failed = next(one for one in calls["data"] if one["status"] != "success")
     return Furnished(site, function, workflow, run, webhook, delivery, failed["id"], table, row, storage, file, member)
 
@@ -218,22 +217,15 @@ async def _month(app: App) -> None:
         )
 
 
-async def _json(console: ConsoleClient, method: str, path: str, **options: Any) -> Any:
+async def json_of(console: ConsoleClient, method: str, path: str, **options: Any) -> Any:
+    """The answer to a request that succeeds."""
     answer = await console.request(method, path, **options)
     assert answer.status_code < 300, (method, path, answer.text)
     return answer.json()
 
 
-def _archive(files: dict[str, str]) -> bytes:
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w") as archive:
-        for path, text in files.items():
-            archive.writestr(path, text)
-    return written.getvalue()
-
-
 async def _site(console: ConsoleClient) -> str:
-    site = (await _json(console, "POST", "/storages/webs", json={"name": "Order book"}))["id"]
+    site = (await json_of(console, "POST", "/storages/webs", json={"name": "Order book"}))["id"]
     path = f"/storages/webs/{site}"
     files = {"index.html": "<title>Orders</title><h1>Orders</h1>", "assets/app.js": "console.log(1)"}
     for message, change in [
@@ -242,15 +234,15 @@ async def _site(console: ConsoleClient) -> str:
         ("Autumn colours", {"assets/autumn.css": "h1 { color: brown }"}),
     ]:
         files |= change
-        form = {"file": ("site.zip", _archive(files), "application/zip")}
-        await _json(console, "POST", f"{path}/deploy", files=form, data={"message": message})
+        form = {"file": ("site.zip", zipped({path: text.encode() for path, text in files.items()}), "application/zip")}
+        await json_of(console, "POST", f"{path}/deploy", files=form, data={"message": message})
     await until(lambda: _all_ready(console, path, 3))
     files["assets/winter.css"] = "h1 { color: navy }"
-    form = {"file": ("site.zip", _archive(files), "application/zip")}
+    form = {"file": ("site.zip", zipped({path: text.encode() for path, text in files.items()}), "application/zip")}
     message = {"message": "Winter colours, for the shop to look at"}
-    await _json(console, "POST", f"{path}/deploy", params={"target": "qa"}, files=form, data=message)
+    await json_of(console, "POST", f"{path}/deploy", params={"target": "qa"}, files=form, data=message)
     await until(lambda: _all_ready(console, path, 4))
-    await _json(console, "POST", f"{path}/domains", json={"hostname": f"orders-{site[-12:]}.example"})
+    await json_of(console, "POST", f"{path}/domains", json={"hostname": f"orders-{site[-12:]}.example"})
     return site
 
 
@@ -263,7 +255,7 @@ async def _pages(app: App, site: str) -> None:
 
 
 async def _all_ready(console: ConsoleClient, path: str, number: int) -> bool:
-    found = (await _json(console, "GET", f"{path}/deployments"))["deployments"]
+    found = (await json_of(console, "GET", f"{path}/deployments"))["deployments"]
     return len(found) == number and all(one["status"] == "ready" for one in found)
 
 
@@ -320,13 +312,13 @@ async def _workflow(workflows: Workflows) -> tuple[str, str]:
 
 
 async def _webhooks(app: App, console: ConsoleClient, receiver: Receiver, table: str) -> tuple[str, str]:
-    await _json(
+    await json_of(
         console,
         "POST",
         "/webhooks",
         json={"url": receiver.url("/ledger"), "name": "Ledger", "event_types": ["row.created", "row.updated"]},
     )
-    made = await _json(
+    made = await json_of(
         console,
         "POST",
         "/webhooks",
@@ -337,7 +329,7 @@ async def _webhooks(app: App, console: ConsoleClient, receiver: Receiver, table:
     found: list[dict[str, Any]] = []
 
     async def attempted() -> bool:
-        found[:] = (await _json(console, "GET", f"/webhooks/{made['id']}/logs"))["data"]
+        found[:] = (await json_of(console, "GET", f"/webhooks/{made['id']}/logs"))["data"]
         return any(one["attempt_count"] for one in found)
 
     await until(attempted)
@@ -345,20 +337,20 @@ async def _webhooks(app: App, console: ConsoleClient, receiver: Receiver, table:
 
 
 async def _oauth(console: ConsoleClient) -> None:
-    await _json(console, "PUT", "/oauth/settings", json={"is_provider": True})
+    await json_of(console, "PUT", "/oauth/settings", json={"is_provider": True})
     scope = {
         "title": "Read your orders",
         "description": "What you ordered, when, and for how much.",
         "is_default": True,
     }
-    await _json(console, "PUT", "/oauth/scopes/orders:read", json=scope)
+    await json_of(console, "PUT", "/oauth/scopes/orders:read", json=scope)
     for name in ("Books", "Parcel tracking for shops"):
         body = {
             "name": name,
             "redirect_uris": [f"https://{name.split()[0].lower()}.example/callback"],
             "scopes": ["openid", "profile", "orders:read"],
         }
-        await _json(console, "POST", "/oauth/clients", json=body)
-    await _json(
+        await json_of(console, "POST", "/oauth/clients", json=body)
+    await json_of(
         console, "PUT", "/oauth/social/GOOGLE", json={"client_id": "id-from-vendor", "client_secret": "from-vendor"}
     )

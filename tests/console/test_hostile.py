@@ -1,18 +1,17 @@
 """What strangers write: none of it runs in the console, turns a line around, or makes a screen wider."""
 
-import io
 import json
 import re
-import zipfile
-from typing import Any
 
 from playwright.async_api import Page, expect
 
 from tests.acceptance.test_dead_jobs import dead
 from tests.console import ConsoleClient, owner_of
 from tests.console.conftest import Opening, sign_in
+from tests.console.furnished import json_of
 from tests.console.rows import cell, stored, until_stored
 from tests.functions.support import Functions
+from tests.hosting.sites import zipped
 from tests.receiver import Receiver
 from tests.support import App, Server
 from tests.waiting import until
@@ -72,22 +71,8 @@ DIALOGS = {
 }
 
 
-async def _json(console: ConsoleClient, method: str, path: str, **options: Any) -> Any:
-    answer = await console.request(method, path, **options)
-    assert answer.status_code < 300, (method, path, answer.text)
-    return answer.json()
-
-
-def _archive(files: dict[str, bytes]) -> bytes:
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w") as archive:
-        for path, content in files.items():
-            archive.writestr(path, content)
-    return written.getvalue()
-
-
 async def _are_ready(console: ConsoleClient, site: str) -> bool:
-    found = (await _json(console, "GET", f"/storages/webs/{site}/deployments"))["deployments"]
+    found = (await json_of(console, "GET", f"/storages/webs/{site}/deployments"))["deployments"]
     return bool(found) and all(one["status"] != "processing" for one in found)
 
 
@@ -112,13 +97,13 @@ async def _fill(app: App, functions: Functions, workflows: Workflows, receiver: 
         await workflows.reached(workflow, run)
     job = await dead(app.server, app, error=json.dumps({"code": BAD, "message": f"{ODD}{CONTROL}"}))
     async with owner_of(app).client(app) as console:
-        site = (await _json(console, "POST", "/storages/webs", json={"name": BAD}))["id"]
+        site = (await json_of(console, "POST", "/storages/webs", json={"name": BAD}))["id"]
         metas = f"{app.server.url}/v1/public/storages/webs/{site}/page-metas"
         headers = {"X-Public-Key": app.public_key, "Authorization": f"Bearer {app.secret_key}"}
         body = {"path": "/bad", "title": BAD, "description": BAD, "image": "https://example.com/<script>"}
         for content in (b"<h1>1</h1>", b"<h1>2</h1>"):
-            form = {"file": ("site.zip", _archive({f"{FILE}.html": content, "index.html": content}), "application/zip")}
-            await _json(console, "POST", f"/storages/webs/{site}/deploy", files=form, data={"message": ODD})
+            form = {"file": ("site.zip", zipped({f"{FILE}.html": content, "index.html": content}), "application/zip")}
+            await json_of(console, "POST", f"/storages/webs/{site}/deploy", files=form, data={"message": ODD})
         form = {"file": ("site.zip", b"PK\x03\x04 no archive", "application/zip")}
         await console.post(f"/storages/webs/{site}/deploy", files=form, data={"message": ODD})
         await until(lambda: _are_ready(console, site))
@@ -126,26 +111,25 @@ async def _fill(app: App, functions: Functions, workflows: Workflows, receiver: 
         answer = await console.put(metas, json=body, headers=headers)
         assert answer.status_code == 200, answer.text
     async with owner_of(app).client(app) as console:
-        await _json(console, "PUT", "/oauth/settings", json={"is_provider": True})
-        await _json(console, "PUT", "/oauth/scopes/bad:read", json={"title": BAD, "description": BAD})
+        await json_of(console, "PUT", "/oauth/settings", json={"is_provider": True})
+        await json_of(console, "PUT", "/oauth/scopes/bad:read", json={"title": BAD, "description": BAD})
         client = {"name": BAD, "redirect_uris": ["https://bad.example/back"], "scopes": ["openid", "bad:read"]}
-        await _json(console, "POST", "/oauth/clients", json=client)
+        await json_of(console, "POST", "/oauth/clients", json=client)
         await declare(app)
         hook = {"url": receiver.url("/hook"), "name": BAD, "event_types": ["row.*", "order.*"]}
-        webhook = (await _json(console, "POST", "/webhooks", json=hook))["id"]
+        webhook = (await json_of(console, "POST", "/webhooks", json=hook))["id"]
         await app.row(table, {"text": LONG})
         order = {"event_type": "order.created", "data": {BAD: BAD}, "subject": BAD}
         event = (await publish(app, order)).json()["id"]
 
         async def attempted() -> str | None:
-            found = (await _json(console, "GET", f"/webhooks/{webhook}/logs"))["data"]
+            found = (await json_of(console, "GET", f"/webhooks/{webhook}/logs"))["data"]
             return next((one["id"] for one in found if one["attempt_count"]), None)
 
         delivery = await until(attempted)
-        calls = (await _json(console, "GET", f"/functions/{function}/executions"))["data"]
-        row = next(
-            one["id"] for one in (await _json(console, "GET", "/events"))["data"] if one["event_type"] == "row.created"
-        )
+        calls = (await json_of(console, "GET", f"/functions/{function}/executions"))["data"]
+        events = (await json_of(console, "GET", "/events"))["data"]
+        row = next(one["id"] for one in events if one["event_type"] == "row.created")
     assert job
     return {
         "sites": "/sites",
