@@ -8,12 +8,13 @@ from pathlib import Path
 import httpx
 import hypothesis
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
 from pilotis.blobs.check import send
 from pilotis.blobs.presign import Presigner
 from tests import databases
 from tests.blobs import swift
+from tests.chromium import chromium
 from tests.functions.support import Functions, require_sandboxes
 from tests.support import App, Server
 from tests.waiting import PATIENCE, reserved_port
@@ -115,6 +116,13 @@ def app(server: Server, console: dict[str, str]) -> App:
 def other_app(server: Server, console: dict[str, str]) -> App:
     """A second fresh app."""
     return new_app(server, console)
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """A browser; each context that it opens has its own cookies and cache."""
+    async with chromium() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

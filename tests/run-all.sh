@@ -27,7 +27,7 @@ run_tests() {
 check $bin/ruff format --check --quiet .
 check $bin/ruff check --quiet .
 (check $bin/mypy) >"$work/mypy" 2>&1 &
-run_tests -n $((cores + (cores + 1) / 2)) --dist loadfile -m "not alone" "$@"
+run_tests -n $((cores * 2)) --dist loadfile -m "not alone" "$@"
 # Where all are to run, only the files that have such a test are read.
 [ $# -gt 0 ] || set -- $(grep -rl --include="test_*.py" "mark\.alone" tests)
 run_tests -m alone "$@"

@@ -16,11 +16,10 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tests.acceptance.test_files import storage
-from tests.browser.test_guestbook import ARTIFACTS, ROOT, browser, pytestmark, visit
+from tests.browser.test_guestbook import ROOT, visit
+from tests.chromium import ARTIFACTS
 from tests.support import App
 from tests.waiting import PATIENCE
-
-__all__ = ["browser", "pytestmark"]
 
 WIDTH, HEIGHT = 1200, 900
 BYTES_PER_SECOND = 4_000_000

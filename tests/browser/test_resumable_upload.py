@@ -5,16 +5,14 @@ import hashlib
 import http.server
 import json
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser
 
 from tests.acceptance.test_files import storage
-from tests.browser.test_guestbook import ARGUMENTS, CHROMIUM
-from tests.browser.test_guestbook import pytestmark as needs_chromium
 from tests.files.npm import NEEDS_NODE, modules
 from tests.serving import serving
 from tests.support import App
@@ -22,7 +20,7 @@ from tests.waiting import PATIENCE
 
 __all__ = ["modules"]
 
-pytestmark = [needs_chromium, NEEDS_NODE]
+pytestmark = NEEDS_NODE
 
 # Uploads 3 MiB in chunks, stops after one, and continues in a second call with the state in localStorage.
 PAGE = """<!doctype html><title>upload</title><script src="tus.min.js"></script><script>
@@ -73,16 +71,6 @@ def page_url(modules: Path, tmp_path: Path) -> Iterator[str]:
     shutil.copy(modules / "node_modules" / "tus-js-client" / "dist" / "tus.min.js", tmp_path)
     with serving(functools.partial(Quiet, directory=tmp_path)) as url:
         yield f"{url}/"
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        running = await playwright.chromium.launch(
-            executable_path=CHROMIUM, headless=True, args=ARGUMENTS, timeout=PATIENCE * 1000
-        )
-        yield running
-        await running.close()
 
 
 async def test_a_page_of_another_origin_uploads_and_goes_on(browser: Browser, page_url: str, app: App):

@@ -12,13 +12,12 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tests import shared
-from tests.browser.test_guestbook import ARTIFACTS, browser, pytestmark, visit
+from tests.browser.test_guestbook import visit
+from tests.chromium import ARTIFACTS
 from tests.hosting.sites import Site, new_site
 from tests.hosting.test_cli import run, written
 from tests.support import App, Server, plain_client
 from tests.waiting import until
-
-__all__ = ["browser", "pytestmark"]
 
 PROJECT = Path(__file__).parent / "vite"
 SIZES = {"": {"width": 1280, "height": 800}, "-phone": {"width": 390, "height": 844}}

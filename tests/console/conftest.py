@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Locator, Page, async_playwright
+from playwright.async_api import Browser, Locator, Page
 
 from pilotis.kit import rs256
 from tests.conftest import PASSWORD, first_console_user, new_app
@@ -20,8 +20,6 @@ from tests.shared import NPM, install, make_once
 from tests.support import App, Server
 from tests.waiting import PATIENCE
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-ARTIFACTS = Path(__file__).parents[1] / "artifacts"
 AXE = "axe-core@4.14.1"
 EMAIL = "first@example.com"
 
@@ -30,23 +28,6 @@ EMAIL = "first@example.com"
 _EXPECTED = re.compile(r"Failed to load resource: (the server responded with a status of 4|net::ERR_FAILED)")
 
 Opening = Callable[..., AbstractAsyncContextManager[Page]]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not Path(CHROMIUM).exists():
-        for item in items:
-            if "tests/console" in str(item.path):
-                item.add_marker(pytest.mark.skip(reason=f"there is no Chromium at {CHROMIUM}"))
-
-
-@pytest_asyncio.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        running = await playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE * 1000
-        )
-        yield running
-        await running.close()
 
 
 @pytest.fixture

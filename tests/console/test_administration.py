@@ -7,7 +7,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.acceptance.test_files import put_at, storage
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.chromium import ARTIFACTS
+from tests.console.conftest import Opening, obstacles, sign_in
 from tests.support import App, Server
 
 

@@ -2,7 +2,8 @@
 
 from playwright.async_api import Page, expect
 
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.chromium import ARTIFACTS
+from tests.console.conftest import Opening, obstacles, sign_in
 from tests.support import App, Server
 
 SALES = [("tea", 4.5, 2), ("cake", 6, 3), ("tea", 4.5, 1)]

@@ -7,7 +7,8 @@ import httpx
 from PIL import Image
 from playwright.async_api import expect
 
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.chromium import ARTIFACTS
+from tests.console.conftest import Opening, obstacles, sign_in
 from tests.support import App, Server, plain_client
 from tests.waiting import until
 

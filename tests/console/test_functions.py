@@ -5,7 +5,8 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, replace_code, sign_in
+from tests.chromium import ARTIFACTS
+from tests.console.conftest import Opening, obstacles, replace_code, sign_in
 from tests.functions.support import Functions
 from tests.support import App, Server
 

@@ -3,7 +3,8 @@
 import pytest
 from playwright.async_api import expect
 
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.chromium import ARTIFACTS
+from tests.console.conftest import Opening, obstacles, sign_in
 from tests.console.furnished import Furnished
 from tests.console.in_use import CLIPPED, NARROW, WIDE, nothing, screens_of
 from tests.support import App, Server

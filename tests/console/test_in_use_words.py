@@ -5,7 +5,8 @@ import re
 import pytest
 from playwright.async_api import Route
 
-from tests.console.conftest import ARTIFACTS, Opening, sign_in
+from tests.chromium import ARTIFACTS
+from tests.console.conftest import Opening, sign_in
 from tests.console.furnished import Furnished
 from tests.console.in_use import BETWEEN, CLIPPED, NARROW, WIDE, nothing, screens_of
 from tests.support import App, Server

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from playwright.async_api import BrowserContext, Page, expect
 
-from tests.console.conftest import ARTIFACTS, Opening, replace_code, sign_in
+from tests.chromium import ARTIFACTS
+from tests.console.conftest import Opening, replace_code, sign_in
 from tests.receiver import OK, Received, Receiver
 from tests.support import App, plain_client
 

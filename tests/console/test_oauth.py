@@ -7,8 +7,9 @@ from joserfc.jwk import ECKey
 from playwright.async_api import expect
 
 from tests.backstage import run_sql
+from tests.chromium import ARTIFACTS
 from tests.conftest import PASSWORD
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.console.conftest import Opening, obstacles, sign_in
 from tests.oauth.test_logos import picture
 from tests.support import App, Server, plain_client
 

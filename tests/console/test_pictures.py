@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 from PIL import Image, ImageChops
 from playwright.async_api import Page, Route, expect
 
+from tests.chromium import ARTIFACTS
 from tests.console import owner_of
-from tests.console.conftest import ARTIFACTS, Opening, sign_in
+from tests.console.conftest import Opening, sign_in
 from tests.console.furnished import ORDERS
 from tests.support import App, Server
 

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from tests.chromium import ARTIFACTS
 from tests.conftest import new_app
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.console.conftest import Opening, obstacles, sign_in
 from tests.console.in_use import NARROW, WIDE
 from tests.support import App, Server
 from tests.waiting import until

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.chromium import ARTIFACTS
+from tests.console.conftest import Opening, obstacles, sign_in
 from tests.support import App, Server
 
 

@@ -3,7 +3,8 @@
 import pytest
 from playwright.async_api import expect
 
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.chromium import ARTIFACTS
+from tests.console.conftest import Opening, obstacles, sign_in
 from tests.console.rows import cell, fill, stored, until_stored
 from tests.support import App, Server
 

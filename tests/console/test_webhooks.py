@@ -5,7 +5,8 @@ import json
 from playwright.async_api import expect
 
 from tests.acceptance import test_dead_jobs
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.chromium import ARTIFACTS
+from tests.console.conftest import Opening, obstacles, sign_in
 from tests.receiver import Receiver
 from tests.support import App, Server
 from tests.waiting import until

@@ -4,8 +4,9 @@ import re
 
 from playwright.async_api import Page, expect
 
+from tests.chromium import ARTIFACTS
 from tests.console import user_with
-from tests.console.conftest import ARTIFACTS, Opening, obstacles, sign_in
+from tests.console.conftest import Opening, obstacles, sign_in
 from tests.functions.support import Functions
 from tests.support import App, Server, plain_client
 from tests.workflows.support import Workflows

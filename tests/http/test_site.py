@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import json
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -15,7 +14,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from flit_core.buildapi import build_wheel
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 
 from pilotis.http.reference.languages import CONDITIONS, STAGES
 from pilotis.http.reference.samples import python, request_of
@@ -26,8 +25,6 @@ from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse battery"
 PAGES = ["/", "/docs", "/docs/guides", "/docs/guides/rows", "/docs/guides/where", "/setup/reset"]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +33,6 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     own = Server(tmp_path_factory.mktemp("fresh") / "data").start()
     yield own
     own.stop()
-
-
-@pytest_asyncio.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """Chromium; each test has its own page, with its own cookies and cache."""
-    async with async_playwright() as playwright:
-        running = await playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE * 1000
-        )
-        yield running
-        await running.close()
 
 
 @pytest_asyncio.fixture
@@ -97,7 +83,6 @@ async def test_the_reference_has_every_endpoint(fresh: Server):
     assert len(set(anchors)) == len(anchors)
 
 
-@in_browser
 async def test_the_reference_is_searched(fresh: Server, page: Page):
     await page.goto(f"{fresh.url}/docs")
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -168,7 +153,6 @@ async def test_an_explained_stage_is_one(app: App, stage: str, said: str):
         assert (await client.post("/v1/public/aggregate", json=body)).status_code == 200
 
 
-@in_browser
 async def test_an_example_is_copied_in_the_chosen_language(fresh: Server, page: Page):
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await page.goto(f"{fresh.url}/docs#createRow")
@@ -186,7 +170,6 @@ async def test_an_example_is_copied_in_the_chosen_language(fresh: Server, page: 
     await expect(page.locator('pre[data-language="python"]:visible').first).to_be_visible()
 
 
-@in_browser
 @pytest.mark.parametrize("path", PAGES)
 async def test_a_page_fits_and_has_its_landmarks(fresh: Server, page: Page, path: str):
     await page.goto(f"{fresh.url}{path}")
@@ -198,7 +181,6 @@ async def test_a_page_fits_and_has_its_landmarks(fresh: Server, page: Page, path
     assert all(deeper <= level + 1 for level, deeper in itertools.pairwise(levels))
 
 
-@in_browser
 async def test_a_reset_link_without_its_token_says_what_to_do(fresh: Server, page: Page):
     await page.goto(f"{fresh.url}/setup/reset")
     assert "pilotis user reset" in await page.locator("#no-token").inner_text()
@@ -211,7 +193,6 @@ def command(server: Server, *arguments: str) -> str:
     return subprocess.run(words, input=PASSWORD, capture_output=True, text=True, check=True).stdout
 
 
-@in_browser
 async def test_a_forgotten_password_is_reset_behind_the_link(fresh: Server, page: Page):
     """With a wrong token first, then the link that the command prints, once; by the keyboard."""
     email, new = "forgetful@example.com", "battery staple"

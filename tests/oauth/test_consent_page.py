@@ -6,29 +6,23 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Browser as Chromium
-from playwright.async_api import Error, Page, Request, Route, async_playwright, expect
+from playwright.async_api import Browser, Error, Page, Request, Route, expect
 
-from tests.browser.test_guestbook import ARGUMENTS, ARTIFACTS, CHROMIUM, HOSTILE
-from tests.browser.test_guestbook import pytestmark as needs_chromium
+from tests.browser.test_guestbook import HOSTILE
+from tests.chromium import ARTIFACTS, chromium
 from tests.console import owner_of
 from tests.oauth.browsing import CALLBACK, PASSWORD, Pkce, Provider, Registered, landed, redeem
 from tests.oauth.test_logos import picture
 from tests.oauth.vendors import CLIENT_ID, SECRET, vendors
-from tests.waiting import PATIENCE
 
-pytestmark = needs_chromium
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 
 
 @pytest.fixture(scope="module")
-async def chromium() -> AsyncIterator[Chromium]:
-    async with async_playwright() as playwright:
-        running = await playwright.chromium.launch(
-            executable_path=CHROMIUM, headless=True, args=ARGUMENTS, timeout=PATIENCE * 1000
-        )
+async def browser() -> AsyncIterator[Browser]:
+    """A real browser, in place of the one that follows redirects over HTTP."""
+    async with chromium() as running:
         yield running
-        await running.close()
 
 
 class Visitor:
@@ -46,8 +40,8 @@ class Visitor:
 
 
 @pytest.fixture
-async def visitor(chromium: Chromium) -> AsyncIterator[Visitor]:
-    context = await chromium.new_context(viewport=SIZES["wide"], locale="en-GB")
+async def visitor(browser: Browser) -> AsyncIterator[Visitor]:
+    context = await browser.new_context(viewport=SIZES["wide"], locale="en-GB")
     page = await context.new_page()
     found = Visitor(page)
 
@@ -158,8 +152,8 @@ async def test_an_expired_request_is_explained(provider: Provider, club: Registe
     await expect(page.locator("h1")).to_have_text("This sign-in cannot continue")
 
 
-async def test_it_speaks_korean(provider: Provider, club: Registered, chromium: Chromium):
-    context = await chromium.new_context(locale="ko-KR")
+async def test_it_speaks_korean(provider: Provider, club: Registered, browser: Browser):
+    context = await browser.new_context(locale="ko-KR")
     page = await context.new_page()
     await page.goto(provider.authorize_url(club, Pkce(), scope="openid profile"))
     await expect(page.locator("#sign-in-button")).to_have_text("로그인")
@@ -169,7 +163,7 @@ async def test_it_speaks_korean(provider: Provider, club: Registered, chromium: 
     assert await page.locator("html").get_attribute("lang") == "ko"
     await context.close()
     # A client may say what its user reads.
-    english = await chromium.new_context(locale="en-GB")
+    english = await browser.new_context(locale="en-GB")
     page = await english.new_page()
     await page.goto(provider.authorize_url(club, Pkce(), ui_locales="ko-KR en"))
     assert urlsplit(page.url).query.endswith("lang=ko")
@@ -193,14 +187,14 @@ async def test_a_clients_logo_is_shown(provider: Provider, club: Registered, vis
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-async def test_it_fits_every_screen(provider: Provider, visitor: Visitor, chromium: Chromium, scheme: str, size: str):
+async def test_it_fits_every_screen(provider: Provider, visitor: Visitor, browser: Browser, scheme: str, size: str):
     await provider.scope("orders:read", title="See your orders", description="What you ordered, and when")
     client = await provider.client(
         scopes=["openid", "profile", "orders:read", "offline_access"],
         client_uri="https://club.example/",
         policy_uri="https://club.example/privacy",
     )
-    context = await chromium.new_context(viewport=SIZES[size], color_scheme=scheme, locale="en-GB")
+    context = await browser.new_context(viewport=SIZES[size], color_scheme=scheme, locale="en-GB")
     page = await context.new_page()
     ARTIFACTS.mkdir(exist_ok=True)
     await page.goto(provider.authorize_url(client, Pkce(), scope="openid profile orders:read offline_access"))

@@ -12,22 +12,18 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from tests import shared
-from tests.browser.test_guestbook import ARGUMENTS, ARTIFACTS, CHROMIUM
-from tests.browser.test_guestbook import pytestmark as needs_chromium
+from tests.chromium import ARTIFACTS, chromium
 from tests.conftest import PASSWORD as CONSOLE_PASSWORD
 from tests.oauth.browsing import PASSWORD
 from tests.support import Server
 from tests.waiting import PATIENCE, reserved_port, until
 
-pytestmark = [
-    needs_chromium,
-    pytest.mark.skipif(
-        not (shutil.which("node") and shutil.which("npm")), reason="there is no node with npm, which the programs need"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("node") and shutil.which("npm")), reason="there is no node with npm, which the programs need"
+)
 FOLDER = Path(__file__).parents[2] / "examples" / "sign-in-with"
 
 
@@ -85,16 +81,19 @@ def started(folder: Path, signing: tuple[Server, dict[str, str]]) -> Iterator[li
         yield addresses
 
 
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """A real browser, in place of the one that follows redirects over HTTP."""
+    async with chromium() as running:
+        yield running
+
+
 @pytest.fixture
-async def context() -> AsyncIterator[BrowserContext]:
-    async with async_playwright() as playwright:
-        running: Browser = await playwright.chromium.launch(
-            executable_path=CHROMIUM, headless=True, args=ARGUMENTS, timeout=PATIENCE * 1000
-        )
-        made = await running.new_context(locale="en-GB", viewport={"width": 1280, "height": 900})
-        made.set_default_timeout(PATIENCE * 1000)
-        yield made
-        await running.close()
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    made = await browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 900})
+    made.set_default_timeout(PATIENCE * 1000)
+    yield made
+    await made.close()
 
 
 async def order(shop: Page, item: str) -> None:
