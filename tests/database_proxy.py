@@ -1,7 +1,8 @@
-"""A proxy before a server's PostgreSQL that can fall silent, as a network or a host that is gone."""
+"""A proxy before a server's PostgreSQL that can fall silent, as a network or a host that is gone, or lose answers."""
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -19,10 +20,19 @@ class DatabaseProxy:
     def __init__(self, open_connection: Callable[[], Awaitable[Streams]]) -> None:
         self._open = open_connection
         self.silent = False
+        self.arguments: dict[str, Any] = {}
         self._direction: Direction | None = None
         self._skip = 0
         self.held = asyncio.Event()
         self._released = asyncio.Event()
+        self.cut_chance = 0.0
+        self.cuts = 0
+        self._cut: bytes | None = None
+        self._random = random.Random(11)
+
+    def cut(self, text: str) -> None:
+        """Lose the answer to the next execution of a statement that contains the text, by closing its connection."""
+        self._cut = text.encode()
 
     def hold(self, direction: Direction, number: int) -> None:
         """Hold back the message with this number, counted from 0 and from now on, until `release` is called."""
@@ -41,7 +51,11 @@ class DatabaseProxy:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await self._open()
-        ways = [self._pass("request", reader, server_writer), self._pass("answer", server_reader, writer)]
+        statements = _Statements()
+        ways = [
+            self._pass("request", reader, server_writer, statements),
+            self._pass("answer", server_reader, writer, statements),
+        ]
         tasks = [asyncio.create_task(way) for way in ways]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
@@ -50,15 +64,34 @@ class DatabaseProxy:
         server_writer.close()
         writer.close()
 
-    async def _pass(self, direction: Direction, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass(
+        self,
+        direction: Direction,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        statements: "_Statements",
+    ) -> None:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
                 if self.silent:
                     continue
+                if self._loses(direction, data, statements):
+                    self.cuts += 1
+                    return
                 if self._direction == direction:
                     await self._count()
                 writer.write(data)
                 await writer.drain()
+
+    def _loses(self, direction: Direction, data: bytes, statements: "_Statements") -> bool:
+        """Whether this answer is to be lost, with the connection."""
+        if direction == "request":
+            executed = statements.executed(data)
+            if self._cut and executed is not None and self._cut in executed:
+                self._cut = None
+                statements.is_doomed = True
+            return False
+        return statements.is_doomed or self._random.random() < self.cut_chance
 
     async def _count(self) -> None:
         if self._skip:
@@ -67,6 +100,23 @@ class DatabaseProxy:
         self._direction = None
         self.held.set()
         await self._released.wait()
+
+
+class _Statements:
+    """The prepared statements of one connection, as asyncpg sends them: one message of Parse or Bind begins a chunk."""
+
+    def __init__(self) -> None:
+        self._texts: dict[bytes, bytes] = {}
+        self.is_doomed = False
+
+    def executed(self, data: bytes) -> bytes | None:
+        """Return the text of the statement that the chunk executes; None if it executes none."""
+        if data[:1] == b"P":
+            name, text = data[5:].split(b"\0")[:2]
+            self._texts[name] = text
+        elif data[:1] == b"B":
+            return self._texts.get(data[5:].split(b"\0")[1])
+        return None
 
 
 @contextlib.asynccontextmanager
@@ -81,6 +131,7 @@ async def proxied(server: Server) -> AsyncIterator[tuple[DatabaseProxy, dict[str
     listening = await proxy.serve()
     port = listening.sockets[0].getsockname()[1]
     try:
-        yield proxy, real | {"host": "127.0.0.1", "port": port, "ssl": False}
+        proxy.arguments = real | {"host": "127.0.0.1", "port": port, "ssl": False}
+        yield proxy, proxy.arguments
     finally:
         listening.close()

@@ -298,6 +298,7 @@ class Node:
             self.application.streams.count,
             self.made.get(WorkflowsFeature).engine.running,
             counts.numbers.get("workflows"),
+            *self.background.strays(),
         )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from pilotis.db import migrations
 from pilotis.db.pool import Database
+from tests.database_proxy import DatabaseProxy, proxied
 from tests.jobs.nodes import Cluster
 from tests.services import address
 from tests.support import Server
@@ -43,4 +44,21 @@ async def cluster(arguments: dict[str, Any]) -> AsyncIterator[Cluster]:
     """Processes in this one and others on the database; all are ended afterwards."""
     cluster = Cluster(arguments)
     yield cluster
+    await cluster.close()
+
+
+@pytest.fixture
+async def proxy(server: Server, arguments: dict[str, Any]) -> AsyncIterator[DatabaseProxy]:
+    """A proxy before the database; `unsteady` is a cluster behind it."""
+    async with proxied(server) as (proxy, _):
+        proxy.arguments["database"] = arguments["database"]
+        yield proxy
+
+
+@pytest.fixture
+async def unsteady(proxy: DatabaseProxy) -> AsyncIterator[Cluster]:
+    """Processes whose connections pass through the proxy; all are ended afterwards."""
+    cluster = Cluster(proxy.arguments)
+    yield cluster
+    proxy.cut_chance = 0.0
     await cluster.close()

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from datetime import timedelta
@@ -15,6 +16,7 @@ from pilotis.db.pool import Database
 from pilotis.jobs import store
 from pilotis.jobs.kinds import Job, JobKind, LeaseLostError
 from pilotis.kit.ids import uuid7
+from tests.database_proxy import DatabaseProxy
 from tests.jobs.nodes import Cluster, empty, forever
 from tests.waiting import PATIENCE, until
 
@@ -38,7 +40,9 @@ async def enqueue_numbers(database: Database, count: int, seconds: float = 0) ->
         )
 
 
-async def test_ten_thousand_jobs_survive_kills_and_pauses(cluster: Cluster, database: Database):
+async def test_ten_thousand_jobs_survive_kills_pauses_and_lost_answers(
+    unsteady: Cluster, database: Database, proxy: DatabaseProxy
+):
     """Each is done exactly once, and nothing is written under a lease that was lost."""
     await database.execute(TABLES)
     # No machine fails here, only processes; a busy disk would be all that is measured.
@@ -46,7 +50,7 @@ async def test_ten_thousand_jobs_survive_kills_and_pauses(cluster: Cluster, data
     await database.execute(f"alter database {name} set synchronous_commit = off")
     count = 10_000
     await enqueue_numbers(database, count, seconds=0.01)
-    nodes = [cluster.program(str(LEASE_SECONDS), str(slot)) for slot in range(3)]
+    nodes = [await started(unsteady, proxy, slot) for slot in range(3)]
     chance = random.Random(7)
     disturbances = 0
     while not await empty(database) and disturbances < 6:
@@ -54,16 +58,26 @@ async def test_ten_thousand_jobs_survive_kills_and_pauses(cluster: Cluster, data
         victim = disturbances % 3
         if disturbances % 2:
             nodes[victim].kill()
-            nodes[victim] = cluster.program(str(LEASE_SECONDS), str(victim))
+            nodes[victim] = await started(unsteady, proxy, victim)
         else:
             nodes[victim].send_signal(signal.SIGSTOP)
             asyncio.get_running_loop().call_later(LEASE_SECONDS * 2, nodes[victim].send_signal, signal.SIGCONT)
         disturbances += 1
     await until(lambda: empty(database), 5 * PATIENCE)
+    print(f"{proxy.cuts} answers lost")
+    assert proxy.cuts
     rows = await database.fetch("select number, fence from done")
     counts = Counter(row["number"] for row in rows)
     assert set(counts) == set(range(count))
     assert not [number for number, times in counts.items() if times > 1], "done twice"
+
+
+async def started(cluster: Cluster, proxy: DatabaseProxy, slot: int) -> subprocess.Popen[str]:
+    """Start a program, which may lose answers once it is there."""
+    proxy.cut_chance = 0.0
+    program = await asyncio.to_thread(cluster.program, str(LEASE_SECONDS), str(slot))
+    proxy.cut_chance = 0.01
+    return program
 
 
 async def test_a_killed_node_is_taken_over_by_another(cluster: Cluster, database: Database):

@@ -28,6 +28,7 @@ from pilotis.floor import command_floor
 from pilotis.functions.runtime.isolation import CHOICES, probe
 from pilotis.functions.runtime.policy import Runtime
 from pilotis.jobs.lanes import report as lane_report
+from pilotis.jobs.node import report as stray_report
 from pilotis.kit.errors import NotFoundError
 from pilotis.security import master_key
 from pilotis.serve import data_directory, database, installation
@@ -126,6 +127,7 @@ async def _database(settings: Settings, connect_arguments: dict[str, Any], app_i
             findings += [Finding(Level.OK, sentence) for sentence in await index_report(connection)]
             for report in (job_report, lane_report, event_report):
                 findings += [Finding(Level.NOTE, sentence) for sentence in await report(connection)]
+            findings += [Finding(Level.PROBLEM, sentence) for sentence in await stray_report(connection)]
             if app_id is not None:
                 findings += await _app(settings, connect_arguments, app_id)
         return findings

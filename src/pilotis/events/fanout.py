@@ -20,6 +20,7 @@ from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND
 from pilotis.events import store
 from pilotis.events.types import Catalogue, Event, Target, TargetKind
+from pilotis.jobs.kinds import Hold
 from pilotis.jobs.source import NodeSource
 from pilotis.kit.errors import UnavailableError
 
@@ -184,12 +185,18 @@ class DueOutbox(NamedTuple):
 
     app_id: UUID
 
+    @property
+    def hold(self) -> Hold:
+        """Return the app's id: nobody owns an outbox, so it has no fence."""
+        return self.app_id, 0
+
 
 class OutboxSource(NodeSource):
     """The due outboxes, as a source for the worker; makes them due when a process dies."""
 
     queue = "light"
     probe = "select min(due_at) from pilotis.outboxes"
+    owned = "select null::uuid, 0::bigint where $1::uuid is null"
 
     def __init__(self, database: Database, fan_out: FanOut) -> None:
         super().__init__()
@@ -207,8 +214,8 @@ class OutboxSource(NodeSource):
         if number == LEFT_TO_OTHERS:
             self._fan_out.schedule(held.app_id)
 
-    async def release(self, connection: Connection, _owner: UUID, *, lost: bool) -> None:
-        """Make every outbox due: the process may have died between a commit and its fan-out."""
+    async def release(self, connection: Connection, _owner: UUID, *, lost: bool, keep: Sequence[Hold] = ()) -> None:  # noqa: ARG002 - see `Source`
+        """Make every outbox due: the process may have died between a commit and its fan-out. Nobody owns an outbox."""
         if lost:
             await store.make_outboxes_due(connection)
 

@@ -41,6 +41,7 @@ _STATE_NAMES = {
     "in_flight": "pilotis_requests_in_flight",
     "streams": "pilotis_streams",
     "workflows_running": "pilotis_workflow_running",
+    "strays": "pilotis_work_owned_not_running",
 }
 
 
@@ -163,7 +164,8 @@ class Gauges(NamedTuple):
 
     `queued`, `lanes`, `events_waiting` and `workflows_pending` cover the whole database; one worker of a server reports
     them. `sandboxes` counts those of functions, by runtime and state, separated by a space; `streams` the open streams
-    of events, `workflows_running` the executions of workflows in progress.
+    of events, `workflows_running` the executions of workflows in progress. `strays` counts the items of background work
+    that the worker owns and does not run, for `strays_seconds`.
     """
 
     in_flight: int = 0
@@ -177,6 +179,8 @@ class Gauges(NamedTuple):
     streams: int = 0
     workflows_running: int = 0
     workflows_pending: int | None = None
+    strays: int = 0
+    strays_seconds: float = 0.0
 
 
 class Snapshot(msgspec.Struct):
@@ -472,9 +476,15 @@ def _states(gauges: Sequence[Gauges]) -> Iterator[Metric]:
         ("pool_waiting", "Requests waiting for a database connection."),
         ("streams", "Open streams of events."),
         ("workflows_running", "Executions of workflows in progress."),
+        ("strays", "Items of background work that a process owns and does not run."),
     ):
         full = _STATE_NAMES.get(name, f"pilotis_database_{name}")
         yield GaugeMetricFamily(full, help_, value=sum(getattr(gauge, name) for gauge in gauges))
+    yield GaugeMetricFamily(
+        "pilotis_work_owned_not_running_seconds",
+        "For how long the oldest of these items has not been run.",
+        value=max((gauge.strays_seconds for gauge in gauges), default=0.0),
+    )
 
 
 def _queued(gauges: Sequence[Gauges]) -> Metric:

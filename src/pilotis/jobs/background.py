@@ -43,6 +43,9 @@ SLOTS: Mapping[str, int] = {
 ENQUEUED_SECONDS = (0.01, 0.1)
 """Delay between an enqueue and the claim it triggers, so that the enqueuing transaction can commit first."""
 
+AUDIT_SECONDS = 30.0
+"""Period of the comparison of what this process owns with what it runs."""
+
 _WATCH_SECONDS = 0.5
 _log = structlog.get_logger("pilotis.jobs")
 
@@ -62,6 +65,7 @@ class Background:
         jobs: Jobs,
         *,
         lease_seconds: float = 12.0,
+        audit_seconds: float = AUDIT_SECONDS,
         serves: frozenset[str] | None = None,
         sources: Sequence[Source[Any]] = (),
         holdings: Sequence[Holding] = (),
@@ -74,6 +78,7 @@ class Background:
         self._database = database
         self.jobs = jobs
         self._slot = identity.slot
+        self._audit_seconds = audit_seconds
         self._periodic = periodic
         self._announce = announce or _no_op
         self._job_kinds_of_periodic = {task.name: jobs_kind(task) for task in periodic}
@@ -107,9 +112,10 @@ class Background:
         self._counting: asyncio.Task[None] | None = None
         self._has_begun = asyncio.Event()
         for worker in self.workers.values():
-            worker.source.serve_by(worker.wake, worker.place)
+            worker.source.serve_by(worker.wake)
         self._beating: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._auditing: asyncio.Task[None] | None = None
         self._firing = asyncio.Event()
         self._firing_task: asyncio.Task[None] | None = None
         self._fire_timer: asyncio.TimerHandle | None = None
@@ -132,6 +138,7 @@ class Background:
             worker.wake()
         self._beating = asyncio.create_task(self._beat_forever())
         self._watching = asyncio.create_task(self._watch_lease())
+        self._auditing = asyncio.create_task(self._audit_forever())
         if self._slot == 0:
             self._counting = asyncio.create_task(self.counts.keep())
         if self._fires:
@@ -149,6 +156,7 @@ class Background:
         if self._fire_timer:
             self._fire_timer.cancel()
         await _ended(self._firing_task)
+        await _ended(self._auditing)
         await _ended(self._counting)
         for worker in self.workers.values():
             await worker.stop_claiming()
@@ -170,7 +178,8 @@ class Background:
         row = await store.begin(self._database, self.node.id, kind.queue, name, name)
         if row is None:
             return False
-        job = ClaimedJob[dict[str, Any]](self._database, self.node, row, {})
+        job = ClaimedJob[dict[str, Any]](self._database, self.node, self.node.id, row)
+        job.payload = {}
         try:
             await kind.run(job)
         finally:
@@ -228,6 +237,27 @@ class Background:
             if self.is_holding and not self.node.is_certain:
                 self._drop()
 
+    async def _audit_forever(self) -> None:
+        """Find work that this process owns and does not run; workers release what they know of themselves."""
+        reported = 0
+        while True:
+            await asyncio.sleep(self._audit_seconds)
+            try:
+                for index, owned in enumerate(await self.node.owned()):
+                    if index in self.workers:
+                        self.workers[index].audit(owned)
+                number, age = self.strays()
+                if number or reported:
+                    await self.node.report_strays(number, age)
+                reported = number
+            except Exception as error:
+                _log.warning("owned work not compared", error=type(error).__name__)
+
+    def strays(self) -> tuple[int, float]:
+        """Return how many items this process owned and did not run when it last looked, and the age of the oldest."""
+        since = [at for worker in self.workers.values() for at in worker.strays]
+        return len(since), asyncio.get_running_loop().time() - min(since) if since else 0.0
+
     def _drop(self) -> None:
         if not self._dropped:
             _log.warning("work cancelled: the lease is lost or uncertain")
@@ -244,11 +274,11 @@ class Background:
         return min(IDLE_BEAT_SECONDS, self.node.lease_seconds / 2)
 
     async def _beaten(self, beat: Beat) -> None:
-        if (self.is_holding and not beat.was_certain) or any(worker.has_left for worker in self.workers.values()):
+        if self.is_holding and not beat.was_certain:
             self._drop()
         try:
             if self._dropped and not self.is_holding:
-                await self.node.release_own()
+                await self.node.release_holdings()
                 self._dropped = False
                 for worker in self.workers.values():
                     worker.resume()

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
 from asyncpg import Connection
 
 from pilotis.kit.errors import PilotisError
-
-if TYPE_CHECKING:
-    from pilotis.jobs.node import Node
 
 P = TypeVar("P")
 H = TypeVar("H")
@@ -109,33 +106,48 @@ class DueSchedule(msgspec.Struct, frozen=True, kw_only=True):
     target_id: str
 
 
+Hold = tuple[UUID, int]
+"""The id of a claimed row, and the fence under which this process holds it."""
+
+
 class Held(Protocol):
     """A work item that a source has claimed for this process."""
 
     app_id: UUID
 
+    @property
+    def hold(self) -> Hold:
+        """Return the id of the row, and the fence of the claim."""
 
-Place = Callable[[UUID, Callable[[UUID | None], Awaitable[Any]]], Awaitable[None]]
-"""Stores new work of an app and runs it here if there is a slot: see `Worker.place`."""
+
+class LeaseHolder(Protocol):
+    """The process for which work is claimed: see `node.Node`."""
+
+    id: UUID
+
+    def require_lease(self) -> None:
+        """Raise `LeaseUncertainError` unless the lease is certain."""
 
 
 class Source(Protocol[H]):
     """A table that work is claimed from: jobs, lanes or workflow executions.
 
     `queue` names the slots it uses. `probe` is a query without parameters that returns when the source's earliest work
-    is due; it becomes part of the heartbeat. A source that `wakes_itself` does so whenever work becomes due, so that
-    the end of other work needs no claim.
+    is due; it becomes part of the heartbeat. `owned` is a query that returns the id and the fence of each row whose
+    owner is `$1`. A source that `wakes_itself` does so whenever work becomes due, so that the end of other work needs
+    no claim.
     """
 
     queue: str
     probe: str
+    owned: str
     wakes_itself: bool
 
-    def attach(self, node: Node) -> None:
+    def attach(self, node: LeaseHolder) -> None:
         """Set the process for which work is claimed."""
 
-    def serve_by(self, wake: Callable[[], None], place: Place) -> None:
-        """Set the callbacks that look for due work, and run new work here; not called where the queue is not served."""
+    def serve_by(self, wake: Callable[[], None]) -> None:
+        """Set the callback that looks for due work; not called where the queue is not served."""
 
     async def claim(self, node_id: UUID, free: int, full: Sequence[UUID]) -> Sequence[H]:
         """Claim at most `free` due work items for the process, fairly across apps, skipping the apps in `full`."""
@@ -143,8 +155,8 @@ class Source(Protocol[H]):
     async def run(self, held: H) -> None:
         """Run the work item. An exception is only logged; the source handles failures itself."""
 
-    async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:
-        """Return everything that a process holds: `lost` when the process has died, otherwise when it stops."""
+    async def release(self, connection: Connection, owner: UUID, *, lost: bool, keep: Sequence[Hold] = ()) -> None:
+        """Return everything that a process holds, except `keep`: `lost` when the process has died."""
 
 
 class Holding(Protocol):

@@ -20,11 +20,11 @@ from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import BACKGROUND
-from pilotis.jobs.kinds import LeaseLostError
+from pilotis.jobs.kinds import Hold, LeaseLostError
 from pilotis.jobs.source import NodeSource
 from pilotis.jobs.sql import fair_claim
 from pilotis.kit.clock import rfc3339
-from pilotis.kit.errors import UnavailableError
+from pilotis.kit.errors import QueryTimeoutError, StorageFullError, UnavailableError
 
 FAILED_SECONDS = 5.0
 """Pause after the holder of a lane raised an exception or ended without returning the lane."""
@@ -59,6 +59,11 @@ class Lane(msgspec.Struct, kw_only=True):
     failures: int
     open_at: datetime | None
     is_returned: bool = False
+
+    @property
+    def hold(self) -> Hold:
+        """Return the id of the target, and the fence of the claim."""
+        return self.target_id, self.fence
 
 
 async def add_work(
@@ -167,6 +172,7 @@ class LaneSource(NodeSource):
         self.probe = (
             f"select min(due_at) from pilotis.lanes where kind = '{kind}' and owner is null and due_at is not null"
         )
+        self.owned = f"select target_id, fence from pilotis.lanes where owner = $1 and kind = '{kind}'"
         self._database = database
         self._hold = hold
         self._lease_seconds = lease_seconds
@@ -264,22 +270,26 @@ class LaneSource(NodeSource):
         lane.is_returned = seen["is_returned"]
         return lane.is_returned
 
-    async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:
-        """Return the lanes that a process holds; they are due at once."""
+    async def release(self, connection: Connection, owner: UUID, *, lost: bool, keep: Sequence[Hold] = ()) -> None:
+        """Return the lanes that a process holds, except those in `keep`; they are due at once."""
         await connection.execute(
             """
-            update pilotis.lanes set owner = null, due_at = greatest(now(), open_at), fence = fence + $3::int
-            where owner = $1 and kind = $2
+            update pilotis.lanes l set owner = null, due_at = greatest(now(), open_at), fence = fence + $3::int
+            where owner = $1 and kind = $2 and not exists (
+                select from unnest($4::uuid[], $5::bigint[]) as kept (target_id, fence)
+                where kept.target_id = l.target_id and kept.fence = l.fence)
             """,
             owner,
             self.kind,
             int(lost),
+            [target_id for target_id, _ in keep],
+            [fence for _, fence in keep],
         )
 
     async def _pause(self, lane: Lane) -> None:
         """Return a lane that its holder did not return, and retry it after a pause even if work arrives before."""
         while True:
-            with suppress(UnavailableError):
+            with suppress(UnavailableError, QueryTimeoutError, StorageFullError):
                 await self._database.execute(
                     """
                     update pilotis.lanes

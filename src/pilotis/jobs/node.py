@@ -22,7 +22,8 @@ from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND
-from pilotis.jobs.kinds import Holding, LeaseUncertainError, Source
+from pilotis.jobs.kinds import Hold, Holding, LeaseUncertainError, Source
+from pilotis.kit.clock import rfc3339
 from pilotis.kit.ids import uuid7
 
 IDLE_LEASE_SECONDS = 30.0
@@ -106,9 +107,9 @@ class Node:
         self.holdings = holdings
         self._kinds = list(schedule_kinds)
         self._statement = _heartbeat(sources)
+        self._owned = _owned(sources)
         self.id = uuid7()
         self._renewed_at = 0.0
-        self.has_short_lease = False
         self._contact_since: float | None = None
 
     @property
@@ -134,7 +135,6 @@ class Node:
     def renewed(self, since: float) -> None:
         """Record that a claim sent at `since`, as read from `clock()`, has renewed the lease."""
         self._renewed_at = max(self._renewed_at, since)
-        self.has_short_lease = True
 
     @staticmethod
     def clock() -> float:
@@ -190,7 +190,6 @@ class Node:
         was_certain = self.is_certain
         if row["renewed"]:
             self._renewed_at = started
-            self.has_short_lease = is_holding
         if self._contact_since is None:
             self._contact_since = started
         return Beat(
@@ -213,11 +212,28 @@ class Node:
             number += 1
         return number
 
-    async def release_own(self) -> None:
-        """Return rows that name this process although it cancelled their work after a long loss of contact."""
+    async def release_own(self, holder: Source[Any], keep: Sequence[Hold]) -> None:
+        """Return the work of a source that names this process as its owner, except `keep`, which it runs."""
         async with self._database.transaction(BACKGROUND) as connection:
-            for holder in (*self.sources, *self.holdings):
-                await holder.release(connection, self.id, lost=False)
+            await holder.release(connection, self.id, lost=False, keep=keep)
+
+    async def release_holdings(self) -> None:
+        """Return the rows that name this process and are not work of a source."""
+        async with self._database.transaction(BACKGROUND) as connection:
+            for holding in self.holdings:
+                await holding.release(connection, self.id, lost=False)
+
+    async def owned(self) -> list[list[Hold]]:
+        """Return what this process owns, by the database, for each source in their order."""
+        rows = await self._control.run(self._owned, self.id)
+        found: list[list[Hold]] = [[] for _ in self.sources]
+        for index, item_id, fence in rows:
+            found[index].append((item_id, fence))
+        return found
+
+    async def report_strays(self, number: int, age_seconds: float) -> None:
+        """Store how many items this process owns and does not run, and since when, for `pilotis doctor`."""
+        await self._control.run(_REPORT_STRAYS, self.id, number, age_seconds)
 
     async def _rejoin(self) -> None:
         """Join again under a new id: another process took this one over while it was unreachable."""
@@ -245,6 +261,19 @@ class Node:
         return True
 
 
+_REPORT_STRAYS = """
+    update pilotis.nodes set strays = $2, strays_since = now() - make_interval(secs => $3::float8) where node_id = $1
+"""
+
+
+def _owned(sources: Sequence[Source[Any]]) -> str:
+    queries = [
+        f"select {index}, owned.* from ({source.owned}) as owned (item_id, fence)"
+        for index, source in enumerate(sources)
+    ]
+    return " union all ".join(queries) or "select 0, $1::uuid, 0 where false"
+
+
 def _heartbeat(sources: Sequence[Source[Any]]) -> str:
     probes = ", ".join(f"({source.probe})" for source in sources) or "null::timestamptz"
     return f"""
@@ -266,6 +295,18 @@ def _clock() -> float:
     """Return the seconds of a clock that includes suspend time, where the platform has one."""
     number = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(number)
+
+
+async def report(connection: Connection) -> list[str]:
+    """Return sentences for the operator about work that a living process owns and does not run."""
+    rows = await connection.fetch(
+        "select name, strays, strays_since from pilotis.nodes where strays > 0 and lease_until > now() order by name"
+    )
+    return [
+        f"The process {row['name']} has owned {row['strays']} items of work since {rfc3339(row['strays_since'])} and"
+        " does not run them."
+        for row in rows
+    ]
 
 
 async def expire_nodes(connection: Connection) -> None:

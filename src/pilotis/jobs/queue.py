@@ -18,10 +18,9 @@ from asyncpg import Connection, Record
 from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND
 from pilotis.jobs import store
-from pilotis.jobs.kinds import SERVER, DiscardError, JobKind, LeaseLostError
-from pilotis.jobs.node import Node
+from pilotis.jobs.kinds import SERVER, DiscardError, Hold, JobKind, LeaseHolder, LeaseLostError
 from pilotis.jobs.source import NodeSource
-from pilotis.kit.errors import PilotisError, UnavailableError
+from pilotis.kit.errors import PilotisError, QueryTimeoutError, StorageFullError, UnavailableError
 from pilotis.kit.ids import uuid7
 
 P = TypeVar("P")
@@ -31,16 +30,17 @@ UNKNOWN_KIND_SECONDS = 60.0
 
 _MAX_ERROR = 500
 _AWAY_SECONDS = 0.5
+_MAX_AWAY_SECONDS = 5.0
 _log = structlog.get_logger("pilotis.jobs")
 
 
 class ClaimedJob(Generic[P]):
-    """A job that this process holds; see `kinds.Job`."""
+    """A job that the process with the id `owner` holds; see `kinds.Job`. The payload is JSON until the job is run."""
 
-    def __init__(self, database: Database, node: Node, row: Record, payload: P) -> None:
+    def __init__(self, database: Database, node: LeaseHolder, owner: UUID, row: Record) -> None:
         self._database = database
         self._node = node
-        self.owner = node.id
+        self.owner = owner
         self.app_id: UUID = row["app_id"]
         self.id: UUID = row["job_id"]
         self.kind: str = row["kind"]
@@ -49,8 +49,13 @@ class ClaimedJob(Generic[P]):
         self.attempt: int = row["attempts"]
         self.depth: int = row["depth"]
         self.fence: int = row["fence"]
-        self.payload = payload
+        self.payload: P = row["payload"]
         self.is_finished = False
+
+    @property
+    def hold(self) -> Hold:
+        """Return the id of the job, and the fence of the claim."""
+        return self.id, self.fence
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
@@ -81,7 +86,7 @@ class Jobs:
         self._max_waiting = max_waiting
         self.kinds: dict[str, JobKind[Any]] = {}
         self._wake: Callable[[str], None] = _no_op
-        self._node: Node | None = None
+        self._node: LeaseHolder | None = None
 
     def register(self, kind: JobKind[Any]) -> None:
         """Register a job kind; raises `ValueError` if its name is taken."""
@@ -89,7 +94,7 @@ class Jobs:
             raise ValueError(f"Two job kinds have the name {kind.name}.")
         self.kinds[kind.name] = kind
 
-    def attach(self, node: Node) -> None:
+    def attach(self, node: LeaseHolder) -> None:
         """Set the node of this process."""
         self._node = node
 
@@ -185,6 +190,7 @@ class JobSource(NodeSource):
         super().__init__()
         self.queue = queue
         self.probe = f"select min(run_at) from pilotis.jobs where queue = '{queue}' and state = 'waiting'"
+        self.owned = f"select job_id, fence from pilotis.jobs where owner = $1 and queue = '{queue}'"
         self._database = database
         self._kinds = kinds
         self._lease_seconds = lease_seconds
@@ -193,15 +199,23 @@ class JobSource(NodeSource):
         self.finished: Callable[[str, str, float], None] = _count_nothing
 
     async def claim(self, node_id: UUID, free: int, full: Sequence[UUID]) -> Sequence[ClaimedJob[Any]]:
-        """Claim due jobs, fairly across apps. Returns jobs of unknown kinds; marks those with invalid payloads dead."""
+        """Claim due jobs, fairly across apps."""
+        assert self._node is not None
         rows = await store.claim(self._database, node_id, self.queue, free, full, self._after, self._lease_seconds)
-        decoded = [await self._decoded(node_id, row) for row in self._claimed(rows)]
-        return [job for job in decoded if job is not None]
+        return [ClaimedJob(self._database, self._node, node_id, row) for row in self._claimed(rows)]
 
     async def run(self, job: ClaimedJob[Any]) -> None:
-        """Run a job and store its result."""
-        kind = self._kinds[job.kind]
+        """Run a job and store its result. Returns one of an unknown kind; one with an invalid payload becomes dead."""
+        kind = self._kinds.get(job.kind)
+        if kind is None:
+            await self._write_with_retries(job, lambda: self._postpone(job))
+            return
         started = time.perf_counter()
+        try:
+            job.payload = msgspec.json.decode(job.payload, type=kind.payload)
+        except msgspec.MsgspecError as error:
+            await self._failed(job, kind, error, 0.0, is_final=True)
+            return
         try:
             async with asyncio.timeout(kind.seconds):
                 await kind.run(job)
@@ -213,26 +227,20 @@ class JobSource(NodeSource):
         if job.is_finished or await self._write_with_retries(job, lambda: self._finish(job)):
             self.finished(job.kind, "completed", time.perf_counter() - started)
 
-    async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:
-        """Return the jobs of the queue that a process holds."""
-        await store.release(connection, owner, self.queue, lost=lost)
+    async def release(self, connection: Connection, owner: UUID, *, lost: bool, keep: Sequence[Hold] = ()) -> None:
+        """Return the jobs of the queue that a process holds: see `Source.release`."""
+        await store.release(connection, owner, self.queue, lost=lost, keep=keep)
 
-    async def _decoded(self, node_id: UUID, row: Record) -> ClaimedJob[Any] | None:
-        kind = self._kinds.get(row["kind"])
-        place = (node_id, row["app_id"], row["job_id"], row["fence"])
-        if kind is None:
-            await store.postpone(self._database, *place, UNKNOWN_KIND_SECONDS)
-            return None
-        try:
-            payload = msgspec.json.decode(row["payload"], type=kind.payload)
-        except msgspec.MsgspecError as error:
-            await store.fail(self._database, *place, _error(error), None)
-            return None
-        assert self._node is not None
-        return ClaimedJob(self._database, self._node, row, payload)
+    async def _postpone(self, job: ClaimedJob[Any]) -> bool:
+        """Leave a job of an unknown kind to other processes for a while."""
+        await store.postpone(self._database, job.owner, job.app_id, job.id, job.fence, UNKNOWN_KIND_SECONDS)
+        return True
 
-    async def _failed(self, job: ClaimedJob[Any], kind: JobKind[Any], error: Exception, seconds: float) -> None:
-        gap = None if isinstance(error, DiscardError) or job.attempt > len(kind.gaps) else kind.gaps[job.attempt - 1]
+    async def _failed(
+        self, job: ClaimedJob[Any], kind: JobKind[Any], error: Exception, seconds: float, *, is_final: bool = False
+    ) -> None:
+        is_final = is_final or isinstance(error, DiscardError) or job.attempt > len(kind.gaps)
+        gap = None if is_final else kind.gaps[job.attempt - 1]
         result = "dead" if gap is None else "failed"
         log = _log.error if gap is None else _log.warning
         log("job failed", kind=kind.name, job_id=str(job.id), attempt=job.attempt, result=result, exc_info=error)
@@ -243,12 +251,14 @@ class JobSource(NodeSource):
             self.finished(job.kind, result, seconds)
 
     async def _write_with_retries(self, job: ClaimedJob[Any], write: Callable[[], Awaitable[bool]]) -> bool:
-        """Write a result, retrying while the database is briefly unavailable; raises `LeaseLostError` if too late."""
+        """Write a result, retrying while the database cannot take it; raises `LeaseLostError` if the lease is lost."""
+        pause = _AWAY_SECONDS
         while True:
             try:
                 return await write()
-            except UnavailableError:
-                await asyncio.sleep(_AWAY_SECONDS)
+            except (UnavailableError, QueryTimeoutError, StorageFullError):
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _MAX_AWAY_SECONDS)
                 job.require_lease()
 
     async def _finish(self, job: ClaimedJob[Any]) -> bool:
@@ -288,12 +298,16 @@ class JobSource(NodeSource):
 
 
 def _error(error: Exception) -> str:
-    """Return the stored text of an exception: code and message of our own errors, type name and text of others."""
+    """Return the stored text of an exception: code and message of our own errors, type name and text of others.
+
+    NUL and lone surrogates are replaced: an error that PostgreSQL cannot store would never end its job.
+    """
     if isinstance(error, PilotisError):
-        return msgspec.json.encode({"code": error.code, "message": error.text[:_MAX_ERROR]}).decode()
-    code = "TIMEOUT" if isinstance(error, TimeoutError) else "ERROR"
-    text = str(error) or "The job exceeded its time limit."
-    message = f"{type(error).__name__}: {text}".replace("\x00", "")[:_MAX_ERROR]
+        code, message = error.code, error.text
+    else:
+        code = "TIMEOUT" if isinstance(error, TimeoutError) else "ERROR"
+        message = f"{type(error).__name__}: {str(error) or 'The job exceeded its time limit.'}"
+    message = message.replace("\x00", "")[:_MAX_ERROR].encode(errors="replace").decode()
     return msgspec.json.encode({"code": code, "message": message}).decode()
 
 

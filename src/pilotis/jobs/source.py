@@ -7,8 +7,7 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from pilotis.jobs.kinds import SERVER, LeaseLostError, Place
-from pilotis.jobs.node import Node
+from pilotis.jobs.kinds import SERVER, LeaseHolder, LeaseLostError
 
 
 class NodeSource:
@@ -17,18 +16,17 @@ class NodeSource:
     wakes_itself = False
 
     def __init__(self) -> None:
-        self._node: Node | None = None
+        self._node: LeaseHolder | None = None
         self._after = SERVER
         self._wake: Callable[[], None] | None = None
-        self._place: Place | None = None
 
-    def attach(self, node: Node) -> None:
+    def attach(self, node: LeaseHolder) -> None:
         """Set the process for which work is claimed."""
         self._node = node
 
-    def serve_by(self, wake: Callable[[], None], place: Place) -> None:
-        """Set the callbacks that look for due work, and run new work here; not called where the queue is not served."""
-        self._wake, self._place = wake, place
+    def serve_by(self, wake: Callable[[], None]) -> None:
+        """Set the callback that looks for due work; not called where the queue is not served."""
+        self._wake = wake
 
     def wake(self) -> bool:
         """Look for due work now; return False in a process that does not serve the queue."""

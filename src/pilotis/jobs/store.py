@@ -12,6 +12,7 @@ from asyncpg import Connection, Record
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import BACKGROUND, CONSOLE
+from pilotis.jobs.kinds import Hold
 from pilotis.jobs.sql import fair_claim
 from pilotis.kit.ids import uuid7
 
@@ -71,9 +72,11 @@ _FAIL = """
 """
 
 _RELEASE = """
-    update pilotis.jobs set state = 'waiting', owner = null, again = false, run_at = now(),
+    update pilotis.jobs j set state = 'waiting', owner = null, again = false, run_at = now(),
         attempts = greatest(0, attempts - 1)
-    where owner = $1 and queue = $2
+    where owner = $1 and queue = $2 and not exists (
+        select from unnest($3::uuid[], $4::bigint[]) as kept (job_id, fence)
+        where kept.job_id = j.job_id and kept.fence = j.fence)
 """
 
 _RELEASE_LOST = f"""
@@ -140,7 +143,7 @@ async def begin(database: Database, node_id: UUID, queue: str, kind: str, key: s
         insert into pilotis.jobs (app_id, job_id, queue, kind, key, payload, state, run_at, owner, fence, attempts)
         values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4, '{}', 'running', now(), $5, 1, 1)
         on conflict (app_id, kind, key) where key is not null and state <> 'dead' do nothing
-        returning app_id, job_id, kind, key, subject, attempts, depth, fence
+        returning app_id, job_id, kind, key, subject, payload::text as payload, attempts, depth, fence
         """,
         uuid7(),
         queue,
@@ -210,9 +213,12 @@ async def lock_held(connection: Connection, node_id: UUID, app_id: UUID, job_id:
     )
 
 
-async def release(connection: Connection, owner: UUID, queue: str, *, lost: bool) -> None:
-    """Return every job of a queue that a process holds."""
-    await connection.execute(_RELEASE_LOST if lost else _RELEASE, owner, queue)
+async def release(connection: Connection, owner: UUID, queue: str, *, lost: bool, keep: Sequence[Hold] = ()) -> None:
+    """Return every job of a queue that a process holds, except those in `keep`; `lost` if the process has died."""
+    if lost:
+        await connection.execute(_RELEASE_LOST, owner, queue)
+    else:
+        await connection.execute(_RELEASE, owner, queue, [job_id for job_id, _ in keep], [fence for _, fence in keep])
 
 
 async def waiting(connection: Connection | TenantDatabase, app_id: UUID, queue: str, limit: int) -> int:

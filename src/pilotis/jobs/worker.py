@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import structlog
 
-from pilotis.jobs.kinds import Held, LeaseLostError, LeaseUncertainError, Source
+from pilotis.jobs.kinds import Held, Hold, LeaseLostError, LeaseUncertainError, Source
 from pilotis.jobs.node import Node
-from pilotis.kit.errors import OutcomeUnknownError, UnavailableError
+from pilotis.kit.errors import UnavailableError
 
 _BUSY_SECONDS = 1.0
 _log = structlog.get_logger("pilotis.jobs")
@@ -22,6 +22,10 @@ _log = structlog.get_logger("pilotis.jobs")
 
 class Worker:
     """Runs the due work of one source, at most `slots` items at a time, of which one app gets at most half.
+
+    Whatever fails between the claim of an item and the storage of its result, nobody can know whether the database
+    still names this process as the owner. So any failure makes the worker *doubt*: before the next claim it releases
+    what this process owns and does not run. Running items continue.
 
     `share` is called after a claim that filled every free slot, because there may be more work than this process can
     do. `begun` is called when work begins in an idle process.
@@ -37,21 +41,25 @@ class Worker:
         self._begun = begun
         self._claims = True
         self._may_have_more = True
-        self.has_left = False
-        self._running: dict[asyncio.Task[None], UUID] = {}
+        self._doubts = False
+        self._running: dict[asyncio.Task[bool], Held] = {}
+        self._strays: dict[Hold, float] = {}
         self._wake = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.Task[None] | None = None
-        self._places = False
 
     @property
     def running(self) -> int:
         """Return the number of work items in progress."""
         return len(self._running)
 
+    @property
+    def strays(self) -> Sequence[float]:
+        """Return since when, by the event loop's clock, this process has owned each item that it does not run."""
+        return list(self._strays.values())
+
     def start(self) -> None:
         """Start claiming."""
-        self._places = True
         self._loop = asyncio.create_task(self._claim_forever())
 
     def wake(self) -> None:
@@ -77,14 +85,25 @@ class Worker:
             task.cancel()
 
     def resume(self) -> None:
-        """Claim again: this process holds no work without a task."""
+        """Claim again, after the release of what was cancelled."""
         self._claims = True
-        self.has_left = False
-        self.wake()
+        self._doubt()
+
+    def audit(self, owned: Sequence[Hold]) -> None:
+        """Compare what this process owns, by the database, with what it runs.
+
+        An item may be found once because its claim has just arrived or its end is just being stored. What is found
+        twice is released.
+        """
+        now = asyncio.get_running_loop().time()
+        held = {item.hold for item in self._running.values()}
+        strays = {hold: self._strays.get(hold, now) for hold in owned if hold not in held}
+        if any(hold in self._strays for hold in strays):
+            self._doubt()
+        self._strays = strays
 
     async def stop_claiming(self) -> None:
         """Claim no more work; running work continues."""
-        self._places = False
         if self._timer is not None:
             self._timer.cancel()
         if self._loop is not None:
@@ -105,16 +124,26 @@ class Worker:
             await self._wake.wait()
             self._wake.clear()
             try:
+                if self._doubts:
+                    await self._release_strays()
                 await self._claim()
             except UnavailableError:
-                await self._pause()
+                self._doubt()
             except Exception as error:
                 _log.exception("claim failed", queue=self.source.queue, error=type(error).__name__)
-                await self._pause()
+                self._doubt()
 
-    async def _pause(self) -> None:
-        await asyncio.sleep(_BUSY_SECONDS)
+    def _doubt(self) -> None:
+        self._doubts = True
         self._wake.set()
+
+    async def _release_strays(self) -> None:
+        """Release what this process owns and does not run; no claim of the source is in progress meanwhile."""
+        await asyncio.sleep(_BUSY_SECONDS)
+        # What fails from here on may not be in `keep`, and needs another release.
+        self._doubts = False
+        await self._node.release_own(self.source, [item.hold for item in self._running.values()])
+        self._strays.clear()
 
     async def _claim(self) -> None:
         free, full = self._slots - len(self._running), self._full()
@@ -137,66 +166,36 @@ class Worker:
         if held and len(held) == free:
             self._share()
 
-    async def place(self, app_id: UUID, store: Callable[[UUID | None], Awaitable[Held | None]]) -> None:
-        """Store new work of an app, and run it here at once if a slot is free; returns when it is stored.
-
-        `store` gets the process that will own the work, or None if another claim has to find it, and returns the work
-        if this process owns it. Only a process with the short lease of one that holds something takes work this way,
-        because `store` does not renew the lease.
-        """
-        node = self._node
-        is_free = len(self._running) < self._slots and app_id not in self._full()
-        if not (is_free and self._places and self._claims and node.is_certain and node.has_short_lease):
-            await store(None)
-            return
-        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # A task of its own: what is stored runs even if the caller is cancelled.
-        self._start(asyncio.create_task(self._stored(store, node.id, stored)), app_id)
-        await stored
-
-    async def _stored(
-        self, store: Callable[[UUID | None], Awaitable[Held | None]], owner: UUID, stored: asyncio.Future[None]
-    ) -> None:
-        try:
-            held = await store(owner)
-        except BaseException as error:
-            # The work may be stored, and this process own it: see `Background`.
-            self.has_left = self.has_left or isinstance(error, OutcomeUnknownError)
-            if not stored.done():
-                stored.set_exception(error if isinstance(error, Exception) else UnavailableError())
-            return
-        if not stored.done():
-            stored.set_result(None)
-        if held is not None:
-            await self._guarded(held)
-
     def _full(self) -> Sequence[UUID]:
         """Return the apps that hold half of the slots; they wait until others have been served."""
         per_app = max(1, self._slots // 2)
-        return [app_id for app_id, number in Counter(self._running.values()).items() if number >= per_app]
+        apps = Counter(item.app_id for item in self._running.values())
+        return [app_id for app_id, number in apps.items() if number >= per_app]
 
     def _run(self, held: Held) -> None:
-        self._start(asyncio.create_task(self._guarded(held)), held.app_id)
-
-    def _start(self, task: asyncio.Task[None], app_id: UUID) -> None:
         if not self._running:
             self._begun()
-        self._running[task] = app_id
+        task = asyncio.create_task(self._guarded(held))
+        self._running[task] = held
         task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[bool]) -> None:
         del self._running[task]
-        if self._may_have_more:
+        if task.cancelled() or not task.result():
+            self._doubt()
+        elif self._may_have_more:
             self._wake.set()
 
-    async def _guarded(self, held: Held) -> None:
+    async def _guarded(self, held: Held) -> bool:
+        """Run an item; return False if this process may still own it."""
         try:
             await self.source.run(held)
-        except LeaseUncertainError:
-            # This process may still hold the work although no task works on it: see `Background`.
-            self.has_left = True
-        except (asyncio.CancelledError, LeaseLostError):
-            # Whichever process holds the work now runs it again.
-            pass
+        except (asyncio.CancelledError, LeaseUncertainError):
+            return False
+        except LeaseLostError:
+            # The process that holds the work now runs it again.
+            return True
         except Exception as error:
             _log.exception("work failed", queue=self.source.queue, error=type(error).__name__)
+            return False
+        return True

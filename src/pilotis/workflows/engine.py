@@ -16,7 +16,7 @@ from pilotis.db.pool import Database
 from pilotis.functions.calls import Calls
 from pilotis.http.api.principals import AppInfo
 from pilotis.http.metrics import WorkflowSeries
-from pilotis.jobs.kinds import LeaseLostError
+from pilotis.jobs.kinds import Hold, LeaseLostError
 from pilotis.jobs.source import NodeSource
 from pilotis.kit.errors import UnavailableError
 from pilotis.workflows import execution_store, store
@@ -41,6 +41,11 @@ class HeldExecution(msgspec.Struct, frozen=True):
     owner: UUID
     row: Record
 
+    @property
+    def hold(self) -> Hold:
+        """Return the id of the execution, and the fence of the claim."""
+        return self.row["execution_id"], self.row["fence"]
+
 
 class Engine(NodeSource):
     """The executions of this process: a source for the worker.
@@ -53,6 +58,7 @@ class Engine(NodeSource):
     queue = QUEUE
     wakes_itself = True
     probe = execution_store.PROBE
+    owned = execution_store.OWNED
 
     def __init__(
         self,
@@ -104,24 +110,10 @@ class Engine(NodeSource):
         rows = await execution_store.claim(self.database, node_id, free, full, self._after, self._lease_seconds)
         return [HeldExecution(row["app_id"], node_id, row) for row in self._claimed(rows)]
 
-    async def place(self, app_id: UUID, store: Callable[[UUID | None], Awaitable[Record | None]]) -> bool:
-        """Store a new execution, and run it here at once if possible; return whether it does not have to be claimed.
-
-        `store` gets the process that may own the execution, and returns its row if the process does.
-        """
-        is_placed = False
-
-        async def stored(owner: UUID | None) -> HeldExecution | None:
-            nonlocal is_placed
-            row = await store(owner)
-            is_placed = row is not None
-            return None if owner is None or row is None else HeldExecution(app_id, owner, row)
-
-        if self._place is None:
-            await store(None)
-        else:
-            await self._place(app_id, stored)
-        return is_placed
+    async def place(self, _app_id: UUID, store: Callable[[UUID | None], Awaitable[Record | None]]) -> bool:
+        """Store a new execution; return whether it does not have to be claimed."""
+        await store(None)
+        return False
 
     async def run(self, held: HeldExecution) -> None:
         """Run an execution until it ends or waits."""
@@ -143,9 +135,9 @@ class Engine(NodeSource):
         if run.has_ended and row["has_limit"]:
             await self.admit(row["app_id"], row["workflow_id"])
 
-    async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:
-        """Return the executions that a process holds."""
-        await execution_store.release(connection, owner, lost=lost)
+    async def release(self, connection: Connection, owner: UUID, *, lost: bool, keep: Sequence[Hold] = ()) -> None:
+        """Return the executions that a process holds: see `Source.release`."""
+        await execution_store.release(connection, owner, lost=lost, keep=keep)
 
     async def admit(self, app_id: UUID, workflow_id: UUID) -> None:
         """Let gated executions of a workflow run, if its concurrency limit permits."""

@@ -15,6 +15,7 @@ from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import BACKGROUND
 from pilotis.events.statements import emission
 from pilotis.events.types import NewEvent, encoded
+from pilotis.jobs.kinds import Hold
 from pilotis.jobs.sql import fair_claim
 from pilotis.kit import json
 from pilotis.security.audit.service import ENTRY_COLUMNS, Entry, entries_insert
@@ -23,6 +24,7 @@ MAX_RECOVERIES = 5
 
 _WAITING = "w.status = 'pending' and not w.is_gated"
 PROBE = f"select min(run_at) from pilotis.workflow_executions w where {_WAITING}"
+OWNED = "select execution_id, fence from pilotis.workflow_executions where owner = $1 and status = 'running'"
 _READ = """
     x.app_id, x.execution_id, x.workflow_id, x.version, x.status, x.trigger::text as trigger, x.input::text as input,
     x.output::text as output, x.error::text as error, x.depth, x.attempt, x.failed_steps, x.completed_steps, x.run_at,
@@ -507,16 +509,20 @@ async def give_up(
     )
 
 
-async def release(connection: Connection, owner: UUID, *, lost: bool) -> None:
-    """Return the executions that a process holds; they are due at once."""
+async def release(connection: Connection, owner: UUID, *, lost: bool, keep: Sequence[Hold] = ()) -> None:
+    """Return the executions that a process holds, except those in `keep`; they are due at once."""
     await connection.execute(
         """
-        update pilotis.workflow_executions set status = 'pending', owner = null, run_at = clock_timestamp(),
+        update pilotis.workflow_executions x set status = 'pending', owner = null, run_at = clock_timestamp(),
             fence = fence + $2::int, recoveries = recoveries + $2::int
-        where owner = $1 and status = 'running'
+        where owner = $1 and status = 'running' and not exists (
+            select from unnest($3::uuid[], $4::bigint[]) as kept (execution_id, fence)
+            where kept.execution_id = x.execution_id and kept.fence = x.fence)
         """,
         owner,
         int(lost),
+        [execution_id for execution_id, _ in keep],
+        [fence for _, fence in keep],
     )
 
 

@@ -1,0 +1,34 @@
+"""Runs tests of one subject again and again: `python -m tests.long jobs --minutes 10`.
+
+Faults that need a rare order of events show only after many runs. Each subject names the tests that can meet it.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+
+SUBJECTS = {
+    "jobs": [
+        "tests/jobs/test_strays.py",
+        "tests/jobs/test_cluster.py::test_ten_thousand_jobs_survive_kills_pauses_and_lost_answers",
+    ],
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.long", description=__doc__)
+    parser.add_argument("subject", choices=sorted(SUBJECTS))
+    parser.add_argument("--minutes", type=float, default=10.0)
+    arguments = parser.parse_args()
+    end = time.monotonic() + arguments.minutes * 60
+    passed = failed = 0
+    while time.monotonic() < end:
+        done = subprocess.run([sys.executable, "-m", "pytest", *SUBJECTS[arguments.subject]], check=False)
+        passed, failed = passed + (done.returncode == 0), failed + (done.returncode != 0)
+        print(f"{arguments.subject}: {passed} runs passed, {failed} failed", flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
