@@ -116,6 +116,8 @@ class _Statements:
             self._texts[name] = text
         elif data[:1] == b"B":
             return self._texts.get(data[5:].split(b"\0")[1])
+        elif data[:1] == b"Q":
+            return data[5:]
         return None
 
 

@@ -278,3 +278,27 @@ def test_no_folder_hides_a_module_of_the_same_name():
     root = SOURCE.parents[1]
     hidden = [str(path) for top in ("src", "tests", "bench") for path in (root / top).rglob("*.py")]
     assert [path for path in hidden if (Path(path).with_suffix("") / "__init__.py").exists()] == []
+
+
+def test_no_timeout_takes_away_what_was_granted():
+    """`asyncio.timeout` may cancel a caller in the turn in which a future grants it something: see `kit.granting`.
+
+    A future, unlike a coroutine, is completed by others. What is waited for here must be a call, whose own code sees
+    the cancellation.
+    """
+    found = []
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.AsyncWith) and any("timeout" in ast.dump(item.context_expr) for item in node.items):
+                awaits = [part.value for part in ast.walk(node) if isinstance(part, ast.Await)]
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "asyncio.wait_for":
+                awaits = node.args[:1]
+            else:
+                continue
+            found += [f"{name}: {ast.unparse(value)}" for value in awaits if not isinstance(value, ast.Call)]
+    # Answers of a sandbox, which ends with its caller, and of a shared lookup: nothing that another caller could use.
+    assert sorted(found) == [
+        "functions.runtime.sandbox: loaded",
+        "functions.runtime.sandbox: ready",
+        "http.outgoing_guard: pending",
+    ]

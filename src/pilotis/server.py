@@ -299,6 +299,7 @@ class Node:
             self.made.get(WorkflowsFeature).engine.running,
             counts.numbers.get("workflows"),
             *self.background.strays(),
+            self.made.get(FunctionsFeature).unattended(),
         )
 
 

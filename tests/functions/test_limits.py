@@ -269,3 +269,10 @@ async def test_a_call_without_a_payload_and_with_none(functions: Functions):
         empty = await client.post(path)
         assert (empty.status_code, empty.json()["result"]) == (200, {})
         assert_error(await client.post(path, json={"payload": None}), 400, "VALIDATION_FAILED")
+
+
+async def test_a_call_whose_time_ends_while_it_loads_is_a_timeout(functions: Functions):
+    """The function is not to blame, as `LOAD_FAILED` would say."""
+    await functions.made("slow", "await new Promise((done) => setTimeout(done, 1500)); export default () => 1")
+    result = await functions.result("slow", timeout=1)
+    assert (result["status"], result["error_code"]) == ("timeout", "FUNCTION_TIMEOUT")

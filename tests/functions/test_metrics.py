@@ -34,7 +34,8 @@ async def test_before_the_first_function_there_is_nothing_to_tell(functions: Fun
         assert (await client.get("/healthz")).json() == {"isolation": "unknown", "status": "ok"}
     found = await shown(functions)
     assert found["seconds_count"] == 0
-    assert not [name for name in found if name.startswith(("sandboxes", "invocations"))]
+    assert found["sandboxes_unattended"] == 0
+    assert not [name for name in found if name.startswith(("sandboxes{", "invocations"))]
 
 
 async def test_calls_are_counted_by_how_they_ended(functions: Functions):

@@ -3,11 +3,18 @@
 import asyncio
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from pilotis.functions.records import FAILURES_PER_MINUTE, SUCCESSES_PER_MINUTE
+from pilotis.db.pool import Database
+from pilotis.functions.records import FAILURES_PER_MINUTE, SUCCESSES_PER_MINUTE, Record, Records
+from pilotis.functions.runtime.pool import Ran
+from pilotis.functions.runtime.sandbox import Outcome
+from pilotis.kit.errors import UnavailableError
+from pilotis.kit.ids import uuid7
 from tests.console import user_with
+from tests.database_proxy import proxied
 from tests.functions.support import Functions
 from tests.support import App, assert_error
 from tests.waiting import PATIENCE, until
@@ -136,3 +143,43 @@ async def test_a_viewer_reads_how_a_call_ended_and_nothing_that_it_said(function
         listed = await viewers.get(f"{path}/executions")
         assert "4111" not in listed.text
         assert_error(await viewers.get(f"{path}/logs"), 403, "ROLE_REQUIRED")
+
+
+@pytest.mark.parametrize("statement", ["COMMIT", "insert into pilotis.function_stats"])
+async def test_calls_are_counted_once_where_the_answer_to_a_write_is_lost(functions: Functions, statement: str):
+    """Whether the transaction was committed or not."""
+    name = f"counted-{statement[:6].strip().lower()}"
+    function_id = await functions.made(name, "export default () => 1")
+    row = Record(
+        app_id=UUID(functions.app.app_id),
+        function_id=UUID(function_id),
+        runtime="javascript",
+        execution_id=uuid7(),
+        version="1",
+        trigger="http",
+        caller_type="public_key",
+        caller_id=None,
+        request_id=None,
+        started_at=datetime.now(UTC),
+    )
+    async with proxied(functions.app.server) as (proxy, arguments):
+        database = Database(arguments, size=2, statement_seconds=PATIENCE)
+        events: Any = None
+        records = Records(database, events, lambda *_: None)
+        records.add(row, Ran(outcome=Outcome(status="success"), start="warm", queue_ms=0, load_ms=0))
+        proxy.cut(statement)
+        with pytest.raises(UnavailableError):
+            await records.flush()
+        assert proxy.cuts == 1
+        records.add(row, Ran(outcome=Outcome(status="success"), start="warm", queue_ms=0, load_ms=0))
+
+        async def flushed() -> bool:
+            try:
+                await records.flush()
+            except UnavailableError:
+                return False
+            return True
+
+        await until(flushed)
+        await database.close()
+    assert await _stats(functions, function_id) == {"success": 2, "error": 0, "timeout": 0}

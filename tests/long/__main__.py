@@ -9,6 +9,7 @@ import sys
 import time
 
 SUBJECTS = {
+    "functions": ["tests/functions/test_pool.py"],
     "jobs": [
         "tests/jobs/test_strays.py",
         "tests/jobs/test_cluster.py::test_ten_thousand_jobs_survive_kills_pauses_and_lost_answers",

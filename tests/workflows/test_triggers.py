@@ -286,6 +286,21 @@ async def test_any_body_becomes_an_input(workflows: Workflows):
         assert not {"authorization", "cookie"} & execution["trigger"]["headers"].keys()
 
 
+async def test_no_function_gets_the_cookies_of_the_host(functions: Functions, workflows: Workflows):
+    """They sign a browser in at the pages of other apps: neither the first function nor a stored request has them."""
+    await functions.made("headers", "export default (payload, ctx) => ({ names: Object.keys(ctx.headers) })")
+    workflow_id = await workflows.made([{"step_type": "function", "id": "see", "function_id": "headers"}])
+    url = await opened(workflows, workflow_id)
+    secrets = {"Cookie": "__Host-session=a", "Proxy-Authorization": "Basic x"}
+    answer = await sent(url, b"{}", **secrets)
+    execution = await workflows.reached(workflow_id, answer.json()["execution_id"])
+    assert execution["status"] == "completed", execution
+    stored = execution["trigger"]["headers"].keys()
+    for names in (set(execution["output"]["names"]), set(stored)):
+        assert "content-length" in names or "host" in names
+        assert not {"cookie", "proxy-authorization"} & names
+
+
 async def test_a_later_first_function_gets_the_request_too(functions: Functions, workflows: Workflows):
     await functions.console.put(f"/v1/apps/{functions.app.app_id}/env/SIGNING_SECRET", json={"value": SECRET})
     await functions.made("verify", VERIFY)

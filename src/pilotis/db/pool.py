@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -19,6 +20,7 @@ from pilotis.db.connecting import client_seconds, connect, forget_transaction, s
 from pilotis.db.deadlines import Deadlines
 from pilotis.db.waiters import Tenant, Waiters
 from pilotis.kit.errors import UnavailableError
+from pilotis.kit.granting import granted
 
 ACQUIRE_SECONDS = 5.0
 MAX_WAITERS = 1_000
@@ -205,22 +207,14 @@ class Database:
         caller: asyncio.Future[Connection | None] = loop.create_future()
         self._waiters.add(tenant, caller)
         self._serve_waiters()
-        timer = loop.call_at(deadline, _give_up, caller)
-        try:
-            connection = await caller
-        except asyncio.CancelledError:
-            if caller.done() and not caller.cancelled() and caller.exception() is None:
-                self._return(tenant, caller.result())
-            raise
-        finally:
-            timer.cancel()
+        connection = await granted(caller, deadline, _busy, partial(self._return, tenant))
         if connection is None:
             return await self._open(tenant, max(deadline - loop.time(), 0.001))
         return connection
 
     def _serve_waiters(self) -> None:
-        while self._waiters.queues and (granted := self._waiters.next(self._free())):
-            tenant, caller = granted
+        while self._waiters.queues and (served := self._waiters.next(self._free())):
+            tenant, caller = served
             self._waiters.acquired(tenant)
             caller.set_result(self._pop_idle())
 
@@ -280,9 +274,8 @@ def _only_reads(query: str) -> bool:
     return query[:_INDENT].lstrip()[:6].lower() == "select"
 
 
-def _give_up(caller: asyncio.Future[Connection | None]) -> None:
-    if not caller.done():
-        caller.set_exception(UnavailableError("The database is busy. Try again shortly."))
+def _busy() -> UnavailableError:
+    return UnavailableError("The database is busy. Try again shortly.")
 
 
 class TenantDatabase(NamedTuple):

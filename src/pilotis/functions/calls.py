@@ -60,7 +60,7 @@ MAX_PAYLOAD = 6 * 1024 * 1024
 FRESH_SECONDS = 1.0
 SANDBOXES_PER_VERSION = 8
 _MAX_CACHED = 5_000
-_HIDDEN = {b"authorization", b"cookie", b"x-public-key"}
+_HIDDEN = {b"authorization", b"cookie", b"proxy-authorization", b"x-public-key"}
 # Routes that a call in the name of the function's caller may not use: functions could call each other endlessly.
 _NOT_AS_CALLER = frozenset({"functions:invoke", "workflows:execute"})
 

@@ -56,6 +56,7 @@ class FunctionsFeature(Feature, frozen=True, kw_only=True, eq=False):
     isolation: Callable[[], str]
     series: Callable[[], FunctionSeries]
     sandboxes: Callable[[], dict[str, int]]
+    unattended: Callable[[], int]
 
 
 def feature(
@@ -149,6 +150,7 @@ def feature(
         isolation=calls.isolation,
         series=series,
         sandboxes=pool.by_runtime,
+        unattended=lambda: pool.unattended,
     )
 
 

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -26,6 +26,7 @@ from pilotis.functions.runtime.pool import Ran
 from pilotis.functions.runtime.sandbox import Outcome
 from pilotis.http.api.principals import Actor
 from pilotis.http.metrics import FunctionSeries
+from pilotis.kit.errors import UnavailableError
 
 FAILURES_PER_MINUTE = 600
 SUCCESSES_PER_MINUTE = 120
@@ -52,6 +53,14 @@ class Record(msgspec.Struct, kw_only=True):
     depth: int = 0
 
 
+class _Buffer(NamedTuple):
+    """What one transaction writes: rows, counts by key, and the first failure of each function."""
+
+    rows: list[tuple[Any, ...]]
+    counts: Counter[tuple[UUID, UUID, datetime, str, int]]
+    failed: dict[UUID, tuple[Record, Outcome]]
+
+
 class Records(BufferedWriter):
     """Buffers the records of this process and writes them."""
 
@@ -70,6 +79,7 @@ class Records(BufferedWriter):
         self._failed: dict[UUID, tuple[Record, Outcome]] = {}
         self.series = FunctionSeries()
         self._told: dict[UUID, float] = {}
+        self._unknown: tuple[str, _Buffer] | None = None
 
     def add(self, record: Record, ran: Ran) -> None:
         """Count a call, and buffer its record if it is to be stored."""
@@ -94,24 +104,53 @@ class Records(BufferedWriter):
 
     async def flush(self) -> None:
         """Write the buffer; it is kept if that fails."""
+        await self._settle()
         if not self._counts:
             return
-        rows, counts, failed = self._rows, self._counts, self._failed
+        buffer = _Buffer(self._rows, self._counts, self._failed)
         self._rows, self._counts, self._failed = [], Counter(), {}
+        transaction_id = ""
         try:
             async with self._database.transaction(BACKGROUND) as connection:
-                await execution_store.count(connection, [(*key, number) for key, number in counts.items()])
-                if rows:
-                    await execution_store.insert(connection, rows)
-                for function_id in sorted(failed):
-                    await self._tell(connection, *failed[function_id])
+                transaction_id = await connection.fetchval("select pg_current_xact_id()::text")
+                await execution_store.count(connection, [(*key, number) for key, number in buffer.counts.items()])
+                if buffer.rows:
+                    await execution_store.insert(connection, buffer.rows)
+                for function_id in sorted(buffer.failed):
+                    await self._tell(connection, *buffer.failed[function_id])
         except BaseException:
-            self._rows = [*rows, *self._rows][:_MAX_BUFFERED]
-            self._counts += counts
-            self._failed = failed | self._failed
+            if transaction_id:
+                self._unknown = (transaction_id, buffer)
+            else:
+                self._keep(buffer)
             raise
-        self._note(failed)
-        for app_id, function_id in {(row[0], row[1]) for row in rows}:
+        self._flushed(buffer)
+
+    async def _settle(self) -> None:
+        """Find out whether a transaction that failed was committed all the same: its counts must be added once."""
+        if self._unknown is None:
+            return
+        transaction_id, buffer = self._unknown
+        status = await self._database.fetchval(
+            "select pg_xact_status($1::text::xid8)", transaction_id, tenant=BACKGROUND
+        )
+        if status == "in progress":
+            raise UnavailableError
+        self._unknown = None
+        if status == "committed":
+            self._flushed(buffer)
+        else:
+            self._keep(buffer)
+
+    def _keep(self, buffer: _Buffer) -> None:
+        """Write a buffer that was not committed with the next one."""
+        self._rows = [*buffer.rows, *self._rows][:_MAX_BUFFERED]
+        self._counts += buffer.counts
+        self._failed = buffer.failed | self._failed
+
+    def _flushed(self, buffer: _Buffer) -> None:
+        self._note(buffer.failed)
+        for app_id, function_id in {(row[0], row[1]) for row in buffer.rows}:
             self._written(app_id, function_id)
 
     async def _tell(self, connection: Connection, record: Record, outcome: Outcome) -> None:

@@ -38,7 +38,7 @@ from pilotis.jobs import schedules
 from pilotis.jobs.kinds import DiscardError, DueSchedule, Job, JobKind, ScheduleKind
 from pilotis.jobs.queue import Jobs
 from pilotis.kit.clock import optional_rfc3339, rfc3339
-from pilotis.kit.errors import PilotisError, invalid
+from pilotis.kit.errors import NotFoundError, PilotisError, invalid
 from pilotis.security.audit.service import record
 from pilotis.webhooks.naming import check_patterns
 
@@ -240,7 +240,7 @@ class Triggers:
         try:
             app = await self._app_of(job.app_id)
             row = await self._calls.find(job.app_id, str(wanted.function_id))
-        except PilotisError as error:
+        except NotFoundError as error:
             raise DiscardError(error.text) from None
         if not row["is_active"]:
             raise DiscardError(FunctionInactiveError.message)

@@ -12,9 +12,11 @@ import msgspec
 from pilotis.functions.types import Rejection, WebhookRequest
 from pilotis.kit.errors import invalid
 
-_HOP_BY_HOP = {
-    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
-    "upgrade",
+# Hop-by-hop headers (RFC 9110, section 7.6.1), and the cookies of this server's host: they sign a browser in at pages
+# of other apps.
+_WITHHELD = {
+    "connection", "cookie", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
+    "transfer-encoding", "upgrade",
 }  # fmt: skip
 
 
@@ -33,10 +35,10 @@ def webhook_context(request: WebhookRequest) -> tuple[bytes, dict[str, Any]]:
 def form_of(
     method: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]
 ) -> tuple[bytes, dict[str, Any]]:
-    """Return the arguments of a function in the webhook form."""
+    """Return the arguments of a function in the webhook form; it gets no cookies."""
     text = body.decode("utf-8", "replace")
     context = {
-        "headers": {name.lower(): value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP},
+        "headers": {name.lower(): value for name, value in headers.items() if name.lower() not in _WITHHELD},
         "method": method,
         "query": dict(query),
         "rawBody": text,

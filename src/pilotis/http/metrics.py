@@ -42,6 +42,7 @@ _STATE_NAMES = {
     "streams": "pilotis_streams",
     "workflows_running": "pilotis_workflow_running",
     "strays": "pilotis_work_owned_not_running",
+    "unattended": "pilotis_function_sandboxes_unattended",
 }
 
 
@@ -165,7 +166,8 @@ class Gauges(NamedTuple):
     `queued`, `lanes`, `events_waiting` and `workflows_pending` cover the whole database; one worker of a server reports
     them. `sandboxes` counts those of functions, by runtime and state, separated by a space; `streams` the open streams
     of events, `workflows_running` the executions of workflows in progress. `strays` counts the items of background work
-    that the worker owns and does not run, for `strays_seconds`.
+    that the worker owns and does not run, for `strays_seconds`, `unattended` the sandboxes that are granted to a call
+    that does not use them.
     """
 
     in_flight: int = 0
@@ -181,6 +183,7 @@ class Gauges(NamedTuple):
     workflows_pending: int | None = None
     strays: int = 0
     strays_seconds: float = 0.0
+    unattended: int = 0
 
 
 class Snapshot(msgspec.Struct):
@@ -476,6 +479,7 @@ def _states(gauges: Sequence[Gauges]) -> Iterator[Metric]:
         ("pool_waiting", "Requests waiting for a database connection."),
         ("streams", "Open streams of events."),
         ("workflows_running", "Executions of workflows in progress."),
+        ("unattended", "Sandboxes of functions that are granted to a call that does not use them."),
         ("strays", "Items of background work that a process owns and does not run."),
     ):
         full = _STATE_NAMES.get(name, f"pilotis_database_{name}")

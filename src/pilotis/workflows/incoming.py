@@ -22,7 +22,7 @@ MAX_BODY_BYTES = 2**20
 MAX_VALUES = 100_000
 _MAX_RECORDED = 16 * 1024
 _MAX_ID = 255
-_SECRET = re.compile(r"signature|hmac|digest|^authorization$|^cookie$|^x-public-key$|token|secret|api-key")
+_SECRET = re.compile(r"signature|hmac|digest|authorization$|^cookie$|^x-public-key$|token|secret|api-key")
 _IDS = ("webhook-id", "idempotency-key")
 _ANSWER_HEADER = re.compile(r"x-[a-z0-9-]{1,60}")
 # What the server itself says about an answer.

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import socket
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Literal, NamedTuple
 from uuid import UUID
 
@@ -35,6 +37,7 @@ from pilotis.functions.runtime.sandbox import (
     remove_left_folders,
 )
 from pilotis.kit.errors import PilotisError, UnavailableError
+from pilotis.kit.granting import granted
 
 ADMITTED_SECONDS = 5.0
 """The maximum wait of a call for a sandbox after its app's quota permits it."""
@@ -45,6 +48,11 @@ MAX_AGE = 900.0
 DEFAULT_MEMORY_MB = 128
 _LOOK_SECONDS = 5.0
 _JITTER = 0.1
+# A new duration moves the usual one by a fifth: it follows a change within about ten calls.
+_WEIGHT = 0.2
+_MAX_USUAL = 4096
+_BLOCKS = 512
+_BLOCK_USERS = 512
 
 _log = structlog.get_logger("pilotis.functions")
 
@@ -134,11 +142,39 @@ class Ran(msgspec.Struct, kw_only=True):
     load_ms: float
 
 
-class _Waiter:
-    __slots__ = ("admitted", "future", "wanted")
+class UserBlock:
+    """The numeric users of this process's sandboxes: a block that no other process of the machine has.
 
-    def __init__(self, wanted: Wanted, future: asyncio.Future[_Grant]) -> None:
-        self.wanted, self.future = wanted, future
+    Two processes whose sandboxes shared a user would share its limits, and without namespaces nothing would keep these
+    sandboxes apart. The name of an abstract socket reserves a block, and the kernel releases it when the process ends.
+    """
+
+    def __init__(self, uid_base: int) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        for at in range(_BLOCKS):
+            number = (os.getpid() + at) % _BLOCKS
+            try:
+                self._socket.bind(f"\0pilotis-sandboxes-{uid_base}-{number}")
+            except OSError:
+                continue
+            first = uid_base + number * _BLOCK_USERS
+            self.users = range(first, first + _BLOCK_USERS)
+            return
+        self._socket.close()
+        raise RuntimeUnavailableError("Other processes of this machine have all numeric users of sandboxes.")
+
+    def release(self) -> None:
+        """Let another process have the block."""
+        self._socket.close()
+
+
+class _Waiter:
+    """A call that waits for its grant, until `deadline` by the event loop's clock."""
+
+    __slots__ = ("admitted", "deadline", "future", "wanted")
+
+    def __init__(self, wanted: Wanted, future: asyncio.Future[_Grant], deadline: float) -> None:
+        self.wanted, self.future, self.deadline = wanted, future, deadline
         self.admitted: asyncio.TimerHandle | None = None
 
 
@@ -173,9 +209,12 @@ class Pool:
         self._versions: Counter[Key] = Counter()
         self._starting = 0
         self._running: Counter[UUID] = Counter()
+        self._attended = 0
+        self._usual: OrderedDict[Key, float] = OrderedDict()
         self._queues: OrderedDict[UUID, deque[_Waiter]] = OrderedDict()
         self._starts = asyncio.Semaphore(CONCURRENT_STARTS)
         self._users: set[int] = set()
+        self._block: UserBlock | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._keeper: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -214,6 +253,7 @@ class Pool:
         """Load a program in a temporary sandbox; raises `LoadError`, or the errors of `run`."""
         isolation = await self._isolation(wanted)
         sandbox = (self._grant_at_once(wanted) or await self._wait(wanted, deadline)).sandbox
+        self._attended += 1
         try:
             program = await wanted.load()
             sandbox = self._fitting(sandbox, program)
@@ -226,6 +266,7 @@ class Pool:
         except (StartError, FrameError, OSError) as error:
             raise LoadError(str(error), "LOAD_FAILED", "") from None
         finally:
+            self._attended -= 1
             self._release(sandbox, wanted, keep=False)
             self._refill(wanted.runtime)
 
@@ -246,6 +287,7 @@ class Pool:
         sandbox, start = grant
         loaded = queued
         done = False
+        self._attended += 1
         try:
             if start != "warm":
                 program = await wanted.load()
@@ -260,16 +302,32 @@ class Pool:
             self._watch()
             outcome = await sandbox.invoke(invocation)
             done = True
+            self._measured(wanted.key, outcome, time.perf_counter() - loaded)
         except (LoadError, StartError, FrameError, OSError) as error:
             outcome, loaded = _not_loaded(error), time.perf_counter()
         except asyncio.CancelledError:
             self.kills["cancelled"] += 1
             raise
         finally:
+            self._attended -= 1
             self._release(sandbox, wanted, keep=done)
         if outcome.error_code and sandbox and sandbox.is_dead:
             self.kills[outcome.error_code.lower()] += 1
         return Ran(outcome=outcome, start=start, queue_ms=(queued - begun) * 1000, load_ms=(loaded - queued) * 1000)
+
+    @property
+    def unattended(self) -> int:
+        """Return how many sandboxes, and permissions to start one, are granted to calls that do not use them."""
+        return sum(self._running.values()) - self._attended
+
+    def _measured(self, key: Key, outcome: Outcome, seconds: float) -> None:
+        """Remember how long calls of a key usually take; those that timed out say nothing about it."""
+        if outcome.status == "timeout":
+            return
+        usual = self._usual.pop(key, seconds)
+        self._usual[key] = usual + _WEIGHT * (seconds - usual)
+        if len(self._usual) > _MAX_USUAL:
+            self._usual.popitem(last=False)
 
     def outdate(self, function_id: UUID, version: str, revision: int) -> None:
         """End the sandboxes of other versions and revisions of a function; busy ones end after their call."""
@@ -315,6 +373,9 @@ class Pool:
         self._idle.clear()
         self._by_key.clear()
         self._ready = {runtime: [] for runtime in Runtime}
+        if self._block is not None:
+            self._block.release()
+            self._block = None
 
     # Assignment of sandboxes.
 
@@ -334,19 +395,11 @@ class Pool:
 
     async def _wait(self, wanted: Wanted, deadline: float) -> _Grant:
         loop = asyncio.get_running_loop()
-        waiter = _Waiter(wanted, loop.create_future())
+        waiter = _Waiter(wanted, loop.create_future(), deadline)
         self._queues.setdefault(wanted.app_id, deque()).append(waiter)
         self._dispatch()
         try:
-            async with asyncio.timeout_at(deadline):
-                return await waiter.future
-        except TimeoutError:
-            raise QueueTimeoutError from None
-        except asyncio.CancelledError:
-            if waiter.future.done() and not waiter.future.cancelled() and not waiter.future.exception():
-                grant = waiter.future.result()
-                self._release(grant.sandbox, wanted, keep=grant.start == "warm")
-            raise
+            return await granted(waiter.future, deadline, QueueTimeoutError, partial(self._return, wanted))
         finally:
             if waiter.admitted:
                 waiter.admitted.cancel()
@@ -357,6 +410,10 @@ class Pool:
                 if not queue:
                     self._queues.pop(wanted.app_id, None)
 
+    def _return(self, wanted: Wanted, grant: _Grant) -> None:
+        """Take back what a call was granted and did not use."""
+        self._release(grant.sandbox, wanted, keep=grant.start == "warm")
+
     def _dispatch(self) -> None:
         """Assign free capacity to waiting calls, round robin over the apps."""
         given = True
@@ -364,17 +421,34 @@ class Pool:
             given = False
             for app_id in list(self._queues):
                 queue = self._queues[app_id]
-                while queue and queue[0].future.done():
-                    queue.popleft()
-                if not queue or self._running[app_id] >= queue[0].wanted.at_once:
+                waiter = self._next(queue)
+                if waiter is None or self._running[app_id] >= waiter.wanted.at_once:
                     continue
-                grant = self._grant(queue[0].wanted)
+                grant = self._grant(waiter.wanted)
                 if grant is None:
                     self._limit_wait(queue)
                     continue
-                queue.popleft().future.set_result(grant)
+                queue.remove(waiter)
+                waiter.future.set_result(grant)
                 self._queues.move_to_end(app_id)
                 given = True
+
+    def _next(self, queue: deque[_Waiter]) -> _Waiter | None:
+        """Return the call to serve next: the first that can still end in time, or else the one with the most time.
+
+        Under overload the first of the queue have waited almost until their deadline. To serve them would spend a
+        sandbox on calls that end as time-outs, which in turn end the sandbox.
+        """
+        now = asyncio.get_running_loop().time()
+        best: _Waiter | None = None
+        for waiter in queue:
+            if waiter.future.done() or waiter.deadline <= now:
+                continue
+            if now + self._usual.get(waiter.wanted.key, 0.0) < waiter.deadline:
+                return waiter
+            if best is None or waiter.deadline > best.deadline:
+                best = waiter
+        return best
 
     def _limit_wait(self, queue: deque[_Waiter]) -> None:
         """Start the time limit of calls that wait only for a sandbox, not for their app's quota."""
@@ -543,8 +617,11 @@ class Pool:
 
     def _acquire_user(self) -> int:
         """Return a numeric user for a sandbox that no other sandbox of this process has."""
-        base = self._settings.uid_base + os.getpid() % 512 * 512
-        user = next(base + at for at in range(512) if base + at not in self._users)
+        if self._block is None:
+            self._block = UserBlock(self._settings.uid_base)
+        user = next((user for user in self._block.users if user not in self._users), None)
+        if user is None:
+            raise FunctionsOverloadedError
         self._users.add(user)
         return user
 

@@ -274,6 +274,9 @@ class Sandbox(asyncio.Protocol):
         try:
             async with asyncio.timeout_at(deadline):
                 frame = await loaded
+        except TimeoutError:
+            # Also an `OSError`, but the caller's time limit says nothing about the function.
+            raise
         except OSError as failure:
             code = self.reason[1] if self.reason else "LOAD_FAILED"
             code = "LOAD_FAILED" if code == "SANDBOX_ENDED" else code
