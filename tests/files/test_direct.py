@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 from uuid import UUID
 
 import httpx
 import pytest
 
-from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
+from tests.acceptance.test_files import PNG, complete, fixed, permit, send, storage, upload
 from tests.backstage import run_sql
 from tests.console import client_of
 from tests.files.nodes import s3_node
@@ -54,6 +55,37 @@ async def test_bytes_go_straight_to_the_store(app: App, client: httpx.AsyncClien
             served = await anybody.get(served.headers["location"])
         assert served.headers["content-disposition"].startswith("inline")
     assert (served.status_code, served.content) == (200, PNG)
+
+
+@pytest.mark.parametrize("delivery", ["proxy"])
+async def test_a_replaced_file_has_the_new_bytes(app: App, client: httpx.AsyncClient):
+    """Each time, and with two replacements in progress the one whose bytes have arrived."""
+    base = await storage(app, quota_bytes=1000)
+
+    async def permitted(data: bytes) -> dict[str, Any]:
+        answer = await fixed(client, base, "a.png", data, overwrite=True)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    for version, data in enumerate([b"one", b"second", b"the third"], 1):
+        one = await permitted(data)
+        if version > 1:
+            assert_error(await complete(client, base, one), 409, "UPLOAD_NOT_RECEIVED")
+        assert (await send(one, data)).status_code == 200
+        for _ in range(2):
+            done = await complete(client, base, one)
+            assert done.status_code == 200, done.text
+            assert (done.json()["version"], done.json()["size"]) == (version, len(data))
+        assert (await client.get(done.json()["url"])).content == data
+    early, late = await permitted(b"early"), await permitted(b"later")
+    assert (await send(early, b"early")).status_code == 200
+    done = await complete(client, base, early)
+    assert (await client.get(done.json()["url"])).content == b"early"
+    assert (await send(late, b"later")).status_code == 200
+    assert (await complete(client, base, late)).json()["version"] == 5
+    assert (await client.get(done.json()["url"])).content == b"later"
+    held = "select (used_bytes, reserved_bytes) = (5, 0) from pilotis.file_storages where storage_id = $1"
+    assert await run_sql(app.server, held, UUID(base.rpartition("/")[2]))
 
 
 @pytest.mark.parametrize("delivery", ["proxy"])

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import statistics
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -60,6 +62,35 @@ async def test_each_presign_gets_its_own_answer(app: App, other_app: App):
             assert (item["id"], item["url"]) == (one["file_id"], one["public_url"])
     async with other_app.client() as stranger:
         assert_error(await presign(stranger, base, file_name="x.png"), 404, "STORAGE_NOT_FOUND")
+
+
+async def test_uploads_of_eight_clients_to_a_storage_with_a_quota_neither_fail_nor_stall(app: App):
+    """Reservations and completions lock the storage's row in one order; a ring of them waited a second, then failed."""
+    base = await storage(app, quota_bytes=10 * 2**30)
+    durations: list[float] = []
+
+    async def upload_some(worker: int) -> None:
+        async with app.client() as client:
+            for number in range(50):
+                begun = time.perf_counter()
+                answer = await presign(client, base, file_name=f"{worker}-{number}.png")
+                assert answer.status_code == 200, answer.text
+                durations.append(time.perf_counter() - begun)
+                assert (await send(answer.json())).status_code == 200
+                begun = time.perf_counter()
+                done = await complete(client, base, answer.json())
+                assert done.status_code == 200, done.text
+                durations.append(time.perf_counter() - begun)
+
+    await asyncio.gather(*(upload_some(worker) for worker in range(8)))
+    median, slowest = statistics.median(durations), max(durations)
+    print(f"median {median * 1000:.1f} ms, slowest {slowest * 1000:.1f} ms")
+    # PostgreSQL looks for a deadlock after a second.
+    assert slowest < 10 * median + 0.5
+    used = (
+        "select (used_bytes, reserved_bytes) = (400 * $2::bigint, 0) from pilotis.file_storages where storage_id = $1"
+    )
+    assert await run_sql(app.server, used, UUID(base.rpartition("/")[2]), len(PNG))
 
 
 async def test_completions_of_one_upload_at_once_list_it_once(app: App):

@@ -8,7 +8,7 @@ until it expires.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -66,6 +66,8 @@ from pilotis.limits import Limits
 
 # A direct upload may begin just before its URL expires, and the server does not see its end.
 _TIMES_DIRECT = 2
+# Uploads in progress to one path, of which the last whose bytes have arrived is completed.
+_MAX_ABSENT = 16
 _Place = tuple[UUID, UUID]
 """An app's and a storage's id."""
 
@@ -188,14 +190,19 @@ class Uploads:
         """List the file of a received upload; a repeated call returns the same file."""
         if listed := await self._complete_batched(app, principal, storage_id, file_id):
             return self._links.file(listed)
-        promoted = None
+        promoted, absent = None, list[UUID]()
         while True:
             async with self._database.transaction(app.app_id) as connection:
-                outcome = await self._complete(connection, app, principal, storage_id, file_id, promoted)
+                outcome = await self._complete(connection, app, principal, storage_id, file_id, promoted, absent)
             if isinstance(outcome, FileItem):
                 return outcome
             # Copying is slow, and must not happen inside a transaction.
-            promoted = await self._promote(outcome)
+            try:
+                promoted = await self._promote(outcome)
+            except UploadNotReceivedError:
+                absent.append(outcome["upload_id"])
+                if len(absent) == _MAX_ABSENT:
+                    raise
 
     async def _presign_batched(
         self, app: AppInfo, principal: Principal, storage_id: UUID, name: str, mime_type: str, new: NewUpload
@@ -221,7 +228,10 @@ class Uploads:
             usable_accesses(principal, Role.EDITOR),
             media.patterns_of(mime_type),
         )
-        if not await self._inserts.submit((app.app_id, storage_id), row):
+        try:
+            if not await self._inserts.submit((app.app_id, storage_id), row):
+                return None
+        except asyncpg.DeadlockDetectedError:
             return None
         return self._presigned(app, storage_id, upload_id, upload_id, wanted, ticket)
 
@@ -358,12 +368,20 @@ class Uploads:
         storage_id: UUID,
         file_id: UUID,
         promoted: _Promoted | None,
+        absent: Sequence[UUID],
     ) -> FileItem | Record:
-        """Return the listed file, or the upload whose bytes must first be copied from the staging area."""
+        """Return the listed file, or the upload whose bytes must first be copied from the staging area.
+
+        The bytes of the uploads in `absent` are not there.
+        """
         storage = await _storage(connection, app, storage_id)
         limit = creator_limit(principal, StorageAccess(storage["upload_access"]), Role.EDITOR)
         creator, anyone = member_of(principal), principal.may(Role.EDITOR)
-        upload = await upload_store.lock_by_file(connection, app.app_id, storage_id, file_id, creator, anyone=anyone)
+        upload = await upload_store.lock_by_file(
+            connection, app.app_id, storage_id, file_id, creator, anyone=anyone, absent=absent
+        )
+        if absent and (upload is None or upload["state"] == "completed"):
+            raise UploadNotReceivedError
         if upload is None:
             return await self._completed_before(connection, app.app_id, storage_id, file_id, limit)
         if upload["state"] == "completed":

@@ -138,18 +138,31 @@ class ReceivedUploads:
 
 
 async def lock_by_file(
-    connection: Connection, app_id: UUID, storage_id: UUID, file_id: UUID, creator: str | None, *, anyone: bool
+    connection: Connection,
+    app_id: UUID,
+    storage_id: UUID,
+    file_id: UUID,
+    creator: str | None,
+    *,
+    anyone: bool,
+    absent: Sequence[UUID] = (),
 ) -> Record | None:
     """Return the upload of a file that can be completed, or the last one, locked.
 
-    A caller may have several uploads in progress that overwrite a path: then it is the one received last. A member's
-    upload can be completed only by that member, `creator`, unless `anyone` is true.
+    A caller may have several uploads in progress that overwrite a path: then it is the one received last, or else the
+    last direct one, whose bytes only the store knows of, if it is younger than the last one that was completed. Direct
+    uploads in `absent` are passed over. A member's upload can be completed only by that member, `creator`, unless
+    `anyone` is true.
     """
     return await connection.fetchrow(
         """
         select *, expires_at <= now() as is_expired from pilotis.uploads
         where app_id = $1 and storage_id = $2 and file_id = $3 and ($5 or creator is null or creator = $4)
-        order by state = 'uploaded' desc, received_at desc nulls last, upload_id desc
+            and upload_id <> all($6::uuid[])
+        order by state = 'uploaded' desc,
+            case when state = 'completed' or (state = 'pending' and is_direct and expires_at > now())
+                then upload_id end desc nulls last,
+            received_at desc nulls last, upload_id desc
         limit 1 for update
         """,
         app_id,
@@ -157,6 +170,7 @@ async def lock_by_file(
         file_id,
         creator,
         anyone,
+        list(absent),
     )
 
 
@@ -393,8 +407,9 @@ _TAKEN = """
         order by f.app_id, f.storage_id, f.path limit 1
     ) item on (item.app_id, item.storage_id, item.path) = ({row}.app_id, {row}.storage_id, {path})
 """
-# A quota is checked and charged under a lock on the storage's row, which is read again after locking. Without a
-# quota the row is locked only in shared mode, so that uploads do not wait for each other.
+# A quota is charged by one update of the storage's row, which checks it again, and the settings, in the row's newest
+# version. A lock before the update would make a ring: after a wait the update needs the row's queue, whose first holder
+# waits for this transaction. Without a quota the row is locked only in shared mode: uploads do not wait for each other.
 _INSERT_MANY = f"""
     with wanted as materialized (
         select * from json_to_recordset($1) n(
@@ -415,8 +430,7 @@ _INSERT_MANY = f"""
         from pilotis.file_storages s
         where s.app_id = (select app_id from place) and s.storage_id = (select storage_id from place)
             and s.quota_bytes is not null
-        for no key update
-    ), possible as (
+    ), possible as materialized (
         select n.*, made.path, storage.room, sum(n.size) over (order by n.upload_id) as total
         from wanted n
         join (select * from unlimited union all select * from limited) storage
@@ -430,6 +444,14 @@ _INSERT_MANY = f"""
         {_TAKEN.format(row="n", path="made.path")}
         where item.path is null and octet_length(made.path) <= {paths.PATH_BYTES}
             and cardinality(string_to_array(made.path, '/')) <= {paths.DEPTH}
+    ), charged as (
+        update pilotis.file_storages s set reserved_bytes = s.reserved_bytes + added.bytes
+        from (select sum(size) as bytes from possible where total <= room) added, limited seen
+        where s.app_id = (select app_id from place) and s.storage_id = (select storage_id from place)
+            and added.bytes <= s.quota_bytes - s.used_bytes - s.reserved_bytes
+            and s.upload_access = seen.upload_access and s.allowed_mime_types = seen.allowed_mime_types
+            and s.max_file_size is not distinct from seen.max_file_size
+        returning 1
     ), inserted as (
         insert into pilotis.uploads (
             app_id, upload_id, storage_id, file_id, parent_id, path, name, is_fixed, may_replace, mime_type, size,
@@ -437,13 +459,8 @@ _INSERT_MANY = f"""
         )
         select app_id, upload_id, storage_id, upload_id, parent_id, path, name, false, false, mime_type, size,
             decode(sha256, 'hex'), creator, is_direct, room is not null, now() + make_interval(secs => seconds)
-        from possible where room is null or total <= room
-        returning upload_id, size, is_reserved
-    ), reserved as (
-        update pilotis.file_storages s set reserved_bytes = s.reserved_bytes + added.bytes
-        from (select sum(size) as bytes from inserted where is_reserved) added
-        where s.app_id = (select app_id from place) and s.storage_id = (select storage_id from place)
-            and added.bytes is not null
+        from possible where room is null or (total <= room and exists (select from charged))
+        returning upload_id
     )
     select upload_id from inserted
 """
