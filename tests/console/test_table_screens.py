@@ -203,3 +203,23 @@ async def test_each_call_of_a_table_has_its_languages_and_its_run_button_beside_
         assert above["y"] + above["height"] <= button["y"] <= above["y"] + 120
         await page.get_by_role("button", name="Python").first.click()
         await expect(page.get_by_role("region", name="Code").first).to_contain_text("import ")
+
+
+async def test_a_row_of_a_list_is_pressed_anywhere(server: Server, app: App, visit: Opening) -> None:
+    """With the middle button or Ctrl it opens in a tab of its own, and it covers nothing else."""
+    await fill(app, [])
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables")
+        title = await page.locator(".list .main").first.inner_text()
+        last = page.locator(".list tbody tr").first.get_by_role("cell").last
+        async with page.context.expect_page() as opened:
+            await last.click(button="middle")
+        await expect((await opened.value).get_by_role("heading", level=1)).to_have_text(title)
+        async with page.context.expect_page() as opened:
+            await last.click(modifiers=["ControlOrMeta"])
+        await expect((await opened.value).get_by_role("heading", level=1)).to_have_text(title)
+        await last.click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text(title)
+        await page.go_back()
+        await page.get_by_role("link", name="Members").first.click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Members")

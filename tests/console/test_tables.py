@@ -155,7 +155,7 @@ DRAWN_NOT = [
 
 async def test_what_is_drawn_is_what_is_written(server: Server, visit: Opening) -> None:
     async with visit(f"{server.url}/console/sign-in") as page:
-        source = await page.locator("script[src$='/app.js']").get_attribute("src")
+        source = await page.locator("script[src$='/main.js']").get_attribute("src")
         module = f"{source.rpartition('/')[0]}/grid/where.js"
         script = """async ([path, wheres]) => { const { fromWhere, toWhere } = await import(path);
             return wheres.map((where) => { const filter = fromWhere(where); return filter && toWhere(filter); }); }"""

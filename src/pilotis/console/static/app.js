@@ -6,6 +6,7 @@ import { app, appId, apps, loadApps, openApp } from "./state/app.js";
 import * as begun from "./state/begin.js";
 import { follow, go, href, match, place } from "./state/router.js";
 import { Invitation, SetUp, SignIn, SignInDialog } from "./screens/entry.js";
+import { cover } from "./ui/cover.js";
 import { plain } from "./ui/format.js";
 import { Icon } from "./ui/icons.js";
 import { Shell } from "./ui/shell.js";
@@ -116,6 +117,8 @@ function Screens({ config, path }) {
 
 async function start() {
   addEventListener("click", follow);
+  addEventListener("click", cover);
+  addEventListener("auxclick", cover);
   const root = /** @type {HTMLElement} */ (document.getElementById("root"));
   // The screen's modules come while the session is renewed.
   match(SCREENS, place.value.path)?.value().catch(() => {});

@@ -39,6 +39,8 @@ function layoutOf(id) {
 
 // How often the rows in view are read again while "Live" is on.
 const LIVE_MS = 3000;
+/** When the editor of JSON is loaded ahead, after the rows are drawn. */
+const PREFETCH_MS = 300;
 const PHONE = matchMedia("(max-width: 640px)");
 
 /** Whether the window is as narrow as a phone. */
@@ -118,8 +120,8 @@ export function Rows({ table, tabs }) {
   const hasJson = columns.some((column) => column.type === "object" || column.type === "array");
   useEffect(() => {
     if (total === null || !hasJson) return undefined;
-    const idle = requestIdleCallback(prefetch, { timeout: 2000 });
-    return () => cancelIdleCallback(idle);
+    const later = setTimeout(prefetch, PREFETCH_MS);
+    return () => clearTimeout(later);
   }, [total === null, hasJson]);
   const found = opened ? source.find(opened) : null;
   useEffect(() => {
