@@ -118,11 +118,22 @@ async def test_time_limits_of_a_step_and_of_an_execution(functions: Functions, w
     execution = await workflows.ran([call("sleeps", id="a", timeout_seconds=0.2)], name="one")
     assert (execution["status"], execution["error"]["code"]) == ("failed", "STEP_TIMEOUT")
     assert statuses(execution) == {"a": "timeout"}
-    execution = await workflows.ran([call("sleeps", id="a")], name="two", timeout_seconds=0.3)
-    assert (execution["status"], execution["error"]["code"]) in {
-        ("timeout", "EXECUTION_TIMEOUT"),
-        ("failed", "STEP_TIMEOUT"),
-    }
+    await functions.made("short", SLEEPS, timeout_seconds=1)
+    execution = await workflows.ran([call("short", id="a")], name="two", timeout_seconds=60)
+    assert (execution["status"], execution["error"]["code"]) == ("failed", "STEP_TIMEOUT")
+
+
+async def test_the_time_limit_of_an_execution_is_no_failure_of_its_step(functions: Functions, workflows: Workflows):
+    """Whichever is noticed first: nothing is tried again, neither the step nor the execution."""
+    await functions.made("sleeps", SLEEPS, timeout_seconds=120)
+    steps = [call("sleeps", id="a", retry_count=3, retry_delay=1)]
+    workflow_id = await workflows.made(steps, timeout_seconds=0.3, max_retries=3)
+    started = [await workflows.start(workflow_id) for _ in range(10)]
+    for execution_id in started:
+        execution = await workflows.reached(workflow_id, execution_id)
+        assert (execution["status"], execution["error"]["code"]) == ("timeout", "EXECUTION_TIMEOUT")
+        assert execution["attempt"] == 1
+        assert [one["try"] for one in execution["steps"]] in ([1], [])
 
 
 async def test_twenty_equal_requests_start_one_execution(workflows: Workflows):

@@ -103,10 +103,11 @@ class CallOrigin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished call: its id and its outcome."""
+    """A finished call: its id, its outcome, and the time limit in seconds that it had."""
 
     execution_id: UUID
     ran: Ran
+    seconds: float
 
     @property
     def outcome(self) -> Outcome:
@@ -257,7 +258,7 @@ class Calls:
         finally:
             await token.end()
         self._records.add(record, ran)
-        return Ended(execution_id=execution_id, ran=ran)
+        return Ended(execution_id=execution_id, ran=ran, seconds=seconds)
 
     async def run_step(
         self,

@@ -20,7 +20,7 @@ from pilotis.http.api.principals import SYSTEM, AppInfo
 from pilotis.jobs.kinds import LeaseLostError
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
-from pilotis.kit.errors import NotFoundError, PilotisError
+from pilotis.kit.errors import NotFoundError, PilotisError, UnavailableError
 from pilotis.workflows import backoff, execution_store
 from pilotis.workflows.agent import AgentError, Conversation, Tools
 from pilotis.workflows.definition import walk
@@ -62,9 +62,9 @@ _NOT_TRIED_AGAIN = frozenset(
         "AGENT_OUTPUT_INVALID",
     }
 )
-_BUSY = frozenset({"FUNCTION_BUSY", "FUNCTIONS_OVERLOADED", "UNAVAILABLE"})
-"""What says nothing about the step: no sandbox is free, or the database does not answer."""
+_TIMEOUTS = frozenset({"STEP_TIMEOUT", "EXECUTION_TIMEOUT"})
 _BUSY_SECONDS = 0.5
+_TIMED_OUT = "The execution took too long."
 
 
 class CallResult(NamedTuple):
@@ -202,8 +202,7 @@ class Run:
         if self._is_cancelled:
             return await self._end(point, "cancelled")
         if now >= self._row["deadline_at"]:
-            error = {"code": "EXECUTION_TIMEOUT", "message": "The execution took too long.", "step_id": None}
-            return await self._end(point, "timeout", error=error)
+            return await self._end(point, "timeout", error=_execution_timeout())
         if self._row["recoveries"] > MAX_RECOVERIES:
             message = "Each process that ran the execution has died."
             return await self._end(
@@ -276,7 +275,10 @@ class Run:
             self._step_event(point, "step.completed", row, step)
             return None
         error = {"code": result.code, "message": result.message, "step_id": key}
-        row |= {"status": "timeout" if result.code == "STEP_TIMEOUT" else "failed", "error": error}
+        row |= {"status": "timeout" if result.code in _TIMEOUTS else "failed", "error": error}
+        if result.code == "EXECUTION_TIMEOUT":
+            self._step_event(point, "step.failed", row, step)
+            return Failed(key, result.code, result.message)
         if result.code not in _NOT_TRIED_AGAIN and row["try"] < step.tries:
             retry_at = now + timedelta(seconds=backoff.step_seconds(step.retry_delay, row["try"]))
             row["retry_at"] = retry_at.isoformat()
@@ -293,10 +295,12 @@ class Run:
         """Call a step's function."""
         step, started = ready.step, time.monotonic()
         payload, context = await self._arguments(ready)
-        until = started + self._seconds_for(step)
+        seconds, timed_out = self._limit_of(step)
+        until = started + seconds
         while True:
+            left = max(0.05, until - time.monotonic())
             try:
-                async with asyncio.timeout(max(0.05, until - time.monotonic()) + 5.0):
+                async with asyncio.timeout(left + 5.0):
                     ended = await self._engine.calls.run_step(
                         self._app,
                         step.function_id or "",
@@ -305,33 +309,43 @@ class Run:
                         step_id=ready.key,
                         attempt=self._counted[ready.key],
                         depth=self._row["depth"],
-                        seconds=max(0.05, until - time.monotonic()),
+                        seconds=left,
                         version=step.function_version,
                         context=context,
                     )
             except TimeoutError:
-                return CallResult(code="STEP_TIMEOUT", message="The step took too long.")
+                return timed_out
             except PilotisError as error:
-                if error.code in _BUSY and time.monotonic() + _BUSY_SECONDS < until:
-                    await asyncio.sleep(_BUSY_SECONDS)
-                    continue
-                code = "STEP_TIMEOUT" if error.code in _BUSY else error.code
-                return CallResult(code=code, message=error.text, duration=(time.monotonic() - started) * 1000)
+                duration = (time.monotonic() - started) * 1000
+                if not _says_nothing(error):
+                    return CallResult(code=error.code, message=error.text, duration=duration)
+                if time.monotonic() >= until:
+                    return timed_out._replace(duration=duration)
+                await asyncio.sleep(min(_BUSY_SECONDS, until - time.monotonic()))
+                continue
             result = result_of(ended)
+            if result.code == "STEP_TIMEOUT" and ended.seconds == left:
+                return result._replace(code=timed_out.code, message=timed_out.message)
             if context is not None and result.code is None and (rejection := rejection_of(ended.outcome.result)):
                 return result._replace(value=None, code="TRIGGER_REJECTED", message=rejection.message)
             return result
 
-    def _seconds_for(self, step: Step) -> float:
-        """Return how long a step may take now: its own limit, or the rest of the execution's if that is less."""
+    def _limit_of(self, step: Step) -> tuple[float, CallResult]:
+        """Return how long a step may take now, and the result if it takes longer.
+
+        That is its own limit or, if it is less, the rest of the execution's: only the former is the step's fault.
+        """
         left: float = (self._row["deadline_at"] - self._now()).total_seconds()
-        return max(0.05, min(left, step.timeout_seconds or left))
+        if left <= (step.timeout_seconds or left):
+            return max(0.05, left), CallResult(code="EXECUTION_TIMEOUT", message=_TIMED_OUT)
+        return step.timeout_seconds or left, CallResult(code="STEP_TIMEOUT", message="The step took too long.")
 
     async def _ask(self, ready: Ready, row: dict[str, Any]) -> CallResult:
         """Run an agent."""
         step, started = ready.step, time.monotonic()
         config = step.config or AgentConfig()
-        until = started + self._seconds_for(step)
+        seconds, timed_out = self._limit_of(step)
+        until = started + seconds
         prompt = json.encode(ready.payload).decode() if config.prompt is None else ready.payload["prompt"]
         running = dict(row) | {"input": None}
 
@@ -363,7 +377,7 @@ class Run:
             async with asyncio.timeout(max(0.05, until - time.monotonic())):
                 output = await self._engine.agent.run(self._app_id, config, prompt, saved, Tools(call, save))
         except TimeoutError:
-            return CallResult(code="STEP_TIMEOUT", message="The step took too long.")
+            return timed_out
         except AgentError as error:
             return CallResult(code=error.code, message=str(error), duration=(time.monotonic() - started) * 1000)
         if len(json.encode(output)) > MAX_BYTES:
@@ -403,6 +417,8 @@ class Run:
 
     async def _fail(self, point: Checkpoint, failed: Failed) -> bool:
         """End the attempt: the execution fails, or is retried from the failed step."""
+        if failed.code == "EXECUTION_TIMEOUT":
+            return await self._end(point, "timeout", error=_execution_timeout())
         row = self._row
         error = {"code": failed.code, "message": failed.message, "step_id": failed.key or None}
         if failed.code in _NOT_TRIED_AGAIN or row["attempt"] > self._definition.max_retries:
@@ -525,6 +541,16 @@ class Run:
 
     def _now(self) -> datetime:
         return datetime.now(UTC) + self._offset
+
+
+def _execution_timeout() -> dict[str, Any]:
+    return {"code": "EXECUTION_TIMEOUT", "message": _TIMED_OUT, "step_id": None}
+
+
+def _says_nothing(error: PilotisError) -> bool:
+    """Whether the error says nothing about the step: no sandbox is free, or the database does not answer."""
+    is_passing = isinstance(error, UnavailableError) and error.code != "RUNTIME_UNAVAILABLE"
+    return is_passing or error.code == "FUNCTION_BUSY"
 
 
 def result_of(ended: Ended) -> CallResult:
