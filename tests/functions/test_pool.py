@@ -118,7 +118,7 @@ async def test_a_grant_in_the_turn_of_the_deadline_is_not_lost():
     assert 0 < given < 200
 
 
-async def test_what_a_cancelled_caller_was_granted_is_given_back():
+async def test_what_a_cancelled_caller_was_granted_is_released():
     loop = asyncio.get_running_loop()
     future: asyncio.Future[int] = loop.create_future()
     returned: list[int] = []

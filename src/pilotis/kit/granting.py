@@ -10,20 +10,20 @@ T = TypeVar("T")
 
 
 async def granted(
-    future: asyncio.Future[T], deadline: float, expired: Callable[[], Exception], give_back: Callable[[T], None]
+    future: asyncio.Future[T], deadline: float, expired: Callable[[], Exception], release: Callable[[T], None]
 ) -> T:
     """Return what the future is granted; raises `expired()` at the deadline, by the event loop's clock.
 
     The timer fails the future itself, so that a grant and the deadline exclude each other. `asyncio.timeout` would
     instead cancel a caller that was granted something in the same turn of the loop, and the grant would be lost. If the
-    caller is cancelled after the grant, `give_back` is called with it.
+    caller is cancelled after the grant, `release` is called with it.
     """
     timer = asyncio.get_running_loop().call_at(deadline, _fail, future, expired)
     try:
         return await future
     except asyncio.CancelledError:
         if future.done() and not future.cancelled() and future.exception() is None:
-            give_back(future.result())
+            release(future.result())
         raise
     finally:
         timer.cancel()
