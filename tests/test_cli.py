@@ -14,9 +14,10 @@ from uuid import uuid4
 import click
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from pilotis import __version__
-from pilotis.cli import command, doctor, output
+from pilotis.cli import command, doctor, output, remote
 from pilotis.db import inspection
 from pilotis.db.embedded import running_address
 from pilotis.settings import Settings
@@ -486,6 +487,52 @@ def test_every_command_explains_itself_and_takes_the_shared_options(path, one):
             wanted = {"--data-dir", "--database-url", "--config"}
         assert wanted | {"--json"} <= options
     assert all(parameter.help for parameter in one.params if parameter.name != "help")
+
+
+VALUES = {
+    click.UUID: "0192f3c4-7d5e-7000-8000-000000000000",
+    click.IntRange: "1",
+    click.DateTime: "2026-01-01",
+    click.Path: __file__,
+}
+
+
+def given_to(parameter: click.Parameter) -> list[str]:
+    """The words that give the parameter a value."""
+    kind = parameter.type
+    value = kind.choices[0] if isinstance(kind, click.Choice) else VALUES.get(kind) or VALUES.get(type(kind), "x")
+    return [*parameter.opts[:1], value] if isinstance(parameter, click.Option) else [value]
+
+
+REQUIRING = [
+    pytest.param(path, one, id=" ".join(path))
+    for path, one in commands(command)
+    if any(parameter.required for parameter in one.params)
+]
+
+
+@pytest.mark.parametrize(("path", "one"), REQUIRING)
+def test_a_command_names_what_it_was_not_given(path, one):
+    """Without an option or argument that it requires, each command says which, and does nothing."""
+    options = [option for option in one.params if option.required and isinstance(option, click.Option)]
+    arguments = [argument for argument in one.params if argument.required and isinstance(argument, click.Argument)]
+    for missing in [*options, *arguments]:
+        # An argument is known by its place, so the ones behind it are missing too.
+        before = arguments[: arguments.index(missing)] if missing in arguments else arguments
+        given = [word for one in [*options, *before] if one is not missing for word in given_to(one)]
+        variables = {name: None for name in os.environ if name.startswith("PILOTIS_")}
+        result = CliRunner().invoke(command, [*path, *given], env=variables)
+        assert (result.exit_code, result.stdout) == (2, ""), (result.stderr, result.exception)
+        name = missing.opts[0] if missing in options else missing.make_metavar(click.Context(one))
+        assert f"Missing {missing.param_type_name} '{name}'" in result.stderr
+
+
+@pytest.mark.parametrize("words", ["functions logs greet", "deploy . --storage site --public-key pk_x"])
+def test_a_command_without_a_secret_key_says_where_it_is_read(words):
+    remote.secret_key.cache_clear()
+    result = CliRunner().invoke(command, words.split(), env={"PILOTIS_SECRET_KEY": None})
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Set PILOTIS_SECRET_KEY to a secret key of the app." in result.stderr
 
 
 def test_help_is_printed():

@@ -1,14 +1,23 @@
 """Functions, section 11: `pilotis functions`."""
 
+import ast
 import asyncio
 import os
 import sys
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
+from click.testing import CliRunner
 
+from pilotis import cli as templates
+from pilotis.cli import command
+from pilotis.data.rows.types import Page as RowPageQuery
+from pilotis.data.rows.types import Query
+from pilotis.files.types import ItemQuery
 from pilotis.functions.runtime.policy import tools
+from pilotis.members.administration.types import MemberChange, MemberQuery
 from tests.functions.support import Functions
 from tests.waiting import PATIENCE, until
 
@@ -63,6 +72,63 @@ async def test_from_init_to_a_called_function(functions: Functions, tmp_path: Pa
         return "called by secret_key" in (await pilotis(functions, tmp_path, "logs", "greet"))[1]
 
     assert await until(logged)
+
+
+# What the declarations offer, by their name in each language, and what the routes take.
+OFFERED: list[tuple[str, str, type[msgspec.Struct]]] = [
+    ("RowQuery", "Rows.query", Query),
+    ("Range", "Rows.list", RowPageQuery),
+    ("MemberQuery", "Members.list", MemberQuery),
+    ("FileQuery", "Files.list", ItemQuery),
+]
+WITHOUT_EFFECT = {"select"}
+
+
+async def test_the_declarations_offer_what_the_routes_take(tmp_path: Path):
+    """`functions init` writes types for editors: each field that they offer is one of the route's, and the reverse."""
+    done = CliRunner().invoke(command, ["functions", "init", str(tmp_path / "greet")])
+    assert done.exit_code == 0, done.output
+    lines = [
+        f"import type {{ Context, {', '.join(name for name, _, _ in OFFERED)}, MemberChange }} from './pilotis.d.ts';"
+    ]
+    for name, struct in [*((name, struct) for name, _, struct in OFFERED), ("MemberChange", MemberChange)]:
+        fields = ", ".join(f"{field}: true" for field in sorted(taken(struct)))
+        lines.append(f"const all{name}: Record<keyof {name}, true> = {{ {fields} }};")
+    lines += [
+        "export default async (ctx: Context) => {",
+        "  const query = { where: { a: { $gt: 1 } }, order_by: 'a', order_direction: 'desc', limit: 1 } as const;",
+        "  const { data, total_count } = await ctx.api.rows('t').query(query);",
+        "  // @ts-expect-error: the server takes order_by",
+        "  await ctx.api.rows('t').query({ sort: 'a' });",
+        "  return [data[0]!.created_at.length + total_count, allRange, allRowQuery, allMemberQuery, allFileQuery];",
+        "};",
+        "void allMemberChange;",
+    ]
+    (tmp_path / "greet" / "check.ts").write_text("\n".join(lines))
+    process = await asyncio.create_subprocess_exec(
+        *(str(tools().deno), "check", "--quiet", "check.ts", "index.ts"),
+        cwd=tmp_path / "greet",
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+
+
+def test_the_declarations_in_python_offer_what_the_routes_take():
+    source = (Path(templates.__file__).parent / "templates" / "python" / "pilotis.pyi").read_text()
+    methods = {
+        f"{one.name}.{method.name}": method
+        for one in ast.parse(source).body
+        if isinstance(one, ast.ClassDef)
+        for method in one.body
+        if isinstance(method, ast.FunctionDef)
+    }
+    for _, method, struct in OFFERED:
+        assert {argument.arg for argument in methods[method].args.kwonlyargs} == taken(struct)
+
+
+def taken(struct: type[msgspec.Struct]) -> set[str]:
+    return set(struct.__struct_fields__) - WITHOUT_EFFECT
 
 
 async def answered(url: str, size: str) -> bytes:

@@ -83,17 +83,13 @@ def on_app(
     where the option is not given. The command yields what is printed: a text, and the fields that `--json` prints
     instead, one JSON value a line.
     """
+    # click 8.5 takes a default of None for a value that was given, even of a required option.
+    app: dict[str, Any] = {"required": True, "help": "The app's id."}
+    if app_of_credential is not None:
+        app = {"default": app_of_credential, "help": "The app's id; the default is that of the secret key."}
 
     def decorate(function: Callable[..., Iterator[tuple[str, Any]]]) -> Callable[..., Any]:
-        @click.option(
-            "--app",
-            "app_id",
-            envvar="PILOTIS_APP",
-            metavar="ID",
-            required=app_of_credential is None,
-            default=app_of_credential,
-            help="The app's id; the default is that of the secret key." if app_of_credential else "The app's id.",
-        )
+        @click.option("--app", "app_id", envvar="PILOTIS_APP", metavar="ID", **app)
         @click.option("--url", envvar="PILOTIS_URL", default=DEFAULT_URL, help="The server's address.")
         @json_option
         @wraps(function)

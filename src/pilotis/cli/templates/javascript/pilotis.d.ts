@@ -1,16 +1,36 @@
 // Types of a function's context, for the editor; this file is not deployed.
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
-export type Row = { id: string; data: Record<string, any>; [field: string]: any };
+export type Row = {
+  id: string;
+  data: Record<string, any>;
+  created_at: string;
+  updated_at: string;
+  [field: string]: any;
+};
 export type Page<T> = { data: T[]; total_count: number; limit: number; offset: number };
+/** At most `limit` items after the first `offset`. */
+export type Range = { limit?: number; offset?: number };
+
+export type RowQuery = Range & {
+  /** Columns with the value to equal or an object of operators, such as `{ rating: { $gte: 4 } }`. */
+  where?: Record<string, unknown>;
+  /** A column, or `id`, `created_at` or `updated_at`. */
+  order_by?: string;
+  order_direction?: "asc" | "desc";
+};
+export type MemberQuery = Range & { search?: string; is_guest?: boolean; is_active?: boolean };
+export type MemberChange = { nickname?: string | null; is_active?: boolean };
+export type FileQuery = Range & { parent_id?: string; search?: string };
+export type FileList = { files: any[]; total_count: number; limit: number; offset: number };
 
 export interface Rows {
-  list(values?: Record<string, string | number>): Promise<Page<Row>>;
+  list(range?: Range): Promise<Page<Row>>;
   get(row: string): Promise<Row>;
   create(data: Record<string, unknown>): Promise<Row>;
   update(row: string, changes: Record<string, unknown>): Promise<Row>;
   delete(row: string): Promise<unknown>;
-  query(request?: { where?: unknown; sort?: unknown; limit?: number; offset?: number }): Promise<Page<Row>>;
+  query(request?: RowQuery): Promise<Page<Row>>;
 }
 
 export interface Api {
@@ -20,12 +40,12 @@ export interface Api {
   rows(table: string): Rows;
   table(table: string): Promise<any>;
   members: {
-    list(values?: Record<string, string | number>): Promise<Page<any>>;
+    list(query?: MemberQuery): Promise<Page<any>>;
     get(member: string): Promise<any>;
-    update(member: string, changes: Record<string, unknown>): Promise<any>;
+    update(member: string, changes: MemberChange): Promise<any>;
   };
   files(storage: string): {
-    list(values?: Record<string, string | number>): Promise<any>;
+    list(query?: FileQuery): Promise<FileList>;
     get(path: string): Promise<any>;
     delete(file: string): Promise<any>;
     read(path: string): Promise<Uint8Array>;
