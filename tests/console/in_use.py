@@ -12,7 +12,9 @@ BETWEEN = {"width": 1024, "height": 768}
 WIDE = {"width": 1440, "height": 900}
 
 # The words of the console, known by their brackets, of which a part is hidden where nobody can scroll to it.
-CLIPPED = """() => {
+CLIPPED = """async () => {
+  // What measures its room, as the graph of a workflow, is drawn again in the frame after a change of the window.
+  await new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(then)));
   const found = [];
   const walker = document.createTreeWalker(document.querySelector(".frame"), NodeFilter.SHOW_TEXT);
   for (let text = walker.nextNode(); text; text = walker.nextNode()) {

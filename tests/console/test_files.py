@@ -1,12 +1,15 @@
 """Files in the console: uploads that stop and go on, folders, previews, temporary links."""
 
+import asyncio
 import io
+import re
 from pathlib import Path
 
 import httpx
 from PIL import Image
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
+from tests.acceptance.test_files import put_at
 from tests.chromium import ARTIFACTS
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.support import App, Server, plain_client
@@ -112,3 +115,26 @@ async def test_what_is_no_picture_is_shown_by_the_icon_of_its_kind(server: Serve
         await expect(panel.get_by_text("This file cannot be read as an image.")).to_be_visible()
         await expect(panel.locator("img")).to_have_count(0)
         await expect(panel.get_by_text("Variant")).to_have_count(0)
+
+
+async def test_no_link_is_signed_before_it_is_known_who_may_read(server: Server, app: App, visit: Opening) -> None:
+    storage_id = await new_storage(app, read_access="Public")
+    base = f"/v1/public/storages/files/{storage_id}"
+    async with app.client() as client:
+        file = await put_at(client, base, "boat.png", picture())
+    listed = asyncio.Event()
+    signed: list[str] = []
+
+    async def slow(route: Route) -> None:
+        await listed.wait()
+        await route.continue_()
+
+    async with visit("about:blank") as page:
+        page.on("request", lambda request: request.url.endswith("/signed-url") and signed.append(request.url))
+        await page.route(re.compile(f"/v1/apps/{app.app_id}/storages/files/{storage_id}$"), slow)
+        await sign_in(page, server, f"/apps/{app.app_id}/files/{storage_id}?file={file['id']}")
+        await expect(page.locator("main tbody tr")).to_have_count(1)
+        listed.set()
+        await expect(page.get_by_role("complementary").get_by_role("img", name="boat.png")).to_be_visible()
+        await expect(page.locator("main tbody img")).to_have_count(1)
+    assert signed == []

@@ -1,9 +1,10 @@
 """The reference with the values of the app that was open in the console, and its examples that can be run."""
 
+import asyncio
 import json
 import re
 
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.support import App, Server
@@ -71,10 +72,20 @@ async def test_what_changes_something_is_asked_for_and_nothing_is_deleted(
     server: Server, app: App, visit: Opening
 ) -> None:
     table = await app.table({"name": "string", "rating": "number"}, title="boats")
+    pressed = asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        if route.request.frame.url.endswith("/docs"):
+            await pressed.wait()
+        await route.continue_()
+
     async with visit("about:blank") as page:
+        await page.route(re.compile(r"/keys/public\?limit=1$"), slow)
         await open_reference(page, server, app, "createRow", "getRow", "deleteRow")
         creating = example(page, "createRow")
+        # The values of the app are not asked for, although they arrive after the button was pressed.
         await creating.get_by_role("button", name="Run").click()
+        pressed.set()
         await expect(creating).to_contain_text("This sends a real POST")
         body = creating.get_by_label("Body")
         await expect(body).to_be_focused()
@@ -84,6 +95,8 @@ async def test_what_changes_something_is_asked_for_and_nothing_is_deleted(
         await body.fill('{"data": {"name": "Heron"}}')
         await creating.get_by_role("button", name="Send POST").click()
         await expect(creating.get_by_role("status")).to_contain_text("Answer 201")
+        # The status is there before the body.
+        await expect(creating.get_by_role("status")).not_to_have_attribute("aria-busy", "true")
         row = json.loads(await creating.get_by_role("status").locator("code").inner_text())["id"]
         # A value that only one example needs is asked for beside it.
         reading = example(page, "getRow")

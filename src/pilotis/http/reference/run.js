@@ -100,7 +100,7 @@
     list.className = "tables";
     fields.querySelector('[data-value="TABLE_ID"]').parentElement.before(list);
   }
-  (async () => {
+  const opening = (async () => {
     // The console leaves the app that was open; without it, nobody of this browser has a session to ask for.
     let last = null;
     try { last = localStorage.getItem("pilotis.app"); } catch { /* a private window */ }
@@ -130,6 +130,7 @@
     const result = shown(sample);
     result.title.textContent = "Sending …";
     result.code.textContent = "";
+    result.box.setAttribute("aria-busy", "true");
     const begun = performance.now();
     try {
       const headers = deep(request.headers);
@@ -144,6 +145,7 @@
       result.title.replaceChildren("Not sent");
       result.code.textContent = error instanceof SyntaxError ? `The body is not JSON: ${error.message}` : "Pilotis did not answer. The server may be unreachable, or the address is not one of this server.";
     }
+    result.box.removeAttribute("aria-busy");
   }
   /** Write an answer as it arrives: a stream of events does not end. */
   async function show(answer, code) {
@@ -182,7 +184,7 @@
       box = make("div", { class: "sample result", role: "status" }, make("div", { class: "bar" }, make("span")), make("pre", { class: "answer", tabindex: "0" }, make("code")));
       (sample.parentElement.querySelector(".run") || sample).after(box);
     }
-    return { title: box.querySelector(".bar span"), code: box.querySelector("code") };
+    return { box, title: box.querySelector(".bar span"), code: box.querySelector("code") };
   }
 
   /** The form of an example: the values that only it needs, its body, and the button that sends it. */
@@ -213,8 +215,10 @@
   for (const example of examples) {
     const why = reason(example.request);
     const button = make("button", { type: "button", class: "go", ...(why ? { "aria-disabled": "true", title: why } : {}) }, "Run");
-    button.addEventListener("click", () => {
+    button.addEventListener("click", async () => {
       if (why) return;
+      // Nothing is asked for that is about to be filled in.
+      await opening.catch(() => {});
       const { request, variables } = example;
       const simple = CONFIRMED.test(request.method) && request.body === undefined;
       const common = variables.every((name) => PANEL.includes(name) || ["CONSOLE_TOKEN", "APP_ID"].includes(name));

@@ -118,7 +118,10 @@ function Storage({ id }) {
     if (item.type === "folder") change({ path: moved.path }, { replace: true });
     else items.reload();
   };
-  const isPublic = storage.data?.read_access === "Public";
+  // Until it is known who may read the storage, no file of it is asked for; after an upload it is as it was.
+  const access = useRef(/** @type {{id: string, isPublic?: boolean}} */ ({ id }));
+  if (storage.data) access.current = { id, isPublic: storage.data.read_access === "Public" };
+  const isPublic = access.current.id === id ? access.current.isPublic : undefined;
   const parts = path ? path.split("/") : [];
   return html`<div class="data" onDragOver=${(/** @type {Event} */ event) => (event.preventDefault(), setOver(true))} onDragLeave=${(/** @type {DragEvent} */ event) => event.currentTarget === event.target && setOver(false)} onDrop=${drop}>
     <div class="strip tabstrip"><nav class="line crumbs" aria-label=${t.files.folder}>${parts.length ? html`<button type="button" class="plainlink" onClick=${() => change({ path: null, offset: null, file: null })}>${t.files.top}</button>` : html`<span>${t.files.top}</span>`}
@@ -135,7 +138,7 @@ function Storage({ id }) {
           <td class="soft wide">${one.type === "folder" ? t.files.folder : plain(one.mime_type, 60)}</td><td class="r">${one.type === "file" ? size(one.size) : ""}</td><td class="soft wide" title=${one.updated_at}>${ago(one.updated_at)}</td></tr>`)}</tbody></table>`}</div>
       ${items.data && html`<${Pager} offset=${offset} limit=${PAGE} total=${items.data.total_count} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}
       ${path && !search && !chosen && items.data && html`<div class="strip pager"><${Button} kind="flat small" icon="edit" why=${why()} onClick=${() => setDialog({ rename: { id: items.data.folder, name: parts[parts.length - 1], type: "folder" } })}>${t.files.rename}</${Button}><${Button} kind="flat small" icon="folder" why=${why()} onClick=${() => setDialog({ move: { id: items.data.folder, name: parts[parts.length - 1], type: "folder", path } })}>${t.files.move}</${Button}><span class="grow"></span><${Button} kind="flat small bad" icon="trash" why=${why()} onClick=${() => setDialog({ remove: { id: items.data.folder, name: parts[parts.length - 1], type: "folder" } })}>${t.files.deleteFolder}</${Button}></div>`}</div>
-      ${known && html`<${FilePanel} key=${known.id} file=${known} base=${base} isPublic=${isPublic} onDelete=${() => setDialog({ remove: known })} onRename=${() => setDialog({ rename: known })} onMove=${() => setDialog({ move: known })} onReplaced=${items.reload} />`}</div>
+      ${known && isPublic !== undefined && html`<${FilePanel} key=${known.id} file=${known} base=${base} isPublic=${isPublic} onDelete=${() => setDialog({ remove: known })} onRename=${() => setDialog({ rename: known })} onMove=${() => setDialog({ move: known })} onReplaced=${items.reload} />`}</div>
     ${dialog?.settings && storage.data && html`<${StorageDialog} known=${storage.data} onClose=${() => setDialog(null)} done=${storage.set} />`}
     ${dialog?.folder && html`<${FolderDialog} save=${async (/** @type {string} */ name) => {
       const parent = await here();
@@ -198,12 +201,12 @@ function variant(url, query) {
   return String(address);
 }
 
-/** A small picture of an image once it is in view; else the icon of its kind. @param {{item: any, base: string, isPublic: boolean, side: number}} props */
+/** A small picture of an image once it is in view; else the icon of its kind. @param {{item: any, base: string, isPublic: boolean | undefined, side: number}} props */
 function Thumb({ item, base, isPublic, side }) {
   const [url, setUrl] = useState("");
   const [holder, seen] = useInView();
   useEffect(() => {
-    if (seen && isImage(item)) shownUrl(item, base, isPublic).then((shown) => setUrl(variant(shown, { width: side, height: side, format: "webp" })), () => {});
+    if (seen && isImage(item) && isPublic !== undefined) shownUrl(item, base, isPublic).then((shown) => setUrl(variant(shown, { width: side, height: side, format: "webp" })), () => {});
   }, [seen, item.id, item.version, isPublic]);
   return html`<span ref=${holder}>${url ? html`<img src=${url} alt="" loading="lazy" onError=${() => setUrl("")} />` : html`<${Icon} name=${iconOf(item)} />`}</span>`;
 }

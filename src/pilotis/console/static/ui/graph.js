@@ -119,9 +119,12 @@ export function layout(steps, type) {
 export function Graph({ steps, type, chosen, onChoose, look, label }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [room, setRoom] = useState([0, 0]);
-  useEffect(() => {
+  // Before the first frame: the nodes would be drawn too narrow, and moved.
+  useLayoutEffect(() => {
+    const { current } = /** @type {{current: HTMLElement}} */ (box);
+    setRoom([current.clientWidth, current.clientHeight]);
     const observer = new ResizeObserver(([entry]) => setRoom([entry.contentRect.width, entry.contentRect.height]));
-    observer.observe(/** @type {HTMLElement} */ (box.current));
+    observer.observe(current);
     return () => observer.disconnect();
   }, []);
   const { nodes, edges, columns, rows } = layout(steps, type);
