@@ -1,5 +1,6 @@
 """Decisions, Tables and rows: who may use the rows of a table, for every row route and every kind of caller."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -153,7 +154,8 @@ async def test_a_rows_creator_cannot_be_sent(app: App):
 
 async def test_closing_a_table_leaves_its_rows_to_their_creators(app: App):
     table = await app.table({"a": "int"}, "Public", title="notes")
-    ada = (await app.member("ada"))["access_token"]
+    member = await app.member("ada")
+    ada = member["access_token"]
     mine = await app.row(table, {"a": 1}, ada)
     await app.row(table, {"a": 2})
     async with app.client() as client:
@@ -161,4 +163,135 @@ async def test_closing_a_table_leaves_its_rows_to_their_creators(app: App):
         assert (await client.patch(f"{TABLES}/{table}", json=body)).status_code == 200
         assert_error(await client.get(f"{TABLES}/{table}/data"), 401, "MEMBER_TOKEN_REQUIRED")
     async with app.client(ada) as client:
-        assert (await client.get(f"{TABLES}/{table}/data")).json()["data"] == [mine]
+        assert (await client.get(f"{TABLES}/{table}/data")).json()["data"] == [
+            {**mine, "created_by": member["member_id"]}
+        ]
+
+
+async def rows_of_every_answer(client: httpx.AsyncClient, table: str, row_id: str) -> dict[str, dict[str, Any]]:
+    """The row as each route that answers rows shows it, and a new one as the create routes show it."""
+    path = f"{TABLES}/{table}/data"
+    near = {"center": {"latitude": 1, "longitude": 1}, "radius": 1000}
+    asked = {
+        "list": await client.get(path),
+        "read": await client.get(f"{path}/{row_id}"),
+        "query": await client.post(f"{path}/query", json={"where": {"id": row_id}}),
+        "update": await client.patch(f"{path}/{row_id}", json={"data": {"a": {"$inc": 1}}}),
+        "search": await client.post("/v1/public/search", json={"table_id": table, "query": "pebble"}),
+        "geo": await client.post("/v1/public/geo", json={"table_id": table, "field": "place", "within": near}),
+        "create": await client.post(path, json={"data": {"a": 3}}),
+        "bulk": await client.post(f"{path}/bulk", json={"data": [{"a": 3}]}),
+    }
+    assert all(answer.is_success for answer in asked.values()), {k: v.text for k, v in asked.items()}
+    bodies = {name: answer.json() for name, answer in asked.items()}
+    return {
+        name: (body.get("created") or body.get("data"))[0] if "id" not in body else body
+        for name, body in bodies.items()
+    }
+
+
+@pytest.mark.parametrize("level", ["Public", "AppMember", "Creator"])
+async def test_rows_say_who_created_them_to_the_apps_side_and_to_members_about_their_own(
+    app: App, tokens: dict[str, str | None], level: str
+):
+    table = await app.table({"a": "int", "s": "string", "place": "object"}, level)
+    author = await app.member("author")
+    data = {"a": 1, "s": "pebble", "place": {"latitude": 1, "longitude": 1}}
+    row = await app.row(table, data, author["access_token"])
+    callers = {"secret key": None, "owner": None}
+    if level == "Creator":
+        callers["author"] = author["member_id"]
+    for caller, own in callers.items():
+        async with app.client(tokens.get(caller, author["access_token"])) as client:
+            shown = await rows_of_every_answer(client, table, row["id"])
+        for route, found in shown.items():
+            expected = own if route in {"create", "bulk"} else author["member_id"]
+            assert found["created_by"] == expected, (caller, route)
+            assert [*found][:5] == ["id", "data", "created_at", "created_by", "updated_at"], (caller, route)
+    for caller in {"Public": ["public", "member", "guest"], "AppMember": ["member", "guest"], "Creator": []}[level]:
+        async with app.client(tokens[caller]) as client:
+            shown = await rows_of_every_answer(client, table, row["id"])
+        assert not [route for route, found in shown.items() if "created_by" in found], caller
+
+
+async def test_who_created_a_row_is_a_condition_for_those_who_see_it(app: App, tokens: dict[str, str | None]):
+    table = await app.table({"a": "int"})
+    ada, bob = await app.member("author"), await app.guest()
+    rows = {
+        name: await app.row(table, {"a": 1}, token)
+        for name, token in (("ada", ada["access_token"]), ("bob", bob["access_token"]), ("nobody", app.secret_key))
+    }
+    path = f"{TABLES}/{table}/data"
+
+    async def found(token: str, where: Any, **query: Any) -> list[str]:
+        async with app.client(token) as client:
+            answer = await client.post(f"{path}/query", json={"where": where, **query})
+            assert answer.status_code == 200, answer.text
+            pipeline = [{"$match": where}, {"$sort": {"created_at": 1}}, {"$project": {"id": 1}}]
+            matched = await client.post(f"{TABLES}/{table}/data/aggregate", json={"pipeline": pipeline})
+        names = {row["id"]: name for name, row in rows.items()}
+        same = [names[row["id"]] for row in answer.json()["data"]]
+        assert sorted(names[row["id"]] for row in matched.json()["data"]) == sorted(same), matched.text
+        return same
+
+    hers, his = ada["member_id"], bob["member_id"]
+    for token in (app.secret_key, app.console["access_token"], tokens["viewer"]):
+        assert await found(token, {"$creator": hers}) == ["ada"]
+        assert await found(token, {"$creator": {"$eq": his}, "a": 1}) == ["bob"]
+        assert await found(token, {"$creator": {"$ne": hers}}) == ["bob", "nobody"]
+        assert await found(token, {"$creator": {"$in": [hers, None]}}) == ["ada", "nobody"]
+        assert await found(token, {"$creator": {"$nin": [hers, his]}}) == ["nobody"]
+        assert await found(token, {"$creator": {"$isNull": True}}) == ["nobody"]
+        assert await found(token, {"$creator": None}) == ["nobody"]
+        assert await found(token, {"$or": [{"$creator": hers}, {"$not": {"$creator": {"$isNull": False}}}]}) == [
+            "ada",
+            "nobody",
+        ]
+        assert sorted(await found(token, {}, order_by="$creator", limit=2)) == ["ada", "bob"]
+    async with app.client(app.secret_key) as client:
+        for bad in ({"$gt": hers}, {"$contains": "a"}, {"$matches": "a"}):
+            answer = await client.post(f"{path}/query", json={"where": {"$creator": bad}})
+            assert_error(answer, 400, "INVALID_OPERATOR")
+        for bad in (1, ["a"], {"a": 1}):
+            assert_error(await client.post(f"{path}/query", json={"where": {"$creator": bad}}), 400, "INVALID_INPUT")
+        grouped = [{"$group": {"_id": "$a"}}, {"$match": {"$creator": hers}}]
+        answer = await client.post(f"{path}/aggregate", json={"pipeline": grouped})
+        assert_error(answer, 400, "INVALID_OPERATOR")
+    # Whoever does not see creators learns nothing about them, by no route.
+    for token in (None, ada["access_token"]):
+        async with app.client(token) as client:
+            for where in ({"$creator": hers}, {"$or": [{"$creator": {"$isNull": True}}]}):
+                for asked in (
+                    await client.post(f"{path}/query", json={"where": where}),
+                    await client.post(f"{path}/delete-where", json={"where": where}),
+                    await client.post(f"{path}/aggregate", json={"pipeline": [{"$match": where}]}),
+                ):
+                    assert_error(asked, 400, "INVALID_OPERATOR")
+            assert_error(await client.post(f"{path}/query", json={"order_by": "$creator"}), 400, "UNKNOWN_COLUMN")
+    async with app.client(app.secret_key) as client:
+        answer = await client.post(f"{path}/delete-where", json={"where": {"$creator": his}})
+        assert answer.json() == {"deleted_count": 1}
+
+
+async def test_pages_asked_for_together_show_creators_only_to_those_who_see_them(app: App):
+    table = await app.table({"a": "int"})
+    author = await app.member("author")
+    await app.row(table, {"a": 1}, author["access_token"])
+    async with app.client() as public, app.client(app.secret_key) as keyed:
+        clients = [public, keyed] * 20
+        answers = await asyncio.gather(*(client.get(f"{TABLES}/{table}/data") for client in clients))
+    for client, answer in zip(clients, answers, strict=True):
+        assert ("created_by" in answer.json()["data"][0]) is (client is keyed)
+
+
+async def test_a_row_of_the_largest_size_has_room_for_its_creator(app: App):
+    table = await app.table({"s": "string"}, "Creator")
+    member = await app.member("author")
+    size = (1 << 20) - len('{"s":""}')
+    async with app.client(member["access_token"]) as client:
+        made = await client.post(f"{TABLES}/{table}/data", json={"data": {"s": "x" * size}})
+        assert made.status_code == 201, made.text
+        path = f"{TABLES}/{table}/data/{made.json()['id']}"
+        changed = await client.patch(path, json={"data": {"s": "y" * size}})
+        assert changed.json()["created_by"] == member["member_id"]
+        assert_error(await client.patch(path, json={"data": {"s": "y" * (size + 1)}}), 413, "ROW_TOO_LARGE")

@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pilotis.data.tables.schema import Column, TableSchema
+from pilotis.data.tables.schema import AccessLevel, Column, TableSchema
 from pilotis.data.tables.vectors import stored_words_of, words_of
 from pilotis.data.where.access_patterns import AccessKind, AccessPattern, Part
 from pilotis.data.where.fields import Field, json_field, text_field
 from pilotis.data.where.index_expressions import indexed_point_of, key_of, no_point, trigrams_of
-from pilotis.data.where.operands import CREATOR, EXTRA, KINDS, Arguments, Kind
+from pilotis.data.where.operands import CREATOR, CREATOR_NAME, EXTRA, KINDS, Arguments, Kind
 from pilotis.kit.errors import PilotisError
 
 PREFIX = "i_"
@@ -57,7 +57,8 @@ def definition(table: TableSchema, use: AccessPattern) -> Definition | None:
         return special(table, use[0].column)
     expressions = [_ordered(table, part) for part in use]
     present = [expression for expression in expressions if expression is not None]
-    if len(present) < len(use) or present == ["__creator"]:
+    own = table.access_level is AccessLevel.CREATOR and present == ["__creator"]
+    if len(present) < len(use) or own:
         # Tables in which members see only their own rows have that index from the start.
         return None
     return Definition("btree", (*present, "__id"))
@@ -76,6 +77,8 @@ def column_of_words(table: TableSchema, use: AccessPattern) -> Column | None:
 def field_name(table: TableSchema, key: str) -> str:
     """Return the field of a pattern's column, as requests name it."""
     first, _, path = key.partition(".")
+    if key == CREATOR:
+        return CREATOR_NAME
     if first == EXTRA and path:
         return path
     found = column(table, first)

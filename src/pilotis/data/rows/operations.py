@@ -15,7 +15,7 @@ from pilotis.data.rows.emitting import CREATED, DELETED, UPDATED, BoundCause, Ca
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.tables.values import Row
 from pilotis.data.where.operands import Arguments
-from pilotis.data.where.visibility import and_creator, creator_of_new_row, visible_creator
+from pilotis.data.where.visibility import and_creator, creator_of_new_row, shows_creator, visible_creator
 from pilotis.http.api.principals import Principal, Role
 from pilotis.kit import json
 from pilotis.kit.clock import parse_rfc3339, rfc3339
@@ -113,19 +113,25 @@ def _finished(plans: Sequence[Plan], rows: Sequence[asyncpg.Record]) -> list[byt
 def plan_create(principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw) -> Plan:
     """Return the plan that creates a row."""
     row_id = uuid7_text()
-    record, row = new_record(principal, table, limits, data, row_id)
-    rows = (b"[" + record + b"]").decode()
+    new = new_record(principal, table, limits, data, row_id)
+    rows = (b"[" + new.record + b"]").decode()
 
     def finish(created: datetime) -> bytes:
-        return records.item(row_id, row, rfc3339(created))
+        return records.item(row_id, new.row, rfc3339(created), new.created_by)
 
-    return Plan(row_id, table.statements.insert, [rows], finish, size=len(record))
+    return Plan(row_id, table.statements.insert, [rows], finish, size=len(new.record))
 
 
-def new_record(
-    principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw, row_id: str
-) -> tuple[bytes, Row]:
-    """Return the validated record of a new row, and the row as its creator may see it."""
+class NewRecord(NamedTuple):
+    """A new row: its record, the row as its creator may see it, and the member of its JSON that names the creator."""
+
+    record: bytes
+    row: Row
+    created_by: bytes
+
+
+def new_record(principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw, row_id: str) -> NewRecord:
+    """Return a validated new row."""
     creator = creator_of_new_row(principal, table.schema)
     records.check_raw_size(data, limits.row_bytes)
     try:
@@ -134,7 +140,10 @@ def new_record(
         raise error.within("data") from None
     records.check_size(row, limits.row_bytes)
     cause = cause_of(principal) if CREATED in table.schema.emits else None
-    return records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause), row
+    created_by = records.created_by(creator) if shows_creator(principal, table.schema) else b""
+    return NewRecord(
+        records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause), row, created_by
+    )
 
 
 def cause_of(principal: Principal) -> Cause:
@@ -191,7 +200,8 @@ def plan_update(
     given = row.fields if table.schema.is_free_form else [column.name for column in columns]
     changed = list(dict.fromkeys([*given, *row.increments]))
     cause = bound_cause(principal, table, UPDATED, arguments, changed)
-    sql = table.statements.update(columns, condition, increments, cause)
+    statements = table.statements_for(creators=shows_creator(principal, table.schema))
+    sql = statements.update(columns, condition, increments, cause)
 
     def finish(item: str) -> bytes:
         return table.decrypted_item(item)

@@ -12,7 +12,16 @@ from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.access_patterns import AccessKind, AccessPatterns
 from pilotis.data.where.compiler import compile_where
-from pilotis.data.where.operands import Arguments, EncryptedColumnError, Kind, common_count, mention_all, operand
+from pilotis.data.where.operands import (
+    CREATOR_NAME,
+    CREATOR_OPERAND,
+    Arguments,
+    EncryptedColumnError,
+    Kind,
+    common_count,
+    mention_all,
+    operand,
+)
 from pilotis.data.where.visibility import and_creator
 from pilotis.kit.errors import invalid
 from pilotis.limits import Limits
@@ -33,14 +42,16 @@ class CompiledQuery(NamedTuple):
     access: AccessPatterns | None = None
 
 
-def compile_query(prepared: PreparedTable, query: Query, creator: str | None, limits: Limits) -> CompiledQuery:
-    """Compile a query; with `creator` it sees only that member's rows.
+def compile_query(
+    prepared: PreparedTable, query: Query, creator: str | None, limits: Limits, *, creators: bool = False
+) -> CompiledQuery:
+    """Compile a query; with `creator` it sees only that member's rows, with `creators` who created each.
 
     The total of a query without a condition comes from the stored row counts, at a cost independent of the table's
     size.
     """
-    table, statements = prepared.schema, prepared.statements
-    arguments = Arguments(hash_=prepared.hash)
+    table, statements = prepared.schema, prepared.statements_for(creators=creators)
+    arguments = Arguments(hash_=prepared.hash, creators=creators)
     condition, patterns = "true", list[str]()
     if query.where:
         resolve = functools.partial(operand, table, arguments=arguments)
@@ -79,7 +90,8 @@ def _order(table: TableSchema, query: Query, arguments: Arguments) -> str:
     if query.order_by is None:
         return f"__id {query.order_direction}"
     try:
-        field = operand(table, query.order_by, arguments)
+        by_creator = arguments.creators and query.order_by == CREATOR_NAME
+        field = CREATOR_OPERAND if by_creator else operand(table, query.order_by, arguments)
     except (EncryptedColumnError, UnknownColumnError) as error:
         error.at("order_by")
         raise

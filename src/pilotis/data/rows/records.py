@@ -88,7 +88,13 @@ def _derived(row: Row) -> list[bytes]:
     return moments + [b'"__h%d":"%b"' % (number, hash_.encode()) for number, hash_ in row.hashes.items()]
 
 
-def item(row_id: str, row: Row, created: str) -> bytes:
-    """Return the JSON of a new row; `created` is the time in the format of answers."""
+def created_by(creator: str | None) -> bytes:
+    """Return the member of a row's JSON that names its creator, with a leading comma."""
+    return b',"created_by":' + json.encode(creator)
+
+
+def item(row_id: str, row: Row, created: str, creator: bytes = b"") -> bytes:
+    """Return the JSON of a new row; `created` is the time in the format of answers, `creator` from `created_by`."""
     moment, data = created.encode(), json.plain_numbers(row.data)
-    return b'{"id":"%b","data":%b,"created_at":"%b","updated_at":"%b"}' % (row_id.encode(), data, moment, moment)
+    form = b'{"id":"%b","data":%b,"created_at":"%b"%b,"updated_at":"%b"}'
+    return form % (row_id.encode(), data, moment, creator, moment)

@@ -27,7 +27,7 @@ from pilotis.data.rows.types import BulkFailure, DeleteWhere, Page, Query
 from pilotis.data.tables.values import Row
 from pilotis.data.where.compiler import InvalidRegexError, compile_where
 from pilotis.data.where.operands import Arguments, operand
-from pilotis.data.where.visibility import and_creator, creator_of_new_row, visible_creator
+from pilotis.data.where.visibility import and_creator, creator_of_new_row, shows_creator, visible_creator
 from pilotis.http.api.principals import AppInfo, Principal, Role
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
@@ -79,8 +79,9 @@ class Rows:
         async def create(table: PreparedTable) -> bytes:
             new_id = row_id or uuid7_text()
             size = len(memoryview(data))
-            record, row = await offload(size, new_record, principal, table, app.limits, data, new_id)
-            return await offload(size, records.item, new_id, row, rfc3339(await table.insert(record)))
+            new = await offload(size, new_record, principal, table, app.limits, data, new_id)
+            created = rfc3339(await table.insert(new.record))
+            return await offload(size, records.item, new_id, new.row, created, new.created_by)
 
         return await self._tables.use(app, table_id, create)
 
@@ -103,7 +104,8 @@ class Rows:
                 size, _new_records, principal, table, items, ids, creator, app.limits.row_bytes
             )
             created = rfc3339(await table.insert_many([row.record for row in rows]))
-            return await offload(size, _bulk_result, rows, failed, created)
+            created_by = records.created_by(creator) if shows_creator(principal, table.schema) else b""
+            return await offload(size, _bulk_result, rows, failed, created, created_by)
 
         return await self._tables.use(app, table_id, create)
 
@@ -113,9 +115,9 @@ class Rows:
         async def read(table: PreparedTable) -> bytes:
             creator = visible_creator(principal, table.schema, Role.VIEWER)
             if creator is None:
-                text = await table.read(str(row_id))
+                text = await table.read(str(row_id), creators=shows_creator(principal, table.schema))
             else:
-                sql = table.statements.select("__creator = $2")
+                sql = table.statements_with_creators.select("__creator = $2")
                 text = await table.fetchval(sql, row_id, creator)
             return _one(table, text)
 
@@ -139,9 +141,10 @@ class Rows:
 
         async def find(table: PreparedTable) -> bytes:
             creator = visible_creator(principal, table.schema, Role.VIEWER)
+            creators = shows_creator(principal, table.schema)
 
             async def answer() -> bytes:
-                compiled = compile_query(table, query, creator, app.limits)
+                compiled = compile_query(table, query, creator, app.limits, creators=creators)
                 row = await run_compiled(table, compiled)
                 if row["data"] is None:
                     raise ResultTooLargeError
@@ -150,7 +153,7 @@ class Rows:
                 return b'{"data":%b%b' % (await table.decrypted_off_loop(row["data"]), tail)
 
             # Identical concurrent requests for the first page share one query.
-            return await table.pages.run((creator, json.encode(query)), answer)
+            return await table.pages.run((creator, creators, json.encode(query)), answer)
 
         return await self._tables.use(app, table_id, find)
 
@@ -186,7 +189,7 @@ class Rows:
 
         async def delete(table: PreparedTable) -> int:
             creator = visible_creator(principal, table.schema, Role.EDITOR)
-            arguments = Arguments(hash_=table.hash)
+            arguments = Arguments(hash_=table.hash, creators=shows_creator(principal, table.schema))
             condition, patterns = compile_where(
                 request.where or {}, lambda name: operand(table.schema, name, arguments), app.limits, arguments
             )
@@ -259,9 +262,9 @@ def _list_of_rows(data: msgspec.Raw, limit: int) -> list[msgspec.Raw]:
     return items
 
 
-def _bulk_result(rows: Sequence[_NewRow], failed: Sequence[BulkFailure], created: str) -> bytes:
+def _bulk_result(rows: Sequence[_NewRow], failed: Sequence[BulkFailure], created: str, created_by: bytes) -> bytes:
     """Return the JSON of the result of a bulk create at the time `created`."""
-    made = b",".join([records.item(row.row_id, row.row, created) for row in rows])
+    made = b",".join([records.item(row.row_id, row.row, created, created_by) for row in rows])
     tail = b',"failed":' + json.encode(failed) if failed else b""
     return b'{"created":[%b],"total":%d,"success":%d%b}' % (made, len(rows) + len(failed), len(rows), tail)
 

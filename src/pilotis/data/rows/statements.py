@@ -18,24 +18,31 @@ from pilotis.data.tables.vectors import words_of
 
 _MAX_ARGUMENTS = 90
 
+# Imported ids may contain any character.
+_CREATED_BY = ""","created_by":' || coalesce(to_json(__creator)::text, 'null') || '"""
 _RFC3339 = '\'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"\''
 
 
 class Statements:
-    """Statements on one table. Conditions and orders come from `data.where.compiler` and `data.rows.query`."""
+    """Statements on one table. Conditions and orders come from `data.where.compiler` and `data.rows.query`.
 
-    def __init__(self, table: TableSchema) -> None:
+    With `creators`, rows say who created them. Those without are a column shorter for the callers who do not learn it.
+    """
+
+    def __init__(self, table: TableSchema, *, creators: bool = False) -> None:
         self._table = table
+        self._creators = creators
 
     @functools.cached_property
     def row(self) -> str:
         """The expression for a row's JSON text."""
-        return self._row(self.data)
+        return self._row(self.data, _CREATED_BY if self._creators else "")
 
-    def _row(self, data: str) -> str:
+    def _row(self, data: str, created_by: str = "") -> str:
         return (
             f"""'{{"id":"' || __id || '","data":' || {data} || ',"created_at":"' || """
-            f"""{_timestamp("__created_at")} || '","updated_at":"' || {_timestamp("__updated_at")} || '"}}'"""
+            f"""{_timestamp("__created_at")} || '"{created_by},"updated_at":"' || """
+            f"""{_timestamp("__updated_at")} || '"}}'"""
         )
 
     @functools.cached_property
@@ -162,8 +169,9 @@ class Statements:
         """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
 
         `$3` are the names whose explicit nulls are removed, `$4` the JSON of fields without a column, `$5` the largest
-        size of the row's JSON afterwards, in bytes. `increments` maps names to the parameter positions of the name, for
-        fields without a column, and of the number to add. `cause` is set if the table emits updates.
+        size of the row's JSON afterwards, in bytes, without its creator. `increments` maps names to the parameter
+        positions of the name, for fields without a column, and of the number to add. `cause` is set if the table emits
+        updates.
         """
         table = self._table
         parts = _parts(columns)
@@ -192,6 +200,7 @@ class Statements:
         # interval are not: so the row's JSON is built outside of it. It also evaluates a stable function of parameters
         # alone beforehand, but json_to_record fails without its column list; so the argument is a column.
         before = locked = emitted = ""
+        beside = f" + octet_length('{_CREATED_BY}')" if self._creators else ""
         if cause is not None:
             # The update reads from the locking select, so that the row is locked, and its old state read, before it
             # changes.
@@ -211,7 +220,7 @@ class Statements:
                 where t.__id = $1 and {condition} and t.{table.version_column} is null
                 returning t.*
             ){emitted}
-            select pilotis.require_size({self.row}, $5::integer) from written
+            select pilotis.require_size({self.row}, $5::integer{beside}) from written
         """
 
     def delete(self, condition: str, cause: BoundCause | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -65,6 +66,7 @@ class PreparedTable:
         self._generation = next(_generations)
         self.cipher = ColumnCipher(schema, cipher) if cipher else None
         self.statements = Statements(schema)
+        self.statements_with_creators = Statements(schema, creators=True)
         self.new_rows = RowDecoder(schema.columns)
         self.changes = RowDecoder(schema.columns, partial=True)
         self._database = database
@@ -72,7 +74,14 @@ class PreparedTable:
         self._statistics = statistics
         self.pages: SingleFlight[bytes] = SingleFlight()
         self._creates: Batcher[bytes, datetime] = Batcher(self._insert)
-        self._reads: Batcher[str, str | None] = Batcher(self._read, max_batch=200)
+        self._reads, self._reads_with_creators = (
+            Batcher[str, str | None](functools.partial(self._read, statements), max_batch=200)
+            for statements in (self.statements, self.statements_with_creators)
+        )
+
+    def statements_for(self, *, creators: bool) -> Statements:
+        """Return the statements whose rows say who created them, or those whose rows do not."""
+        return self.statements_with_creators if creators else self.statements
 
     @property
     def hash(self) -> Hash | None:
@@ -155,12 +164,12 @@ class PreparedTable:
         self.written(len(records))
         return [created] * len(records)
 
-    async def read(self, row_id: str) -> str | None:
-        """Return one row's JSON text by its id, or None."""
-        return await self._reads.submit(row_id)
+    async def read(self, row_id: str, *, creators: bool = False) -> str | None:
+        """Return one row's JSON text by its id, with its creator if asked, or None."""
+        return await (self._reads_with_creators if creators else self._reads).submit(row_id)
 
-    async def _read(self, row_ids: Sequence[str]) -> Sequence[str | None]:
-        rows = await self._database.fetch(self.statements.select_many, row_ids, tenant=self.schema.app_id)
+    async def _read(self, statements: Statements, row_ids: Sequence[str]) -> Sequence[str | None]:
+        rows = await self._database.fetch(statements.select_many, row_ids, tenant=self.schema.app_id)
         found = {row["id"]: row["item"] for row in rows}
         return [found.get(row_id) for row_id in row_ids]
 

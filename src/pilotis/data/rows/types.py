@@ -19,11 +19,16 @@ else:
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """One row; the user's fields are in `data`."""
+    """One row; the user's fields are in `data`.
+
+    `created_by` is the member that created it, or null. It is present for secret keys, console users and functions, and
+    for members in tables with the access level `Creator`.
+    """
 
     id: str
     data: dict[str, Any]
     created_at: str
+    created_by: str | msgspec.UnsetType | None = msgspec.UNSET
     updated_at: str
 
 

@@ -15,6 +15,8 @@ from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.access_patterns import AccessKind
 from pilotis.data.where.index_expressions import trigrams_of
 from pilotis.data.where.operands import (
+    CREATOR_NAME,
+    CREATOR_OPERAND,
     Arguments,
     EncryptedColumnError,
     Inside,
@@ -32,6 +34,9 @@ Json = Any
 Resolve = Callable[[str], Operand]
 
 _NEVER = "false"
+_CREATOR_HIDDEN = (
+    "$creator is for secret keys, console users and functions, and for members in tables with the access level Creator."
+)
 
 
 class InvalidOperatorError(BadRequestError):
@@ -97,6 +102,8 @@ class _Compiler:
         if name == "$not":
             with self._arguments.access.ignored():
                 return f"({self.conjunction(value, f'{place}.$not', depth + 1)}) is not true"
+        if name == CREATOR_NAME:
+            return self._creator(value, f"{place}.{name}", depth)
         if name.startswith("$"):
             raise _unknown_operator(name, place, ["$and", "$or", "$not"])
         return self._field(name, value, f"{place}.{name[:100]}", depth)
@@ -113,11 +120,21 @@ class _Compiler:
         except (EncryptedColumnError, UnknownColumnError) as error:
             error.at(place)
             raise
+        return self._compared(field, value, place, depth)
+
+    def _compared(self, field: Operand, value: Json, place: str, depth: int) -> str:
         if not _has_operators(value):
             self._count()
             return self._equal(field, value)
         parts = [self._operator(field, key, item, place, depth) for key, item in value.items()]
         return _joined(parts, " and ", "true")
+
+    def _creator(self, value: Json, place: str, depth: int) -> str:
+        if not self._arguments.creators:
+            raise InvalidOperatorError(_CREATOR_HIDDEN).at(place)
+        if not _has_operators(value) and not isinstance(value, str | None):
+            raise invalid(place, "$creator is compared with a member's id, a text, or null.")
+        return self._compared(CREATOR_OPERAND, value, place, depth)
 
     def _operator(self, field: Operand, name: str, value: Json, place: str, depth: int) -> str:
         self._count()
@@ -132,6 +149,9 @@ class _Compiler:
             raise _unknown_operator(name, place, [*_OPERATORS, "$not"])
         if field.kind is Kind.ENCRYPTED and name not in _ON_ENCRYPTED:
             raise EncryptedColumnError(field.name).at(f"{place}.{name}")
+        if field is CREATOR_OPERAND and name not in _ON_ENCRYPTED:
+            operators = ", ".join(sorted(_ON_ENCRYPTED))
+            raise InvalidOperatorError(f"$creator takes {operators} and $not.").at(f"{place}.{name}")
         return compile_(self, field, value, f"{place}.{name}")
 
     def _count_node(self) -> None:

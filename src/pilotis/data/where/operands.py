@@ -39,6 +39,8 @@ Hash = Callable[[Column, Json], bytes]
 
 CREATOR, EXTRA = "creator", "extra"
 """The names in access patterns of what has no column number: the member that created a row, and free-form fields."""
+CREATOR_NAME = "$creator"
+"""The name in conditions of the member that created a row."""
 
 
 class Inside(NamedTuple):
@@ -78,12 +80,13 @@ class EncryptedColumnError(BadRequestError):
 class Arguments:
     """Values bound to a statement's parameters; `hash` returns the hash of a value in an encrypted column.
 
-    `access` records how the statement reads the table.
+    `access` records how the statement reads the table. With `creators`, its conditions may name `$creator`.
     """
 
-    def __init__(self, *values: Any, hash_: Hash | None = None) -> None:
+    def __init__(self, *values: Any, hash_: Hash | None = None, creators: bool = False) -> None:
         self.values: list[Any] = list(values)
         self.hash = hash_
+        self.creators = creators
         self.access = AccessPatterns()
         self._places: list[str] = []
 
@@ -264,6 +267,8 @@ CONVERSIONS: dict[Kind, Callable[[Json], Any]] = {
     Kind.JSON: lambda value: None if value is None else json.encode(value).decode(),
 }
 
+CREATOR_OPERAND = Operand(CREATOR_NAME, Kind.TEXT, "__creator", None, CONVERSIONS[Kind.TEXT], CREATOR)
+"""The member that created a row, for callers who may know it. Ids are compared for equality only."""
 _OWN_OPERANDS = {
     # Rows always have an index on their ids.
     name: Operand(name, kind, sql, text, CONVERSIONS[kind], None if name == "id" else name)

@@ -30,6 +30,15 @@ def visible_creator(principal: Principal, table: TableSchema, role: Role) -> str
     return principal.member.member_id if table.access_level is AccessLevel.CREATOR else None
 
 
+def shows_creator(principal: Principal, table: TableSchema) -> bool:
+    """Return whether the caller sees who created a row, and may name `$creator` in a condition.
+
+    The app's own side does, and members in tables in which they see only their own rows: to all others the members of
+    an app stay unknown.
+    """
+    return principal.role is not None or table.access_level is AccessLevel.CREATOR
+
+
 def creator_of_new_row(principal: Principal, table: TableSchema) -> str | None:
     """Return the member that owns a new row, if a member creates it; raises if the caller may not create rows."""
     visible_creator(principal, table, Role.EDITOR)

@@ -45,16 +45,16 @@ class CompiledPipeline(NamedTuple):
 
 
 def compile_pipeline(
-    table: TableSchema, pipeline: Sequence[Json], creator: str | None, limits: Limits
+    table: TableSchema, pipeline: Sequence[Json], creator: str | None, limits: Limits, *, creators: bool = False
 ) -> CompiledPipeline:
-    """Compile a pipeline; with `creator` it sees only that member's rows.
+    """Compile a pipeline; with `creator` it sees only that member's rows, with `creators` it may name `$creator`.
 
     The statement yields one document more than `aggregate_documents` if there are too many, and no `data` if the
     documents exceed the size of a page.
     """
     if len(pipeline) > limits.aggregate_stages:
         raise wrong("pipeline", f"A pipeline has at most {limits.aggregate_stages} stages.")
-    compiler = _Pipeline(table, limits)
+    compiler = _Pipeline(table, limits, creators=creators)
     relation = relations.of_table(table)
     condition = table.at_this_version + and_creator(creator, compiler.arguments)
     relation = relation._replace(source=f"(select * from {relation.source} where {condition}) own")
@@ -80,14 +80,14 @@ def compile_pipeline(
 
 
 class _Pipeline:
-    def __init__(self, table: TableSchema, limits: Limits) -> None:
+    def __init__(self, table: TableSchema, limits: Limits, *, creators: bool = False) -> None:
         self._table = table
         self._limits = limits
         # Whether the documents are still the table's rows, for which indexes apply.
         self._indexable = True
         self._names = 0
         self._budget = Budget()
-        self.arguments = Arguments()
+        self.arguments = Arguments(creators=creators)
         self.patterns: list[str] = []
 
     def stage(self, relation: Relation, stage: Json, place: str) -> Relation:
@@ -99,6 +99,7 @@ class _Pipeline:
         if compile_ is None:
             raise wrong(f"{place}.{name[:64]}", f"{name[:64]} is not a stage; the stages are {', '.join(_STAGES)}.")
         self._indexable = self._indexable and name in {"$match", "$sort"}
+        self.arguments.creators = self.arguments.creators and name in _ROWS_STAY
         if name in _NAMING and isinstance(operand, Mapping):
             operand = {normal_path(path): item for path, item in operand.items()}
         return compile_(self, relation, operand, f"{place}.{name}")
@@ -422,6 +423,8 @@ _STAGES: dict[str, Stage] = {
 
 # Stages whose operand has field names as keys.
 _NAMING = frozenset({"$group", "$sort", "$project", "$addFields"})
+# Stages whose documents are still rows, whose creators conditions may name.
+_ROWS_STAY = frozenset({"$match", "$sort", "$limit", "$skip"})
 
 
 def _columns(columns: Mapping[str, str]) -> str:

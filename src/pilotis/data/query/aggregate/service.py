@@ -14,7 +14,7 @@ from pilotis.data.rows.operations import ROW_TOO_LARGE
 from pilotis.data.rows.query import CompiledQuery
 from pilotis.data.rows.service import ResultTooLargeError, run_compiled
 from pilotis.data.rows.table import PreparedTable, PreparedTables
-from pilotis.data.where.visibility import visible_creator
+from pilotis.data.where.visibility import shows_creator, visible_creator
 from pilotis.http.api.principals import Principal, Role
 from pilotis.kit.errors import BadRequestError
 
@@ -39,7 +39,8 @@ class Aggregation:
 
         async def run(table: PreparedTable) -> bytes:
             creator = visible_creator(principal, table.schema, Role.VIEWER)
-            compiled = compile_pipeline(table.schema, pipeline, creator, app.limits)
+            creators = shows_creator(principal, table.schema)
+            compiled = compile_pipeline(table.schema, pipeline, creator, app.limits, creators=creators)
             try:
                 row = await run_compiled(table, CompiledQuery(*compiled))
             except (

@@ -17,7 +17,7 @@ from pilotis.data.where.operands import Arguments
 class Scope(NamedTuple):
     """What to search: an object field, a condition on the rows, and the page of the results.
 
-    `cube` is the schema of the extension `cube`.
+    `cube` is the schema of the extension `cube`. With `creators`, the rows say who created them.
     """
 
     table: PreparedTable
@@ -28,6 +28,7 @@ class Scope(NamedTuple):
     offset: int
     arguments: Arguments
     page_bytes: int
+    creators: bool = False
 
 
 def compile_geo(scope: Scope, shape: Shape) -> str:
@@ -45,8 +46,9 @@ def compile_geo(scope: Scope, shape: Shape) -> str:
     condition = _inside(scope, shape, indexed, chord) + scope.and_visible
     physical = table.schema.physical
     limit, offset = arguments.bind(scope.limit, "bigint"), arguments.bind(scope.offset, "bigint")
+    whole = table.statements_for(creators=scope.creators).row
     rows = f"""
-        select row_number() over (order by __chord, __id) as place, __chord as chord, {table.statements.row} as whole
+        select row_number() over (order by __chord, __id) as place, __chord as chord, {whole} as whole
         from (
             select {chord} as __chord, * from {physical}
             where {condition} and {table.schema.at_this_version} order by {order}, __id limit {limit} offset {offset}

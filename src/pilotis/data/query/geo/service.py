@@ -14,7 +14,7 @@ from pilotis.data.rows import found
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.where.fields import json_field
 from pilotis.data.where.operands import Arguments
-from pilotis.data.where.visibility import and_creator, visible_creator
+from pilotis.data.where.visibility import and_creator, shows_creator, visible_creator
 from pilotis.db.extensions import Extensions
 from pilotis.http.api.principals import Principal, Role
 from pilotis.kit.offload import offload
@@ -45,7 +45,8 @@ class Geo:
             cube = await self._extensions.schema("cube")
             visible = and_creator(creator, arguments)
             limit = limits.page_size(request.limit)
-            scope = Scope(table, field, cube, visible, limit, request.offset, arguments, limits.page_bytes)
+            page_bytes, creators = limits.page_bytes, shows_creator(principal, table.schema)
+            scope = Scope(table, field, cube, visible, limit, request.offset, arguments, page_bytes, creators)
             records = await table.fetch(compile_geo(scope, shape), arguments)
             return await offload(found.size_of(records), found.answer, table, records, _distance)
 

@@ -32,7 +32,10 @@ class Window(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What to search: text fields by name, most important first, and a condition on the rows."""
+    """What to search: text fields by name, most important first, and a condition on the rows.
+
+    With `creators`, the rows say who created them.
+    """
 
     table: PreparedTable
     fields: Mapping[str, Field]
@@ -40,6 +43,7 @@ class Scope(NamedTuple):
     window: Window
     arguments: Arguments
     page_bytes: int
+    creators: bool = False
 
     @property
     def characters_shown(self) -> int:
@@ -141,10 +145,11 @@ def _compiled(scope: Scope, condition: str, score: str, search: SearchText, *, f
         candidates = f"(select {scored} from {physical} where ctid = any({latest}))"
         matched = f"select __id, ctid as __ctid {where}"
     best = f"select * from {candidates} scored order by __score desc, __id desc limit {limit} offset {offset}"
+    whole = table.statements_for(creators=scope.creators).row
     rows = f"""
         select row_number() over (order by __score desc, best.__id desc) as place, __score as score, whole, texts
         from ({best}) best cross join lateral (
-            select {table.statements.row} as whole, array[{read}]::text[] as texts from {physical} where ctid = __ctid
+            select {whole} as whole, array[{read}]::text[] as texts from {physical} where ctid = __ctid
         ) shown
     """
     page = found.page("select count(*) from matched", rows, ("score", "texts"), scope.page_bytes)

@@ -19,7 +19,7 @@ from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.tables.schema import ColumnType, TableSchema
 from pilotis.data.where.fields import Field, text_field
 from pilotis.data.where.operands import Arguments
-from pilotis.data.where.visibility import and_creator, visible_creator
+from pilotis.data.where.visibility import and_creator, shows_creator, visible_creator
 from pilotis.db.extensions import ExtensionMissingError, Extensions
 from pilotis.http.api.principals import AppInfo, Principal, Role
 from pilotis.kit.errors import invalid
@@ -45,14 +45,15 @@ class Search:
 
         async def run(table: PreparedTable) -> bytes:
             creator = visible_creator(principal, table.schema, Role.VIEWER)
+            creators = shows_creator(principal, table.schema)
 
             names = _names(table.schema, request.fields)
             if not search.terms:
-                _scope(table, names, request, app, creator)
+                _scope(table, names, request, app, creator, creators=creators)
                 return _NOTHING_FOUND
 
             async def fetch(compile_: Callable[[Scope], str]) -> list[Record]:
-                scope = _scope(table, names, request, app, creator)
+                scope = _scope(table, names, request, app, creator, creators=creators)
                 return await table.fetch(compile_(scope), scope.arguments)
 
             async def fetch_words(spelled: Spelled) -> list[Record]:
@@ -160,11 +161,20 @@ def _fields(table: PreparedTable, names: list[str], arguments: Arguments) -> dic
     return {name: text_field(table.schema, name, arguments, "fields") for name in names}
 
 
-def _scope(table: PreparedTable, names: list[str], request: SearchRequest, app: AppInfo, creator: str | None) -> Scope:
+def _scope(
+    table: PreparedTable,
+    names: list[str],
+    request: SearchRequest,
+    app: AppInfo,
+    creator: str | None,
+    *,
+    creators: bool,
+) -> Scope:
     arguments = Arguments()
     fields = _fields(table, names, arguments)
     window = Window(app.limits.page_size(request.limit), request.offset)
-    return Scope(table, fields, and_creator(creator, arguments), window, arguments, app.limits.page_bytes)
+    visible = and_creator(creator, arguments)
+    return Scope(table, fields, visible, window, arguments, app.limits.page_bytes, creators)
 
 
 async def _answer(table: PreparedTable, names: list[str], records: list[Record], highlight: Highlight) -> bytes:
