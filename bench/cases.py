@@ -23,6 +23,7 @@ BULK = 1000
 PASSWORD = "correct horse battery"
 _MEMBERS = 32
 SIGN_IN = "sign-in"
+PAGES = "other pages"
 _SIGNING_IN = 4 * (os.cpu_count() or 1)
 _OFFSETS = [offset for offset in range(500) if offset % 50]
 
@@ -96,7 +97,7 @@ class Stage:
                 goal=0.7,
             ),
             Case("list of 20", _gets([path]), _gets(["/list"]), goal=0.7),
-            Case("other pages", _gets([f"{path}?offset={offset}" for offset in _OFFSETS]), _gets(pages)),
+            Case(PAGES, _gets([f"{path}?offset={offset}" for offset in _OFFSETS]), _gets(pages)),
             Case(
                 "deep pages",
                 _gets([f"{path}?offset={offset}" for offset in deep]),

@@ -1,4 +1,4 @@
-"""The console in Chromium: `python -m bench.console [--pocketbase PROGRAM]`, beside PocketBase's (see `bench.peers`).
+"""The console in Chromium: `python -m bench.console [--pocketbase PROGRAM]`, beside PocketBase's (see `bench.rivals`).
 
 Each load has a new browser context, so an empty cache: from the navigation to the first rows on the screen, with the
 bytes that arrived and the requests. Slow is 40 ms of latency, 10 Mbit/s and a quarter of the processor, set by the
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import httpx
 from playwright.sync_api import Browser, Page, StorageState, sync_playwright
 
-from bench.peers import PocketBase
+from bench.peers.pocketbase import PocketBase
 from bench.servers import Pilotis
 
 # Debian's Chromium without windows: a whole one prepares its menus on the same processor, for a second each window.

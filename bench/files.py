@@ -31,10 +31,11 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
-from bench import load, nginx, once, report
+from bench import load, once, report
 from bench.load import Requests
-from bench.nginx import Nginx
 from bench.once import Request
+from bench.peers import nginx
+from bench.peers.nginx import Nginx
 from bench.report import Measure, Side
 from bench.servers import Pilotis, Process
 

@@ -28,7 +28,7 @@ import uvicorn
 
 from bench import load
 from bench.load import Requests
-from bench.nginx import Nginx
+from bench.peers.nginx import Nginx
 from bench.servers import Pilotis, Process
 
 _CONNECTIONS = 32

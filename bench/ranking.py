@@ -18,7 +18,7 @@ import httpx
 
 from bench import data, load
 from bench.load import Requests
-from bench.peers import tree_seconds
+from bench.processes import processor_seconds
 from bench.servers import Pilotis
 
 _WORDS, _WORDS_A_TEXT, _BATCH_SIZE = 3000, 21, 1000
@@ -55,12 +55,6 @@ def _wait(pilotis: Pilotis, bodies: list[str]) -> None:
                 time.sleep(1)
 
 
-def _postgres(pid: int) -> list[int]:
-    """Return the PostgreSQL among a process' children."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children if Path(f"/proc/{child}/comm").read_text().strip() == "postgres"]
-
-
 def main() -> None:
     """Fill, wait, and print the rounds' medians."""
     parser = argparse.ArgumentParser(prog="python -m bench.ranking", description=__doc__)
@@ -81,14 +75,15 @@ def main() -> None:
         _wait(pilotis, bodies)
         file = Requests("POST", [(_PATH, body) for body in bodies]).write(Path(name) / "requests")
         headers = {**pilotis.headers, "Content-Type": "application/json"}
-        pids, postgres = [pilotis.pid], _postgres(pilotis.pid)
+        pids = [pilotis.pid]
         print(f"load average at the start: {os.getloadavg()[0]:.1f}")
         runs = []
         for _ in range(options.rounds):
-            begun = tree_seconds(pids), tree_seconds(postgres)
+            begun = processor_seconds(pids)
             result = load.run(pilotis.url, "POST", file, headers, options.seconds, options.connections)
-            taken = tree_seconds(pids) - begun[0], tree_seconds(postgres) - begun[1]
-            runs.append((result.rate, *(seconds * 1000 / result.requests for seconds in taken), result.p99_ms))
+            taken = processor_seconds(pids) - begun
+            both = (taken.total, taken.postgres)
+            runs.append((result.rate, *(seconds * 1000 / result.requests for seconds in both), result.p99_ms))
         rate, whole, theirs, p99 = (median(values) for values in zip(*runs, strict=True))
         print(f"{rate:.0f} a second, p99 {p99:.0f} ms, {whole:.2f} ms of processor time, PostgreSQL's {theirs:.2f}")
 

@@ -29,13 +29,17 @@ _ENVIRONMENT = {
 
 
 class Process:
-    """A server in a separate process; its address is `url` once it has started."""
+    """A server in a separate process; its address is `url` once it has started.
 
-    def __init__(self, name: str, arguments: list[str], directory: Path) -> None:
+    With `source` it runs the packages in that directory in place of the installed ones.
+    """
+
+    def __init__(self, name: str, arguments: list[str], directory: Path, source: Path | None = None) -> None:
         self._log = directory / f"{name}.log"
+        environment = {**os.environ, **_ENVIRONMENT, **({"PYTHONPATH": str(source)} if source else {})}
         with self._log.open("w") as errors, (directory / f"{name}.out").open("w") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", *arguments], stdout=output, stderr=errors, env={**os.environ, **_ENVIRONMENT}
+                [sys.executable, "-m", *arguments], stdout=output, stderr=errors, env=environment
             )
         self._output = directory / f"{name}.out"
         self.url = self._find(r"http://[\w.]+:\d+")
@@ -90,11 +94,17 @@ class Pilotis(Process):
     """
 
     def __init__(
-        self, directory: Path, database_url: str | None = None, name: str = "pilotis", workers: int = 1
+        self,
+        directory: Path,
+        database_url: str | None = None,
+        name: str = "pilotis",
+        workers: int = 1,
+        source: Path | None = None,
     ) -> None:
         self.data_dir = directory / f"{name}-data"
         place = ["--data-dir", str(self.data_dir), *(["--database-url", database_url] if database_url else [])]
-        super().__init__(name, ["pilotis", "serve", "--port", "0", "--workers", str(workers), *place], directory)
+        command = ["pilotis", "serve", "--port", "0", "--workers", str(workers), *place]
+        super().__init__(name, command, directory, source)
         self.headers = {"X-Public-Key": self._find(r"pk_[\w-]+")}
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:

@@ -315,7 +315,7 @@ def dbos(url: str, directory: Path, number: int) -> dict[str, dict[str, float]]:
 
     asyncio.run(create())
     own = urlsplit(url)._replace(path="/dbos_bench").geturl()
-    side = Path(__file__).with_name("dbos_side.py")
+    side = Path(__file__).with_name("peers") / "dbos_side.py"
     done = subprocess.run([python, side, own, str(number)], check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
     return found

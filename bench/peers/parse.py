@@ -1,4 +1,4 @@
-"""Parse Server with its own PostgreSQL, for the comparison by `bench.peers` with `--parse DIRECTORY`.
+"""Parse Server with its own PostgreSQL, for the comparison by `bench.rivals` with `--parse DIRECTORY`.
 
 The directory is where npm has installed it:
 
