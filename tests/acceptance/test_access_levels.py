@@ -228,7 +228,7 @@ async def test_who_created_a_row_is_a_condition_for_those_who_see_it(app: App, t
             answer = await client.post(f"{path}/query", json={"where": where, **query})
             assert answer.status_code == 200, answer.text
             pipeline = [{"$match": where}, {"$sort": {"created_at": 1}}, {"$project": {"id": 1}}]
-            matched = await client.post(f"{TABLES}/{table}/data/aggregate", json={"pipeline": pipeline})
+            matched = await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": pipeline})
         names = {row["id"]: name for name, row in rows.items()}
         same = [names[row["id"]] for row in answer.json()["data"]]
         assert sorted(names[row["id"]] for row in matched.json()["data"]) == sorted(same), matched.text
@@ -247,15 +247,17 @@ async def test_who_created_a_row_is_a_condition_for_those_who_see_it(app: App, t
             "ada",
             "nobody",
         ]
-        assert sorted(await found(token, {}, order_by="$creator", limit=2)) == ["ada", "bob"]
+        assert (await found(token, {}, order_by="$creator"))[-1] == "nobody"
     async with app.client(app.secret_key) as client:
         for bad in ({"$gt": hers}, {"$contains": "a"}, {"$matches": "a"}):
             answer = await client.post(f"{path}/query", json={"where": {"$creator": bad}})
             assert_error(answer, 400, "INVALID_OPERATOR")
         for bad in (1, ["a"], {"a": 1}):
-            assert_error(await client.post(f"{path}/query", json={"where": {"$creator": bad}}), 400, "INVALID_INPUT")
+            assert_error(
+                await client.post(f"{path}/query", json={"where": {"$creator": bad}}), 400, "VALIDATION_FAILED"
+            )
         grouped = [{"$group": {"_id": "$a"}}, {"$match": {"$creator": hers}}]
-        answer = await client.post(f"{path}/aggregate", json={"pipeline": grouped})
+        answer = await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": grouped})
         assert_error(answer, 400, "INVALID_OPERATOR")
     # Whoever does not see creators learns nothing about them, by no route.
     for token in (None, ada["access_token"]):
@@ -264,7 +266,9 @@ async def test_who_created_a_row_is_a_condition_for_those_who_see_it(app: App, t
                 for asked in (
                     await client.post(f"{path}/query", json={"where": where}),
                     await client.post(f"{path}/delete-where", json={"where": where}),
-                    await client.post(f"{path}/aggregate", json={"pipeline": [{"$match": where}]}),
+                    await client.post(
+                        "/v1/public/aggregate", json={"table_id": table, "pipeline": [{"$match": where}]}
+                    ),
                 ):
                     assert_error(asked, 400, "INVALID_OPERATOR")
             assert_error(await client.post(f"{path}/query", json={"order_by": "$creator"}), 400, "UNKNOWN_COLUMN")

@@ -291,3 +291,55 @@ def test_an_address_that_is_none_is_shown_one(app: App, console: dict[str, str])
     ) as client:
         answer = client.post(f"/v1/apps/{app.app_id}/invitations", json=body)
     assert fault(answer)[1] == "email: a string of at most 254 characters such as ada@example.com is expected."
+
+
+async def test_a_list_names_the_route_that_filters_instead_of_returning_every_row(app: App):
+    table = await app.table(SCHEMA)
+    await app.row(table, {"name": "a"})
+    async with app.client() as client:
+        for name, value in (
+            ("where", '{"name":"b"}'),
+            ("order_by", "age"),
+            ("filter", "x"),
+            ("name", "eq.b"),
+            ("", ""),
+        ):
+            answer = await client.get(f"/v1/public/tables/{table}/data?{name}={value}&limit=5")
+            body = assert_error(answer, 400, "VALIDATION_FAILED")
+            assert [(one["field"], one["code"]) for one in body["details"]] == [(name, "UNKNOWN_PARAMETER")]
+            assert "it takes limit, offset. " in body["message"]
+            assert "POST /v1/public/tables/:table_id/data/query" in body["message"]
+        tables = assert_error(await client.get("/v1/public/tables?title=x"), 400, "VALIDATION_FAILED")
+        assert tables["message"] == "title is not a parameter of this address; it takes none."
+
+
+UNMATCHABLE: list[tuple[dict[str, Any], str, str]] = [
+    ({"name": {"eq": "a"}}, "where.name.eq", "Did you mean $eq?"),
+    ({"age": {"gte": 1, "lt": 5}}, "where.age.gte", "Did you mean $gte?"),
+    ({"is": {"not": True}}, "where.is.not", "Did you mean $not?"),
+    ({"ssn": {"in": ["a"]}}, "where.ssn.in", "Did you mean $in?"),
+    ({"created_at": {"gt": "2020-01-01"}}, "where.created_at.gt", "Did you mean $gt?"),
+    ({"$or": [{"u": {"like": "a%"}}]}, "where.$or[0].u.like", "like is not an operator here"),
+    ({"born": {"eq": "2020-01-01", "$gt": "2020-01-01"}}, "where.born.eq", "Did you mean $eq?"),
+    ({"price": {}}, "where.price", "price holds no objects"),
+]
+
+
+async def test_a_condition_that_cannot_match_is_an_error(app: App):
+    table = await app.table({**SCHEMA, "ssn": {"type": "string", "encrypted": True}})
+    row = await app.row(table, {"name": "a", "o": {"eq": "a"}, "l": [{"eq": "a"}]})
+    async with app.client() as client:
+        for where, field, sentence in UNMATCHABLE:
+            path = f"/v1/public/tables/{table}/data"
+            asked = [await client.post(f"{path}/{route}", json={"where": where}) for route in ("query", "delete-where")]
+            if "ssn" not in where:
+                body = {"table_id": table, "pipeline": [{"$match": where}]}
+                asked.append(await client.post("/v1/public/aggregate", json=body))
+            for answer in asked:
+                found, message = fault(answer, "INVALID_OPERATOR")
+                assert found.endswith(field.removeprefix("where")), found
+                assert sentence in message
+        # Objects have objects for values.
+        for where in ({"o": {"eq": "a"}}, {"o.eq": "a"}, {"o.eq": {"$ne": {"eq": "a"}}}):
+            answer = await client.post(f"/v1/public/tables/{table}/data/query", json={"where": where})
+            assert [one["id"] for one in answer.json()["data"]] == [row["id"]], where

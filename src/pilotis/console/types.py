@@ -62,7 +62,7 @@ class ExposureReport(msgspec.Struct, frozen=True):
     findings: list[Finding]
 
 
-class UsageQuery(msgspec.Struct):
+class UsageQuery(msgspec.Struct, forbid_unknown_fields=True):
     """The number of days, of which the last is today, in UTC."""
 
     days: Annotated[int, msgspec.Meta(ge=1, le=60)] = 30

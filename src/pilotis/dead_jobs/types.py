@@ -10,7 +10,7 @@ import msgspec
 from pilotis.http.api.schemas import Paging
 
 
-class DeadJobQuery(Paging):
+class DeadJobQuery(Paging, forbid_unknown_fields=True):
     """Which dead jobs to list: those of a `kind`, such as `functions.call`, those about a `subject`, or all."""
 
     kind: Annotated[str, msgspec.Meta(max_length=100)] | None = None

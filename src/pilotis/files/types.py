@@ -85,7 +85,7 @@ class StorageList(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
 
 
-class StorageDeletion(msgspec.Struct):
+class StorageDeletion(msgspec.Struct, forbid_unknown_fields=True):
     """Whether to delete a storage with all its files."""
 
     force: bool = False
@@ -194,7 +194,7 @@ class FolderContents(msgspec.Struct, frozen=True, tag_field="type", tag="folder"
     total_count: int
 
 
-class ItemQuery(Paging):
+class ItemQuery(Paging, forbid_unknown_fields=True):
     """The items to list: all of the storage, those in the folder `parent_id`, or those at the top for `root`.
 
     `search` selects items with this text in their name, ignoring case.
@@ -220,7 +220,7 @@ class NewFolder(msgspec.Struct, forbid_unknown_fields=True):
     parent_id: UUID | None = None
 
 
-class Deletion(msgspec.Struct):
+class Deletion(msgspec.Struct, forbid_unknown_fields=True):
     """Whether to delete a folder with everything in it."""
 
     recursive: bool = False

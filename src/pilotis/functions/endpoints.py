@@ -95,7 +95,7 @@ from pilotis.http.api.principals import (
     public,
 )
 from pilotis.http.api.request import Call, ClientDisconnectedError
-from pilotis.http.api.schemas import Deleted, ItemPage, Paging
+from pilotis.http.api.schemas import Deleted, ItemPage, Paging, Whole
 from pilotis.http.api.stream_body import Body
 from pilotis.http.replies.events import LAST_EVENT_ID, Events, ResumeQuery
 from pilotis.http.replies.reply import Reply
@@ -417,7 +417,7 @@ class FunctionEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
         return Reply(json.encode(answer))
 
     @get(f"{_ONE}/env", access=VIEWER, errors=[FunctionNotFoundError])
-    async def variables(self, call: Call, app_id: UUID, function_id: UUID) -> VariableList:
+    async def variables(self, call: Call, app_id: UUID, function_id: UUID, query: Whole) -> VariableList:
         """List a function's variables, without their values."""
         return await self._variables.list(call.app, function_id)
 
@@ -448,7 +448,7 @@ class FunctionEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
         return await self._variables.delete(call.app, call.actor, function_id, variable)
 
     @get(_ENV, access=VIEWER)
-    async def app_variables(self, call: Call, app_id: UUID) -> VariableList:
+    async def app_variables(self, call: Call, app_id: UUID, query: Whole) -> VariableList:
         """List the variables that all functions of the app share, without their values."""
         return await self._variables.list(call.app, store.APP)
 

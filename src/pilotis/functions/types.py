@@ -107,13 +107,13 @@ class Function(msgspec.Struct, kw_only=True):
     updated_at: str
 
 
-class FunctionQuery(Paging):
+class FunctionQuery(Paging, forbid_unknown_fields=True):
     """The filter of functions; `search` is a part of the name."""
 
     search: str = ""
 
 
-class FunctionDeletion(msgspec.Struct):
+class FunctionDeletion(msgspec.Struct, forbid_unknown_fields=True):
     """Whether to delete a function although workflows call it."""
 
     force: bool = False
@@ -270,7 +270,7 @@ class ExecutionDetails(Execution, kw_only=True):
     logs: list[LogLine] | None
 
 
-class ExecutionQuery(Paging):
+class ExecutionQuery(Paging, forbid_unknown_fields=True):
     """The filter of executions, newest first."""
 
     status: ExecutionStatus | None = None
@@ -279,7 +279,7 @@ class ExecutionQuery(Paging):
     until: datetime | None = None
 
 
-class LogQuery(msgspec.Struct, kw_only=True):
+class LogQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The filter of log lines, newest first; `after` is the `next` of the previous page."""
 
     level: LogLevel | None = None
@@ -298,7 +298,7 @@ class LogPage(msgspec.Struct):
     next: str | None
 
 
-class FunctionStatsQuery(msgspec.Struct, kw_only=True, rename={"from_": "from"}):
+class FunctionStatsQuery(msgspec.Struct, kw_only=True, rename={"from_": "from"}, forbid_unknown_fields=True):
     """The period, by default the last 24 hours, and the step in seconds."""
 
     from_: datetime | None = None

@@ -197,13 +197,13 @@ class DeploymentList(msgspec.Struct, frozen=True, kw_only=True):
     qa_deployment_id: UUID | None
 
 
-class DeploymentQuery(Paging):
+class DeploymentQuery(Paging, forbid_unknown_fields=True):
     """The deployments to list: those of one `status`, or all."""
 
     status: DeploymentStatus | None = None
 
 
-class DeployQuery(msgspec.Struct):
+class DeployQuery(msgspec.Struct, forbid_unknown_fields=True):
     """The channel of a deployment; without `target`, the storage's `promote_mode` decides."""
 
     target: Target | None = None
@@ -225,7 +225,7 @@ class DeployResult(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: bool = False
 
 
-class ManifestQuery(msgspec.Struct):
+class ManifestQuery(msgspec.Struct, forbid_unknown_fields=True):
     """The manifest to read: of a deployment, of a channel, or by default of the next deployment's base."""
 
     channel: Channel | None = None
@@ -434,7 +434,7 @@ class PageMetaList(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
 
 
-class PagePath(msgspec.Struct):
+class PagePath(msgspec.Struct, forbid_unknown_fields=True):
     """The path of a page."""
 
     path: str

@@ -11,7 +11,7 @@ from pilotis.data.tables.service import TableNotFoundError
 from pilotis.http.api.endpoint import Endpoints, delete, get, post, put
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
-from pilotis.http.api.schemas import ItemPage, Paging
+from pilotis.http.api.schemas import ItemPage, Paging, Whole
 from pilotis.http.replies.events import LAST_EVENT_ID, Events
 from pilotis.http.replies.reply import Reply
 from pilotis.http.replies.streams import TooManyStreamsError
@@ -107,7 +107,7 @@ class EventTypeEndpoints(Endpoints, tag="Events", examples=EXAMPLES):
         access=Access.OPEN,
         errors=[ProviderNotFoundError],
     )
-    async def catalog(self, call: Call, provider_app_id: UUID) -> EventCatalog:
+    async def catalog(self, call: Call, provider_app_id: UUID, query: Whole) -> EventCatalog:
         """List the domain events that a provider offers to consumers."""
         return await self._types.catalog(provider_app_id)
 

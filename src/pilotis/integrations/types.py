@@ -144,7 +144,7 @@ class PublishedEvents(msgspec.Struct, kw_only=True):
     events: list[PublishedEvent]
 
 
-class EventQuery(msgspec.Struct, kw_only=True):
+class EventQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The events to list, newest first; `before` is an event's id."""
 
     type: EventTypeName | None = None

@@ -49,7 +49,7 @@ class LogoQuery(msgspec.Struct):
     v: str = ""
 
 
-class GrantQuery(Paging):
+class GrantQuery(Paging, forbid_unknown_fields=True):
     """A range of the grants, of all clients and members or of one."""
 
     client_id: ClientId | None = None

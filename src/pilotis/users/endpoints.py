@@ -7,7 +7,7 @@ from uuid import UUID
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
 from pilotis.http.api.principals import Access, RoleRequiredError
 from pilotis.http.api.request import Call
-from pilotis.http.api.schemas import Deleted, ItemPage, Paging
+from pilotis.http.api.schemas import Deleted, ItemPage, Paging, Whole
 from pilotis.members.service import WrongPasswordError
 from pilotis.security.audit.service import AuditLog
 from pilotis.security.audit.types import AuditEntry, AuditQuery
@@ -116,7 +116,7 @@ class UserEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
         return await self._users.reset_password(call.client, body, call.header(b"user-agent"))
 
     @get("/v1/auth/sessions", access=Access.CONSOLE)
-    async def sessions(self, call: Call) -> UserSessions:
+    async def sessions(self, call: Call, query: Whole) -> UserSessions:
         """List the signed-in console user's sessions, the one used last first, with address and browser."""
         return await self._users.sessions(call.user)
 

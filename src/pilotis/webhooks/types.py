@@ -135,7 +135,7 @@ class NewSecret(msgspec.Struct):
     previous_secret_expires_at: str | None
 
 
-class LogQuery(msgspec.Struct, kw_only=True):
+class LogQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The deliveries to list, newest first. `before` is the id at which the previous page ended (`next_before`)."""
 
     status: DeliveryStatus | None = None
@@ -232,7 +232,7 @@ class Recovered(msgspec.Struct):
     queued: int
 
 
-class StatsQuery(msgspec.Struct):
+class StatsQuery(msgspec.Struct, forbid_unknown_fields=True):
     """The period of the statistics."""
 
     hours: Hours = 24

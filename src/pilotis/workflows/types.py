@@ -281,7 +281,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     next_runs: list[str]
 
 
-class ExecutionQuery(Paging):
+class ExecutionQuery(Paging, forbid_unknown_fields=True):
     """The executions to list. `since` and `until` are about `created_at`."""
 
     status: ExecutionStatus | None = None

@@ -11,7 +11,7 @@ from pilotis.http.api.schemas import Paging
 Time = Annotated[str, msgspec.Meta(max_length=40)]
 
 
-class RequestQuery(Paging):
+class RequestQuery(Paging, forbid_unknown_fields=True):
     """Filters of the request log.
 
     `from` and `to` are RFC 3339 times; `status` is a status such as `404`, or a class such as `4xx`; `route` is one as
@@ -44,7 +44,7 @@ class RequestEntry(msgspec.Struct, frozen=True, kw_only=True):
     address: str
 
 
-class MetricsQuery(msgspec.Struct):
+class MetricsQuery(msgspec.Struct, forbid_unknown_fields=True):
     """`from` and `to` are RFC 3339 times; `by` makes a series for each route or status class instead of one for all."""
 
     from_: Time | None = msgspec.field(name="from", default=None)

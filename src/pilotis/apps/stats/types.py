@@ -42,7 +42,7 @@ class TrafficStats(msgspec.Struct, frozen=True):
     by_day: list[DailyTraffic]
 
 
-class StatsQuery(msgspec.Struct):
+class StatsQuery(msgspec.Struct, forbid_unknown_fields=True):
     """The number of days, up to today, in `by_day`."""
 
     days: Annotated[int, msgspec.Meta(ge=1, le=60)] = 30

@@ -11,6 +11,7 @@ from pilotis.data.tables.service import TableNotFoundError
 from pilotis.http.api.endpoint import Endpoints, get
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
+from pilotis.http.api.schemas import Whole
 
 
 class IndexEndpoints(Endpoints, tag="Indexes", examples=EXAMPLES):
@@ -20,7 +21,7 @@ class IndexEndpoints(Endpoints, tag="Indexes", examples=EXAMPLES):
         self._indexes = indexes
 
     @get("/v1/apps/:app_id/tables/:table_id/indexes", access=Access.APP_VIEWER, errors=[TableNotFoundError])
-    async def of_table(self, call: Call, app_id: UUID, table_id: UUID) -> IndexList:
+    async def of_table(self, call: Call, app_id: UUID, table_id: UUID, query: Whole) -> IndexList:
         """List a table's automatic indexes and the queries that each serves.
 
         `noted` lists slow queries without an index so far. They are recorded within seconds.

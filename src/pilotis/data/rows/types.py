@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 import msgspec
@@ -68,8 +68,13 @@ class BulkResult(msgspec.Struct, kw_only=True):
     failed: list[BulkFailure] | msgspec.UnsetType = msgspec.UNSET
 
 
-class Page(Paging):
+class Page(Paging, forbid_unknown_fields=True):
     """The page of a list: `limit` 0 returns only the total, a `limit` above the largest is lowered to it."""
+
+    unknown_advice: ClassVar[str] = (
+        "Send conditions and an order to POST /v1/public/tables/:table_id/data/query, as where, order_by and "
+        "order_direction."
+    )
 
 
 class NewRow(msgspec.Struct, forbid_unknown_fields=True):

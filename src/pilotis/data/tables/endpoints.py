@@ -28,6 +28,7 @@ from pilotis.data.tables.types import (
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.api.principals import Access, Role, public
 from pilotis.http.api.request import Call
+from pilotis.http.api.schemas import Whole
 from pilotis.kit.errors import QueryTimeoutError
 
 READ = public(scope="tables:read")
@@ -41,7 +42,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         self._tables = tables
 
     @get("/v1/public/tables", access=READ)
-    async def all(self, call: Call) -> TableList:
+    async def all(self, call: Call, query: Whole) -> TableList:
         """List the app's tables."""
         return TableList(await self._tables.all(call.app))
 
@@ -109,7 +110,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         return TableResult("Table deleted.", table_id)
 
     @get("/v1/public/tables/:table_id/columns", access=READ, errors=[TableNotFoundError])
-    async def columns(self, call: Call, table_id: UUID) -> ColumnList:
+    async def columns(self, call: Call, table_id: UUID, query: Whole) -> ColumnList:
         """List a table's columns with their order."""
         return ColumnList(await self._tables.columns(call.app, table_id))
 

@@ -100,7 +100,7 @@ class ExportLink(msgspec.Struct, frozen=True):
     expires_at: str
 
 
-class ImportQuery(msgspec.Struct):
+class ImportQuery(msgspec.Struct, forbid_unknown_fields=True):
     """`format` defaults to that of the `Content-Type`; see `ImportOptions` for the others."""
 
     format: FormatName | None = None
@@ -109,7 +109,7 @@ class ImportQuery(msgspec.Struct):
     own_fields: bool = False
 
 
-class ExportQuery(msgspec.Struct):
+class ExportQuery(msgspec.Struct, forbid_unknown_fields=True):
     """The format, and whether `__id`, `__creator`, `__created_at` and `__updated_at` are written too.
 
     `neutralise_formulas` puts an apostrophe before CSV texts that a spreadsheet would evaluate, for files that people

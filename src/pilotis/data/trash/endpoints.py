@@ -12,6 +12,7 @@ from pilotis.data.trash.types import EmptiedTrash, Trash, TrashColumnResult, Tra
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
+from pilotis.http.api.schemas import Whole
 
 _TABLE = "/v1/apps/:app_id/trash/tables/:table_id"
 _COLUMN = f"{_TABLE}/columns/:number"
@@ -25,7 +26,7 @@ class TrashEndpoints(Endpoints, tag="Trash", examples=EXAMPLES):
         self._trash = trash
 
     @get("/v1/apps/:app_id/trash", access=Access.APP_VIEWER)
-    async def contents(self, call: Call, app_id: UUID) -> Trash:
+    async def contents(self, call: Call, app_id: UUID, query: Whole) -> Trash:
         """List what can be restored: tables, and columns of tables that are not in the trash themselves."""
         return await self._trash.contents(call.app)
 

@@ -125,6 +125,8 @@ class _Compiler:
     def _compared(self, field: Operand, value: Json, place: str, depth: int) -> str:
         if not _has_operators(value):
             self._count()
+            if isinstance(value, dict) and field.convert(value) is None:
+                raise _no_operators(field, value, place)
             return self._equal(field, value)
         parts = [self._operator(field, key, item, place, depth) for key, item in value.items()]
         return _joined(parts, " and ", "true")
@@ -368,5 +370,15 @@ def _require_json(field: Operand, place: str) -> None:
 
 def _unknown_operator(name: str, place: str, known: Iterable[str]) -> InvalidOperatorError:
     name = name[:100]
-    message = f"{name} is not an operator here; the operators are {', '.join(known)}."
+    meant = f" Did you mean ${name}?" if f"${name}" in known else ""
+    message = f"{name} is not an operator here; the operators are {', '.join(known)}.{meant}"
     return InvalidOperatorError(message).at(f"{place}.{name}")
+
+
+def _no_operators(field: Operand, value: Mapping[str, Json], place: str) -> InvalidOperatorError:
+    """Return the error about an object, which no value of the field can equal: its keys were meant as operators."""
+    known = [*_OPERATORS, "$not"]
+    if value:
+        return _unknown_operator(next(iter(value)), place, known)
+    message = f"{field.name} holds no objects, so it never equals one; compare it by {', '.join(known)}."
+    return InvalidOperatorError(message).at(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import UUID
@@ -15,7 +16,14 @@ from pilotis.http.api.multipart import Multipart
 from pilotis.http.api.request import Call
 from pilotis.http.api.stream_body import Body
 from pilotis.kit import ids, json
-from pilotis.kit.errors import BadRequestError, InvalidIdError, UnsupportedMediaTypeError, ValidationError, invalid
+from pilotis.kit.errors import (
+    BadRequestError,
+    Detail,
+    InvalidIdError,
+    UnsupportedMediaTypeError,
+    ValidationError,
+    invalid,
+)
 from pilotis.kit.offload import offload
 from pilotis.limits import Limits
 
@@ -47,16 +55,38 @@ def _path_value(name: str, kind: type, value: str) -> UUID | str:
 
 
 def query(type_: type, query_string: bytes) -> Any:
-    """Return the query string as the struct; of duplicate names the last counts, unknown names are ignored."""
+    """Return the query string as the struct; of duplicate names the last counts.
+
+    Unknown names are errors, which add the struct's `unknown_advice`, unless the struct allows them: a list without the
+    filter that the caller meant would look like its result.
+    """
     try:
         if not query_string:
             return msgspec.convert({}, type_)
         pairs = _pairs(query_string.decode("ascii"))
+        known = _closed_parameters(type_)
+        if known is not None and not pairs.keys() <= known:
+            raise _unknown_parameter(type_, next(name for name in pairs if name not in known), known)
         return _checked(msgspec.convert(pairs, type_, strict=False), pairs)
     except msgspec.ValidationError as error:
         raise json.field_error(error, type_) from None
     except ValueError:
         raise BadRequestError("The query string is invalid: it must be percent-encoded UTF-8.") from None
+
+
+@functools.cache
+def _closed_parameters(type_: Any) -> frozenset[str] | None:
+    """Return the names that a query string may have; None if it may have others, which are ignored."""
+    closed = type_.__struct_config__.forbid_unknown_fields
+    return frozenset(field.encode_name for field in msgspec.structs.fields(type_)) if closed else None
+
+
+def _unknown_parameter(type_: type, name: str, known: frozenset[str]) -> ValidationError:
+    name = name[:100]
+    takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+    advice = getattr(type_, "unknown_advice", "")
+    message = f"{name} is not a parameter of this address; {takes}.{' ' if advice else ''}{advice}"
+    return ValidationError(message, details=[Detail(name, "UNKNOWN_PARAMETER", message)])
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -38,11 +38,15 @@ class Paged(msgspec.Struct):
                 setattr(self, name, _MAX_COUNT)
 
 
-class Paging(Paged):
+class Paging(Paged, forbid_unknown_fields=True):
     """A range of a list: `limit` 0 requests the total only; a limit above the maximum is lowered to it."""
 
     limit: Limit = None
     offset: Count = 0
+
+
+class Whole(msgspec.Struct, forbid_unknown_fields=True):
+    """The query of a list that is always returned whole: it has no parameters."""
 
 
 class ItemPage(msgspec.Struct, Generic[Item], frozen=True, kw_only=True):

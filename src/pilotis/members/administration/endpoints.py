@@ -7,7 +7,7 @@ from uuid import UUID
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
 from pilotis.http.api.principals import Role, console
 from pilotis.http.api.request import Call
-from pilotis.http.api.schemas import Deleted
+from pilotis.http.api.schemas import Deleted, Whole
 from pilotis.members.administration.examples import EXAMPLES
 from pilotis.members.administration.service import MemberAdministration, MemberNotFoundError
 from pilotis.members.administration.types import (
@@ -91,7 +91,7 @@ class MemberAdministrationEndpoints(Endpoints, tag="App member administration", 
         return SignedOut("Password set. The member is signed out everywhere.", member_id, ended)
 
     @get(f"{_MEMBER}/sessions", access=READ, errors=[MemberNotFoundError])
-    async def sessions(self, call: Call, app_id: UUID, member_id: str) -> MemberSessions:
+    async def sessions(self, call: Call, app_id: UUID, member_id: str, query: Whole) -> MemberSessions:
         """List a member's active sessions, the one used last first."""
         return await self._administration.sessions(call.app, member_id)
 

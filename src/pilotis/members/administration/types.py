@@ -14,7 +14,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Search = Annotated[str, msgspec.Meta(max_length=255)]
 
 
-class MemberQuery(msgspec.Struct):
+class MemberQuery(msgspec.Struct, forbid_unknown_fields=True):
     """Which members to list, newest first.
 
     `search` matches in login_id, nickname and member_id, in either case. `limit` 0 asks for the total only, one

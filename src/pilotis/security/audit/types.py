@@ -11,7 +11,7 @@ from pilotis.http.api.json_schemas import JsonObject
 from pilotis.http.api.schemas import Paging
 
 
-class AuditQuery(Paging):
+class AuditQuery(Paging, forbid_unknown_fields=True):
     """Filters: `action`, such as `table.create`, or `table` for all actions on tables; `actor`, an `actor_id`."""
 
     action: Annotated[str, msgspec.Meta(max_length=100)] | None = None
