@@ -273,6 +273,11 @@ def test_the_table_of_codes_is_the_one_of_the_error_classes() -> None:
     assert done.returncode == 0, "Run tools/error_table.py and commit docs/errors.md."
 
 
+def test_the_table_of_events_is_what_the_features_declare():
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "event_table.py"), "--check"])
+    assert done.returncode == 0, "Run tools/event_table.py and commit docs/webhooks.md."
+
+
 def test_every_code_in_details_is_explained() -> None:
     codes = set()
     for source in (ROOT / "src").rglob("*.py"):

@@ -13,6 +13,7 @@ NAMES = [
     *("function.deployed", "function.failed"),
     *("member.activated", "member.created", "member.deactivated", "member.deleted", "member.promoted"),
     *("member.signed_in", "member.signed_out", "member.updated"),
+    *("oauth.connection.created", "oauth.connection.revoked"),
     *("row.created", "row.deleted", "row.updated", "rows.changed"),
     *("table.created", "table.deleted", "table.imported", "table.restored", "table.updated"),
 ]

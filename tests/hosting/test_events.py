@@ -22,7 +22,7 @@ async def test_a_webhook_hears_of_deployments(app: App):
         heard = sorted(events(receiver), key=lambda event: event["id"])
         assert sorted(event["type"] for event in heard) == ["deployment.promoted"] * 3 + ["deployment.ready"] * 2
         promoted = {
-            (event["data"]["kind"], event["data"]["deployment"]["version"], event["data"]["previous_deployment_id"])
+            (event["data"]["kind"], event["data"]["deployment"]["version"], event["data"]["previous_id"])
             for event in heard
             if event["type"] == "deployment.promoted"
         }
@@ -31,6 +31,8 @@ async def test_a_webhook_hears_of_deployments(app: App):
             ("promote", 2, first["id"]),
             ("rollback", 1, second["id"]),
         }
+        assert {event["data"]["storage_id"] for event in heard} == {site.id}
+        assert {event["data"]["channel"] for event in heard if "kind" in event["data"]} == {"production"}
         subject = f"webs/{site.id}/deployments/{second['id']}"
         (ready,) = [event for event in heard if event["type"] == "deployment.ready" and event["subject"] == subject]
         assert ready["data"]["deployment"] == second
@@ -51,6 +53,7 @@ async def test_a_webhook_hears_of_an_archive_that_fails_in_the_background(app: A
         await until(lambda: receiver.received)
         (event,) = [json.loads(request.body) for request in receiver.received]
         assert event["type"] == "deployment.failed"
+        assert event["data"]["storage_id"] == site.id
         failed = event["data"]["deployment"]
         assert (failed["id"], failed["status"]) == (sent.json()["deployment"]["id"], "failed")
         assert failed["error"]["code"] == "INVALID_ZIP"

@@ -3,7 +3,10 @@
 import httpx
 
 from tests.oauth.browsing import Browser, Pkce, Provider, Registered, redeem, signed_in
+from tests.receiver import Receiver
 from tests.support import assert_error
+from tests.waiting import until
+from tests.webhooks.world import create, events
 
 PATH = "/v1/account/oauth/connections"
 
@@ -42,3 +45,28 @@ async def test_a_member_sees_and_ends_its_connections(provider: Provider, club: 
 async def test_an_oauth_token_is_no_members_token(provider: Provider, club: Registered, browser: Browser):
     browser.access_token = (await signed_in(provider, club, browser))["access_token"]
     assert_error(await asked(browser), 401, "INVALID_TOKEN")
+
+
+async def test_the_provider_hears_who_connects_and_who_leaves(provider: Provider, club: Registered, browser: Browser):
+    async with Receiver.listening() as receiver:
+        await create(provider.app, receiver.url(), ["oauth.*"])
+        await signed_in(provider, club, browser, scope="openid")
+        await until(lambda: len(receiver.received) == 1)
+        (found,) = (await asked(browser)).json()["data"]
+        # What is covered already is no news; further scopes are.
+        await signed_in(provider, club, browser, scope="openid")
+        await browser.approve(provider.authorize_url(club, Pkce(), prompt="consent", scope="openid"))
+        await signed_in(provider, club, browser, scope="openid profile")
+        await until(lambda: len(receiver.received) == 2)
+        await asked(browser, "DELETE", f"{PATH}/{found['consent_id']}")
+        await until(lambda: len(receiver.received) == 3)
+        heard = sorted(events(receiver), key=lambda event: event["id"])
+    member_id = heard[0]["actor"]["id"]
+    about = {"consent_id": found["consent_id"], "client_id": club.client_id, "member_id": member_id}
+    assert [(event["type"], event["data"]) for event in heard] == [
+        ("oauth.connection.created", {**about, "scopes": ["openid"]}),
+        ("oauth.connection.created", {**about, "scopes": ["openid", "profile"]}),
+        ("oauth.connection.revoked", {**about, "scopes": ["openid", "profile"]}),
+    ]
+    assert {event["subject"] for event in heard} == {f"oauth/connections/{found['consent_id']}"}
+    assert {event["actor"]["kind"] for event in heard} == {"member"}

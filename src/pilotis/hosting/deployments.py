@@ -321,7 +321,7 @@ class Deployments:
         self, connection: Connection, app_id: UUID, actor: Actor, storage: Record, row: Record
     ) -> None:
         storage_id, deployment_id = storage["storage_id"], row["deployment_id"]
-        data = DeploymentEvent(views.deployment_view(row, storage, self._addresses))
+        data = DeploymentEvent(storage_id, views.deployment_view(row, storage, self._addresses))
         await self._events.emit(
             connection,
             app_id,
@@ -377,7 +377,8 @@ class Deployments:
         if channel == "production" and previous_id != deployment_id:
             if previous_id is not None:
                 await store.leave_production(connection, app_id, previous_id)
-            data = PromotionEvent(kind, previous_id, views.deployment_view(row, changed, self._addresses))
+            view = views.deployment_view(row, changed, self._addresses)
+            data = PromotionEvent(storage_id, channel, kind, previous_id, view)
             await self._events.emit(
                 connection,
                 app_id,

@@ -312,7 +312,7 @@ class Deploys:
                     connection,
                     job.app_id,
                     DEPLOYMENT_FAILED,
-                    DeploymentEvent(views.deployment_view(row, storage, self._addresses)),
+                    DeploymentEvent(payload.storage_id, views.deployment_view(row, storage, self._addresses)),
                     actor=actor,
                     subject=f"webs/{payload.storage_id}/deployments/{payload.deployment_id}",
                     storage_id=payload.storage_id,

@@ -16,14 +16,17 @@ SCOPE = "sites:read"
 class DeploymentEvent(msgspec.Struct, frozen=True):
     """Data of an event about a deployment."""
 
+    storage_id: UUID
     deployment: Deployment
 
 
 class PromotionEvent(msgspec.Struct, frozen=True):
-    """Data of an event about the current production deployment."""
+    """Data of an event about the current deployment of a channel, and the one before it."""
 
+    storage_id: UUID
+    channel: str
     kind: str
-    previous_deployment_id: UUID | None
+    previous_id: UUID | None
     deployment: Deployment
 
 
@@ -65,7 +68,11 @@ _FAILED = msgspec.structs.replace(
 
 def _about(name: str, description: str, example: Deployment) -> EventType[DeploymentEvent]:
     return EventType(
-        name=name, data=DeploymentEvent, description=description, example=DeploymentEvent(example), scope=SCOPE
+        name=name,
+        data=DeploymentEvent,
+        description=description,
+        example=DeploymentEvent(_STORAGE, example),
+        scope=SCOPE,
     )
 
 
@@ -75,7 +82,9 @@ DEPLOYMENT_PROMOTED: EventType[PromotionEvent] = EventType(
     name="deployment.promoted",
     data=PromotionEvent,
     description="A deployment became production: by a deploy, a promotion or a rollback.",
-    example=PromotionEvent("promote", UUID("0199c0de-0000-7000-8000-00000000de90"), _DEPLOYMENT),
+    example=PromotionEvent(
+        _STORAGE, "production", "promote", UUID("0199c0de-0000-7000-8000-00000000de90"), _DEPLOYMENT
+    ),
     scope=SCOPE,
 )
 EVENT_TYPES: tuple[EventType[Any], ...] = (DEPLOYMENT_READY, DEPLOYMENT_FAILED, DEPLOYMENT_PROMOTED)

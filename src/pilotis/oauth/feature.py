@@ -20,6 +20,7 @@ from pilotis.oauth.endpoints import (
     ProtectedResourceEndpoints,
     RegistrationEndpoints,
 )
+from pilotis.oauth.events import EVENT_TYPES
 from pilotis.oauth.flow.connections import Connections
 from pilotis.oauth.flow.consent import Consent
 from pilotis.oauth.flow.endpoints import (
@@ -114,7 +115,7 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
         floor.jobs.wake(backchannel.kind.queue)
 
     logout = Logout(floor.database, tokens_issuer, apps.apps, members.members, floor.signing_keys, wake)
-    connections = Connections(floor.database, backchannel, issuer)
+    connections = Connections(floor.database, floor.events, backchannel, issuer)
     providers = SocialProviders(floor.database, apps.apps, floor.secrets, issuer)
     social = SocialLogin(
         floor.database,
@@ -126,7 +127,7 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
         VendorClient(lambda: floor.outgoing),
         issuer,
     )
-    consent = Consent(floor.database, tokens_issuer, floor.sessions)
+    consent = Consent(floor.database, floor.events, tokens_issuer, floor.sessions)
 
     async def start() -> None:
         floor.control.subscribe(Topic.OAUTH_KEYS, lambda _: keys.reset(), keys.reset)
@@ -163,6 +164,7 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
             SocialCallbacks(social),
         ],
         jobs=[backchannel.kind],
+        event_types=EVENT_TYPES,
         periodic=periodic(floor.database),
         start=start,
         access_tokens=access_tokens,

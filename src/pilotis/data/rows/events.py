@@ -7,11 +7,19 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.data.rows.types import Row
 from pilotis.events.types import ROWS_CHANGED, EventType
 
 SCOPE = "rows:read"
 Names = list[str] | msgspec.UnsetType
+
+
+class RowState(msgspec.Struct, frozen=True, kw_only=True):
+    """A row in an event; unlike in answers, its creator is not named."""
+
+    id: str
+    data: dict[str, Any]
+    created_at: str
+    updated_at: str
 
 
 class RowEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,14 +30,14 @@ class RowEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     table_id: UUID
     table_title: str
-    row: Row
+    row: RowState
     omitted: Names = msgspec.UNSET
 
 
 class RowUpdatedEvent(RowEvent, frozen=True, kw_only=True):
     """Data of a changed row, with its previous state and the names that the request set, encrypted ones included."""
 
-    previous: Row
+    previous: RowState
     changed: list[str]
 
 
@@ -45,9 +53,9 @@ class RowsChangedEvent(msgspec.Struct, frozen=True, kw_only=True):
 _ORDERS = UUID("0199c0de-0000-7000-8000-0000007ab1e5")
 
 
-def _row(**data: Any) -> Row:
+def _row(**data: Any) -> RowState:
     at = "2026-11-22T07:30:00.123Z"
-    return Row(id="0199c0de-0000-7000-8000-00000000a0e1", data=data, created_at=at, updated_at=at)
+    return RowState(id="0199c0de-0000-7000-8000-00000000a0e1", data=data, created_at=at, updated_at=at)
 
 
 def _type(name: str, description: str, **omitted: Any) -> EventType[RowEvent]:

@@ -8,6 +8,7 @@ from asyncpg import Connection as DatabaseConnection
 from asyncpg import Record
 
 from pilotis.db.pool import Database
+from pilotis.events.service import Events
 from pilotis.events.types import Event
 from pilotis.http.api.principals import SYSTEM, AppMember
 from pilotis.http.api.schemas import ItemPage, Paging
@@ -15,6 +16,7 @@ from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import NotFoundError
 from pilotis.oauth import client_store
 from pilotis.oauth.clients import BUILT_IN_SCOPES, logo_url
+from pilotis.oauth.events import CONNECTION_REVOKED, ConnectionEvent, about
 from pilotis.oauth.flow import store
 from pilotis.oauth.flow.scope_texts import BUILT_IN, language
 from pilotis.oauth.flow.types import ConnectedClient, Connection, GrantedScope
@@ -34,8 +36,9 @@ class ConsentNotFoundError(NotFoundError):
 class Connections:
     """Lists and revokes members' consents; `issuer` is the server's address."""
 
-    def __init__(self, database: Database, backchannel: BackchannelLogout, issuer: str) -> None:
+    def __init__(self, database: Database, events: Events, backchannel: BackchannelLogout, issuer: str) -> None:
         self._database = database
+        self._events = events
         self._issuer = issuer
         self._backchannel = backchannel
 
@@ -56,8 +59,14 @@ class Connections:
         """Delete a connection with all its grants, codes and tokens; raises `ConsentNotFoundError`."""
         app_id = principal.app.app_id
         async with self._database.transaction(app_id) as connection:
-            if not await store.delete_consent(connection, app_id, principal.member.member_id, consent_id):
+            member_id = principal.member.member_id
+            consent = await store.delete_consent(connection, app_id, member_id, consent_id)
+            if consent is None:
                 raise ConsentNotFoundError
+            gone = ConnectionEvent(
+                consent_id=consent_id, client_id=consent["client_id"], member_id=member_id, scopes=consent["scopes"]
+            )
+            await self._events.emit_all(connection, app_id, [about(CONNECTION_REVOKED, principal, gone)])
             for row in await revoke_of_consent(connection, app_id, consent_id, "disconnected"):
                 ended = EndedSession(row["client_id"], row["session_id"], row["member_id"])
                 await self._backchannel.enqueue(connection, app_id, ended)

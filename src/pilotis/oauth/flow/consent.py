@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import msgspec
 from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
+from pilotis.events.service import Events
 from pilotis.http.api.cookies import SetCookie
 from pilotis.http.api.principals import AppMember
 from pilotis.kit import json
@@ -21,6 +23,7 @@ from pilotis.kit.ids import uuid7
 from pilotis.oauth import client_store
 from pilotis.oauth.clients import BUILT_IN_SCOPES, OAuthClientNotFoundError, logo_url
 from pilotis.oauth.errors import InvalidScopeError
+from pilotis.oauth.events import CONNECTION_CREATED, ConnectionEvent, about
 from pilotis.oauth.flow import store
 from pilotis.oauth.flow.errors import (
     GuestNotAllowedError,
@@ -91,8 +94,9 @@ class _Waiting(NamedTuple):
 class Consent:
     """The service behind the consent routes; `issuer` identifies the server in every response."""
 
-    def __init__(self, database: Database, issuer: Issuer, sessions: Sessions) -> None:
+    def __init__(self, database: Database, events: Events, issuer: Issuer, sessions: Sessions) -> None:
         self._database = database
+        self._events = events
         self._issuer = issuer
         self._sessions = sessions
 
@@ -165,9 +169,7 @@ class Consent:
             session = await self._decided(connection, waiting, principal, "approved")
             consent_id = None
             if not client.first_party:
-                consent_id = await store.add_consent(
-                    connection, client.app_id, uuid7(), member.member_id, client.client_id, scopes
-                )
+                consent_id = await self._connect(connection, principal, client, scopes)
             location = await begin_grant(
                 connection,
                 self._issuer.issuer,
@@ -187,6 +189,20 @@ class Consent:
                 name = PROVIDER_COOKIE + client.app_id.hex
                 cookies.append(SetCookie(name=name, value=cookie, max_age=int(left.total_seconds())))
         return Decision(Approved(location, consent_id, scopes), cookies)
+
+    async def _connect(
+        self, connection: Connection, principal: AppMember, client: KnownClient, scopes: list[str]
+    ) -> UUID:
+        """Add the scopes to the member's consent, and return its id."""
+        member_id = principal.member.member_id
+        row = await store.add_consent(connection, client.app_id, uuid7(), member_id, client.client_id, scopes)
+        consent_id: UUID = row["consent_id"]
+        if row["grew"]:
+            new = ConnectionEvent(
+                consent_id=consent_id, client_id=client.client_id, member_id=member_id, scopes=row["scopes"]
+            )
+            await self._events.emit_all(connection, client.app_id, [about(CONNECTION_CREATED, principal, new)])
+        return consent_id
 
     async def deny(self, principal: AppMember, request_id: str, caller: Caller) -> Denied:
         """Report to the client that the member denied the request."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from asyncpg import Connection, Record
@@ -192,16 +191,19 @@ async def consent(database: Database, app_id: UUID, member_id: str, client_id: s
 
 async def add_consent(
     connection: Connection, app_id: UUID, consent_id: UUID, member_id: str, client_id: str, scopes: list[str]
-) -> UUID:
-    """Add scopes to a member's consent to a client, and return the consent's id."""
-    found: Any = await connection.fetchval(
+) -> Record:
+    """Add scopes to a member's consent to a client, and return its id and scopes, and whether they `grew`."""
+    row = await connection.fetchrow(
         """
+        with before as (
+            select scopes from pilotis.oauth_consents where app_id = $1 and member_id = $3 and client_id = $4
+        )
         insert into pilotis.oauth_consents as c (app_id, consent_id, member_id, client_id, scopes, last_used_at)
         values ($1, $2, $3, $4, $5, now())
         on conflict (app_id, member_id, client_id) do update set
             scopes = array(select distinct unnest(c.scopes || excluded.scopes) order by 1), granted_at = now(),
             last_used_at = now()
-        returning consent_id
+        returning consent_id, scopes, not coalesce(scopes <@ (select scopes from before), false) as grew
         """,
         app_id,
         consent_id,
@@ -209,7 +211,8 @@ async def add_consent(
         client_id,
         scopes,
     )
-    return UUID(bytes=found.bytes)
+    assert row is not None
+    return row
 
 
 async def touch_consent(connection: Connection, app_id: UUID, consent_id: UUID) -> None:
@@ -236,15 +239,17 @@ async def connections(
     return await fetch_page(database, app_id, query, (app_id, member_id), order_by=order_by, limit=limit, offset=offset)
 
 
-async def delete_consent(connection: Connection, app_id: UUID, member_id: str, consent_id: UUID) -> bool:
-    """Delete a member's consent; False if it does not exist."""
-    tag = await connection.execute(
-        "delete from pilotis.oauth_consents where app_id = $1 and member_id = $2 and consent_id = $3",
+async def delete_consent(connection: Connection, app_id: UUID, member_id: str, consent_id: UUID) -> Record | None:
+    """Delete a member's consent and return its client and scopes; None if it does not exist."""
+    return await connection.fetchrow(
+        """
+        delete from pilotis.oauth_consents where app_id = $1 and member_id = $2 and consent_id = $3
+        returning client_id, scopes
+        """,
         app_id,
         member_id,
         consent_id,
     )
-    return tag == "DELETE 1"
 
 
 async def covers(
