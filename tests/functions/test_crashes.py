@@ -13,7 +13,7 @@ import httpx
 
 from tests.conftest import first_console_user, new_app
 from tests.functions.support import Functions
-from tests.functions.test_triggers import seen
+from tests.functions.test_triggers import make_due, seen
 from tests.serving import serving
 from tests.support import Server
 from tests.waiting import children, is_running, until
@@ -80,8 +80,10 @@ async def _killed_in_the_middle(server: Server, functions: Functions) -> None:
     function_id = await functions.made("waits", WAITS, timeout_seconds=300)
     triggers = f"{functions.base}/{function_id}/triggers"
     by_event = {"type": "event", "events": ["row.created"], "table_id": orders}
-    for trigger in (by_event, {"type": "schedule", "cron": "* * * * * *"}):
-        assert (await functions.console.post(triggers, json=trigger)).status_code == 201
+    for trigger in (by_event, {"type": "schedule", "cron": "* * * * *"}):
+        made = await functions.console.post(triggers, json=trigger)
+        assert made.status_code == 201
+    await make_due(app, made.json()["id"])
     await app.row(orders, {"n": 1})
     packaged = await functions.create("packaged")
     source = {"index.js": 'import "npm:zod@3"; export default () => 1;'}

@@ -1,10 +1,12 @@
 """Functions, section 9: schedules and events call functions."""
 
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
 from tests.backstage import run_sql
+from tests.console import owner_of
 from tests.functions.support import Functions
 from tests.support import App, assert_error
 from tests.waiting import until
@@ -19,6 +21,12 @@ export default async (payload, ctx) => {
 async def seen(app: App, table: str) -> list[dict[str, Any]]:
     async with app.client() as client:
         return [row["data"] for row in (await client.get(f"/v1/public/tables/{table}/data?limit=100")).json()["data"]]
+
+
+async def make_due(app: App, schedule_id: str) -> None:
+    """Let a schedule fire now, instead of within a minute."""
+    due = "update pilotis.schedules set next_run_at = date_trunc('minute', now()) where schedule_id = $1"
+    await run_sql(app.server, due, schedule_id)
 
 
 async def _made(functions: Functions, **trigger: Any) -> tuple[str, str, httpx.Response]:
@@ -70,9 +78,9 @@ async def test_a_function_that_triggers_itself_ends(functions: Functions):
 
 
 async def test_a_schedule_calls_a_function(functions: Functions):
-    # Of six fields the first is seconds.
-    table, function_id, made = await _made(functions, type="schedule", cron="* * * * * *")
-    assert made.json()["next_run_at"]
+    table, function_id, made = await _made(functions, type="schedule", cron="@yearly")
+    assert made.json()["next_run_at"][4:10] == "-01-01"
+    await make_due(functions.app, made.json()["id"])
     rows = await until(lambda: _at_least(functions.app, table, 1))
     assert set(rows[0]["payload"]) == {"scheduled_for", "previous_run_at"}
     path = f"{functions.base}/{function_id}/triggers/{made.json()['id']}"
@@ -87,6 +95,9 @@ async def test_what_cannot_be_a_trigger_is_refused(functions: Functions):
     for body, code in [
         ({"type": "schedule"}, "VALIDATION_FAILED"),
         ({"type": "schedule", "cron": "every day"}, "INVALID_CRON"),
+        ({"type": "schedule", "cron": "* * * * * *"}, "INVALID_CRON"),
+        ({"type": "schedule", "cron": "0 0 31 2 *"}, "INVALID_CRON"),
+        ({"type": "schedule", "cron": "@secondly"}, "INVALID_CRON"),
         ({"type": "schedule", "cron": "0 4 * * *", "timezone": "Mars/Olympus"}, "VALIDATION_FAILED"),
         ({"type": "event"}, "VALIDATION_FAILED"),
         ({"type": "event", "events": ["row.exploded"]}, "UNKNOWN_EVENT_TYPE"),
@@ -94,7 +105,39 @@ async def test_what_cannot_be_a_trigger_is_refused(functions: Functions):
     ]:
         answer = await functions.console.post(f"{functions.base}/{function_id}/triggers", json=body)
         assert_error(answer, 400, code)
+    answer = await functions.console.post(
+        f"{functions.base}/{function_id}/triggers", json={"type": "schedule", "cron": "* * * * * *"}
+    )
+    assert "minute, hour, day of the month, month and weekday" in answer.json()["message"]
+    assert "there are 6" in answer.json()["message"]
     assert (await functions.console.get(f"{functions.base}/{function_id}/triggers")).json()["data"] == []
+
+
+async def test_a_trigger_for_what_is_not_there_is_refused(functions: Functions, other_app: App):
+    app = functions.app
+    function_id = await functions.create("later")
+    path = f"{functions.base}/{function_id}/triggers"
+    foreign, table, missing = await other_app.table({"n": "int"}), await app.table({"n": "int"}), str(uuid4())
+    for name, value, code in (
+        ("table_id", missing, "TABLE_NOT_FOUND"),
+        ("table_id", foreign, "TABLE_NOT_FOUND"),
+        ("storage_id", missing, "STORAGE_NOT_FOUND"),
+    ):
+        body = {"type": "event", "events": ["row.created", "file.created"], name: value}
+        assert_error(await functions.console.post(path, json=body), 404, code)
+    async with owner_of(app).client(app) as console:
+        files = (await console.post("/storages/files", json={"name": "files"})).json()["id"]
+        site = (await console.post("/storages/webs", json={"name": "site"})).json()["id"]
+    for storage_id in (files, site):
+        body = {"type": "event", "events": ["file.created", "deployment.ready"], "storage_id": storage_id}
+        assert (await functions.console.post(path, json=body)).status_code == 201
+    made = await functions.console.post(path, json={"type": "event", "events": ["row.created"], "table_id": table})
+    one = f"{path}/{made.json()['id']}"
+    assert_error(await functions.console.patch(one, json={"table_id": foreign}), 404, "TABLE_NOT_FOUND")
+    async with app.client() as client:
+        assert (await client.delete(f"/v1/public/tables/{table}")).status_code == 200
+    assert (await functions.console.patch(one, json={"is_active": False})).status_code == 200
+    assert_error(await functions.console.patch(one, json={"is_active": True}), 404, "TABLE_NOT_FOUND")
 
 
 async def test_a_call_by_a_trigger_that_fails_is_tried_again(functions: Functions):

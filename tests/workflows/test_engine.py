@@ -95,7 +95,27 @@ async def test_an_execution_that_never_began_is_told_as_cancelled(functions: Fun
         await until(lambda: receiver.received)
         assert (await workflows.console.post(f"{path}/{running}/cancel")).status_code == 200
         await until(lambda: len(receiver.received) == 2)
-        assert [event["data"]["execution_id"] for event in events(receiver)] == [waiting, running]
+        heard = events(receiver)
+        assert [event["data"]["execution_id"] for event in heard] == [waiting, running]
+        assert [(event["data"]["status"], event["data"]["error"]) for event in heard] == [("cancelled", None)] * 2
+        assert [event["subject"] for event in heard] == [
+            f"workflows/{workflow_id}/executions/{execution_id}" for execution_id in (waiting, running)
+        ]
+
+
+async def test_an_event_says_how_and_why_an_execution_ended(functions: Functions, workflows: Workflows):
+    await functions.made("fails", FAILS)
+    async with Receiver.listening() as receiver:
+        await create(functions.app, receiver.url(), ["workflow.*"])
+        execution = await workflows.ran([call("fails", id="a")])
+        await until(lambda: len(receiver.received) == 2)
+        started, failed = sorted(events(receiver), key=lambda event: event["type"], reverse=True)
+    place = {"workflow_id": execution["workflow_id"], "execution_id": execution["id"]}
+    expected = {**place, "trigger": "manual", "attempt": 1}
+    assert started["data"] == {**expected, "status": "running", "error": None}
+    error = {"code": "STEP_FAILED", "message": "no", "step_id": "a"}
+    assert failed["data"] == {**expected, "status": "failed", "error": error}
+    assert failed["subject"] == f"workflows/{place['workflow_id']}/executions/{place['execution_id']}"
 
 
 async def test_an_execution_is_cancelled_while_it_waits_for_its_next_try(functions: Functions, workflows: Workflows):
@@ -215,10 +235,63 @@ async def test_a_definition_that_cannot_be_saved(workflows: Workflows):
         assert answer.json()["details"][0] | {"message": ""} == {"field": field, "code": code, "message": ""}
     for cron in ("", "* * * * * *", "0 0 31 2 *", "every day", "99 * * * *"):
         answer = await workflows.console.post(workflows.base, json={"name": "x", "schedule_cron": cron})
-        assert_error(answer, 400, "INVALID_CRON")
+        (detail,) = assert_error(answer, 400, "VALIDATION_FAILED")["details"]
+        assert (detail["field"], detail["code"]) == ("schedule_cron", "INVALID_CRON")
     assert_error(await workflows.console.post(workflows.base, json={"name": ""}), 400, "VALIDATION_FAILED")
     await workflows.made([], name="taken")
     assert_error(await workflows.console.post(workflows.base, json={"name": "taken"}), 409, "WORKFLOW_NAME_TAKEN")
+
+
+async def test_all_errors_of_a_definition_are_told_at_once(workflows: Workflows):
+    """By `/validate` and by saving alike, whether they concern the form, other steps, functions or the schedule."""
+    unreadable = {"step_type": "merge", "id": "bad", "retry_count": 6, "on_error": "x"}
+    branch = {"id": "left", "steps": [{"step_type": "merge", "order": "first"}, {"step_type": "function"}]}
+    steps: list[Any] = [
+        {"step_type": "merge", "id": "a", "input_mapping": {"x": ["$.steps.b.output", "{{ $.nowhere }}"]}},
+        unreadable,
+        {"step_type": "merge", "id": "a", "config": {}, "sources": ["bad", "gone"], "items": "$.input"},
+        {"step_type": "parallel", "branches": [branch]},
+        {"step_type": "condition", "condition": {"$.steps.c.status": "failed"}, "on_true": ["gone", "a"]},
+        call("nothing", input_mapping={"x": "$.steps.bad.output"}),
+        "no step",
+    ]
+    body = {"name": "x", "steps": steps, "schedule_cron": "* * * * * *", "max_retries": 99, "colour": "red"}
+    expected = {
+        ("steps[0].input_mapping.x[0]", "UNKNOWN_STEP"),
+        ("steps[0].input_mapping.x[1]", "INVALID_MAPPING"),
+        ("steps[1].retry_count", "INVALID_VALUE"),
+        ("steps[2].id", "DUPLICATE_STEP_ID"),
+        ("steps[2].config", "NOT_APPLICABLE"),
+        ("steps[2].items", "NOT_APPLICABLE"),
+        ("steps[2].sources[1]", "UNKNOWN_STEP"),
+        ("steps[3].branches[0].steps[0].order", "INVALID_VALUE"),
+        ("steps[3].branches[0].steps[1].function_id", "REQUIRED"),
+        ("steps[4].condition.$.steps.c.status", "UNKNOWN_STEP"),
+        ("steps[4].on_true[0]", "UNKNOWN_STEP"),
+        ("steps[4].on_true[1]", "JUMP"),
+        ("steps[5].function_id", "UNKNOWN_FUNCTION"),
+        ("steps[6]", "INVALID_VALUE"),
+        ("schedule_cron", "INVALID_CRON"),
+        ("max_retries", "INVALID_VALUE"),
+        ("colour", "UNKNOWN_FIELD"),
+    }
+    validation = (await workflows.console.post(f"{workflows.base}/validate", json=body)).json()
+    assert {(one["field"], one["code"]) for one in validation["errors"]} >= expected
+    workflow_id = await workflows.made([], name="there")
+    for answer in (
+        await workflows.console.post(workflows.base, json=body),
+        await workflows.console.put(f"{workflows.base}/{workflow_id}", json=body),
+    ):
+        assert_error(answer, 400, "VALIDATION_FAILED")
+        assert answer.json()["details"] == validation["errors"]
+
+
+async def test_a_step_run_says_which_version_of_its_function_ran(functions: Functions, workflows: Workflows):
+    function_id = await functions.made("echo", ECHO)
+    await functions.deploy(function_id, {"index.js": ECHO + "\n"})
+    for fixed, ran in (({}, 2), ({"function_version": 1}, 1)):
+        execution = await workflows.ran([call("echo", id="a", **fixed)], name=f"flow {ran}")
+        assert [one["function_version"] for one in execution["steps"]] == [ran]
 
 
 async def test_a_version_is_for_what_began_under_it(workflows: Workflows):

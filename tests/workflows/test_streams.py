@@ -27,8 +27,7 @@ async def events(workflows: Workflows, path: str, **query: Any) -> AsyncGenerato
                 name, _, value = line.partition(": ")
                 fields[name] = value
             elif "data" in fields:
-                if fields["event"] != "bye":
-                    yield fields["event"], fields.get("id"), json.loads(fields["data"])
+                yield fields["event"], fields.get("id"), json.loads(fields["data"])
                 fields = {}
 
 

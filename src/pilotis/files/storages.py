@@ -44,6 +44,10 @@ class Storages:
         """Return a storage; raises `StorageNotFoundError`."""
         return await _read(self._database.of(app_id), app_id, storage_id)
 
+    async def exists(self, app_id: UUID, storage_id: UUID) -> bool:
+        """Return whether the app has the storage."""
+        return await store.storage(self._database.of(app_id), app_id, storage_id) is not None
+
     async def create(self, app: AppInfo, actor: Actor, new: NewStorage, storage_id: UUID | None = None) -> Storage:
         """Create a storage, with the default quota if `new` has none.
 

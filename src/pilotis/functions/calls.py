@@ -103,9 +103,10 @@ class CallOrigin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished call: its id, its outcome, and the time limit in seconds that it had."""
+    """A finished call: its id, its outcome, the version that ran, and the time limit in seconds that it had."""
 
     execution_id: UUID
+    version: int | None
     ran: Ran
     seconds: float
 
@@ -258,7 +259,8 @@ class Calls:
         finally:
             await token.end()
         self._records.add(record, ran)
-        return Ended(execution_id=execution_id, ran=ran, seconds=seconds)
+        number = int(label) if label.isdigit() else None
+        return Ended(execution_id=execution_id, version=number, ran=ran, seconds=seconds)
 
     async def run_step(
         self,

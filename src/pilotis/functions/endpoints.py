@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
+from pilotis.data.tables.service import TableNotFoundError
 from pilotis.dead_jobs.service import JobNotFoundError
 from pilotis.dead_jobs.types import DeadJob, DeadJobResult
 from pilotis.functions import store
@@ -38,6 +39,7 @@ from pilotis.functions.errors import (
     SourceInvalidError,
     SourceTooLargeError,
     TriggerNotFoundError,
+    TriggerStorageNotFoundError,
     VariableNotFoundError,
     VersionNotFoundError,
     VersionNotReadyError,
@@ -182,6 +184,9 @@ class SentDraft(ParsedBody, kw_only=True):
         """Return the draft in a request."""
         fields, archive = await _sent(call, NewDraft)
         return cls(fields=fields, archive=archive)
+
+
+_NO_SUBJECT = [TableNotFoundError, TriggerStorageNotFoundError]
 
 
 class InvokeEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
@@ -520,7 +525,7 @@ class TriggerEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
         status=201,
         creates="trigger_id",
         again="made",
-        errors=[FunctionNotFoundError, FunctionLimitError, UnknownEventTypeError, InvalidCronError],
+        errors=[FunctionNotFoundError, FunctionLimitError, UnknownEventTypeError, InvalidCronError, *_NO_SUBJECT],
     )
     async def create(self, call: Call, app_id: UUID, function_id: UUID, body: NewTrigger) -> Trigger:
         """Create a schedule or an event subscription that calls a function.
@@ -542,7 +547,7 @@ class TriggerEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
     @patch(
         f"{_ONE}/triggers/:trigger_id",
         access=EDITOR,
-        errors=[FunctionNotFoundError, TriggerNotFoundError, UnknownEventTypeError, InvalidCronError],
+        errors=[FunctionNotFoundError, TriggerNotFoundError, UnknownEventTypeError, InvalidCronError, *_NO_SUBJECT],
     )
     async def change(
         self, call: Call, app_id: UUID, function_id: UUID, trigger_id: UUID, body: TriggerChange

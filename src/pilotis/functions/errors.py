@@ -150,6 +150,13 @@ class TriggerNotFoundError(NotFoundError):
     message = "The function has no such trigger."
 
 
+class TriggerStorageNotFoundError(NotFoundError):
+    """404: the app has no file or web storage with the id that a trigger names."""
+
+    code = "STORAGE_NOT_FOUND"
+    message = "The app has no storage with this storage_id."
+
+
 class InvalidCronError(BadRequestError):
     """400: the cron expression is not valid."""
 

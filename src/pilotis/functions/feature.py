@@ -17,6 +17,7 @@ from pilotis.db.topics import Topic
 from pilotis.db.waiters import BACKGROUND
 from pilotis.dead_jobs.feature import DeadJobsFeature
 from pilotis.feature import Feature
+from pilotis.files.feature import FilesFeature
 from pilotis.floor import Floor
 from pilotis.functions import store
 from pilotis.functions.builds import Builds
@@ -35,6 +36,7 @@ from pilotis.functions.streams import FunctionStreams
 from pilotis.functions.tasks import periodic
 from pilotis.functions.triggers import Triggers
 from pilotis.functions.variables import Variables
+from pilotis.hosting.feature import HostingFeature
 from pilotis.http.api.principals import AppInfo
 from pilotis.http.metrics import FunctionSeries
 from pilotis.http.outgoing import Reach
@@ -63,6 +65,8 @@ def feature(
     floor: Floor,
     apps: AppsFeature,
     tables: TablesFeature,
+    files: FilesFeature,
+    hosting: HostingFeature,
     integrations: IntegrationsFeature,
     dead_jobs: DeadJobsFeature,
     security: SecurityFeature,
@@ -92,6 +96,10 @@ def feature(
         found = [table.id for table in await tables.tables.all(app) if table.title == title]
         return found[0] if found else None
 
+    async def has_storage(app_id: UUID, storage_id: UUID) -> bool:
+        exists = await files.files.storages.exists(app_id, storage_id)
+        return exists or await hosting.hosting.storages.exists(app_id, storage_id)
+
     async def own_types(app_id: UUID) -> list[str]:
         return list(await integrations.types.names(app_id))
 
@@ -107,7 +115,17 @@ def feature(
     calls = Calls(database, pool, records, variables, builds, security.function_tokens, table_id)
     variables.on_changed(calls.forget)
     executions = Executions(database)
-    triggers = Triggers(database, floor.events, floor.jobs, calls, apps.apps.by_id, own_types, dead_jobs.dead_jobs)
+    triggers = Triggers(
+        database,
+        floor.events,
+        floor.jobs,
+        calls,
+        apps.apps.by_id,
+        own_types,
+        dead_jobs.dead_jobs,
+        tables.tables,
+        has_storage,
+    )
     functions = Functions(database, calls, builds, floor.jobs, apps.apps.by_id, triggers.remove_all, floor.events)
     floor.control.subscribe(Topic.NEWS, news.told, news.missed)
     floor.control.subscribe(Topic.FUNCTION, calls.forget, calls.forget_all)

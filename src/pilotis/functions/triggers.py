@@ -13,6 +13,7 @@ import structlog
 from asyncpg import Connection, Record
 from msgspec import UNSET
 
+from pilotis.data.tables.service import Tables
 from pilotis.db.locks import lock_app
 from pilotis.db.pool import Database
 from pilotis.dead_jobs.service import DeadJobs
@@ -29,6 +30,7 @@ from pilotis.functions.errors import (
     FunctionNotFoundError,
     InvalidCronError,
     TriggerNotFoundError,
+    TriggerStorageNotFoundError,
 )
 from pilotis.functions.events import subject_of
 from pilotis.functions.types import NewTrigger, Trigger, TriggerChange
@@ -37,7 +39,7 @@ from pilotis.http.api.schemas import ItemPage, Paging
 from pilotis.jobs import schedules
 from pilotis.jobs.kinds import DiscardError, DueSchedule, Job, JobKind, ScheduleKind
 from pilotis.jobs.queue import Jobs
-from pilotis.kit.clock import optional_rfc3339, rfc3339
+from pilotis.kit.clock import now, optional_rfc3339, rfc3339
 from pilotis.kit.errors import NotFoundError, PilotisError, invalid
 from pilotis.security.audit.service import record
 from pilotis.webhooks.naming import check_patterns
@@ -82,7 +84,11 @@ class Triggers:
         app_of: Callable[[UUID], Awaitable[AppInfo]],
         own_types: Callable[[UUID], Awaitable[Sequence[str]]],
         dead_jobs: DeadJobs,
+        tables: Tables,
+        has_storage: Callable[[UUID, UUID], Awaitable[bool]],
     ) -> None:
+        self._tables = tables
+        self._has_storage = has_storage
         self._database = database
         self._events = events
         self._jobs = jobs
@@ -134,7 +140,7 @@ class Triggers:
             if row is None:
                 raise TriggerNotFoundError
             after = {name: values.get(name, row[name]) for name in ("type", *given)}
-            await self._check(app, after)
+            await self._check(app, after, is_new=False)
             await trigger_store.update(connection, app.app_id, trigger_id, values)
             await self._end(connection, app.app_id, trigger_id)
             target = await self._begin(connection, app.app_id, trigger_id, after)
@@ -268,14 +274,9 @@ class Triggers:
         if not values["is_active"]:
             return None
         if values["type"] == "schedule":
-            try:
-                await schedules.put(
-                    connection, app_id, trigger_id, KIND, str(trigger_id), values["cron"], values["timezone"]
-                )
-            except PilotisError as error:
-                if error.details and error.details[0].field == "cron":
-                    raise InvalidCronError(error.details[0].message) from None
-                raise
+            timezone = values["timezone"]
+            cron = _cron_of(values["cron"], timezone)
+            await schedules.put(connection, app_id, trigger_id, KIND, str(trigger_id), cron, timezone)
             return None
         target = Target(
             app_id=app_id,
@@ -304,12 +305,16 @@ class Triggers:
                 await trigger_store.update(connection, app_id, trigger_id, {"is_active": False})
             raise
 
-    async def _check(self, app: AppInfo, values: dict[str, Any]) -> None:
+    async def _check(self, app: AppInfo, values: dict[str, Any], *, is_new: bool = True) -> None:
+        """Raise the errors of a trigger; one that is being deactivated may name what no longer exists."""
+        fires = is_new or values["is_active"]
         if values["type"] == "schedule":
             if not values["cron"]:
                 raise invalid("cron", "cron: is required for a schedule.", "REQUIRED")
             if values["events"]:
                 raise invalid("events", "events: must be absent for a schedule.")
+            if fires:
+                _cron_of(values["cron"], values["timezone"])
             return
         if not values["events"]:
             raise invalid("events", "events: must contain at least one event type.", "REQUIRED")
@@ -317,6 +322,13 @@ class Triggers:
             raise invalid("cron", "cron: must be absent for a trigger by events.")
         built_in = {type_.name for type_ in self._events.catalogue.offered()}
         check_patterns(values["events"], built_in | set(await self._own_types(app.app_id)))
+        # What does not exist never emits an event.
+        if not fires:
+            return
+        if values["table_id"] is not None:
+            await self._tables.current(app.app_id, values["table_id"])
+        if values["storage_id"] is not None and not await self._has_storage(app.app_id, values["storage_id"]):
+            raise TriggerStorageNotFoundError
 
     async def _require(self, app_id: UUID, function_id: UUID) -> None:
         if await store.read(self._database.of(app_id), app_id, function_id) is None:
@@ -329,6 +341,15 @@ class Triggers:
             if await store.lock(connection, app_id, function_id) is None:
                 raise FunctionNotFoundError
             yield connection
+
+
+def _cron_of(text: str, timezone: str | None) -> str:
+    try:
+        return schedules.cron_of(text, timezone, now())
+    except PilotisError as error:
+        if error.details and error.details[0].field == "cron":
+            raise InvalidCronError(f"cron: {error.text}", details=error.details) from None
+        raise
 
 
 def _values(new: NewTrigger) -> dict[str, Any]:

@@ -64,6 +64,10 @@ class WebStorages:
             raise WebStorageNotFoundError
         return views.storage_view(row, self._addresses)
 
+    async def exists(self, app_id: UUID, storage_id: UUID) -> bool:
+        """Return whether the app has the storage."""
+        return await store.storage(self._database.of(app_id), app_id, storage_id) is not None
+
     async def create(
         self, app: AppInfo, actor: Actor, new: NewWebStorage, storage_id: UUID | None = None
     ) -> WebStorage:

@@ -26,6 +26,32 @@ _BATCH_SIZE = 100
 _MISSED = timedelta(hours=1)
 
 
+_SHORTCUTS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+}
+
+
+def cron_of(text: str, timezone: str | None, after: datetime) -> str:
+    """Return what a user gives as a schedule as an expression of five fields; it is due at most once a minute.
+
+    Raises an error about `cron`, also for dates that never come, or about `timezone`.
+    """
+    cron = _SHORTCUTS.get(text.strip(), text)
+    if (number := len(cron.split())) != 5:
+        raise invalid(
+            "cron",
+            "Five fields are expected, minute, hour, day of the month, month and weekday, such as 30 2 * * *, "
+            f"or one of {', '.join(_SHORTCUTS)}; there {'is' if number == 1 else 'are'} {number}.",
+        )
+    if next_run(cron, timezone, after) is None:
+        raise invalid("cron", "These dates never come.")
+    return cron
+
+
 def next_run(cron: str, timezone: str | None, after: datetime) -> datetime | None:
     """Return the first time after `after` that matches a cron expression in a time zone, in UTC; None if there is none.
 

@@ -7,7 +7,7 @@ point, and objects and lists are compared as PostgreSQL compares jsonb. A test c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -28,6 +28,18 @@ def compile_condition(condition: Json, place: str) -> Condition:
     if len(json.encode(condition)) > MAX_BYTES:
         raise _invalid(place, f"{place}: a condition has at most {MAX_BYTES} bytes.")
     return _conjunction(condition, place, 1)
+
+
+def paths_of(condition: Json) -> Iterator[str]:
+    """Yield the paths that a valid condition reads."""
+    for name, value in condition.items():
+        if name in {"$and", "$or"}:
+            for item in value:
+                yield from paths_of(item)
+        elif name == "$not":
+            yield from paths_of(value)
+        else:
+            yield name
 
 
 def _invalid(place: str, message: str) -> PilotisError:

@@ -20,7 +20,6 @@ from pilotis.workflows.errors import (
     ExecutionFinishedError,
     ExecutionNotFinishedError,
     InputTooLargeError,
-    InvalidWorkflowCronError,
     TriggerExistsError,
     TriggerFailedError,
     TriggerRejectedError,
@@ -84,7 +83,7 @@ _NOT_ACCEPTED = [
     TriggerFailedError,
     TriggerTimeoutError,
 ]
-_INVALID = [InvalidWorkflowCronError, InputTooLargeError, WorkflowNameTakenError]
+_INVALID = [InputTooLargeError, WorkflowNameTakenError]
 
 
 def number_of(text: str) -> int:
@@ -108,9 +107,10 @@ class WorkflowEndpoints(Endpoints, tag="Workflows", examples=EXAMPLES):
         status=201,
         creates="workflow_id",
         again="read",
+        body_schema=NewWorkflow,
         errors=[*_INVALID, WorkflowLimitError],
     )
-    async def create(self, call: Call, app_id: UUID, body: NewWorkflow) -> Workflow:
+    async def create(self, call: Call, app_id: UUID, body: dict[str, Any]) -> Workflow:
         """Create a workflow. Its schedule is active at once."""
         return await self._workflows.create(call.app, call.actor, UUID(call.new_id()), body)
 
@@ -132,8 +132,8 @@ class WorkflowEndpoints(Endpoints, tag="Workflows", examples=EXAMPLES):
         """Read a workflow."""
         return await self._workflows.read(call.app, workflow_id)
 
-    @put(_ONE, access=Access.APP_EDITOR, errors=[WorkflowNotFoundError, *_INVALID])
-    async def change(self, call: Call, app_id: UUID, workflow_id: UUID, body: NewWorkflow) -> Workflow:
+    @put(_ONE, access=Access.APP_EDITOR, body_schema=NewWorkflow, errors=[WorkflowNotFoundError, *_INVALID])
+    async def change(self, call: Call, app_id: UUID, workflow_id: UUID, body: dict[str, Any]) -> Workflow:
         """Replace a workflow's definition by a new version; absent fields return to their defaults.
 
         `is_active` alone stays as it is. Executions that have started continue with the definition they started with.

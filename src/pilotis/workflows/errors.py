@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pilotis.kit.errors import (
-    BadRequestError,
     ConflictError,
     NotFoundError,
     PayloadTooLargeError,
@@ -84,13 +83,6 @@ class InputTooLargeError(PayloadTooLargeError):
 
     code = "INPUT_TOO_LARGE"
     message = "The input of an execution has at most 1,048,576 bytes."
-
-
-class InvalidWorkflowCronError(BadRequestError):
-    """400: the schedule is not a cron expression of five fields, or names dates that do not exist."""
-
-    code = "INVALID_CRON"
-    message = "The schedule is not a cron expression of five fields."
 
 
 class WorkflowTriggerNotFoundError(NotFoundError):

@@ -93,6 +93,8 @@ _POINT_FIELDS = {
     "run_at": "timestamptz",
     "cancels_steps": "boolean",
 }
+# As `events.subject` composes it.
+_SUBJECT = "'workflows/' || held.workflow_id || '/executions/' || held.execution_id"
 _EMITS = f"${len(_POINT_FIELDS) + 2}"
 _PLACES = [f"${n}::{type_}" for n, type_ in enumerate(_POINT_FIELDS.values(), 2)]
 _ONE = "select " + ", ".join(f"{place} as {name}" for place, name in zip(_PLACES, _POINT_FIELDS, strict=True))
@@ -154,10 +156,10 @@ _CHECKPOINT = f"""
         from held, json_array_elements(held.events::json) with ordinality e (event, place)
     ),
     emitted as (
-        {emission("$1", _EMITS, "join held on held.execution_id::text = e.subject")} returning subject
+        {emission("$1", _EMITS, f"join held on {_SUBJECT} = e.subject")} returning subject
     )
     select execution_id, seq, cancel_requested, clock_timestamp() as now,
-        exists (select from emitted where subject = held.execution_id::text) as has_emitted
+        exists (select from emitted where subject = {_SUBJECT}) as has_emitted
     from held
 """
 _CHECKPOINT_OF_ONE = _CHECKPOINT.format(points=_ONE)

@@ -8,30 +8,26 @@ path.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from pilotis.kit import json
-from pilotis.kit.errors import invalid
-from pilotis.workflows.paths import InvalidPathError, Look, parse
+from pilotis.workflows.paths import Look
 
 Json = Any
 _TEMPLATE = re.compile(r"\{\{\s*(\$[^{}]*?)\s*\}\}")
 
 
-def check(mapping: Json, place: str) -> None:
-    """Raise a 400 error that names the place of an invalid path in a mapping."""
+def places(mapping: Json, place: str) -> Iterator[tuple[str, str]]:
+    """Yield the paths in a mapping, valid or not, each after its place."""
     if isinstance(mapping, dict):
         for name, value in mapping.items():
-            check(value, f"{place}.{name[:100]}")
+            yield from places(value, f"{place}.{name[:100]}")
     elif isinstance(mapping, list):
         for at, value in enumerate(mapping):
-            check(value, f"{place}[{at}]")
+            yield from places(value, f"{place}[{at}]")
     elif isinstance(mapping, str):
-        for path in _paths(mapping):
-            try:
-                parse(path)
-            except InvalidPathError as error:
-                raise invalid(place, str(error), "INVALID_MAPPING") from None
+        yield from ((place, path) for path in _paths(mapping))
 
 
 def _paths(text: str) -> list[str]:

@@ -24,7 +24,7 @@ from pilotis.kit.errors import NotFoundError, PilotisError, UnavailableError
 from pilotis.workflows import backoff, execution_store
 from pilotis.workflows.agent import AgentError, Conversation, Tools
 from pilotis.workflows.definition import walk
-from pilotis.workflows.events import ENDED, STARTED, WorkflowEvent
+from pilotis.workflows.events import ENDED, STARTED, WorkflowError, WorkflowEvent, subject
 from pilotis.workflows.execution_store import MAX_RECOVERIES, Checkpoint
 from pilotis.workflows.plan import (
     MAX_BYTES,
@@ -74,6 +74,7 @@ class CallResult(NamedTuple):
     code: str | None = None
     message: str = ""
     function_execution_id: UUID | None = None
+    function_version: int | None = None
     queue_ms: float | None = None
     duration: float = 0.0
     logs: list[Any] | None = None
@@ -149,7 +150,9 @@ class Run:
             self._engine.counts.queues.add(max(0.0, (row["started_at"] - row["created_at"]).total_seconds()))
             if row["trigger_type"] == "webhook":
                 self._inside_request(point)
-            point.emits.append(STARTED.event(self._data(None), SYSTEM, subject=str(self._id), depth=row["depth"]))
+            point.emits.append(
+                STARTED.event(self._data("running", None), SYSTEM, subject=self._subject, depth=row["depth"])
+            )
         elif has_run and row["recoveries"]:
             self._event(point, "execution.recovered")
             self._engine.counts.recoveries += 1
@@ -263,6 +266,7 @@ class Run:
             "duration": round(result.duration, 3),
             "queue_ms": result.queue_ms,
             "function_execution_id": result.function_execution_id,
+            "function_version": result.function_version or step.function_version,
         }
         point.steps.append(row)
         if result.logs:
@@ -454,8 +458,8 @@ class Run:
         self._event(
             point, f"execution.{status}", status, output=shown(None if output is UNSET else output), error=error
         )
-        data = self._data(error["code"] if error else None)
-        point.emits.append(ENDED[status].event(data, SYSTEM, subject=str(self._id), depth=row["depth"]))
+        data = self._data(status, error)
+        point.emits.append(ENDED[status].event(data, SYSTEM, subject=self._subject, depth=row["depth"]))
         await self._write(point)
         self.has_ended = True
         counts = self._engine.counts
@@ -528,15 +532,20 @@ class Run:
         }
         self._event(point, type_, step=told, **data)
 
-    def _data(self, error_code: str | None) -> WorkflowEvent:
+    @property
+    def _subject(self) -> str:
+        return subject(self._row["workflow_id"], self._id)
+
+    def _data(self, status: str, error: Mapping[str, Any] | None) -> WorkflowEvent:
         row = self._row
         trigger = self._context.trigger["type"]
         return WorkflowEvent(
             workflow_id=row["workflow_id"],
             execution_id=self._id,
+            status=status,
             trigger=trigger,
             attempt=row["attempt"],
-            error_code=error_code,
+            error=WorkflowError(error["code"], error["message"], error.get("step_id")) if error else None,
         )
 
     def _now(self) -> datetime:
@@ -559,6 +568,7 @@ def result_of(ended: Ended) -> CallResult:
     logs = [[line.time, line.level, line.message] for line in outcome.logs]
     common = CallResult(
         function_execution_id=ended.execution_id,
+        function_version=ended.version,
         queue_ms=round(ended.ran.queue_ms, 3),
         duration=outcome.duration,
         logs=logs,

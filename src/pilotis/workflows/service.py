@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -62,9 +62,12 @@ class Workflows:
         self._find_function = find_function
         self._ended = ended
 
-    async def create(self, app: AppInfo, actor: Actor, workflow_id: UUID, new: NewWorkflow) -> Workflow:
-        """Create a workflow; raises errors for an invalid definition, a taken name, and too many workflows."""
-        cron = await self._checked(app, new)
+    async def create(self, app: AppInfo, actor: Actor, workflow_id: UUID, body: Mapping[str, Any]) -> Workflow:
+        """Create a workflow from a `NewWorkflow` as sent.
+
+        Raises an error with all that is wrong with it, and errors for a taken name and too many workflows.
+        """
+        new, cron = await self._checked(app, body)
         async with self._database.transaction(app.app_id) as connection:
             if await store.lock_and_count(connection, app.app_id) >= app.limits.workflows:
                 raise WorkflowLimitError
@@ -99,9 +102,9 @@ class Workflows:
             raise WorkflowNotFoundError
         return _workflow(row, number)
 
-    async def change(self, app: AppInfo, actor: Actor, workflow_id: UUID, new: NewWorkflow) -> Workflow:
+    async def change(self, app: AppInfo, actor: Actor, workflow_id: UUID, body: Mapping[str, Any]) -> Workflow:
         """Replace a workflow's definition by a new version. Running executions continue with theirs."""
-        cron = await self._checked(app, new)
+        new, cron = await self._checked(app, body)
         async with self._database.transaction(app.app_id) as connection:
             await lock_app(connection, app.app_id)
             row = await store.lock(connection, app.app_id, workflow_id)
@@ -152,8 +155,7 @@ class Workflows:
         """Return the errors of a definition, without saving it."""
         warnings: list[str] = []
         try:
-            new = json.decode(json.encode(body), json.decoder(NewWorkflow))
-            cron = await self._checked(app, new, warnings)
+            new, cron = await self._checked(app, body, warnings)
         except PilotisError as error:
             details = error.details or (Detail("", error.code, error.text),)
             errors = [FieldError(one.field or None, one.code, one.message) for one in details]
@@ -161,11 +163,14 @@ class Workflows:
         runs = definitions.next_runs(cron, new.schedule_timezone, now(), _NEXT_RUNS) if cron else []
         return Validation(is_valid=True, errors=[], warnings=warnings, next_runs=[rfc3339(one) for one in runs])
 
-    async def _checked(self, app: AppInfo, new: NewWorkflow, warnings: list[str] | None = None) -> str | None:
-        """Complete a definition, and return its cron expression; raises the errors of an invalid one."""
+    async def _checked(
+        self, app: AppInfo, body: Mapping[str, Any], warnings: list[str] | None = None
+    ) -> tuple[NewWorkflow, str | None]:
+        """Return the definition in a request, completed, and its cron expression; raises all errors of it at once."""
+        new, details = definitions.read(body)
         definitions.normalise(new)
-        details = definitions.check(new)
-        for one in [] if details else definitions.walk(new.steps):
+        details += definitions.check(new)
+        for one in definitions.walk(new.steps):
             if one.step.config is not None:
                 details += await self._resolve_tools(app, one, one.step.config)
             if one.step.function_id is None:
@@ -179,10 +184,15 @@ class Workflows:
             if not found.is_deployed and warnings is not None:
                 warnings.append(f"{one.place}: the function {one.step.function_id} has no version yet.")
             one.step.function_id = str(found.function_id)
+        cron = None
+        try:
+            cron = definitions.schedule_of(new, now())
+        except PilotisError as error:
+            details += error.details
         definitions.require_valid(details)
         if new.initial_input is not None and len(json.encode(new.initial_input)) > MAX_BYTES:
             raise InputTooLargeError
-        return definitions.schedule_of(new, now())
+        return new, cron
 
     async def _resolve_tools(self, app: AppInfo, one: Placed, config: AgentConfig) -> list[Detail]:
         """Replace the names of an agent's functions by their ids; return what is wrong with them."""

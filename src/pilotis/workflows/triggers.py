@@ -40,7 +40,7 @@ from pilotis.workflows.errors import (
     WorkflowNotFoundError,
     WorkflowTriggerNotFoundError,
 )
-from pilotis.workflows.events import ENDED, WorkflowEvent
+from pilotis.workflows.events import ENDED, WorkflowError, WorkflowEvent, subject
 from pilotis.workflows.executions import Executions, NewExecution
 from pilotis.workflows.incoming import Incoming
 from pilotis.workflows.plan import MAX_BYTES, first_call
@@ -314,6 +314,7 @@ class Triggers:
                 row = _step_row(step, "completed", given, result.duration) | {
                     "output": result.value,
                     "function_execution_id": result.function_execution_id,
+                    "function_version": result.function_version,
                     "queue_ms": result.queue_ms,
                     "duration": round(result.duration, 3),
                 }
@@ -352,12 +353,13 @@ class Triggers:
         told = WorkflowEvent(
             workflow_id=target.workflow_id,
             execution_id=execution_id,
+            status="failed",
             trigger="webhook",
             attempt=1,
-            error_code=TriggerRejectedError.code,
+            error=WorkflowError(error["code"], error["message"], error["step_id"]),
         )
         since = UUID(int=int((time.time() - 60) * 1000) << 80)
-        emitted = ENDED["failed"].event(told, SYSTEM, subject=str(execution_id))
+        emitted = ENDED["failed"].event(told, SYSTEM, subject=subject(target.workflow_id, execution_id))
         async with self._database.transaction(app_id) as connection:
             kept = await execution_store.insert_rejected(connection, values, events, since, _KEPT_REJECTIONS, emitted)
             if kept:

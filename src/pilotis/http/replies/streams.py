@@ -85,12 +85,15 @@ class Streams:
                 self._ends.add(end)
                 gone = asyncio.ensure_future(call.disconnected())
                 gone.add_done_callback(lambda _: _set(end, "gone"))
+                stream = _Stream(call, send, check, end)
                 try:
-                    reason = await _Stream(call, send, check, end).run(source)
+                    reason = await stream.run(source)
                 finally:
                     self._ends.discard(end)
                     gone.cancel()
-                await _write(call, bye(reason), send)
+                # The source has said itself that nothing follows.
+                if not stream.is_over:
+                    await _write(call, bye(reason), send)
             await _finish(call, send)
 
 
@@ -105,6 +108,7 @@ class _Stream:
         self._now = asyncio.get_running_loop().time
         self._ping_at = self._now() + PING_SECONDS
         self._check_at = self._now() + CHECK_SECONDS
+        self.is_over = False
 
     async def run(self, source: AsyncGenerator[Event]) -> str:
         """Send events and heartbeats; return why the stream ends, or None if its client has disconnected."""
@@ -129,6 +133,7 @@ class _Stream:
                     except StopAsyncIteration:
                         return "end"
                     following = None
+                    self.is_over = event.event == "end"
                     await self._write(event.encode())
                 if not await self._keep_alive():
                     return "credential"
