@@ -12,7 +12,7 @@ from playwright.async_api import Browser, expect
 
 from pilotis.blobs.check import send
 from pilotis.blobs.presign import Presigner
-from tests import databases
+from tests import databases, longest_first
 from tests.blobs import swift
 from tests.chromium import chromium
 from tests.functions.support import Functions, require_sandboxes
@@ -39,10 +39,13 @@ expect.set_options(timeout=PATIENCE * 1000)
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--database-url", help="run on fresh databases beside this one, in place of embedded ones")
     parser.addoption("--failures", metavar="FILE", help="append the names of failed tests to the file")
+    parser.addoption("--longest-first", action="store_true", help="distribute files by `tests/longest_first.py`")
+    parser.addoption("--record-durations", action="store_true", help="rewrite `tests/durations.json`")
     parser.addoption("--again", metavar="FILE", help="append to this file those of them that may run once more")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    longest_first.configure(config)
     if url := config.getoption("--database-url"):
         databases.use(url)
         config.option.reportchars += "s"

@@ -1,10 +1,9 @@
 #!/bin/sh
 # Everything `make test` checks: format, lint, types and tests. Arguments go to pytest.
 #
-# The tests run in two passes: first a file per process, more files at a time than there are cores, since many tests
-# wait; then, one after another, those marked `alone`, which measure time. Up to five tests that failed run once more by
-# themselves: what fails again has failed; what passes is named, since a test that depends on chance, or a race in the
-# program, is a fault to look into. The end names every check that failed.
+# The tests are distributed by `tests/longest_first.py` over three processes for each core, since many tests wait. Up to
+# five tests that failed run once more by themselves: what fails again has failed; what passes is named, since a test
+# that depends on chance, or a race in the program, is a fault to look into. The end names every check that failed.
 set -u
 cd "$(dirname "$0")/.."
 bin=.venv/bin
@@ -20,17 +19,15 @@ check() {
 
 run_tests() {
     $bin/pytest --failures "$work/failed" --again "$work/again" "$@"
-    # 0: all passed, 1: the file names those that failed, 5: the arguments select no test of this pass.
+    # 0: all passed, 1: the file names those that failed, 5: the arguments select no test.
     case $? in 0 | 1 | 5) ;; *) echo "pytest $*" >>"$work/failed" ;; esac
 }
 
 check $bin/ruff format --check --quiet .
 check $bin/ruff check --quiet .
 (check $bin/mypy) >"$work/mypy" 2>&1 &
-run_tests -n $((cores * 2)) --dist loadfile -m "not alone" "$@"
-# Where all are to run, only the files that have such a test are read.
-[ $# -gt 0 ] || set -- $(grep -rl --include="test_*.py" "mark\.alone" tests)
-run_tests -m alone "$@"
+# It counts files, not tests: a percentage would mean nothing.
+run_tests -n $((cores * 3)) --longest-first -o console_output_style=classic "$@"
 wait
 cat "$work/mypy"
 if [ -s "$work/again" ]; then

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tests import databases
+from tests import cluster_template, databases
 from tests.waiting import PATIENCE
 
 STOP_SECONDS = 60
@@ -38,17 +38,24 @@ class Server:
         *arguments: str,
         environment: dict[str, str] | None = None,
         wrapper: Sequence[str | Path] = (),
+        from_nothing: bool = False,
     ) -> None:
-        """`wrapper` is a command that runs the one behind it in its place, as env(1) does."""
+        """`wrapper` is a command that runs the one behind it in its place, as env(1) does.
+
+        Its embedded database is a copy of one that has been made before; `from_nothing` lets it make its own.
+        """
         self.data_dir = data_dir
         self.arguments = arguments
         self.wrapper = wrapper
         self.environment = environment or {}
+        self.from_nothing = from_nothing
         self.output = ""
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> "Server":
         """Start and wait until the address is printed."""
+        if not self.from_nothing and "--database-url" not in self.place:
+            cluster_template.copy_to(self.data_dir, self.environment)
         self.log = (self.data_dir.parent / f"{self.data_dir.name}.log").open("w")
         self.process = subprocess.Popen(
             [*self.wrapper, sys.executable, "-m", "pilotis", "serve", "--port", "0", *self.place, *self.arguments],

@@ -36,8 +36,8 @@ def start(tmp_path: Path) -> Iterator:
     """Starts servers on one data directory; those still running at the end are killed."""
     started: list[Server] = []
 
-    def start(*arguments: str, **environment: str) -> Server:
-        server = Server(tmp_path / "data", *arguments, environment=environment)
+    def start(*arguments: str, from_nothing: bool = False, **environment: str) -> Server:
+        server = Server(tmp_path / "data", *arguments, environment=environment, from_nothing=from_nothing)
         started.append(server)
         return server.start()
 
@@ -71,7 +71,7 @@ def serve_again(server: Server, *arguments: str, **environment: str) -> "subproc
 
 
 def test_the_first_start_prints_commands_that_work_and_a_link_for_the_first_user(start):
-    server = start()
+    server = start(from_nothing=True)
     script = "\n".join(re.findall(r"^  (?:curl|     -H).*$", server.output, re.MULTILINE))
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=PATIENCE)
     created, end = json.JSONDecoder().raw_decode(done.stdout)
@@ -99,7 +99,7 @@ def test_the_first_start_prints_commands_that_work_and_a_link_for_the_first_user
 def test_what_it_writes_is_its_owners_alone(start):
     old = os.umask(0)
     try:
-        server = start()
+        server = start(from_nothing=True)
     finally:
         os.umask(old)
     assert httpx.get(f"{server.url}/healthz").status_code == 200  # by now everything is there

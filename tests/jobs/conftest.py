@@ -17,16 +17,25 @@ from tests.support import Server
 _numbers = itertools.count(1)
 
 
+@pytest.fixture(scope="session")
+async def empty_database(server: Server) -> str:
+    """The name of a database with Pilotis' tables and nothing in them, to be copied."""
+    maintenance = await asyncpg.connect(**address(server))
+    await maintenance.execute("create database jobs_template")
+    await maintenance.close()
+    connection = await asyncpg.connect(**{**address(server), "database": "jobs_template"})
+    await migrations.migrate(connection)
+    await connection.close()
+    return "jobs_template"
+
+
 @pytest.fixture
-async def arguments(server: Server) -> AsyncIterator[dict[str, Any]]:
+async def arguments(server: Server, empty_database: str) -> AsyncIterator[dict[str, Any]]:
     """How to connect to a database with Pilotis' tables and nothing in them."""
     name = f"jobs_{next(_numbers)}"
     maintenance = await asyncpg.connect(**address(server))
-    await maintenance.execute(f"create database {name}")
+    await maintenance.execute(f"create database {name} template {empty_database}")
     arguments = {**address(server), "database": name}
-    connection = await asyncpg.connect(**arguments)
-    await migrations.migrate(connection)
-    await connection.close()
     yield arguments
     await maintenance.execute(f"drop database {name} with (force)")
     await maintenance.close()
