@@ -49,8 +49,8 @@ class Duration(NamedTuple):
         return self.processor / max(self.seconds, 0.1)
 
 
-# Longer than any file and without a pause, so that a new file neither comes last nor is disturbed.
-UNKNOWN = Duration(100.0, 100.0)
+# A new file neither comes last nor keeps others from running.
+UNKNOWN = Duration(60.0, 30.0)
 
 
 def read_durations() -> dict[str, Duration]:
