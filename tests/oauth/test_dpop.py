@@ -182,6 +182,22 @@ async def test_tokens_are_bound_to_the_key(provider: Provider, club: Registered,
     assert other.json()["cnf"] == {"jkt": ED.thumbprint()}
 
 
+async def test_the_refresh_token_of_a_public_client_needs_its_own_key(provider: Provider, browser: Browser):
+    """RFC 9449, section 5: nothing but the key binds it to the client."""
+    public = await provider.client(token_endpoint_auth_method="none", scopes=["openid", "offline_access"])
+    pkce = Pkce()
+    code = (await browser.approve(provider.authorize_url(public, pkce, scope="openid offline_access")))["code"]
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, "code_verifier": pkce.verifier}
+    tokens = (await sent(provider, public, form, proof_for(provider, "/oauth/token"))).json()
+    refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+    for proof_ in (None, proof_for(provider, "/oauth/token", alg="EdDSA")):
+        answer = await sent(provider, public, refresh, proof_)
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+    # The failed attempts have neither used up nor revoked it.
+    again = await sent(provider, public, refresh, proof_for(provider, "/oauth/token"))
+    assert again.json()["cnf"] == {"jkt": EC.thumbprint()}
+
+
 async def test_of_twenty_uses_of_one_proof_one_counts(provider: Provider):
     await provider.scope("a")
     robot = await provider.client(grant_types=["client_credentials"], redirect_uris=[], scopes=["a"])

@@ -18,6 +18,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from pilotis.kit import rs256
+from pilotis.kit.errors import UnavailableError
 from pilotis.oauth import store
 from pilotis.oauth.feature import OAuthFeature
 from pilotis.oauth.keys import SigningKeyMissingError, SigningKeyNotFoundError, SigningKeys
@@ -243,6 +244,43 @@ def test_a_key_of_the_environment_that_is_unfit_stops_the_start(tmp_path: Path, 
     assert done.returncode == 2
     assert "OAUTH_RSA_PRIVATE_KEY_PEM" in done.stderr
     assert says in done.stderr
+
+
+async def test_a_stolen_key_is_not_accepted_because_a_read_failed(node: Services, monkeypatch: pytest.MonkeyPatch):
+    """The notice of a rotation is not forgotten with the read that it caused."""
+    keys = keys_of(node)
+    stolen = (await keys.create()).kid
+    assert set((await keys.current()).known) == {stolen}
+    replacing = (await keys.rotate(at_once=True)).kid
+    keys.reset()
+    reading = store.keys
+
+    async def failing(_: Any) -> list[Any]:
+        raise UnavailableError
+
+    monkeypatch.setattr(store, "keys", failing)
+    with pytest.raises(UnavailableError):
+        await keys.current()
+    monkeypatch.setattr(store, "keys", reading)
+    assert set((await keys.current()).known) == {replacing}
+
+
+async def test_keys_read_before_a_change_are_not_cached_after_it(node: Services, monkeypatch: pytest.MonkeyPatch):
+    keys = keys_of(node)
+    stolen = (await keys.create()).kid
+    reading = store.keys
+
+    async def overtaken(connection: Any) -> list[Any]:
+        monkeypatch.setattr(store, "keys", reading)
+        rows = await reading(connection)
+        await keys.rotate(at_once=True)
+        keys.reset()
+        return rows
+
+    keys.reset()
+    monkeypatch.setattr(store, "keys", overtaken)
+    assert stolen in (await keys.current()).known
+    assert stolen not in (await keys.current()).known
 
 
 async def test_a_node_that_hears_of_nothing_reads_the_keys_again_in_time(node: Services, monkeypatch):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import structlog
 from asyncpg import Connection, Record
 
+from pilotis.db.batching import SingleFlight
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
 from pilotis.db.waiters import CONSOLE
@@ -79,16 +80,23 @@ class SigningKeys:
         self._configured = configured
         self._cached: Keys | None = None
         self._cached_until = 0.0
-        self._reading = asyncio.Lock()
+        self._resets = 0
+        self._reads: SingleFlight[Keys] = SingleFlight()
 
     async def current(self) -> Keys:
-        """Return the current keys."""
-        async with self._reading:
-            if self._cached is None or time.monotonic() >= self._cached_until:
-                self._cached_until = time.monotonic() + CACHED_SECONDS
-                async with self._database.connection(CONSOLE) as connection:
-                    self._cached = self._decrypted(await store.keys(connection))
+        """Return the current keys; raises `UnavailableError` if they may have changed and cannot be read."""
+        if self._cached is not None and time.monotonic() < self._cached_until:
             return self._cached
+        return await self._reads.run("keys", self._read)
+
+    async def _read(self) -> Keys:
+        resets, until = self._resets, time.monotonic() + CACHED_SECONDS
+        async with self._database.connection(CONSOLE, read_only=True) as connection:
+            keys = self._decrypted(await store.keys(connection))
+        # What was read before a change that was announced meanwhile answers this request, and no later one.
+        if resets == self._resets:
+            self._cached, self._cached_until = keys, until
+        return keys
 
     async def signing(self) -> PrivateKey:
         """Return the key that signs; raises `SigningKeyMissingError`."""
@@ -99,6 +107,7 @@ class SigningKeys:
 
     def reset(self) -> None:
         """Clear the cache."""
+        self._resets += 1
         self._cached_until = 0.0
 
     async def create(self) -> ShownKey:
