@@ -293,7 +293,7 @@ async def test_an_address_that_the_app_has_removed_gets_nothing(provider: Provid
 
 
 async def test_too_many_requests_from_one_address_have_to_wait(provider: Provider, club: Registered, browser: Browser):
-    """Nobody has authenticated, and each is stored; who is not asked and who authenticates is not counted."""
+    """Nobody has authenticated, and each is stored; who authenticates, or is signed in, is not counted with them."""
     public = await provider.client(token_endpoint_auth_method="none")
     await browser.approve(provider.authorize_url(club, Pkce()))
     server, key = provider.app.server, "oauth_requests:console:127.0.0.1:"
@@ -312,6 +312,28 @@ async def test_too_many_requests_from_one_address_have_to_wait(provider: Provide
         assert landed((await browser.visit(provider.authorize_url(club, Pkce()))).headers["location"])["code"]
     finally:
         await run_sql(server, "delete from pilotis.rate_limits where key = $1", key)
+
+
+async def test_a_browser_in_a_loop_has_to_wait(provider: Provider, club: Registered, browser: Browser):
+    """Each answer without a question stores a grant, which lives no longer than its code unless that is redeemed."""
+    pkce, server = Pkce(), provider.app.server
+    first = (await browser.approve(provider.authorize_url(club, pkce)))["code"]
+    seconds = "select extract(epoch from expires_at - created_at)::int from pilotis.oauth_grants where app_id = $1"
+    assert await run_sql(server, seconds, provider.app.app_id) == 60
+    await redeem(provider, club, first, pkce)
+    assert await run_sql(server, seconds, provider.app.app_id) == 365 * 24 * 3600
+    session = await run_sql(
+        server, "select session_id from pilotis.oauth_grants where app_id = $1", provider.app.app_id
+    )
+    silent = provider.authorize_url(club, Pkce(), prompt="none")
+    assert landed((await browser.visit(silent)).headers["location"])["code"]
+    key = f"oauth_requests:console:{session}"
+    assert await run_sql(server, "select hits from pilotis.rate_limits where key = $1", key) == 1
+    await run_sql(server, "update pilotis.rate_limits set hits = 600 where key = $1", key)
+    assert (await browser.visit(silent)).status_code == 429
+    assert (
+        await run_sql(server, "select count(*) from pilotis.oauth_grants where app_id = $1", provider.app.app_id) == 2
+    )
 
 
 async def test_of_twenty_approvals_one_counts(provider: Provider, club: Registered, browser: Browser):

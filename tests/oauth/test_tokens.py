@@ -53,9 +53,7 @@ async def test_a_code_is_stored_as_its_hash_and_expires(provider: Provider, club
     assert (await redeem(provider, club, code, pkce, 400))["error"] == "invalid_grant"
 
 
-async def test_no_code_is_redeemed_after_its_member_signed_out(
-    provider: Provider, club: Registered, browser: Browser
-):
+async def test_no_code_is_redeemed_after_its_member_signed_out(provider: Provider, club: Registered, browser: Browser):
     """Not even that of an offline grant, which would outlive the session."""
     pkce = Pkce()
     code = await the_code(provider, club, browser, pkce, scope="openid offline_access")

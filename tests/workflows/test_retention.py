@@ -1,5 +1,6 @@
 """Workflows, section 10: for how long what has ended is kept, and how much may wait."""
 
+import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import asyncpg
 import pytest
 
+from pilotis.kit.ids import earliest_uuid7, uuid7
 from pilotis.limits import Limits
+from pilotis.workflows.pending_counts import PendingCounts
 from tests.background import run_task
 from tests.database import second_node
 from tests.functions.support import Functions
@@ -69,6 +72,54 @@ async def test_executions_are_kept_for_30_days_and_their_events_for_one(
     told = (await workflows.console.get(path, headers={"Last-Event-ID": "1"})).text
     names = [line[7:] for line in told.splitlines() if line.startswith("event: ")]
     assert names[:3] == ["reset", "snapshot", "end"]
+
+
+async def test_events_are_looked_for_where_they_can_be(
+    workflows: Workflows, node: Node, connection: asyncpg.Connection
+):
+    """Not in each execution that is kept: a run begins where the one before has ended."""
+    workflow_id = await workflows.made(MERGE)
+    before, late, early = await ended(workflows, workflow_id, 3)
+    await age(connection, before, timedelta(days=1, seconds=1))
+    await run_task(node, "workflows.expire")
+    await age(connection, late, timedelta(days=1, minutes=30))
+    await age(connection, early, timedelta(days=1, hours=2))
+    await run_task(node, "workflows.expire")
+    assert [await count(connection, "workflow_events", one) for one in (before, late)] == [0, 0]
+    assert await count(connection, "workflow_events", early) > 0
+
+
+async def test_the_days_of_an_app_are_counted_from_those_days_alone(
+    workflows: Workflows, connection: asyncpg.Connection
+):
+    """The ids, in the order of time, bound what is read."""
+    workflow_id = await workflows.made(MERGE)
+    (young,) = await ended(workflows, workflow_id, 1)
+    copy = """
+        insert into pilotis.workflow_executions
+        select (jsonb_populate_record(x, jsonb_build_object('execution_id', $2::uuid))).*
+        from pilotis.workflow_executions x where execution_id = $1
+    """
+    # An execution of last month that says that it is of today is not looked at.
+    await connection.execute(copy, young, earliest_uuid7((time.time_ns() // 10**6) - 40 * 24 * 3600 * 1000))
+    usage = await workflows.console.get(f"/v1/apps/{workflows.app.app_id}/usage?days=7")
+    assert usage.json()["by_day"][-1]["executions"] == 1
+
+
+def test_eight_processes_do_not_exceed_the_limit_of_waiting_executions():
+    """Whatever they insert between their counts, of which there are few while the limit is far."""
+    limit, app_id, stored, statements = 1000, uuid7(), 0, 0
+    processes = [PendingCounts() for _ in range(8)]
+    while stored < limit:
+        for process in processes:
+            known = process.known(app_id, limit, 1)
+            statements += known is None
+            if (stored if known is None else known) < limit:
+                process.inserted(app_id, 1, stored if known is None else None)
+                stored += 1
+    assert stored == limit
+    assert statements < 250
+    assert PendingCounts().known(app_id, limit, 1) is None
 
 
 async def test_of_each_workflow_the_newest_executions_are_kept_and_what_runs(

@@ -110,11 +110,6 @@ class Engine(NodeSource):
         rows = await execution_store.claim(self.database, node_id, free, full, self._after, self._lease_seconds)
         return [HeldExecution(row["app_id"], node_id, row) for row in self._claimed(rows)]
 
-    async def place(self, _app_id: UUID, store: Callable[[UUID | None], Awaitable[Record | None]]) -> bool:
-        """Store a new execution; return whether it does not have to be claimed."""
-        await store(None)
-        return False
-
     async def run(self, held: HeldExecution) -> None:
         """Run an execution until it ends or waits."""
         row, run = held.row, Run(self, held)

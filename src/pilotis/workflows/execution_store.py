@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -18,6 +18,8 @@ from pilotis.events.types import NewEvent, encoded
 from pilotis.jobs.kinds import Hold
 from pilotis.jobs.sql import fair_claim
 from pilotis.kit import json
+from pilotis.kit.clock import now
+from pilotis.kit.ids import earliest_uuid7
 from pilotis.security.audit.service import ENTRY_COLUMNS, Entry, entries_insert
 
 MAX_RECOVERIES = 5
@@ -179,36 +181,29 @@ _NEW_FIELDS = {
     "is_gated": "boolean",
     "timeout_seconds": "double precision",
 }
-_NEW_COLUMNS = {**_NEW_FIELDS, "event": "text", "owner": "uuid", **ENTRY_COLUMNS}
+_NEW_COLUMNS = {**_NEW_FIELDS, "event": "text", **ENTRY_COLUMNS}
 _INSERT = f"""
     with new as materialized (
-        select * from unnest({", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(_NEW_COLUMNS.values(), 3))})
+        select * from unnest({", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(_NEW_COLUMNS.values(), 4))})
             with ordinality n ({", ".join(_NEW_COLUMNS)}, place)
     ),
     counted as materialized (
-        select count(*) as number from (
-            select from pilotis.workflow_executions where app_id = $1 and status = 'pending' limit $2
-        ) waiting
-    ),
-    holders as materialized (
-        select node_id from pilotis.nodes where node_id in (select owner from new) for key share
+        select coalesce($3::integer, (
+            select count(*) from (
+                select from pilotis.workflow_executions where app_id = $1 and status = 'pending' limit $2
+            ) waiting
+        )) as number
     ),
     placed as (
-        select n.*, h.node_id, counted.number
-            + case when h.node_id is null then row_number() over (partition by h.node_id order by place) - 1 else 0 end
-            as before
-        from counted cross join new n left join holders h on counted.number = 0 and h.node_id = n.owner
+        select n.*, counted.number + n.place - 1 as before from counted cross join new n
     ),
     made as (
-        insert into pilotis.workflow_executions as x
-            (app_id, {", ".join(_NEW_FIELDS)}, status, owner, fence, started_at, deadline_at)
+        insert into pilotis.workflow_executions (app_id, {", ".join(_NEW_FIELDS)}, status)
         select $1, {", ".join(f"{name}::json" if name in {"trigger", "input"} else name for name in _NEW_FIELDS)},
-            case when node_id is null then 'pending' else 'running' end, node_id, (node_id is not null)::int,
-            case when node_id is not null then clock_timestamp() end,
-            case when node_id is not null then clock_timestamp() + make_interval(secs => timeout_seconds) end
+            'pending'
         from placed where before < $2
         on conflict do nothing
-        returning {_READ}, clock_timestamp() as now
+        returning execution_id, workflow_id
     ),
     event as (
         insert into pilotis.workflow_events (app_id, execution_id, workflow_id, seq, type, data)
@@ -222,7 +217,8 @@ _INSERT = f"""
     )
 }
     )
-    select placed.before, made.* from placed left join made using (execution_id) order by placed.place
+    select placed.before, made.execution_id is not null as is_made
+    from placed left join made using (execution_id) order by placed.place
 """
 
 
@@ -290,46 +286,39 @@ def held_checkpoint(execution_id: UUID, owner: UUID, fence: int, point: Checkpoi
 
 
 class Inserted(NamedTuple):
-    """Whether an execution was inserted, and how many of the app were pending before.
-
-    `row` is that of a claim if the execution belongs to a process already.
-    """
+    """Whether an execution was inserted, and how many of the app were pending before."""
 
     is_made: bool
     pending: int
-    row: Record | None
 
 
 class NewRow(NamedTuple):
-    """A new execution of an app: its columns, its first event, and an entry of the audit log.
-
-    With an `owner`, and none of the app pending, it runs there at once. The lock on the owner's row excludes its
-    takeover, as in a claim.
-    """
+    """A new execution of an app: its columns, its first event, and an entry of the audit log."""
 
     values: tuple[Any, ...]
     event: dict[str, Any]
-    owner: UUID | None = None
     audit: Entry | None = None
 
     def parameters(self) -> tuple[Any, ...]:
         """Return the values of `_NEW_COLUMNS`."""
         entry = (None,) * len(ENTRY_COLUMNS) if self.audit is None else self.audit.values()
-        return (*self.values, json.encode(self.event).decode(), self.owner, *entry)
+        return (*self.values, json.encode(self.event).decode(), *entry)
 
 
 async def insert(
-    connection: Connection | TenantDatabase, app_id: UUID, new: Sequence[NewRow], max_pending: int
+    connection: Connection | TenantDatabase,
+    app_id: UUID,
+    new: Sequence[NewRow],
+    max_pending: int,
+    known: int | None = None,
 ) -> list[Inserted]:
-    """Insert executions of an app, each unless too many are pending, or its schedule's slot has one already."""
+    """Insert executions of an app, each unless too many are pending, or its schedule's slot has one already.
+
+    `known` is the number of pending ones; without it they are counted, up to `max_pending`.
+    """
     columns = zip(*(row.parameters() for row in new), strict=True)
-    rows = await connection.fetch(_INSERT, app_id, max_pending, *columns)
-    return [_inserted(row) for row in rows]
-
-
-def _inserted(row: Record) -> Inserted:
-    is_made = row["execution_id"] is not None
-    return Inserted(is_made, row["before"], row if is_made and row["owner"] is not None else None)
+    rows = await connection.fetch(_INSERT, app_id, max_pending, known, *columns)
+    return [Inserted(row["is_made"], row["before"]) for row in rows]
 
 
 async def insert_rejected(
@@ -416,16 +405,20 @@ async def unfinished(database: Database, app_id: UUID) -> int:
 
 async def by_day(connection: TenantDatabase, app_id: UUID, days: int) -> list[Record]:
     """Return the executions of an app by the day, in UTC, of their creation: all and those that failed."""
+    # The ids, in the order of time, are in the index. A day more allows for the clocks of processes.
+    since = earliest_uuid7(int((now() - timedelta(days=days + 1)).timestamp() * 1000))
     return await connection.fetch(
         """
         select date_trunc('day', created_at, 'UTC') as day, count(*) as total,
             count(*) filter (where status in ('failed', 'timeout')) as failed
         from pilotis.workflow_executions
-        where app_id = $1 and created_at >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
+        where app_id = $1 and execution_id >= $3
+            and created_at >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
         group by 1
         """,
         app_id,
         days,
+        since,
     )
 
 
@@ -713,19 +706,28 @@ async def delete_old(connection: Connection, days: int, kept: int, batch: int) -
     return int(status.split()[1])
 
 
-async def delete_old_events(connection: Connection, hours: int, batch: int) -> int:
-    """Delete the events of at most `batch` executions that ended so many hours ago."""
-    status = await connection.execute(
+async def delete_old_events(
+    connection: Connection, hours: int, batch: int, since: datetime | None
+) -> tuple[datetime | None, bool]:
+    """Delete the events of at most `batch` executions that ended so many hours ago, but not before `since`.
+
+    Return up to when ended executions have no events any more, and whether there are later ones.
+    """
+    row = await connection.fetchrow(
         """
-        delete from pilotis.workflow_events v using (
-            select x.app_id, x.execution_id from pilotis.workflow_executions x
-            where x.finished_at < now() - make_interval(hours => $1) and exists (
-                select from pilotis.workflow_events o where o.app_id = x.app_id and o.execution_id = x.execution_id
-            ) limit $2
-        ) ended
-        where v.app_id = ended.app_id and v.execution_id = ended.execution_id
+        with ended as materialized (
+            select app_id, execution_id, finished_at from pilotis.workflow_executions
+            where finished_at < now() - make_interval(hours => $1) and ($3::timestamptz is null or finished_at >= $3)
+            order by finished_at fetch first $2 rows with ties
+        ), deleted as (
+            delete from pilotis.workflow_events v using ended
+            where v.app_id = ended.app_id and v.execution_id = ended.execution_id
+        )
+        select max(finished_at) as until, count(*) >= $2 and max(finished_at) is distinct from $3 as has_more from ended
         """,
         hours,
         batch,
+        since,
     )
-    return int(status.split()[1])
+    assert row is not None
+    return row["until"] or since, row["has_more"]

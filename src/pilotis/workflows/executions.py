@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -41,6 +41,7 @@ from pilotis.workflows.errors import (
 )
 from pilotis.workflows.events import cancellations
 from pilotis.workflows.execution_store import Inserted, NewRow
+from pilotis.workflows.pending_counts import PendingCounts
 from pilotis.workflows.plan import MAX_BYTES
 from pilotis.workflows.statistics import ExecutionStatistics
 from pilotis.workflows.timeline import timeline
@@ -64,7 +65,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class NewExecution(NamedTuple):
-    """What starts an execution. `owner` is the process that may run it at once, `audit` is logged with it."""
+    """What starts an execution; `audit` is logged with it."""
 
     trigger: dict[str, Any]
     given: Any = None
@@ -72,15 +73,13 @@ class NewExecution(NamedTuple):
     depth: int = 0
     slot: datetime | None = None
     is_gated: bool = False
-    owner: UUID | None = None
     audit: Entry | None = None
 
 
 class Executions:
     """The executions of workflows.
 
-    `wake` claims new executions, `place` stores one and runs it in this process if possible; `cancelled` is called with
-    the rows of executions to cancel.
+    `wake` claims new executions; `cancelled` is called with the rows of executions to cancel.
     """
 
     def __init__(
@@ -88,16 +87,15 @@ class Executions:
         database: Database,
         events: Events,
         wake: Callable[[], None],
-        place: Callable[[UUID, Callable[[UUID | None], Awaitable[Record | None]]], Awaitable[bool]],
         cancelled: Callable[[list[Record]], None],
     ) -> None:
         self._database = database
         self._events = events
         self._wake = wake
-        self._place = place
         self._cancelled = cancelled
         self.statistics = ExecutionStatistics(database)
         self._workflows: SingleFlight[Record] = SingleFlight()
+        self._pending = PendingCounts()
         self._inserts: Batchers[tuple[UUID, int], tuple[UUID, int, NewRow], Inserted] = Batchers(self._insert)
 
     async def execute(
@@ -109,18 +107,13 @@ class Executions:
         find = partial(self._active, self._database.of(app.app_id), app.app_id, workflow_id)
         workflow = await self._workflows.run((app.app_id, workflow_id), find)
         audit = Entry(app.app_id, actor, "workflow.execute", workflow_id, {"execution_id": str(execution_id)})
-
-        async def store(owner: UUID | None) -> Record | None:
-            arguments = (app, workflow, execution_id)
-            new = NewExecution(trigger=trigger, given=given, depth=actor.depth, owner=owner, audit=audit)
-            if not workflow["max_concurrency"]:
-                return (await self.insert(None, *arguments, new)).row
+        new = NewExecution(trigger=trigger, given=given, depth=actor.depth, audit=audit)
+        if workflow["max_concurrency"]:
             async with self._database.transaction(app.app_id) as connection:
-                await self.insert(connection, *arguments, new)
-            return None
-
-        if not await self._place(app.app_id, store):
-            self._wake()
+                await self.insert(connection, app, workflow, execution_id, new)
+        else:
+            await self.insert(None, app, workflow, execution_id, new)
+        self._wake()
         return Accepted(execution_id, workflow_id, "pending")
 
     async def accepted(self, app: AppInfo, workflow_id: UUID, execution_id: UUID) -> Accepted:
@@ -162,7 +155,7 @@ class Executions:
         )
         event = {"status": "pending", "attempt": 1, "trigger": new.trigger["type"]}
         limit = app.limits.workflow_pending
-        row = NewRow(values, event, None if has_limit else new.owner, new.audit)
+        row = NewRow(values, event, new.audit)
         made = None
         if connection is None and len(text) <= MAX_SHARED:
             # One of several may have made their statement fail, which then inserted nothing.
@@ -170,7 +163,7 @@ class Executions:
                 made = await self._inserts.submit((app_id, limit), (app_id, limit, row))
         if made is None:
             to = self._database.of(app_id) if connection is None else connection
-            (made,) = await execution_store.insert(to, app_id, [row], limit)
+            (made,) = await self._counted(to, app_id, [row], limit)
         if not made.is_made and made.pending >= limit:
             raise WorkflowQueueFullError
         if made.is_made:
@@ -182,7 +175,15 @@ class Executions:
 
     async def _insert(self, new: Sequence[tuple[UUID, int, NewRow]]) -> Sequence[Inserted]:
         app_id, limit, _ = new[0]
-        return await execution_store.insert(self._database.of(app_id), app_id, [row for _, _, row in new], limit)
+        return await self._counted(self._database.of(app_id), app_id, [row for _, _, row in new], limit)
+
+    async def _counted(
+        self, connection: Connection | TenantDatabase, app_id: UUID, rows: Sequence[NewRow], limit: int
+    ) -> Sequence[Inserted]:
+        known = self._pending.known(app_id, limit, len(rows))
+        made = await execution_store.insert(connection, app_id, rows, limit, known)
+        self._pending.inserted(app_id, len(rows), None if known is not None else made[0].pending)
+        return made
 
     async def page(
         self, app: AppInfo, workflow_id: UUID, query: ExecutionQuery, *, is_hidden: bool

@@ -91,7 +91,7 @@ def feature(floor: Floor, apps: AppsFeature, functions: FunctionsFeature) -> Wor
 
     workflows = Workflows(database, floor.events, find_function, cancelled)
     functions.functions.used_by(store.calling)
-    executions = Executions(database, floor.events, wake, engine.place, cancelled)
+    executions = Executions(database, floor.events, wake, cancelled)
 
     triggers = Triggers(
         database,

@@ -50,7 +50,6 @@ async def begin_grant(
         issuer=issuer,
         auth_time=auth_time,
         amr=[method],
-        lifetime=timedelta(days=client.provider.refresh_absolute_days),
         code_hash=code.hash,
         redirect_uri=request.redirect_uri,
         code_challenge=request.code_challenge,

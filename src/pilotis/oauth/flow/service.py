@@ -33,7 +33,7 @@ from pilotis.security.single_use import mint
 
 PUSHED_SECONDS = 90
 REQUESTS_RATE = "oauth_requests"
-"""The limit on sign-ins that are started from one address."""
+"""The limit on sign-ins that are started from one address, and on codes that one session gets without a question."""
 _REQUEST_LIFETIME = timedelta(minutes=10)
 _CONSENT_PATH = "/oauth/consent"
 
@@ -184,6 +184,7 @@ class Authorization:
         if session is not None and is_fresh and not request.must_ask(client):
             found = await self._covering(client, request, session["member_id"])
             if found is not None:
+                await self._rate_limits.count(caller, None, REQUESTS_RATE, group=str(session["session_id"]))
                 return Step(await self._code_at_once(client, request, pushed_hash, session, found))
         if request.is_silent:
             error = "consent_required" if is_fresh else "login_required"

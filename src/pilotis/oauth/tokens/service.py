@@ -84,8 +84,8 @@ class Tokens:
             raise InvalidGrantError("The code is bound to another key.")
         resources = self._narrowed(row, form)
         refresh_id = uuid7() if "refresh_token" in client.grant_types else None
-        idle = timedelta(days=client.provider.refresh_idle_days)
-        if not await store.redeem(self._database, app_id, code_hash, refresh_id, idle, jkt):
+        idle, lifetime = _lifetimes(client)
+        if not await store.redeem(self._database, app_id, code_hash, refresh_id, idle, lifetime, jkt):
             await self._end(row, "code_reused", actor)
             raise InvalidGrantError
         return await self._answer(client, row, row["scopes"], resources, refresh_id, jkt, row["nonce"])
@@ -102,7 +102,7 @@ class Tokens:
         if row["is_bound"] and (jkt is None or (client.is_public and jkt != row["jkt"])):
             raise InvalidGrantError("The refresh token is bound to another key.")
         scopes, resources = _fewer(row["scopes"], form.get("scope")), self._narrowed(row, form)
-        idle = timedelta(days=client.provider.refresh_idle_days)
+        idle, _ = _lifetimes(client)
         current = await self._successor(client, token, idle)
         if current is None:
             await self._end(row, "refresh_token_reused", actor)
@@ -191,6 +191,12 @@ async def revoke(connection: Connection, app_id: UUID, actor: Actor, grant_id: U
         whose = {"client_id": row["client_id"], "member_id": row["member_id"]}
         await record(connection, app_id, actor, "oauth_grant.revoke", grant_id, reason=reason, **whose)
     return row
+
+
+def _lifetimes(client: KnownClient) -> tuple[timedelta, timedelta]:
+    """Return for how long a refresh token is valid without use, and at most."""
+    provider = client.provider
+    return timedelta(days=provider.refresh_idle_days), timedelta(days=provider.refresh_absolute_days)
 
 
 def _token_answer(

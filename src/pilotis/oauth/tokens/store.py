@@ -28,11 +28,11 @@ _ADD_GRANT = """
         insert into pilotis.oauth_grants (
             app_id, grant_id, client_id, member_id, session_id, consent_id, is_offline, scopes, resources, issuer,
             auth_time, amr, expires_at
-        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, now() + $13::interval)
-        returning app_id, grant_id
+        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, now() + make_interval(secs => $18))
+        returning app_id, grant_id, expires_at
     )
     insert into pilotis.oauth_codes (app_id, hash, grant_id, redirect_uri, code_challenge, nonce, jkt, expires_at)
-    select app_id, $14, grant_id, $15, $16, $17, $18, now() + make_interval(secs => $19) from granted
+    select app_id, $13, grant_id, $14, $15, $16, $17, expires_at from granted
 """
 
 
@@ -51,7 +51,6 @@ class NewGrant(msgspec.Struct, frozen=True, kw_only=True):
     issuer: str
     auth_time: datetime
     amr: list[str]
-    lifetime: timedelta
     code_hash: bytes
     redirect_uri: str
     code_challenge: str
@@ -60,7 +59,7 @@ class NewGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def insert_grant(connection: Connection, new: NewGrant) -> None:
-    """Insert a grant with its code."""
+    """Insert a grant with its code. Until the code is redeemed, the grant lives no longer than the code."""
     await connection.execute(_ADD_GRANT, *msgspec.structs.astuple(new), float(CODE_SECONDS))
 
 
@@ -88,9 +87,13 @@ async def redeem(
     code_hash: bytes,
     refresh_id: UUID | None,
     idle: timedelta,
+    lifetime: timedelta,
     jkt: str | None,
 ) -> bool:
-    """Use up a code and create its grant's refresh tokens; False if another request was faster."""
+    """Use up a code, create its grant's refresh tokens, and let the grant live for `lifetime` from its creation.
+
+    Return False if another request was faster.
+    """
     return (
         await database.fetchval(
             """
@@ -100,8 +103,8 @@ async def redeem(
                 returning grant_id
             )
             update pilotis.oauth_grants g set
-                refresh_id = $3, refreshed_at = now(), refresh_expires_at = now() + $4::interval, jkt = $5::text,
-                is_bound = $5::text is not null
+                refresh_id = $3, refreshed_at = now(), refresh_expires_at = now() + $4::interval,
+                expires_at = g.created_at + $5::interval, jkt = $6::text, is_bound = $6::text is not null
             from used where g.app_id = $1 and g.grant_id = used.grant_id and g.revoked_at is null
             returning true
             """,
@@ -109,6 +112,7 @@ async def redeem(
             code_hash,
             refresh_id,
             idle,
+            lifetime,
             jkt,
             tenant=app_id,
         )
@@ -326,9 +330,6 @@ async def delete_expired(connection: Connection) -> None:
     await connection.execute("delete from pilotis.oauth_codes where expires_at < now() - interval '1 day'")
     await connection.execute("delete from pilotis.oauth_revoked where expires_at < now()")
     await connection.execute("delete from pilotis.oauth_used_proofs where expires_at < now()")
-    await connection.execute(
-        """
-        delete from pilotis.oauth_grants g
-        where g.expires_at < now() - interval '1 day' or g.revoked_at < now() - interval '1 day'
-        """
-    )
+    # Two statements: each reads its own index.
+    for ended in ("expires_at", "revoked_at"):
+        await connection.execute(f"delete from pilotis.oauth_grants where {ended} < now() - interval '1 day'")
