@@ -354,6 +354,84 @@ async def test_f06_system_calls_that_lead_out_are_refused(level: Isolation):
     assert await value(level, source, Runtime.PYTHON) == []
 
 
+SOCKETS = """
+import asyncio, fcntl, os, socket
+def pair(kind=socket.SOCK_STREAM, family=socket.AF_UNIX):
+    return socket.socketpair(family, kind)
+def larger(option):
+    left, right = pair()
+    left.setsockopt(socket.SOL_SOCKET, option, 1 << 24)
+def pipe():
+    fcntl.fcntl(os.pipe()[1], 1031, 1 << 20)
+TRIES = {
+    "tcp": lambda: socket.socket(), "tcp6": lambda: socket.socket(socket.AF_INET6),
+    "unix": lambda: socket.socket(socket.AF_UNIX), "udp": lambda: socket.socket(type=socket.SOCK_DGRAM),
+    "datagrams": lambda: pair(socket.SOCK_DGRAM), "packets": lambda: pair(socket.SOCK_SEQPACKET),
+    "listen": lambda: pair()[0].listen(), "pipe": pipe,
+    **{str(option): lambda option=option: larger(option) for option in (7, 8, 32, 33)},
+}
+async def echo():
+    ours, theirs = pair()
+    reader, writer = await asyncio.open_connection(sock=ours)
+    theirs.sendall(b"x")
+    return (await reader.read(1)).decode()
+def handler(p, c):
+    done = []
+    for name, work in TRIES.items():
+        try:
+            work()
+            done.append(name)
+        except OSError:
+            pass
+    return done, asyncio.run(echo())
+"""
+PINS = """
+import os, socket
+def handler(p, c):
+    held, pinned = [], 0
+    try:
+        while True:
+            held += (pair := socket.socketpair())
+            for one in pair:
+                one.setblocking(False)
+                try:
+                    while True:
+                        pinned += one.send(bytes(65536))
+                except BlockingIOError:
+                    pass
+    except OSError:
+        return pinned, len(held)
+"""
+
+
+async def test_f07_no_socket_holds_much_of_the_kernels_memory(level: Isolation):
+    """Not even by messages that nobody reads; what event loops need remains."""
+    assert await value(level, SOCKETS, Runtime.PYTHON) == [[], "x"]
+    pinned, sockets = await value(level, PINS, Runtime.PYTHON)
+    assert 16 <= sockets < 64
+    assert pinned < 16 * 2**20
+
+
+async def test_f05_sixteen_threads_fit_into_a_small_function(level: Isolation):
+    source = """
+import threading
+def handler(p, c):
+    barrier, done = threading.Barrier(17), []
+    def run():
+        data = bytearray(1 << 20)
+        barrier.wait(60)
+        done.append(len(data))
+    threads = [threading.Thread(target=run) for _ in range(16)]
+    for one in threads:
+        one.start()
+    barrier.wait(60)
+    for one in threads:
+        one.join()
+    return len(done)
+"""
+    assert await value(level, source, Runtime.PYTHON) == 16
+
+
 async def test_f06_javascript_starts_no_process_and_loads_no_library(level: Isolation):
     source = """
         export default () => {

@@ -4,6 +4,7 @@ The system's Python runs this file alone; it cannot import Pilotis. What takes l
 needed, because a cold call waits for it, or while a prestarted sandbox waits for its first call.
 """
 
+import _thread
 import binascii
 import os
 import sys
@@ -13,6 +14,7 @@ MAX_LOG, MAX_LINES, MAX_LINE = 64 * 1024, 1000, 10_000
 # In Base64 it fits into a frame.
 MAX_BODY = 5 * 1024 * 1024
 APP = "/tmp/app/"  # noqa: S108
+STACK_BYTES = 1024 * 1024
 # A sandbox that waits this long for its first frame was started before there is a call.
 IDLE_SECONDS = 0.1
 _NAMES = {
@@ -551,6 +553,8 @@ class _Logging:
 def main():
     """Process the server's frames."""
     global control, encode, json
+    # Otherwise the stacks of a few threads would take a small function's memory.
+    _thread.stack_size(STACK_BYTES)
     control = os.dup(0)
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     os.dup2(2, 1)

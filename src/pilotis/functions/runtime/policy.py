@@ -229,6 +229,8 @@ def _python(python: str, packages: str | None) -> _Inner:
     if packages:
         mounts += ["--ro-bind", packages, "/packages"]
     environment = {"HOME": "/tmp", "LANG": "C.UTF-8", "LD_LIBRARY_PATH": libraries or ""}  # noqa: S108
+    # Each further one would reserve 64 MB of addresses, which the limit of a process counts.
+    environment["MALLOC_ARENA_MAX"] = "1"
     return _Inner(mounts, hidden, environment, [python, "-I", "-S", "-B", "-u", "-X", "utf8", inside])
 
 

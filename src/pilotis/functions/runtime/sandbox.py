@@ -51,7 +51,8 @@ _OUTPUT_BYTES = 8192
 _SPARE_BYTES = 64 * 1024 * 1024
 NICE = 5
 """The priority of functions: the server and its database go first."""
-_MAX_DESCRIPTORS = 256
+_MAX_DESCRIPTORS = 64
+"""Each socket and pipe may hold some of the kernel's memory, which no other limit counts."""
 _MAX_THREADS = 256
 MAX_FILES = 10_000
 """The maximum number of files in a sandbox's `/tmp`: even an empty one takes a kilobyte of the kernel's memory."""
@@ -176,7 +177,8 @@ class Sandbox(asyncio.Protocol):
         own, theirs = socket.socketpair()
         output, error = os.pipe()
         is_alone = not self.isolation.has_namespaces
-        filter_ = memory_file(seccomp.program(platform.machine(), is_alone=is_alone))
+        has_network = egress is not None
+        filter_ = memory_file(seccomp.program(platform.machine(), is_alone=is_alone, has_network=has_network))
         files = [filter_]
         if not self.isolation.has_namespaces:
             self._folder = _new_folder(self.user)

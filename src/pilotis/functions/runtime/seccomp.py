@@ -18,7 +18,7 @@ _CLONE_THREAD = 0x00010000
 # New namespaces of every kind (sched.h).
 _CLONE_NAMESPACES = 0x7E020000
 _FORKS = {"fork", "vfork"}
-_FAMILIES = (1, 2, 10)
+_UNIX, _FAMILIES = 1, (1, 2, 10)
 _X32_BIT = 0x40000000
 
 # From asm/unistd.h of each architecture: calls that leave the process, change namespaces, or expose the kernel.
@@ -71,8 +71,10 @@ _ALONE_AARCH64 = {
     "setxattrat": 463, "removexattrat": 466, "file_setattr": 469,
 }  # fmt: skip
 _PR_SET_PDEATHSIG = 1
-_F_SETOWN, _F_SETOWN_EX, _FIOSETOWN, _SIOCSPGRP = 8, 15, 0x8901, 0x8902
+_F_SETOWN, _F_SETOWN_EX, _F_SETPIPE_SZ, _FIOSETOWN, _SIOCSPGRP = 8, 15, 1031, 0x8901, 0x8902
 _SOCK_TYPE, _SOCK_STREAM = 0xF, 1
+# SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE (asm-generic/socket.h) of SOL_SOCKET.
+_SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)
 
 
 class _Machine(NamedTuple):
@@ -87,11 +89,13 @@ class _Machine(NamedTuple):
     prctl: int
     prlimit: int
     socketpair: int
+    setsockopt: int
+    listen: int
 
 
 _MACHINES = {
-    "x86_64": _Machine(0xC000003E, 56, 435, 41, _X86_64, _ALONE_X86_64, 72, 16, 157, 302, 53),
-    "aarch64": _Machine(0xC00000B7, 220, 435, 198, _AARCH64, _ALONE_AARCH64, 25, 29, 167, 261, 199),
+    "x86_64": _Machine(0xC000003E, 56, 435, 41, _X86_64, _ALONE_X86_64, 72, 16, 157, 302, 53, 54, 50),
+    "aarch64": _Machine(0xC00000B7, 220, 435, 198, _AARCH64, _ALONE_AARCH64, 25, 29, 167, 261, 199, 208, 201),
 }
 
 
@@ -100,11 +104,16 @@ def supports(machine: str) -> bool:
     return machine in _MACHINES
 
 
-def program(machine: str, *, may_fork: bool = False, is_alone: bool = False) -> bytes:
+def program(machine: str, *, may_fork: bool = False, is_alone: bool = False, has_network: bool = False) -> bytes:
     """Return the filter for a machine as the bytes that `bwrap --seccomp` reads; raises `KeyError`.
 
-    With `may_fork` it lets processes start others, as builds have to. With `is_alone` there are no namespaces around
-    the process: the filter rejects sockets, signals and whatever else reaches other processes of the same user.
+    With `may_fork` it lets processes start others and open any socket of their network namespace, as builds have to.
+    With `is_alone` there are no namespaces around the process: the filter rejects sockets, signals and whatever else
+    reaches other processes of the same user.
+
+    What is sent to a socket and not read is the kernel's memory, which no limit of a process counts. So a function
+    opens pairs of connected sockets, as event loops need them, with `has_network` also TCP sockets that connect, and
+    nothing else; and no socket or pipe gets larger buffers than the system gives each.
     """
     kind = _MACHINES[machine]
     lines = [
@@ -126,7 +135,12 @@ def program(machine: str, *, may_fork: bool = False, is_alone: bool = False) -> 
         _line(_RETURN, _ALLOW),
         _errno(errno.EPERM),
     ]
-    lines += _alone(kind) if is_alone else _sockets(kind)
+    if may_fork:
+        lines += _sockets(kind)
+    else:
+        lines += _functions_sockets(kind, _FAMILIES[1:] if has_network else ())
+    if is_alone:
+        lines += _alone(kind)
     lines.append(_line(_RETURN, _ALLOW))
     return b"".join(lines)
 
@@ -138,9 +152,26 @@ def _sockets(kind: _Machine) -> Sequence[bytes]:
     return [*lines, _errno(errno.EAFNOSUPPORT)]
 
 
+def _functions_sockets(kind: _Machine, families: Sequence[int]) -> Sequence[bytes]:
+    """Reject all sockets but pairs and streams of the families, and larger buffers."""
+    reload = _line(_LOAD, _NUMBER)
+    lines = [*_if_equal(kind.listen, errno.EPERM)]
+    is_stream = [_line(_LOAD, _ARGUMENT + 8), _line(_AND, _SOCK_TYPE), *_unless_equal_error(_SOCK_STREAM, errno.EPERM)]
+    for number, permitted in ((kind.socket, families), (kind.socketpair, (_UNIX,))):
+        inner = [_line(_LOAD, _ARGUMENT)]
+        inner += [_line(_JUMP_EQUAL, family, len(permitted) - at, 0) for at, family in enumerate(permitted)]
+        inner += [_errno(errno.EAFNOSUPPORT), *is_stream, reload]
+        lines += [_line(_JUMP_EQUAL, number, 0, len(inner)), *inner]
+    inner = [_line(_LOAD, _ARGUMENT + 8), _line(_JUMP_EQUAL, _SOL_SOCKET, 0, 1 + 2 * len(_BUFFERS))]
+    inner += [_line(_LOAD, _ARGUMENT + 16)]
+    inner += [line for option in _BUFFERS for line in _if_equal(option, errno.EPERM)]
+    lines += [_line(_JUMP_EQUAL, kind.setsockopt, 0, len(inner) + 1), *inner, reload]
+    return [*lines, *_if_argument(kind.fcntl, 1, _F_SETPIPE_SZ)]
+
+
 def _alone(kind: _Machine) -> Sequence[bytes]:
     """Reject what a process could do to others of its user."""
-    lines = [*_if_equal(kind.socket, errno.EAFNOSUPPORT)]
+    lines: list[bytes] = []
     for number in kind.alone.values():
         lines += _if_equal(number, errno.EPERM)
     # A file may send signals to its owner, and only the signal at its parent's death ends the process with the server.
@@ -150,14 +181,16 @@ def _alone(kind: _Machine) -> Sequence[bytes]:
         (kind.prctl, 0, (_PR_SET_PDEATHSIG,)),
     ):
         for value in values:
-            lines += [_line(_JUMP_EQUAL, number, 0, 4), _line(_LOAD, _ARGUMENT + 8 * at)]
-            lines += [*_if_equal(value, errno.EPERM), _line(_LOAD, _NUMBER)]
+            lines += _if_argument(number, at, value)
     # 0 is the process itself: it may read its own limits, and not set those of others.
     lines += [_line(_JUMP_EQUAL, kind.prlimit, 0, 4), _line(_LOAD, _ARGUMENT)]
-    lines += [_line(_JUMP_EQUAL, 0, 1, 0), _errno(errno.EPERM), _line(_LOAD, _NUMBER)]
-    # A datagram of a pair may be sent to any socket.
-    lines += [_line(_JUMP_EQUAL, kind.socketpair, 0, 4), _line(_LOAD, _ARGUMENT + 8), _line(_AND, _SOCK_TYPE)]
-    return [*lines, _line(_JUMP_EQUAL, _SOCK_STREAM, 1, 0), _errno(errno.EPERM)]
+    return [*lines, _line(_JUMP_EQUAL, 0, 1, 0), _errno(errno.EPERM), _line(_LOAD, _NUMBER)]
+
+
+def _if_argument(number: int, at: int, value: int) -> Sequence[bytes]:
+    """Reject a system call whose argument number `at`, counted from 0, has the value."""
+    lines = [_line(_JUMP_EQUAL, number, 0, 4), _line(_LOAD, _ARGUMENT + 8 * at)]
+    return [*lines, *_if_equal(value, errno.EPERM), _line(_LOAD, _NUMBER)]
 
 
 def _line(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -174,3 +207,7 @@ def _if_equal(value: int, error: int) -> Sequence[bytes]:
 
 def _unless_equal(value: int, action: int) -> Sequence[bytes]:
     return [_line(_JUMP_EQUAL, value, 1, 0), _line(_RETURN, action)]
+
+
+def _unless_equal_error(value: int, error: int) -> Sequence[bytes]:
+    return _unless_equal(value, _ERRNO | error)
