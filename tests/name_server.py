@@ -12,6 +12,10 @@ Answers = Mapping[str, Sequence[Sequence[str]]]
 """For each name the addresses, IPv4 and IPv6, that each lookup finds; the last answer counts for all that follow."""
 
 
+SILENT = ("silent",)
+"""In place of addresses: a lookup that gets no answer."""
+
+
 class _NameServer(asyncio.DatagramProtocol):
     def __init__(self, texts: Mapping[str, str], addresses: Answers) -> None:
         self._texts = texts
@@ -30,6 +34,8 @@ class _NameServer(asyncio.DatagramProtocol):
         answer.flags |= flags.AA
         name = question.name.to_text(omit_final_dot=True)
         records = self._records(name, question.rdtype)
+        if records == [*SILENT]:
+            return
         if records is None:
             answer.set_rcode(rcode.NXDOMAIN)
         elif records:
@@ -44,6 +50,8 @@ class _NameServer(asyncio.DatagramProtocol):
             answers = self._addresses[name]
             found = answers[min(self._asked[name, kind], len(answers) - 1)]
             self._asked[name, kind] += 1
+            if found == SILENT:
+                return [*SILENT]
             is_wanted = {rdatatype.A: lambda one: ":" not in one, rdatatype.AAAA: lambda one: ":" in one}.get(kind)
             return [one for one in found if is_wanted and is_wanted(one)]
         if name in self._texts:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 from pilotis.db.pool import Database
 from pilotis.http import outgoing as outgoing_module
+from pilotis.http import outgoing_resolver
 from pilotis.http.outgoing import Outgoing, OutgoingSettings, Reach
 from pilotis.http.outgoing_allowance import Allowance, parse_host
+from pilotis.http.outgoing_resolver import CONCURRENT_LOOKUPS, read_hosts
 from pilotis.http.outgoing_types import OutgoingError, OutgoingFailure, OutgoingRequest, OutgoingResponse
 from pilotis.jobs.node import addresses
 from pilotis.kit.networks import AddressRules, OwnPorts, is_public, parse_network
@@ -64,21 +67,20 @@ def answers(**names: list[list[str]]) -> tuple[Any, list[str]]:
     """A resolver under test: each lookup of a name takes the next of its answers. Also the names looked up."""
     asked: list[str] = []
 
-    def lookup(host: str, port: int) -> list[Any]:
+    async def lookup(host: str) -> list[str]:
         asked.append(host)
         listed = names[host.partition(".")[0]]
-        found = listed[min(asked.count(host), len(listed)) - 1]
-        return [
-            (socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
-            for address in found
-        ]
+        return listed[min(asked.count(host), len(listed)) - 1]
 
     return lookup, asked
 
 
-async def failure(outgoing: Outgoing, url: str, reach: Reach = Reach.SERVER, seconds: float = 5) -> OutgoingFailure:
+async def failure(
+    outgoing: Outgoing, url: str, reach: Reach = Reach.SERVER, seconds: float = 5, tenant: str | None = None
+) -> OutgoingFailure:
+    request = OutgoingRequest(url=url, body=b"{}")
     with pytest.raises(OutgoingError) as caught:
-        await outgoing.send(OutgoingRequest(url=url, body=b"{}"), reach=reach, seconds=seconds, max_bytes=1000)
+        await outgoing.send(request, reach=reach, seconds=seconds, max_bytes=1000, tenant=tenant)
     return caught.value.failure
 
 
@@ -393,29 +395,61 @@ async def test_refusals_are_counted_by_reason_and_failures_are_not():
 
 
 async def test_a_slow_resolver_ends_in_dns_and_delays_nobody():
-    release = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    waiting = Counter[str]()
 
-    def lookup(host: str, port: int) -> list[Any]:
-        if host == "slow.test":
-            asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+    async def lookup(host: str) -> list[str]:
+        if host != "quick.test":
+            waiting[host] += 1
+            try:
+                await asyncio.Event().wait()
+            finally:
+                waiting[host] -= 1
+        return ["127.0.0.1"]
 
     async with Receiver.listening() as receiver:
         outgoing = client(lookup, outgoing_networks=("127.0.0.0/8",))
-        slow = asyncio.create_task(failure(outgoing, f"http://slow.test:{receiver.port}/", seconds=60))
+        urls = [f"http://slow-{number}.test:{receiver.port}/" for number in range(100)]
+        slow = [asyncio.create_task(failure(outgoing, url, seconds=60, tenant="attacker")) for url in urls]
+        await until(lambda: waiting.total() == CONCURRENT_LOOKUPS)
         request = OutgoingRequest(url=receiver.url(host="quick.test"))
-        await outgoing.send(request, reach=Reach.SERVER, seconds=60, max_bytes=10)
-        assert not slow.done()
-        assert await slow is OutgoingFailure.DNS
-        release.set()
+        await outgoing.send(request, reach=Reach.SERVER, seconds=60, max_bytes=10, tenant="another")
+        assert not any(task.done() for task in slow)
+        assert set(await asyncio.gather(*slow)) == {OutgoingFailure.DNS}
+        # A lookup ends with its time limit, and nothing waits for its answer.
+        assert waiting.total() == 0
         await outgoing.close()
         assert len(receiver.received) == 1
 
 
+async def test_a_name_that_was_not_found_is_not_looked_up_again_at_once(monkeypatch: pytest.MonkeyPatch):
+    lookup, asked = answers(nowhere=[[], ["127.0.0.1"]])
+    async with Receiver.listening() as receiver:
+        outgoing = client(lookup, outgoing_networks=("127.0.0.0/8",))
+        url = receiver.url(host="nowhere.test")
+        for _ in range(3):
+            assert await failure(outgoing, url) is OutgoingFailure.DNS
+        assert asked == ["nowhere.test"]
+        monkeypatch.setattr(outgoing_resolver, "FAILED_SECONDS", 0.0)
+        assert await failure(outgoing, url.replace("nowhere", "NOWHERE")) is OutgoingFailure.DNS
+        await outgoing.close()
+        outgoing = client(lookup, outgoing_networks=("127.0.0.0/8",))
+        await outgoing.send(OutgoingRequest(url=url), reach=Reach.SERVER, seconds=60, max_bytes=10)
+        await outgoing.close()
+
+
+def test_a_hosts_file_is_read():
+    found = read_hosts("127.0.0.1 localhost\n::1\tlocalhost ip6-localhost # both\n\n# no\n10.0.0.1 A.example b\nx\n")
+    assert found == {
+        "localhost": ["127.0.0.1", "::1"],
+        "ip6-localhost": ["::1"],
+        "a.example": ["10.0.0.1"],
+        "b": ["10.0.0.1"],
+    }
+
+
 async def test_a_name_that_does_not_resolve_is_dns():
-    def lookup(host: str, port: int) -> list[Any]:
-        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+    async def lookup(host: str) -> list[str]:
+        raise OSError("no such name")
 
     outgoing = client(lookup)
     assert await failure(outgoing, "https://nowhere.test/") is OutgoingFailure.DNS

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import first_console_user, new_app
 from tests.console import database_of
 from tests.http.test_outgoing_guard import LITERALS
-from tests.name_server import name_server
+from tests.name_server import SILENT, name_server
 from tests.receiver import Receiver
 from tests.support import App, Server
 from tests.waiting import until
@@ -39,6 +39,8 @@ INSIDE = {
     "good-and-six": [GOOD, "::1"],
 }
 """What names change to once they were checked."""
+SLOW = {f"slow-{number}.test": [[GOOD], SILENT] for number in range(24)}
+"""Names about which no questions are answered once they were checked."""
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("unshare") is None, reason="only root may listen on port 53 and replace a file"
@@ -55,7 +57,7 @@ async def outside(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App
         "PILOTIS_OUTGOING_NETWORKS": f"{GOOD}/32",
     }
     names = {f"{name}.test": [[GOOD], found] for name, found in INSIDE.items()}
-    async with name_server(addresses={**names, "good.test": [[GOOD]]}, listening=(NAME_SERVER, 53)):
+    async with name_server(addresses={**names, "good.test": [[GOOD]], **SLOW}, listening=(NAME_SERVER, 53)):
         server = Server(folder / "data", environment=environment, wrapper=resolving_by(NAME_SERVER, folder))
         await asyncio.to_thread(server.start)
         try:
@@ -103,6 +105,22 @@ async def test_a_name_that_is_rebound_after_its_check_is_not_called(outside: App
             assert (result["error"], result["status_code"]) == ("ADDRESS_NOT_ALLOWED", None), name
             assert result["response_excerpt"] is None
         assert canary.connections == other.connections == 0
+
+
+async def test_slow_name_servers_of_one_app_delay_no_other(outside: App):
+    """Their lookups take 5 seconds each, which only this app waits for."""
+    slow, table_id = new_app(outside.server, outside.console), await outside.table({"n": "int"})
+    attack_id = await slow.table({"n": "int"})
+    attack = [await create(slow, f"https://{name}/", ["row.created"], table_ids=[attack_id]) for name in SLOW]
+    async with Receiver.listening(host=GOOD) as receiver:
+        webhook = await create(outside, receiver.url(host="good.test"), ["row.created"], table_ids=[table_id])
+        for number in range(10):
+            await slow.row(attack_id, {"n": number})
+            await outside.row(table_id, {"n": number})
+        ended = await webhook.ended(10)
+        assert [(one["status"], len(one["attempts"])) for one in ended] == [("succeeded", 1)] * 10
+    for one in attack:
+        await one.call("DELETE", "")
 
 
 async def test_no_spelling_of_an_inside_address_is_saved(outside: App):

@@ -75,8 +75,8 @@ def feature(
     settings, database = floor.settings, floor.database
     workers = settings.workers
 
-    async def connect(host: str, port: int) -> socket.socket:
-        return await floor.outgoing.connect(host, port, reach=Reach.FUNCTION)
+    async def connect(host: str, port: int, tenant: UUID | None = None) -> socket.socket:
+        return await floor.outgoing.connect(host, port, reach=Reach.FUNCTION, tenant=tenant or "builds")
 
     pool = Pool(
         PoolSettings(

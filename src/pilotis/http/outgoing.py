@@ -13,7 +13,7 @@ import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
+from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -22,7 +22,8 @@ import msgspec
 import structlog
 
 from pilotis.http.outgoing_allowance import Allowance
-from pilotis.http.outgoing_guard import Guard, Lookup, ResolverThreads
+from pilotis.http.outgoing_guard import Guard
+from pilotis.http.outgoing_resolver import TENANT, Lookup, Resolver
 from pilotis.http.outgoing_types import (
     REFUSALS,
     OutgoingError,
@@ -94,7 +95,7 @@ class Outgoing:
         self._base_url = settings.base_url
         self._tls: ssl.SSLContext | None = None
         self._preparing = asyncio.Lock()
-        self._threads = ResolverThreads(lookup)
+        self._resolver = Resolver(lookup)
         self._own_ports = OwnPorts(own_ports)
         self._nodes = nodes
         self._nodes_known_until = 0.0
@@ -104,10 +105,10 @@ class Outgoing:
         allowed_alone = AddressRules(networks, public=False, own_ports=self._own_ports)
         function = AddressRules(_networks(settings.egress_networks), own_ports=self._own_ports)
         self._guards = {
-            (Reach.SERVER, "https"): Guard(self._threads, anything),
-            (Reach.SERVER, "http"): Guard(self._threads, allowed_alone),
-            (Reach.FUNCTION, "https"): Guard(self._threads, function),
-            (Reach.FUNCTION, "http"): Guard(self._threads, function),
+            (Reach.SERVER, "https"): Guard(self._resolver, anything),
+            (Reach.SERVER, "http"): Guard(self._resolver, allowed_alone),
+            (Reach.FUNCTION, "https"): Guard(self._resolver, function),
+            (Reach.FUNCTION, "http"): Guard(self._resolver, function),
         }
         self._sessions: dict[Guard, OutgoingSession] = {}
 
@@ -119,13 +120,15 @@ class Outgoing:
         seconds: float,
         max_bytes: int,
         allowance: Allowance | None = None,
+        tenant: Hashable = None,
     ) -> OutgoingResponse:
         """Send the request and return its answer within `seconds`, reading at most `max_bytes` of the body.
 
-        An `allowance` also bounds the hosts and bytes of one execution. Raises `OutgoingError`; for `Reach.SERVER` an
+        An `allowance` also bounds the hosts and bytes of one execution. `tenant` is the app for which names are looked
+        up: each has its share. Raises `OutgoingError`; for `Reach.SERVER` an
         answer that redirects is a `RedirectError`.
         """
-        with self._counted():
+        with self._counted(tenant):
             if allowance is None:
                 return await self._send(request, reach, seconds, max_bytes)
             target = _parsed(request.url)
@@ -151,12 +154,12 @@ class Outgoing:
             raise RedirectError(response)
         return response
 
-    async def check(self, url: str, *, reach: Reach) -> None:
+    async def check(self, url: str, *, reach: Reach, tenant: Hashable = None) -> None:
         """Raise `OutgoingError` for a URL that is invalid, or leads to an address that must not be called.
 
         A name that does not resolve yet is not an error, except with `http`, which is only for allowed networks.
         """
-        with self._counted():
+        with self._counted(tenant):
             await self._check(url, reach)
 
     async def _check(self, url: str, reach: Reach) -> None:
@@ -178,12 +181,12 @@ class Outgoing:
         """Return the guard for other connections than this client's."""
         return self._guards[reach, "https"]
 
-    async def connect(self, host: str, port: int, *, reach: Reach) -> socket.socket:
+    async def connect(self, host: str, port: int, *, reach: Reach, tenant: Hashable = None) -> socket.socket:
         """Return a TCP connection to a host, for a protocol that is not this client's, such as a tunnel.
 
         Raises `OutgoingError`, also where the server's own requests have to take a proxy.
         """
-        with self._counted():
+        with self._counted(tenant):
             await self._learn_nodes()
             return await self._connect(self.guard(reach), host, port)
 
@@ -192,7 +195,7 @@ class Outgoing:
         parts = urlsplit(self._base_url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         with self._counted():
-            return await self._connect(Guard(self._threads, None), parts.hostname or "", port)
+            return await self._connect(Guard(self._resolver, None), parts.hostname or "", port)
 
     async def _connect(self, guard: Guard, host: str, port: int) -> socket.socket:
         if self._proxy is not None:
@@ -217,7 +220,6 @@ class Outgoing:
         sessions, self._sessions = list(self._sessions.values()), {}
         for session in sessions:
             await session.close()
-        self._threads.close()
 
     def _check_before(self, target: Target, reach: Reach, guard: Guard) -> None:
         """Reject what can be recognised without a resolver, and what a proxy would resolve instead of this guard."""
@@ -227,13 +229,16 @@ class Outgoing:
             raise OutgoingError(OutgoingFailure.ADDRESS_NOT_ALLOWED)
 
     @contextmanager
-    def _counted(self) -> Generator[None]:
+    def _counted(self, tenant: Hashable = None) -> Generator[None]:
+        token = TENANT.set(tenant)
         try:
             yield
         except OutgoingError as error:
             if error.failure in REFUSALS:
                 self.refused[error.failure.value] += 1
             raise
+        finally:
+            TENANT.reset(token)
 
     async def _learn_nodes(self) -> None:
         """Refresh the addresses of the cluster's processes if they are old; without a database keep the last."""
@@ -261,7 +266,7 @@ class Outgoing:
         from pilotis.http.outgoing_session import OutgoingSession
 
         # With a proxy, only the proxy is connected to, and the operator has configured it.
-        connected = guard if self._proxy is None else Guard(self._threads, None)
+        connected = guard if self._proxy is None else Guard(self._resolver, None)
         session = self._sessions[guard] = OutgoingSession(connected, tls, self._proxy)
         return session
 

@@ -89,7 +89,7 @@ class _Resolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing to close: the guard's threads are shared."""
+        """Nothing to close."""
 
 
 def _new_session(guard: Guard, tls: ssl.SSLContext) -> aiohttp.ClientSession:

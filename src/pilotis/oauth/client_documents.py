@@ -67,7 +67,9 @@ class ClientDocuments:
             return self._cached[url].client
         request = OutgoingRequest(url=url, method="GET", headers={"Accept": "application/json"})
         try:
-            answer = await self._outgoing().send(request, reach=Reach.SERVER, seconds=_SECONDS, max_bytes=_MAX_BYTES)
+            answer = await self._outgoing().send(
+                request, reach=Reach.SERVER, seconds=_SECONDS, max_bytes=_MAX_BYTES, tenant="client documents"
+            )
         except OutgoingError as error:
             raise InvalidRequestError(f"The client's metadata could not be read ({error.failure.value}).") from None
         if answer.status != 200 or answer.is_truncated:

@@ -58,7 +58,9 @@ class ResourceProofs:
         """
         request = OutgoingRequest(url=metadata_url(resource), method="GET", headers={"Accept": "application/json"})
         try:
-            answer = await self._outgoing().send(request, reach=Reach.SERVER, seconds=_SECONDS, max_bytes=_MAX_BYTES)
+            answer = await self._outgoing().send(
+                request, reach=Reach.SERVER, seconds=_SECONDS, max_bytes=_MAX_BYTES, tenant=app_id
+            )
         except OutgoingError as error:
             raise ResourceNotProvenError(resource, f"the request failed ({error.failure.value}).") from None
         if answer.status != 200 or answer.is_truncated:

@@ -124,7 +124,11 @@ class Sender:
         at, started = now(), time.perf_counter()
         try:
             response = await self._outgoing.send(
-                request, reach=Reach.SERVER, seconds=endpoint.timeout_seconds, max_bytes=MAX_ANSWER_BYTES
+                request,
+                reach=Reach.SERVER,
+                seconds=endpoint.timeout_seconds,
+                max_bytes=MAX_ANSWER_BYTES,
+                tenant=event.app_id,
             )
         except RedirectError as error:
             return _outcome(at, started, error.response, error.failure.value)

@@ -96,7 +96,7 @@ class Webhooks:
         provider_app_id = new.provider_app_id or app.app_id
         await self._require_client(app.app_id, provider_app_id, new.client_id)
         if listening_seconds is None:
-            await self._check_url(new.url)
+            await self._check_url(app.app_id, new.url)
         await self._check_subscription(app.app_id, provider_app_id, new.event_types, new.table_ids)
         secret = new_secret()
         values: dict[str, Any] = {name: getattr(new, name) for name in _PLAIN}
@@ -164,7 +164,7 @@ class Webhooks:
         if change.client_id is not UNSET or change.provider_app_id is not UNSET:
             await self._require_client(app.app_id, provider or app.app_id, client_id)
         if change.url is not UNSET:
-            await self._check_url(change.url)
+            await self._check_url(app.app_id, change.url)
         is_checked = change.event_types is not UNSET or change.provider_app_id is not UNSET
         types = before["event_types"] if change.event_types is UNSET else change.event_types
         await self._check_subscription(
@@ -309,9 +309,9 @@ class Webhooks:
                 raise WebhookNotFoundError
             yield connection, row
 
-    async def _check_url(self, url: str) -> None:
+    async def _check_url(self, app_id: UUID, url: str) -> None:
         try:
-            await self._outgoing().check(url, reach=Reach.SERVER)
+            await self._outgoing().check(url, reach=Reach.SERVER, tenant=app_id)
         except OutgoingError as error:
             if error.failure is OutgoingFailure.INVALID_URL:
                 raise InvalidUrlError(str(error)) from None

@@ -74,7 +74,7 @@ class AiProviders:
     async def put(self, app: AppInfo, actor: Actor, new: AiProviderSettings) -> AiProvider:
         """Set an app's provider; a key that is absent stays, unless the address is another one."""
         try:
-            await self._outgoing().check(new.base_url, reach=Reach.SERVER)
+            await self._outgoing().check(new.base_url, reach=Reach.SERVER, tenant=app.app_id)
         except OutgoingError as error:
             raise invalid("base_url", f"base_url: {error}", error.failure.value) from None
         secrets, app_id = await self._secrets.app(app.app_id), app.app_id
@@ -133,7 +133,11 @@ class AiProviders:
             wait = min(_MAX_WAIT, 2.0 ** (number - 1))
             try:
                 answer = await self._outgoing().send(
-                    request, reach=Reach.SERVER, seconds=_REQUEST_SECONDS, max_bytes=MAX_ANSWER_BYTES
+                    request,
+                    reach=Reach.SERVER,
+                    seconds=_REQUEST_SECONDS,
+                    max_bytes=MAX_ANSWER_BYTES,
+                    tenant=provider.base_url,
                 )
             except OutgoingError as error:
                 raise ProviderFailedError(f"The provider could not be asked: {error}") from None

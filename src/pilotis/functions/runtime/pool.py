@@ -16,13 +16,13 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
 import structlog
 
-from pilotis.functions.runtime.egress import Connect, Egress, EgressPolicy, OwnAddress
+from pilotis.functions.runtime.egress import Egress, EgressPolicy, OwnAddress
 from pilotis.functions.runtime.frames import FrameError
 from pilotis.functions.runtime.isolation import CHOICES, Found, probe
 from pilotis.functions.runtime.policy import Isolation, Runtime
@@ -142,6 +142,13 @@ class Ran(msgspec.Struct, kw_only=True):
     load_ms: float
 
 
+class ConnectFor(Protocol):
+    """Connects to a host and a port for an app, if that is permitted; raises `OutgoingError`."""
+
+    def __call__(self, host: str, port: int, *, tenant: UUID) -> Awaitable[socket.socket]:
+        """Return the connection."""
+
+
 class UserBlock:
     """The numeric users of this process's sandboxes: a block that no other process of the machine has.
 
@@ -189,7 +196,7 @@ class Pool:
     """Runs calls in sandboxes. Starts nothing before the first call or `begin`."""
 
     def __init__(
-        self, settings: PoolSettings, connect: Connect | None = None, own_address: OwnAddress | None = None
+        self, settings: PoolSettings, connect: ConnectFor | None = None, own_address: OwnAddress | None = None
     ) -> None:
         """`connect` opens the connections of functions with egress; without it they have no network.
 
@@ -530,18 +537,17 @@ class Pool:
         if program.packages and not isolation.has_namespaces:
             raise needs_namespaces("Functions with packages", self._found[wanted.runtime])
         async with asyncio.timeout_at(deadline):
-            egress = self._egress(wanted.egress)
+            egress = self._egress(wanted.egress, wanted.app_id)
             sandbox = await self._started(wanted.runtime, wanted.memory_mb, isolation, egress, program.packages)
         self._busy[sandbox] = wanted.key
         self._starting -= 1
         return sandbox
 
-    def _egress(self, policy: EgressPolicy | None) -> Egress | None:
-        return (
-            Egress(policy, self._connect, self.connections, self._settings.ca_file, self.own_address)
-            if policy and self._connect
-            else None
-        )
+    def _egress(self, policy: EgressPolicy | None, app_id: UUID) -> Egress | None:
+        if policy is None or self._connect is None:
+            return None
+        connect = partial(self._connect, tenant=app_id)
+        return Egress(policy, connect, self.connections, self._settings.ca_file, self.own_address)
 
     async def _started(
         self,

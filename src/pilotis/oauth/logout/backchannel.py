@@ -77,7 +77,9 @@ class BackchannelLogout:
             body=urlencode({"logout_token": token}).encode(),
         )
         job.require_lease()
-        answer = await self._outgoing().send(request, reach=Reach.SERVER, seconds=_SECONDS, max_bytes=_MAX_BYTES)
+        answer = await self._outgoing().send(
+            request, reach=Reach.SERVER, seconds=_SECONDS, max_bytes=_MAX_BYTES, tenant=job.app_id
+        )
         if answer.status == 400:
             raise DiscardError("The client rejected the logout token.")
         if answer.status not in {200, 204}:

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import quote_plus, urlencode, urlsplit
 
 import msgspec
 
@@ -219,7 +219,9 @@ class VendorClient:
         every = {"Accept": "application/json", "User-Agent": _USER_AGENT, **headers}
         request = OutgoingRequest(url=url, method=method, headers=every, body=body)
         try:
-            response = await self._outgoing().send(request, reach=Reach.SERVER, seconds=_SECONDS, max_bytes=_MAX_BYTES)
+            response = await self._outgoing().send(
+                request, reach=Reach.SERVER, seconds=_SECONDS, max_bytes=_MAX_BYTES, tenant=urlsplit(url).hostname
+            )
         except OutgoingError as error:
             raise VendorError(f"The vendor cannot be reached: {error.failure.value}.") from None
         if response.status != 200 or response.is_truncated:
