@@ -18,8 +18,9 @@ from tests.support import App, Server, assert_error
 
 MIB = 1 << 20
 DISK = 480 * MIB
-UPLOAD_RESERVE = 160 * MIB
 WRITE_RESERVE = 80 * MIB
+UPLOAD_RESERVE = 2 * WRITE_RESERVE
+"""On so small a disk: 5 % of it would be 24 MiB."""
 
 
 def free(directory: Path) -> int:
@@ -43,12 +44,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def app(disk: Path) -> Iterator[App]:
     """An app of a server whose whole data directory is on the small disk."""
-    environment = {
-        "PILOTIS_UPLOAD_RESERVE_BYTES": str(UPLOAD_RESERVE),
-        "PILOTIS_UPLOAD_RESERVE_PERCENT": "100",
-        "PILOTIS_WRITE_RESERVE_BYTES": str(WRITE_RESERVE),
-    }
-    running = Server(disk, environment=environment).start()
+    running = Server(disk, environment={"PILOTIS_WRITE_RESERVE_BYTES": str(WRITE_RESERVE)}).start()
     yield new_app(running, first_console_user(running))
     assert running.stop() == 0
     assert '"event":"failed"' not in running.logs()
@@ -183,6 +179,7 @@ def test_the_lesser_of_the_two_reserves_holds(tmp_path: Path):
     assert DiskReserve(tmp_path, 0, 100).has_room()
     assert not DiskReserve(tmp_path, everything, 100).has_room()
     assert not DiskReserve(tmp_path, 0, 100).has_room(everything)
+    assert not DiskReserve(tmp_path, everything, 0, everything).has_room()
     with pytest.raises(StorageFullError):
         DiskReserve(tmp_path, everything, 100).require()
     assert DiskReserve(tmp_path / "absent", everything, 100).has_room()

@@ -162,7 +162,17 @@ def open_blobs(settings: Settings) -> BlobStore:
         secret_key=settings.s3_secret_key,
         reserve_bytes=settings.upload_reserve_bytes,
         reserve_percent=settings.upload_reserve_percent,
+        reserve_least=_least_upload_reserve(settings),
     )
+
+
+def _least_upload_reserve(settings: Settings) -> int:
+    """Return the reserve in bytes that uploads leave on the smallest disks: more than what other writes leave.
+
+    Otherwise the uploads of one app, of which 5 % may be little, would take the space that every app's rows need.
+    """
+    is_on = settings.upload_reserve_bytes and settings.upload_reserve_percent
+    return 2 * settings.write_reserve_bytes if is_on else 0
 
 
 def _floor(settings: Settings, database: Database, keys: MasterKeyring | None, own_ports: Iterable[int] = ()) -> Floor:

@@ -112,7 +112,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     upload_reserve_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**50)] = 1024**3
     """Free space of the disk with the files below which uploads fail with 507; 0 = no reserve."""
     upload_reserve_percent: Annotated[float, msgspec.Meta(ge=0, le=100)] = 5.0
-    """The same in percent of that disk; the smaller of the two applies."""
+    """The same in percent of that disk; the smaller of the two applies, but not less than twice `write_reserve_bytes`.
+    """
     write_reserve_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**50)] = 128 * 1024**2
     """Free space of the embedded database's disk below which all other writes fail with 507; 0 = no reserve."""
     outgoing_networks: list[str] = []

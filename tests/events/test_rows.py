@@ -251,6 +251,29 @@ async def test_events_of_a_dead_writer_are_handed_out_by_another(
     await connection.close()
 
 
+async def test_an_app_that_waits_for_a_lock_delays_no_other(
+    app: App, other_app: App, node: Node, recorder: Recorder, server: Server
+):
+    tables = {one.app_id: await one.table({"n": "int"}) for one in (app, other_app)}
+    for one in (app, other_app):
+        await node.services.events.listen(target(one, ["row.created"]))
+    waiting = "select count(*) from pg_locks where not granted and relation = $1::text::regclass"
+    outbox = store.outbox(UUID(app.app_id))
+    connection, watching = await connect(server), await connect(server)
+    async with connection.transaction():
+        await connection.execute(f"lock table {outbox} in access exclusive mode")
+        node.made.get(EventsFeature).fan_out.schedule(UUID(app.app_id))
+        await until(lambda: watching.fetchval(waiting, outbox))
+        await other_app.row(tables[other_app.app_id], {"n": 2})
+        await until(lambda: recorder.data())
+        assert await watching.fetchval(waiting, outbox)
+        assert [data["row"]["data"]["n"] for data in recorder.data()] == [2]
+    await app.row(tables[app.app_id], {"n": 1})
+    await until(lambda: {data["row"]["data"]["n"] for data in recorder.data()} == {1, 2})
+    await connection.close()
+    await watching.close()
+
+
 async def test_a_due_outbox_whose_target_is_unknown_here_is_left_to_others_at_once(app: App, node: Node):
     table_id = await app.table({"n": "int"})
     await node.services.events.listen(target(app, ["row.created"], [table_id]))

@@ -14,14 +14,15 @@ from tests.waiting import PATIENCE
 REQUEST_ID = "test-request:1234"
 
 
-async def exchange(server: Server, *parts: bytes, wait: float = PATIENCE) -> bytes:
-    """Send bytes as they are, and return all that comes until the server closes or is silent."""
+async def exchange(server: Server, *parts: bytes, wait: float = PATIENCE, pause: float = 0.0) -> bytes:
+    """Send bytes as they are, with pauses, and return all that comes until the server closes or is silent."""
     host, port = server.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
         for part in parts:
             writer.write(part)
             await writer.drain()
+            await asyncio.sleep(pause)
         return await asyncio.wait_for(reader.read(), wait)
     finally:
         writer.close()
@@ -160,11 +161,13 @@ async def test_a_body_too_large_gets_its_answer(app: App, size: int):
         assert_error(answer, 413, "PAYLOAD_TOO_LARGE")
 
 
-async def test_a_client_that_sends_before_it_reads_gets_its_answer(server: Server):
+@pytest.mark.parametrize(("parts", "pause"), [(1, 0.0), (5, 0.0), (6, 0.6)], ids=["small", "large", "slow"])
+async def test_a_client_that_sends_before_it_reads_gets_its_answer(server: Server, parts: int, pause: float):
     """A plain client: all of the body first, then the answer. Closing too early would take the answer with it."""
-    size = 12 * 1024 * 1024
+    part = b" " * (12 if not pause else 1) * 1024 * 1024
+    size = parts * len(part)
     head = f"POST /v1/public/tables HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode()
-    raw = await exchange(server, head, b" " * size)
+    raw = await exchange(server, head, *[part] * parts, pause=pause)
     assert raw.startswith(b"HTTP/1.1 401")
     assert b"connection: close" in raw.lower()
     assert b"PUBLIC_KEY_REQUIRED" in raw

@@ -50,15 +50,18 @@ _T = TypeVar("_T")
 class LocalStore:
     """A `BlobStore` in a local directory. Opening it deletes what a crash left unfinished."""
 
-    def __init__(self, directory: Path, *, reserve_bytes: int = 0, reserve_percent: float = 100) -> None:
+    def __init__(
+        self, directory: Path, *, reserve_bytes: int = 0, reserve_percent: float = 100, reserve_least: int = 0
+    ) -> None:
         """Create the directory with mode 0700 if it does not exist; raises `OSError`.
 
-        The smaller of the two reserves stays free in its file system: writes that would use it are rejected.
+        The smaller of the two reserves, but no less than `reserve_least` bytes, stays free in its file system: writes
+        that would use it are rejected.
         """
         self._directory = directory.resolve()
         self._objects = self._directory / "objects"
         self._temporary = self._directory / "tmp"
-        self._reserve = DiskReserve(self._directory, reserve_bytes, reserve_percent)
+        self._reserve = DiskReserve(self._directory, reserve_bytes, reserve_percent, reserve_least)
         for folder in (self._objects, self._temporary):
             writing.make_folder(folder)
         self._contents = Contents(self._directory / "contents", self._objects, self._temporary)

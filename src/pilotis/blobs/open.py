@@ -50,13 +50,17 @@ def open_store(
     secret_key: str | None = None,
     reserve_bytes: int = 0,
     reserve_percent: float = 100,
+    reserve_least: int = 0,
 ) -> BlobStore:
     """Return the store without sending anything to it. Raises `InvalidStoreUrlError`, and `OSError` for a directory.
 
     Without the two keys an S3 store looks for credentials as the AWS tools do, and clients cannot upload to it
-    directly. A directory keeps the smaller of the two reserves free in its file system.
+    directly. A directory keeps the smaller of the two reserves free in its file system, but no less than
+    `reserve_least` bytes.
     """
-    local = partial(LocalStore, reserve_bytes=reserve_bytes, reserve_percent=reserve_percent)
+    local = partial(
+        LocalStore, reserve_bytes=reserve_bytes, reserve_percent=reserve_percent, reserve_least=reserve_least
+    )
     if url is None:
         return local(data_dir / "blobs")
     parts = urlsplit(url)

@@ -7,9 +7,9 @@ takes the events from the app's outbox. Other processes do so on request, after 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -29,6 +29,8 @@ BUSY_GATHER_SECONDS = 0.02
 """How long events are gathered after a dispatch of `BUSY_EVENTS` or more: it costs as much for few as for many."""
 BUSY_EVENTS = 8
 MAX_EVENTS = 200
+CONCURRENT_APPS = 4
+"""How many apps' events a process dispatches at a time."""
 SWEEP_SECONDS = 600.0
 """How often each outbox is checked even if no process has reported events."""
 LEFT_SECONDS = 5.0
@@ -57,6 +59,8 @@ class FanOut:
         self._apps: dict[UUID, bool] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._dispatching: dict[UUID, asyncio.Task[None]] = {}
+        self._pause = GATHER_SECONDS
         self.dispatched: Counter[str] = Counter()
 
     def register(self, kind: TargetKind) -> None:
@@ -71,10 +75,11 @@ class FanOut:
 
     async def stop(self) -> None:
         """Stop; other processes dispatch the remaining events, or this one does after its next start."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        tasks = [task for task in (self._task, *self._dispatching.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     def schedule(self, app_id: UUID, *, announced: bool = False) -> None:
         """Schedule a dispatch for an app with new events, written by this process or `announced` by another."""
@@ -102,27 +107,41 @@ class FanOut:
             return number
 
     async def _run(self) -> None:
-        pause = GATHER_SECONDS
         while True:
             await self._wake.wait()
-            await asyncio.sleep(pause)
+            await asyncio.sleep(self._pause)
             self._wake.clear()
-            apps, self._apps = self._apps, {}
-            pause = GATHER_SECONDS
-            for app_id, announced in apps.items():
-                try:
-                    number = await self.dispatch(app_id)
-                    if number == MAX_EVENTS:
-                        self.schedule(app_id)
-                    elif number >= BUSY_EVENTS:
-                        pause = BUSY_GATHER_SECONDS
-                    # Other processes may help, or know a target kind that this one does not. An announced app is not
-                    # announced again; otherwise two processes that do not know it would notify each other forever.
-                    if number == MAX_EVENTS or (number == LEFT_TO_OTHERS and not announced):
-                        self._announce(app_id)
-                except Exception as error:
-                    _log.warning("dispatching events failed", app_id=str(app_id), error=type(error).__name__)
-                    self._schedule_later(app_id)
+            self._pause = GATHER_SECONDS
+            self._begin()
+
+    def _begin(self) -> None:
+        """Dispatch scheduled apps side by side, because one may wait for a lock; the events of an app in order."""
+        for app_id in [app_id for app_id in self._apps if app_id not in self._dispatching]:
+            if len(self._dispatching) >= CONCURRENT_APPS:
+                return
+            task = asyncio.create_task(self._dispatch_scheduled(app_id, self._apps.pop(app_id)))
+            self._dispatching[app_id] = task
+            task.add_done_callback(partial(self._dispatched, app_id))
+
+    def _dispatched(self, app_id: UUID, _: asyncio.Task[None]) -> None:
+        del self._dispatching[app_id]
+        if self._apps:
+            self._wake.set()
+
+    async def _dispatch_scheduled(self, app_id: UUID, announced: bool) -> None:
+        try:
+            number = await self.dispatch(app_id)
+            if number == MAX_EVENTS:
+                self.schedule(app_id)
+            elif number >= BUSY_EVENTS:
+                self._pause = BUSY_GATHER_SECONDS
+            # Other processes may help, or know a target kind that this one does not. An announced app is not
+            # announced again; otherwise two processes that do not know it would notify each other forever.
+            if number == MAX_EVENTS or (number == LEFT_TO_OTHERS and not announced):
+                self._announce(app_id)
+        except Exception as error:
+            _log.warning("dispatching events failed", app_id=str(app_id), error=type(error).__name__)
+            self._schedule_later(app_id)
 
     def _schedule_later(self, app_id: UUID) -> None:
         asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.schedule, app_id)

@@ -12,12 +12,14 @@ from pilotis.kit.errors import StorageFullError
 class DiskReserve(NamedTuple):
     """Free space that writes to a directory's file system must leave, in bytes and in percent of its size.
 
-    The smaller of the two applies. A directory that does not exist, such as that of a remote database, has no reserve.
+    The smaller of the two applies, but no less than `least` bytes. A directory that does not exist, such as that of a
+    remote database, has no reserve.
     """
 
     directory: Path
     bytes: int
     percent: float = 100
+    least: int = 0
 
     def require(self, size: int = 0) -> None:
         """Raise `StorageFullError` unless the reserve stays free after `size` more bytes. Costs one statvfs(2)."""
@@ -33,7 +35,7 @@ class DiskReserve(NamedTuple):
         total = system.f_blocks * system.f_frsize
         # Blocks reserved for root count as used: PostgreSQL does not run as root.
         free = system.f_bavail * system.f_frsize
-        return free - size >= min(self.bytes, int(total * self.percent / 100))
+        return free - size >= max(self.least, min(self.bytes, int(total * self.percent / 100)))
 
 
 def sync_filesystem(path: Path) -> None:

@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 
 MAX_CHARACTERS = 2000
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_MAX_PORT = 65535
+_PADDED_PORT = re.compile(r":0[0-9]*$")
+_LOOPBACK = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]))(?::(?P<port>[1-9][0-9]{0,4}))?(?P<rest>[/?].*)?")
 _FORBIDDEN = re.compile(r"[^\x21-\x7e]|[\\*\"<>^`{|}]")
 # Schemes that browsers execute or handle themselves. None of them has a dot, as private schemes must have; they are
 # listed for a clearer message.
@@ -52,7 +55,7 @@ def _check_web(uri: str, scheme: str) -> None:
         host, port = parts.hostname or "", parts.port
     except ValueError:
         raise ValueError("The redirect URI is not a valid URL.") from None
-    if not uri.startswith(f"{scheme}://") or not host or port == 0:
+    if not uri.startswith(f"{scheme}://") or not host or port == 0 or _PADDED_PORT.search(parts.netloc):
         raise ValueError("A redirect URI must have a host after the two slashes, and a port after a colon.")
     if "@" in parts.netloc:
         raise ValueError("A redirect URI must not have a user name.")
@@ -64,8 +67,10 @@ def _check_web(uri: str, scheme: str) -> None:
 
 def _without_port(uri: str) -> str | None:
     """Return a loopback address without its port, or None for any other."""
-    found = re.fullmatch(r"(http://(?:127\.0\.0\.1|\[::1\]))(?::[0-9]{1,5})?([/?].*)?", uri)
-    return None if found is None else found[1] + "|" + (found[2] or "")
+    found = _LOOPBACK.fullmatch(uri)
+    if found is None or int(found["port"] or 80) > _MAX_PORT:
+        return None
+    return found[1] + "|" + (found["rest"] or "")
 
 
 def origin_of(uri: str) -> str:

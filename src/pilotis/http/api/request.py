@@ -243,6 +243,15 @@ class Call:
                 while size < max_bytes and not self.body_ended:
                     size += len((await self.next_message()).get("body", b""))
 
+    async def linger(self, seconds: float, pause: float) -> None:
+        """Read and discard the rest of the body for so many seconds, or until the client pauses for `pause` seconds."""
+        now = asyncio.get_running_loop().time
+        end = now() + seconds
+        with contextlib.suppress(TimeoutError):
+            while not self.body_ended:
+                async with asyncio.timeout(min(pause, end - now())):
+                    await self.next_message()
+
     async def body(self, limit: int) -> bytes:
         """Read the whole body, of at most `limit` bytes; raises `PayloadTooLargeError`."""
         declared = self.headers.get(b"content-length")

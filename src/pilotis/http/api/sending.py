@@ -12,8 +12,7 @@ from pilotis.http.replies.reply import FilePart, Stream
 from pilotis.http.server.sendfile import send_file as _send_from_file
 
 _SMALL_REST = 64 * 1024
-_LARGE_REST = 32 * 1024 * 1024
-_DISCARD_SECONDS = 3.0
+_LINGER_SECONDS, _LINGER_PAUSE = 30.0, 3.0
 
 
 async def send_early(call: Call, status: int, headers: Headers, body: bytes, send: Send) -> None:
@@ -21,8 +20,8 @@ async def send_early(call: Call, status: int, headers: Headers, body: bytes, sen
 
     Most clients send their body before they read an answer, and closing a connection with unread bytes discards the
     answer (RFC 9112, section 9.6). So the body is read, within limits: a small rest at once, so that the connection
-    stays open; a large one after the answer and before the close. A client that waits for `100 Continue` has not sent
-    anything.
+    stays open; a large one after the answer and before the close, for half a minute while it arrives. A client that
+    waits for `100 Continue` has not sent anything.
     """
     waits = call.headers.get(b"expect", b"").lower() == b"100-continue"
     if not waits:
@@ -35,7 +34,7 @@ async def send_early(call: Call, status: int, headers: Headers, body: bytes, sen
     if closing:
         with contextlib.suppress(ClientDisconnectedError):
             if not waits:
-                await call.discard(_LARGE_REST, _DISCARD_SECONDS)
+                await call.linger(_LINGER_SECONDS, _LINGER_PAUSE)
         await send({"type": "http.response.body", "body": b""})
 
 
