@@ -222,9 +222,13 @@ async def test_previews_ask_for_a_password(app: App):
 
 async def test_an_old_asset_is_preserved(app: App):
     site = await new_site(app)
-    await site.deploy({"index.html": b"one", "assets/a-0123abcd.js": b"old", "plain.js": b"old"})
+    old = {"assets/a-0123abcd.js": b"old", "assets/b-0123abcd.js": b"old"}
+    await site.deploy({"index.html": b"one", **old, "plain.js": b"old"})
     await site.deploy({"index.html": b"two", "assets/a-4567cdef.js": b"new"})
     assert (await site.get("/assets/a-0123abcd.js")).content == b"old"
+    aged = "update pilotis.web_deployments set production_until = now() - interval '7 days 1 minute' where app_id = $1"
+    await run_sql(app.server, f"{aged} and production_until is not null", app.app_id)
+    assert (await site.get("/assets/b-0123abcd.js")).status_code == 404
     assert (await site.get("/plain.js")).status_code == 404
     assert (await site.get("/assets/a-0123abcd.js", "--v2")).status_code == 404
 

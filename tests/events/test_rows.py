@@ -12,7 +12,7 @@ from pilotis.data.tables import ddl
 from pilotis.data.tables.schema import AccessLevel, Column, ColumnType, TableSchema
 from pilotis.db.topics import Topic
 from pilotis.events import store
-from pilotis.events.fanout import LEFT_SECONDS, DueOutbox, FanOut, OutboxSource
+from pilotis.events.fanout import LEFT_SECONDS, LEFT_TO_OTHERS, DueOutbox, FanOut, OutboxSource
 from pilotis.events.feature import EventsFeature
 from pilotis.events.service import register_outbox
 from pilotis.kit.ids import uuid7
@@ -279,6 +279,10 @@ async def test_a_due_outbox_whose_target_is_unknown_here_is_left_to_others_at_on
     await node.services.events.listen(target(app, ["row.created"], [table_id]))
     announced: list[UUID] = []
     ignorant = FanOut(node.database, node.services.events.catalogue, announced.append)
+    assert await ignorant.dispatch(UUID(app.app_id)) == LEFT_TO_OTHERS
+    # Sooner than it would be looked at anyway: who knows the kind may not have been listening.
+    soon = f"select due_at < now() + interval '{LEFT_SECONDS} seconds' from pilotis.outboxes where app_id = $1"
+    assert await node.database.fetchval(soon, UUID(app.app_id))
     await ignorant.start()
     await OutboxSource(node.database, ignorant).run(DueOutbox(UUID(app.app_id)))
     await until(lambda: announced == [UUID(app.app_id)])

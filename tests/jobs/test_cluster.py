@@ -13,6 +13,7 @@ import pytest
 
 from pilotis.db import pool
 from pilotis.db.pool import Database
+from pilotis.jobs import node as node_module
 from pilotis.jobs import store
 from pilotis.jobs.kinds import Job, JobKind, LeaseLostError
 from pilotis.kit.ids import uuid7
@@ -90,6 +91,22 @@ async def test_a_killed_node_is_taken_over_by_another(cluster: Cluster, database
     await until(lambda: empty(database))
     assert await database.fetchval("select count(distinct number) = 20 and count(*) = 20 from done")
     assert await database.fetchval("select count(*) from pilotis.nodes") == 1
+
+
+async def test_who_was_not_in_contact_takes_nothing_over(cluster: Cluster, database: Database):
+    """After the database was away every process has an expired lease, and the first to return would take all over."""
+    member = await cluster.member(lease_seconds=PATIENCE)
+    await database.execute(
+        """
+        insert into pilotis.nodes (node_id, server_id, slot, name, version, lease_until, ports)
+        select $1, $1, 9, 'dead', version, now() - interval '1 hour', ports from pilotis.nodes
+        """,
+        uuid7(),
+    )
+    found = member.background.node
+    assert await found.take_over_expired() == 0
+    found._contact_since = node_module._clock() - PATIENCE
+    assert await found.take_over_expired() == 1
 
 
 async def test_a_successor_in_the_same_slot_takes_over_at_once(cluster: Cluster, database: Database):

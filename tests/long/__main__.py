@@ -9,11 +9,19 @@ import sys
 import time
 
 SUBJECTS = {
+    "deadlines": ["tests/workflows/test_engine.py::test_the_time_limit_of_an_execution_is_no_failure_of_its_step"],
     "functions": ["tests/functions/test_pool.py"],
     "jobs": [
         "tests/jobs/test_strays.py",
         "tests/jobs/test_cluster.py::test_ten_thousand_jobs_survive_kills_pauses_and_lost_answers",
     ],
+    "memory": ["tests/security/test_functions.py", "-k", "kernels_memory or sixteen_threads"],
+    "names": [
+        "tests/http/test_outgoing_guard.py",
+        "tests/webhooks/test_addresses.py::test_slow_name_servers_of_one_app_delay_no_other",
+    ],
+    "sharding": ["tests/db/test_sharding.py"],
+    "triggers": ["tests/functions/test_triggers.py"],
 }
 
 

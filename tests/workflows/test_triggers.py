@@ -6,11 +6,15 @@ import hmac
 import json
 import time
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
 
+from pilotis.kit.ids import uuid7
+from pilotis.workflows import trigger_store
 from tests.functions.support import Functions
+from tests.services import connected
 from tests.support import App, assert_error, plain_client
 from tests.workflows.support import FINAL, Workflows
 
@@ -284,6 +288,23 @@ async def test_any_body_becomes_an_input(workflows: Workflows):
         assert execution["output"] == {"got": wanted}
         assert execution["trigger"]["query"] == {"a": "2", "b": "\ufffd"}
         assert not {"authorization", "cookie"} & execution["trigger"]["headers"].keys()
+
+
+async def test_one_request_at_a_time_holds_a_delivery(workflows: Workflows):
+    """An equal request that arrives meanwhile does not take it over, unless the first has not been heard of."""
+    app_id, workflow_id = UUID(workflows.app.app_id), UUID(await workflows.made([]))
+    held = (app_id, workflow_id, b"equal")
+    aged = "update pilotis.workflow_deliveries set lease_until = now() - interval '1 second' where delivery_hash = $1"
+    async with connected(workflows.app.server) as connection:
+        first, second, third = uuid7(), uuid7(), uuid7()
+        assert await trigger_store.reserve(connection, *held, first)
+        assert not await trigger_store.reserve(connection, *held, second)
+        await connection.execute(aged, b"equal")
+        assert await trigger_store.reserve(connection, *held, second)
+        assert not await trigger_store.accept(connection, *held, first)
+        assert await trigger_store.accept(connection, *held, second)
+        await connection.execute(aged, b"equal")
+        assert not await trigger_store.reserve(connection, *held, third)
 
 
 async def test_no_function_gets_the_cookies_of_the_host(functions: Functions, workflows: Workflows):
