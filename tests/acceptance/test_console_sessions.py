@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.conftest import PASSWORD
+from tests.hosting.sites import new_site
 from tests.support import App, Server, assert_error, plain_client
 
 CREDENTIALS = {"email": "first@example.com", "password": PASSWORD}
@@ -110,6 +111,10 @@ async def test_the_exposure_names_open_doors_first(client: httpx.AsyncClient, ap
     await client.patch(f"/v1/apps/{app.app_id}", json={"schema_locked": True}, headers=headers)
     found = (await client.get(f"/v1/apps/{app.app_id}/exposure", headers=headers)).json()["findings"]
     assert [one["severity"] for one in found if one["code"] == "SCHEMA"] == ["none"]
+    assert "PAGES" not in [one["code"] for one in found]
+    await new_site(app)
+    found = (await client.get(f"/v1/apps/{app.app_id}/exposure", headers=headers)).json()["findings"]
+    assert [one["severity"] for one in found if one["code"] == "PAGES"] == ["medium"]
 
 
 async def test_files_are_served_by_their_content(client: httpx.AsyncClient) -> None:

@@ -182,3 +182,17 @@ async def test_a_failed_transaction_is_rolled_back_and_its_connection_kept(singl
         with pytest.raises(asyncpg.PostgresError):
             await connection.execute("select 1 / 0")
     assert await single.fetchval("select pg_backend_pid()") == first
+
+
+async def test_the_loss_of_another_node_is_no_fault_of_the_request(single: Database):
+    """Citus reports it as an internal error; whether a statement had an effect there is unknown."""
+    fails = "do $$ begin raise exception '%s' using errcode = 'XX000'; end $$"
+    lost = fails % "connection to the remote node worker-1:5432 failed with the following error: server closed"
+    with pytest.raises(OutcomeUnknownError):
+        await single.execute(lost)
+    with pytest.raises(UnavailableError, match="not reachable"):
+        async with single.transaction() as connection:
+            await connection.execute(lost)
+    with pytest.raises(asyncpg.InternalServerError):
+        await single.execute(fails % "cache lookup failed for relation 1")
+    assert await single.fetchval("select 1") == 1

@@ -27,6 +27,8 @@ from pilotis.files.storages import Storages
 from pilotis.floor import command_floor
 from pilotis.functions.runtime.isolation import CHOICES, probe
 from pilotis.functions.runtime.policy import Runtime
+from pilotis.hosting.feature import HostingFeature
+from pilotis.http.api.schemas import Paging
 from pilotis.jobs.lanes import report as lane_report
 from pilotis.jobs.node import report as stray_report
 from pilotis.kit.errors import NotFoundError
@@ -232,6 +234,7 @@ async def _app(settings: Settings, connect_arguments: dict[str, Any], app_id: UU
             [key.allowed_origins or [] for key in await apps.keyring.in_force(app_id, secret=False)],
             await tables.tables.all(app),
             await Storages(pool).all(app_id),
+            (await features.get(HostingFeature).hosting.storages.page(app, Paging(limit=1))).total_count,
         )
     except NotFoundError:
         raise _AppNotFoundError(

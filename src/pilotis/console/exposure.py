@@ -12,12 +12,13 @@ from pilotis.http.api.principals import AppInfo
 
 
 class Exposure(NamedTuple):
-    """An app, the origins of each of its active public keys, its tables and its file storages."""
+    """An app, the origins of each of its active public keys, its tables, file storages and the number of its sites."""
 
     app: AppInfo
     keys: Sequence[Sequence[str]]
     tables: Sequence[Table]
     storages: Sequence[Storage]
+    sites: int = 0
 
     @property
     def anybody_can_sign_up(self) -> bool:
@@ -33,6 +34,7 @@ def findings(found: Exposure) -> list[Finding]:
         _sign_up(found),
         *(_table(table, found) for table in found.tables),
         *(finding for storage in found.storages for finding in _storage(storage, found)),
+        *([_PAGES] if found.sites else []),
     ]
 
 
@@ -118,3 +120,10 @@ def _open(severity: Severity, code: str, message: str, subject: str | None = Non
 
 def _closed(code: str, message: str, subject: str | None = None) -> Finding:
     return Finding(severity="none", code=code, subject=subject, message=message)
+
+
+_PAGES = _open(
+    "medium",
+    "PAGES",
+    "Pages of its sites: the public key alone can write and delete their metadata, such as title, image and robots.",
+)

@@ -64,6 +64,7 @@ def feature(
             [key.allowed_origins or [] for key in keys],
             await tables.tables.all(app),
             await files.files.storages.all(app.app_id),
+            (await hosting.hosting.storages.page(app, Paging(limit=1))).total_count,
         )
 
     async def attention(app: AppInfo) -> Attention:

@@ -5,6 +5,7 @@ They determine the effect of an error inside the block on the connection, and th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -35,6 +36,9 @@ _LOST = (
     # The client's deadline for a statement: PostgreSQL's own deadline has passed without an answer.
     TimeoutError,
 )
+
+# Citus reports the loss of another node as an internal error (XX000).
+_LOST_NODE = re.compile(r"\b(connection|server closed|remote node|worker node|placement)\b")
 
 
 # The callbacks to run once the transaction on a connection has been committed.
@@ -191,6 +195,8 @@ def _is_lost(error: BaseException, connection: Connection) -> bool:
     """Whether the error means that the connection is lost or the server does not answer."""
     if isinstance(error, (asyncpg.InterfaceError, OSError)) and not isinstance(error, TimeoutError):
         return connection.is_closed()
+    if isinstance(error, asyncpg.InternalServerError):
+        return _LOST_NODE.search(str(error)) is not None
     return isinstance(error, _LOST)
 
 

@@ -46,7 +46,7 @@ export default {
   },
   steps: { table: ["테이블 만들기", "열은 나중에 바꿀 수 있습니다"], row: ["페이지에서 행 추가하기", "공개 키로"], members: ["회원 가입 열기", "아직 가입한 회원이 없습니다"], lock: ["스키마 잠그기", "테이블이 더 바뀌지 않을 때"], orCommand: "또는 명령줄에서:", lockText: "스키마가 열려 있으면 공개 키만으로 테이블을 만들고 바꾸고 삭제할 수 있습니다. 잠그면 편집자와 비밀 키만 할 수 있습니다.", site: ["사이트 게시하기", "폴더나 zip을 놓으세요"], siteText: "사이트는 빌드가 만든 파일의 폴더입니다. 자기 주소가 생기고, 모든 버전이 남아 이전 버전으로 되돌릴 수 있습니다.", fn: ["함수 쓰기", "서버에서 실행되는 코드"], fnText: "함수는 서버의 샌드박스에서 실행됩니다. 페이지가 부를 때, 정한 시간에, 또는 행이 바뀔 때입니다. 여기서 쓰고 시험합니다.", webhook: ["이벤트 보내기", "서명한 웹훅으로"], webhookText: "웹훅은 앱에서 일어난 일을 서명과 함께 다른 서버에 알리고, 도착할 때까지 다시 보냅니다." },
   exposure: {
-    SCHEMA_high: "모든 테이블을 만들고 바꾸고 삭제하기.", SIGN_UP_low: "회원 되기.", KEY_low: "어느 사이트에서나 공개 키 쓰기.",
+    SCHEMA_high: "모든 테이블을 만들고 바꾸고 삭제하기.", SIGN_UP_low: "회원 되기.", KEY_low: "어느 사이트에서나 공개 키 쓰기.", PAGES_medium: "사이트 페이지의 메타데이터(제목, 설명, 이미지, robots)를 쓰고 삭제하기.",
     TABLE_high: (/** @type {string} */ title) => `모든 행을 읽고 바꾸고 삭제하기: ${title}`, TABLE_medium: (/** @type {string} */ title) => `가입한 뒤 모든 행을 읽고 바꾸고 삭제하기: ${title}`,
     storageActions: { "upload files": "파일 올리기", "delete every file": "모든 파일 삭제하기", "read every file": "모든 파일 읽기" },
     storage: (/** @type {string} */ name, /** @type {string[]} */ actions, /** @type {boolean} */ byMembers) => `${byMembers ? "가입한 뒤 " : ""}${actions.join(", ")}: 저장소 ${name}`,
