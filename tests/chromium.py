@@ -1,12 +1,13 @@
 """Chromium, which the tests of pages drive."""
 
 import contextlib
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, Page, async_playwright
 
 from tests.waiting import PATIENCE
 
@@ -16,6 +17,13 @@ _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--font-render-hinting=slight"]
 # processor to prepare its menus.
 PROGRAM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 ARTIFACTS = Path(__file__).parent / "artifacts"
+PICTURES = "PILOTIS_TEST_PICTURES" in os.environ
+"""Whether to see every screen in all themes and languages, and to keep pictures: `python -m tests.long pictures`."""
+
+
+def looks(*usual: tuple[str, str]) -> list[tuple[str, str]]:
+    """Return themes and languages in which to look at every screen: the usual ones, or with pictures all of them."""
+    return [(theme, language) for theme in ("light", "dark") for language in ("en", "ko")] if PICTURES else [*usual]
 
 
 @contextlib.asynccontextmanager
@@ -27,3 +35,10 @@ async def chromium() -> AsyncIterator[Browser]:
         running = await playwright.chromium.launch(executable_path=PROGRAM, args=_ARGUMENTS, timeout=PATIENCE * 1000)
         yield running
         await running.close()
+
+
+async def keep_picture(page: Page, name: str, *, full_page: bool = False) -> None:
+    """Keep a picture of a page for people to look at, where pictures are wanted."""
+    if PICTURES:
+        ARTIFACTS.mkdir(exist_ok=True)
+        await page.screenshot(path=ARTIFACTS / f"{name}.png", full_page=full_page)

@@ -21,6 +21,7 @@ from pilotis.cli import command, doctor, output, remote
 from pilotis.db import inspection
 from pilotis.db.embedded import running_address
 from pilotis.settings import Settings
+from tests.commands import run, run_process
 from tests.database import connection_to
 from tests.support import Server, assert_error
 from tests.waiting import PATIENCE
@@ -39,19 +40,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def idle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory in which nothing runs."""
     directory = tmp_path_factory.mktemp("idle") / "data"
-    done(run("init", "--data-dir", str(directory)))
+    done(run_process("init", "--data-dir", str(directory)))
     return directory
-
-
-def run(*arguments: str, typed: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "pilotis", *arguments],
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", **environment},
-    )
 
 
 def done(process: "subprocess.CompletedProcess[str]") -> str:
@@ -95,7 +85,7 @@ def test_a_created_app_can_be_used_at_once(server):
     wrong = {"Authorization": f"Bearer {app['secret_key'][:-1]}!"}
     assert tables(server, app["public_key"], **wrong).status_code == 401
 
-    text = done(on(server, "app", "create", "Other"))
+    text = done(run_process("app", "create", "Other", *server.place))
     *fields, said = text.splitlines()
     assert [line.split()[0] for line in fields] == ["app_id", "public_key", "secret_key"]
     assert said == "Store the secret key safely: it is not shown again."
@@ -118,7 +108,7 @@ def test_a_name_that_no_app_may_have_is_wrong_usage(server, name):
 
 
 def test_a_name_in_no_encoding_is_refused_in_a_sentence(server):
-    refused(on(server, "app", "create", "\udcff"))
+    refused(run_process("app", "create", "\udcff", *server.place))
 
 
 def test_an_app_can_be_given_an_owner(server):
@@ -271,7 +261,7 @@ def test_a_password_is_asked_for_twice_and_not_shown(server):
 
 
 def test_without_a_server_a_command_starts_the_database_and_stops_it(idle):
-    created = json.loads(done(run("app", "create", "Alone", "--json", "--data-dir", str(idle))))
+    created = json.loads(done(run_process("app", "create", "Alone", "--json", "--data-dir", str(idle))))
     assert running_address(idle / "postgres") is None
     assert created["app_id"] in done(run("app", "list", "--data-dir", str(idle)))
     assert not (idle / "postgres" / "postmaster.pid").exists()
@@ -280,7 +270,7 @@ def test_without_a_server_a_command_starts_the_database_and_stops_it(idle):
 def test_commands_wait_for_each_other(idle):
     with ThreadPoolExecutor() as threads:
         names = [f"app {number}" for number in range(3)]
-        for process in threads.map(lambda name: run("app", "create", name, "--data-dir", str(idle)), names):
+        for process in threads.map(lambda name: run_process("app", "create", name, "--data-dir", str(idle)), names):
             done(process)
     listed = done(run("app", "list", "--data-dir", str(idle)))
     assert all(name in listed for name in names)
@@ -328,7 +318,7 @@ def test_init_says_which_migrations_it_applied_and_migrate_finds_none_left(tmp_p
 
 
 def test_the_doctor_finds_a_server_well(server):
-    text = done(on(server, "doctor"))
+    text = done(run_process("doctor", *server.place))
     assert "No index has been built automatically so far." in text
     # Not every machine can confine functions.
     lines = [line for line in text.splitlines() if "Functions in" not in line]
@@ -437,12 +427,12 @@ def test_the_doctor_of_nothing_and_of_an_unreachable_database(tmp_path):
 
 def test_every_wrong_setting_is_told_at_once_and_nothing_is_made(tmp_path):
     arguments = ("--port", "eighty", "--workers", "0", "--data-dir", str(tmp_path / "data"))
-    errors = refused(run("serve", *arguments, PILOTIS_COLOUR="red", PILOTIS_LIMITS_ROW_BYTES="x"), 2)
+    errors = refused(run_process("serve", *arguments, PILOTIS_COLOUR="red", PILOTIS_LIMITS_ROW_BYTES="x"), 2)
     assert sorted(line.split()[1].rstrip(":") for line in errors.splitlines()) == sorted(
         ["--port", "--workers", "PILOTIS_COLOUR", "PILOTIS_LIMITS_ROW_BYTES"]
     )
     assert not (tmp_path / "data").exists()
-    assert "--colour" in refused(run("serve", "--colour", "red"), 2)
+    assert "--colour" in refused(run_process("serve", "--colour", "red"), 2)
 
 
 def test_a_file_of_settings_can_be_named(tmp_path):
@@ -454,11 +444,11 @@ def test_a_file_of_settings_can_be_named(tmp_path):
 
 def test_a_data_directory_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").touch()
-    assert "cannot be made" in refused(run("serve", "--data-dir", str(tmp_path / "file" / "data")))
+    assert "cannot be made" in refused(run_process("serve", "--data-dir", str(tmp_path / "file" / "data")))
 
 
 def test_the_version():
-    assert done(run("--version")) == done(run("version")) == f"pilotis {__version__}\n"
+    assert done(run_process("--version")) == done(run("version")) == f"pilotis {__version__}\n"
 
 
 def commands(one: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

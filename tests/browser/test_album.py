@@ -17,7 +17,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.acceptance.test_files import storage
 from tests.browser.test_guestbook import ROOT, visit
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture
 from tests.support import App
 from tests.waiting import PATIENCE
 
@@ -80,7 +80,6 @@ def preflights(app: App) -> int:
 
 
 async def test_a_picture_is_uploaded_with_progress_and_shown(browser: Browser, link: str, app: App, base: str) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     picture = png(WIDTH, HEIGHT)
     assert urlsplit(link).netloc != urlsplit(app.server.url).netloc
     async with visit(browser, link, viewport={"width": 1100, "height": 900}) as ada:
@@ -112,13 +111,13 @@ async def test_a_picture_is_uploaded_with_progress_and_shown(browser: Browser, l
             HEIGHT,
         ]
         await expect(ada.page.get_by_role("heading", name="1 picture")).to_be_visible()
-        await ada.page.screenshot(path=ARTIFACTS / "album.png", full_page=True)
+        await keep_picture(ada.page, "album", full_page=True)
 
         async with visit(browser, link, viewport={"width": 375, "height": 812}) as bob:
             await expect(bob.page.get_by_role("img", name="사진 1.png")).to_be_visible()
             width = await bob.page.evaluate("document.documentElement.scrollWidth")
             assert width <= 375, "The page scrolls sideways on a phone."
-            await bob.page.screenshot(path=ARTIFACTS / "album-phone.png", full_page=True)
+            await keep_picture(bob.page, "album-phone", full_page=True)
 
     async with app.client() as client:
         (item,) = (await client.get(f"{base}/items")).json()["files"]

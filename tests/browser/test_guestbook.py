@@ -12,7 +12,7 @@ import httpx
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture
 from tests.support import App
 from tests.waiting import PATIENCE
 
@@ -80,7 +80,6 @@ SIGNED_OUT = ("status of 401",)
 
 
 async def test_guests_write_and_read_entries(browser: Browser, link: str, app: App) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     async with visit(browser, link, expected=SIGNED_OUT, viewport={"width": 1100, "height": 900}) as ada:
         await expect(ada.page.get_by_text("Sign in to read the book.")).to_be_visible()
         await ada.sign_in()
@@ -110,11 +109,11 @@ async def test_guests_write_and_read_entries(browser: Browser, link: str, app: A
             await expect(bob.page.get_by_text("yours", exact=True)).to_have_count(1)
             width = await bob.page.evaluate("document.documentElement.scrollWidth")
             assert width <= 375, "The page scrolls sideways on a phone."
-            await bob.page.screenshot(path=ARTIFACTS / "guestbook-phone.png", full_page=True)
+            await keep_picture(bob.page, "guestbook-phone", full_page=True)
 
         await ada.page.reload()
         await expect(ada.texts).to_have_count(3)
-        await ada.page.screenshot(path=ARTIFACTS / "guestbook.png", full_page=True)
+        await keep_picture(ada.page, "guestbook", full_page=True)
 
     async with app.client(app.secret_key) as client:
         table = re.search(r"table=([\w-]+)", link)[1]

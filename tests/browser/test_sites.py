@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests import shared
 from tests.browser.test_guestbook import visit
-from tests.chromium import ARTIFACTS
+from tests.chromium import PICTURES, keep_picture
 from tests.hosting.sites import Site, new_site
 from tests.hosting.test_cli import run, written
 from tests.support import App, Server, plain_client
@@ -55,15 +55,14 @@ async def visitor(browser: Browser, url: str, **options: Any) -> AsyncIterator[P
 
 async def screenshots(browser: Browser, url: str, name: str) -> None:
     """Keep pictures of a page, which must not scroll sideways on a phone."""
-    ARTIFACTS.mkdir(exist_ok=True)
     for size, viewport in SIZES.items():
-        for scheme in ("light", "dark"):
+        for scheme in ("light", "dark") if PICTURES else ("light",):
             async with visitor(browser, url, viewport=viewport, color_scheme=scheme) as page:
                 await page.wait_for_load_state("networkidle")
                 width = await page.evaluate("document.documentElement.scrollWidth")
                 assert width <= viewport["width"], f"{url} scrolls sideways."
                 dark = "-dark" if scheme == "dark" else ""
-                await page.screenshot(path=ARTIFACTS / f"site-{name}{size}{dark}.png")
+                await keep_picture(page, f"site-{name}{size}{dark}")
 
 
 @pytest.fixture(scope="session")

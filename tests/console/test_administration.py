@@ -7,19 +7,20 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.acceptance.test_files import put_at, storage
-from tests.chromium import ARTIFACTS
+from tests.chromium import PICTURES, keep_picture
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.support import App, Server
 
 
 async def pictures(page: Page, name: str) -> None:
-    """Take a screenshot of a state at both widths and in both themes."""
-    ARTIFACTS.mkdir(exist_ok=True)
+    """Keep pictures of a state at both widths and in both themes, where pictures are wanted."""
+    if not PICTURES:
+        return
     for width, height, suffix in ((1440, 900, ""), (390, 844, "-phone")):
         await page.set_viewport_size({"width": width, "height": height})
         for theme in ("light", "dark"):
             await page.evaluate("(theme) => (document.documentElement.dataset.theme = theme)", theme)
-            await page.screenshot(path=ARTIFACTS / f"console-{name}-{theme}{suffix}.png")
+            await keep_picture(page, f"console-{name}-{theme}{suffix}")
     await page.set_viewport_size({"width": 1440, "height": 900})
     await page.evaluate("document.documentElement.dataset.theme = 'light'")
 

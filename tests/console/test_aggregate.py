@@ -2,7 +2,7 @@
 
 from playwright.async_api import Page, expect
 
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.support import App, Server
 
@@ -18,7 +18,6 @@ async def add_stage(page: Page, name: str, text: str) -> None:
 async def test_stages_show_their_documents_and_what_is_wrong(
     server: Server, app: App, visit: Opening, axe: str
 ) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     table = await app.table({"item": "string", "price": "number", "quantity": "int"}, title="sales")
     for item, price, quantity in SALES:
         await app.row(table, {"item": item, "price": price, "quantity": quantity})
@@ -47,7 +46,7 @@ async def test_stages_show_their_documents_and_what_is_wrong(
         await page.get_by_role("navigation", name="sales").get_by_role("link", name="Rows").click()
         await page.get_by_role("link", name="Aggregate").click()
         await expect(page.get_by_label("$group", exact=True)).to_have_value('{"_id": {"$nothing": 1}}')
-        await page.screenshot(path=ARTIFACTS / "console-aggregate.png")
+        await keep_picture(page, "console-aggregate")
 
 
 async def test_numbers_keep_every_digit(server: Server, app: App, visit: Opening) -> None:

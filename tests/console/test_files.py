@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.async_api import Route, expect
 
 from tests.acceptance.test_files import put_at
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.support import App, Server, plain_client
 from tests.waiting import until
@@ -35,7 +35,6 @@ def picture() -> bytes:
 async def test_a_picture_is_uploaded_shown_linked_and_deleted(
     server: Server, app: App, visit: Opening, axe: str
 ) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     storage_id = await new_storage(app, read_access="Secret")
     async with visit("about:blank") as page:
         await sign_in(page, server, f"/apps/{app.app_id}/files/{storage_id}")
@@ -57,7 +56,7 @@ async def test_a_picture_is_uploaded_shown_linked_and_deleted(
         async with httpx.AsyncClient(verify=False) as client:
             assert (await client.get(link)).content == picture()
         assert await obstacles(page, axe) == []
-        await page.screenshot(path=ARTIFACTS / "console-files.png")
+        await keep_picture(page, "console-files")
         await panel.get_by_role("button", name="Delete").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(page.get_by_text("This folder is empty")).to_be_visible()

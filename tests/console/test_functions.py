@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture
 from tests.console.conftest import Opening, obstacles, replace_code, sign_in
 from tests.functions.support import Functions
 from tests.support import App, Server
@@ -18,7 +18,6 @@ SOURCE = "export default (payload, ctx) => { ctx.log.warn('<b>seen</b>'); return
 async def test_a_function_is_written_tried_deployed_and_looked_at(
     server: Server, app: App, visit: Opening, axe: str
 ) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     async with visit("about:blank") as page:
         await sign_in(page, server, f"/apps/{app.app_id}/functions?new=1")
         dialog = page.get_by_role("dialog", name="New function")
@@ -54,14 +53,14 @@ async def test_a_function_is_written_tried_deployed_and_looked_at(
         await expect(deploying.locator(".removed")).to_contain_text("* 2")
         await expect(deploying.locator(".added")).to_contain_text("* 3")
         assert await obstacles(page, axe) == []
-        await page.screenshot(path=ARTIFACTS / "console-function-diff.png")
+        await keep_picture(page, "console-function-diff")
         await deploying.get_by_role("button", name="Deploy").click()
         await page.get_by_role("button", name="Run", exact=True).click()
         await expect(page.get_by_role("region", name="Result")).to_have_text("63")
         assert await obstacles(page, axe) == []
-        await page.screenshot(path=ARTIFACTS / "console-function.png")
+        await keep_picture(page, "console-function")
         await page.set_viewport_size({"width": 390, "height": 844})
-        await page.screenshot(path=ARTIFACTS / "console-function-phone.png")
+        await keep_picture(page, "console-function-phone")
         await page.set_viewport_size({"width": 1280, "height": 860})
 
         await page.get_by_role("link", name="Versions").click()

@@ -1,21 +1,20 @@
-"""The screens of an app in use in both themes and languages: nothing is in the way of anybody."""
+"""The screens of an app in use: nothing is in the way of anybody."""
 
 import pytest
 from playwright.async_api import expect
 
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture, looks
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.console.furnished import Furnished
 from tests.console.in_use import CLIPPED, NARROW, WIDE, nothing, screens_of
 from tests.support import App, Server
 
 
-# Korean with the light theme is in `test_in_use_words`.
-@pytest.mark.parametrize(("theme", "language"), [("light", "en"), ("dark", "en"), ("dark", "ko")])
+# The screens without content are in the other theme, and Korean is in `test_in_use_words`.
+@pytest.mark.parametrize(("theme", "language"), looks(("light", "en")))
 async def test_no_screen_in_use_is_in_anybodys_way(
     server: Server, in_use: tuple[App, Furnished], visit: Opening, axe: str, theme: str, language: str
 ) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     app, content = in_use
     found: dict[str, list[str]] = {}
     asked: set[str] = set()
@@ -28,15 +27,15 @@ async def test_no_screen_in_use_is_in_anybodys_way(
             await page.set_viewport_size(WIDE)
             # The words are of no weight for the rules.
             found[name] = await obstacles(page, axe) if language == "en" else []
-            await page.screenshot(path=ARTIFACTS / f"console-in-use-{name}-{theme}-{language}.png")
+            await keep_picture(page, f"console-in-use-{name}-{theme}-{language}")
             await page.set_viewport_size(NARROW)
-            await page.screenshot(path=ARTIFACTS / f"console-in-use-{name}-{theme}-{language}-phone.png")
+            await keep_picture(page, f"console-in-use-{name}-{theme}-{language}-phone")
             found[name] += await page.evaluate(CLIPPED)
         await page.set_viewport_size(WIDE)
         await page.goto(f"{server.url}/console/apps/{app.app_id}{content.screens['row']}")
         await page.locator(".rowfields .value").filter(has_text="zip").click()
         await expect(page.locator(".cm-content")).to_be_focused()
-        await page.screenshot(path=ARTIFACTS / f"console-in-use-json-{theme}-{language}.png")
+        await keep_picture(page, f"console-in-use-json-{theme}-{language}")
     nothing(found)
     # `visit` has held each of them against the OpenAPI description.
     assert len(asked) > 40

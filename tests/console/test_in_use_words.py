@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import Route
 
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture
 from tests.console.conftest import Opening, sign_in
 from tests.console.furnished import Furnished
 from tests.console.in_use import BETWEEN, CLIPPED, NARROW, WIDE, nothing, screens_of
@@ -27,7 +27,6 @@ export default stretch(plain);
 async def test_words_of_any_length_have_room(
     server: Server, in_use: tuple[App, Furnished], visit: Opening, words: str
 ) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     app, content = in_use
 
     async def stretched(route: Route) -> None:
@@ -42,5 +41,5 @@ async def test_words_of_any_length_have_room(
             for size, device in ((WIDE, ""), (BETWEEN, "-between"), (NARROW, "-phone")):
                 await page.set_viewport_size(size)
                 found[name + device] = await page.evaluate(CLIPPED)
-                await page.screenshot(path=ARTIFACTS / f"console-in-use-{name}-{words}{device}.png")
+                await keep_picture(page, f"console-in-use-{name}-{words}{device}")
     nothing(found)

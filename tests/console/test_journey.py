@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.async_api import BrowserContext, Page, expect
 
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture
 from tests.console.conftest import Opening, replace_code, sign_in
 from tests.receiver import OK, Received, Receiver
 from tests.support import App, plain_client
@@ -31,7 +31,6 @@ document.querySelector("button").onclick = async () => {
 
 
 async def test_an_app_is_made_and_used(signing: App, visit: Opening, tmp_path: Path, sandboxes: None) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     triggers: list[str] = []
 
     async def relay(request: Received, writer: asyncio.StreamWriter) -> None:
@@ -72,7 +71,7 @@ async def test_an_app_is_made_and_used(signing: App, visit: Opening, tmp_path: P
         await page.get_by_role("row").nth(1).get_by_role("link").click()
         await expect(page.locator("header .pill")).to_have_text("completed")
         await expect(page.get_by_role("region", name="Output")).to_contain_text("two oars")
-        await page.screenshot(path=ARTIFACTS / "console-journey-run.png")
+        await keep_picture(page, "console-journey-run")
 
         await page.goto(f"{app}/webhooks")
         await page.get_by_role("link", name="Start parcels").click()
@@ -80,7 +79,7 @@ async def test_an_app_is_made_and_used(signing: App, visit: Opening, tmp_path: P
         await expect(delivery).to_contain_text("delivered")
         await delivery.get_by_role("button").click()
         await expect(page.get_by_role("complementary", name="Delivery")).to_contain_text("two oars")
-        await page.screenshot(path=ARTIFACTS / "console-journey-delivery.png")
+        await keep_picture(page, "console-journey-delivery")
 
         await page.goto(f"{app}/functions")
         await page.get_by_role("link", name="pack").click()
@@ -92,7 +91,7 @@ async def test_an_app_is_made_and_used(signing: App, visit: Opening, tmp_path: P
         work = page.get_by_role("region", name="Work")
         await expect(work).to_contain_text("Workflow executions")
         await expect(page.get_by_role("region", name="First steps")).to_contain_text("Lock the schema")
-        await page.screenshot(path=ARTIFACTS / "console-journey-overview.png", full_page=True)
+        await keep_picture(page, "console-journey-overview", full_page=True)
 
 
 async def _new_app(page: Page) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from joserfc.jwk import ECKey
 from playwright.async_api import expect
 
 from tests.backstage import run_sql
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture
 from tests.conftest import PASSWORD
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.oauth.test_logos import picture
@@ -17,7 +17,6 @@ from tests.support import App, Server, plain_client
 async def test_an_app_becomes_a_provider_with_a_scope_and_a_client(
     server: Server, app: App, visit: Opening, axe: str
 ) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     async with visit("about:blank") as page:
         await sign_in(page, server, f"/apps/{app.app_id}/oauth")
         await page.get_by_role("button", name="Become a provider").click()
@@ -44,7 +43,7 @@ async def test_an_app_becomes_a_provider_with_a_scope_and_a_client(
         await shown.get_by_role("button", name="I have saved it").click()
         await expect(page.get_by_role("row").filter(has_text="Shop")).to_contain_text("orders:read")
         assert await obstacles(page, axe) == []
-        await page.screenshot(path=ARTIFACTS / "console-oauth.png")
+        await keep_picture(page, "console-oauth")
     async with plain_client(server.url) as client:
         refused = await client.post("/oauth/introspect", data={"token": "x"}, auth=(client_id, f"{secret}x"))
         taken = await client.post("/oauth/par", data={"redirect_uri": "https://x.example"}, auth=(client_id, secret))
@@ -105,7 +104,7 @@ async def test_a_client_gets_a_key_and_a_logo_and_is_switched_off(
         await expect(dialog.locator("img.logo")).to_have_js_property("naturalWidth", 256)
         await dialog.get_by_label("Members can sign in to it").uncheck()
         assert await obstacles(page, axe) == []
-        await page.screenshot(path=ARTIFACTS / "console-oauth-client.png")
+        await keep_picture(page, "console-oauth-client")
         await dialog.get_by_role("button", name="Save").click()
         await expect(row.locator("img.logo")).to_be_visible()
         await expect(row).to_contain_text("disabled")
@@ -162,7 +161,6 @@ async def test_settings_of_the_provider_are_kept(server: Server, app: App, visit
 
 
 async def test_a_sign_in_is_tried_and_its_grant_revoked(signing: App, visit: Opening, axe: str) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     app, server = signing, signing.server
     await app.member("ada", PASSWORD)
     address = f"/v1/apps/{app.app_id}/oauth"
@@ -201,7 +199,7 @@ async def test_a_sign_in_is_tried_and_its_grant_revoked(signing: App, visit: Ope
             made.json()["client_id"]
         )
         assert await obstacles(page, axe) == []
-        await page.screenshot(path=ARTIFACTS / "console-oauth-try.png")
+        await keep_picture(page, "console-oauth-try")
 
         await page.get_by_role("link", name="Grants").click()
         grant = page.get_by_role("row").filter(has_text="<b>Books</b>")

@@ -1,4 +1,4 @@
-"""Every screen, in both themes, wide and narrow: nothing in the way of anybody, nothing that scrolls sideways."""
+"""Every screen, wide and narrow: nothing in the way of anybody, nothing that scrolls sideways."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture, looks
 from tests.conftest import new_app
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.console.in_use import NARROW, WIDE
@@ -40,12 +40,10 @@ async def open_palette(page: Page) -> None:
     await expect(page.get_by_role("combobox", name="Search or jump to")).to_be_focused()
 
 
-@pytest.mark.parametrize("language", ["en", "ko"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("theme", "language"), looks(("dark", "en")))
 async def test_no_screen_is_in_anybodys_way(
     server: Server, app: App, visit: Opening, axe: str, theme: str, language: str
 ) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     await app.table({"text": "string"}, title="notes")
     await app.member()
     found: dict[str, list[str]] = {}
@@ -59,9 +57,9 @@ async def test_no_screen_is_in_anybodys_way(
             await expect(page.locator(".bone, [aria-busy=true]")).to_have_count(0)
             # The words are of no weight for the rules.
             found[name] = await obstacles(page, axe) if language == "en" else []
-            await page.screenshot(path=ARTIFACTS / f"console-{name}-{theme}-{language}.png")
+            await keep_picture(page, f"console-{name}-{theme}-{language}")
             await page.set_viewport_size(NARROW)
-            await page.screenshot(path=ARTIFACTS / f"console-{name}-{theme}-{language}-phone.png")
+            await keep_picture(page, f"console-{name}-{theme}-{language}-phone")
             if await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
                 found[name].append("scrolls sideways on a phone")
         if language == "en":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.support import App, Server
 
@@ -30,7 +30,6 @@ async def deploy(page: Page, message: str) -> None:
 async def test_a_folder_is_deployed_changed_and_rolled_back(
     server: Server, app: App, visit: Opening, axe: str, tmp_path: Path
 ) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     site = tmp_path / "dist"
     (site / "assets").mkdir(parents=True)
     (site / "index.html").write_text("<title>One</title><h1>One</h1>")
@@ -65,9 +64,9 @@ async def test_a_folder_is_deployed_changed_and_rolled_back(
         await expect(first).to_contain_text("Production")
         await expect(second).not_to_contain_text("Production")
         assert await obstacles(page, axe) == []
-        await page.screenshot(path=ARTIFACTS / "console-site.png")
+        await keep_picture(page, "console-site")
         await page.set_viewport_size({"width": 390, "height": 844})
-        await page.screenshot(path=ARTIFACTS / "console-site-phone.png")
+        await keep_picture(page, "console-site-phone")
 
 
 async def test_an_archive_that_cannot_be_deployed_says_why(server: Server, app: App, visit: Opening) -> None:

@@ -5,7 +5,7 @@ import json
 from playwright.async_api import expect
 
 from tests.acceptance import test_dead_jobs
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.receiver import Receiver
 from tests.support import App, Server
@@ -18,7 +18,6 @@ GONE = world.status(410, body=b"<script>alert(1)</script>")
 async def test_a_webhook_is_made_tested_and_its_deliveries_are_sent_again(
     server: Server, app: App, visit: Opening, axe: str
 ) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     table = await app.table({"text": "string"}, title="notes", access_level="Public")
     async with Receiver.listening() as receiver, visit("about:blank") as page:
         await sign_in(page, server, f"/apps/{app.app_id}/webhooks?new=1")
@@ -56,15 +55,14 @@ async def test_a_webhook_is_made_tested_and_its_deliveries_are_sent_again(
         await expect(panel).to_contain_text("<script>alert(1)</script>")
         await expect(panel).to_contain_text("hostile")
         assert await obstacles(page, axe) == []
-        await page.screenshot(path=ARTIFACTS / "console-webhook.png")
+        await keep_picture(page, "console-webhook")
         await page.set_viewport_size({"width": 390, "height": 844})
-        await page.screenshot(path=ARTIFACTS / "console-webhook-phone.png")
+        await keep_picture(page, "console-webhook-phone")
 
 
 async def test_a_disabled_webhook_is_enabled_and_what_failed_arrives(
     server: Server, app: App, visit: Opening, axe: str
 ) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     table = await app.table({"text": "string"}, title="notes", access_level="Public")
     async with Receiver.listening({"/hook": GONE}) as receiver, visit("about:blank") as page:
         webhook = await world.create(app, receiver.url("/hook"))
@@ -84,7 +82,7 @@ async def test_a_disabled_webhook_is_enabled_and_what_failed_arrives(
         await page.get_by_role("checkbox", name="Active").check()
         await expect(page.get_by_text("disabled", exact=True)).to_have_count(0)
         await resend.click()
-        await page.screenshot(path=ARTIFACTS / "console-webhook-resend.png")
+        await keep_picture(page, "console-webhook-resend")
         assert await obstacles(page, axe) == []
         await dialog.get_by_role("button", name="Resend", exact=True).click()
         await expect(dialog).to_have_count(0)

@@ -4,7 +4,7 @@ import re
 
 from playwright.async_api import Page, expect
 
-from tests.chromium import ARTIFACTS
+from tests.chromium import keep_picture
 from tests.console import user_with
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.functions.support import Functions
@@ -23,7 +23,6 @@ async def add_step(page: Page, kind: str) -> None:
 
 
 async def test_steps_are_put_together_checked_saved_and_run(server: Server, app: App, visit: Opening, axe: str) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     async with visit("about:blank") as page:
         await sign_in(page, server, f"/apps/{app.app_id}/workflows?new=1")
         dialog = page.get_by_role("dialog", name="New workflow")
@@ -67,7 +66,7 @@ async def test_steps_are_put_together_checked_saved_and_run(server: Server, app:
         await expect(page.get_by_text("Saved", exact=True)).to_be_visible()
         await expect(page.get_by_role("button", name="Save version 3")).to_have_attribute("aria-disabled", "true")
         assert await obstacles(page, axe) == []
-        await page.screenshot(path=ARTIFACTS / "console-workflow.png")
+        await keep_picture(page, "console-workflow")
 
         await page.get_by_role("button", name="Run", exact=True).click()
         starting = page.get_by_role("dialog", name="Start an execution")
@@ -135,7 +134,6 @@ async def test_a_workflow_is_switched_off_without_a_new_version(
 async def test_an_execution_is_watched_cancelled_and_replayed_from_the_step_that_failed(
     server: Server, app: App, workflows: Workflows, functions: Functions, visit: Opening, axe: str
 ) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
     function_id = await functions.made("ship", BROKEN)
     await functions.made("endless", ENDLESS)
     steps = [
@@ -161,9 +159,9 @@ async def test_an_execution_is_watched_cancelled_and_replayed_from_the_step_that
         await panel.get_by_role("button", name="Input").click()
         await expect(panel.get_by_role("region", name="Input")).to_contain_text('"order": 7')
         assert await obstacles(page, axe) == []
-        await page.screenshot(path=ARTIFACTS / "console-execution.png")
+        await keep_picture(page, "console-execution")
         await page.set_viewport_size({"width": 390, "height": 844})
-        await page.screenshot(path=ARTIFACTS / "console-execution-phone.png")
+        await keep_picture(page, "console-execution-phone")
         await page.set_viewport_size({"width": 1280, "height": 860})
 
         assert (await functions.deploy(function_id, MENDED)).status_code == 201

@@ -1,13 +1,17 @@
-"""Runs tests of one subject again and again: `python -m tests.long jobs --minutes 10`.
+"""Runs tests that take long: `python -m tests.long jobs --minutes 10`, `python -m tests.long pictures`.
 
-Faults that need a rare order of events show only after many runs. Each subject names the tests that can meet it.
+Faults that need a rare order of events show only after many runs: the tests of a subject are run again and again. The
+subject `pictures` is run once: every screen in both themes, both languages and all widths, with a picture of each in
+`tests/artifacts`.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
 
+PICTURES = ["tests/console", "tests/browser", "tests/oauth/test_consent_page.py", "tests/oauth/test_sign_in_with.py"]
 SUBJECTS = {
     "deadlines": ["tests/workflows/test_engine.py::test_the_time_limit_of_an_execution_is_no_failure_of_its_step"],
     "functions": ["tests/functions/test_pool.py"],
@@ -27,9 +31,12 @@ SUBJECTS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.long", description=__doc__)
-    parser.add_argument("subject", choices=sorted(SUBJECTS))
+    parser.add_argument("subject", choices=sorted([*SUBJECTS, "pictures"]))
     parser.add_argument("--minutes", type=float, default=10.0)
     arguments = parser.parse_args()
+    if arguments.subject == "pictures":
+        environment = {**os.environ, "PILOTIS_TEST_PICTURES": "1"}
+        return subprocess.run([sys.executable, "-m", "pytest", *PICTURES], env=environment, check=False).returncode
     end = time.monotonic() + arguments.minutes * 60
     passed = failed = 0
     while time.monotonic() < end:

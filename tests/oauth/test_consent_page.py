@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Error, Page, Request, Route, expect
 
 from tests.browser.test_guestbook import HOSTILE
-from tests.chromium import ARTIFACTS, chromium
+from tests.chromium import chromium, keep_picture
 from tests.console import owner_of
 from tests.oauth.browsing import CALLBACK, PASSWORD, Pkce, Provider, Registered, landed, redeem
 from tests.oauth.test_logos import picture
@@ -181,8 +181,7 @@ async def test_a_clients_logo_is_shown(provider: Provider, club: Registered, vis
     await expect(logo).to_be_visible()
     assert await logo.evaluate("one => one.naturalWidth") == 256
     await expect(visitor.page.locator("#consent [data-initial=app]")).to_have_text("A")
-    ARTIFACTS.mkdir(exist_ok=True)
-    await visitor.page.screenshot(path=ARTIFACTS / "consent-logo.png")
+    await keep_picture(visitor.page, "consent-logo")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -196,13 +195,12 @@ async def test_it_fits_every_screen(provider: Provider, visitor: Visitor, browse
     )
     context = await browser.new_context(viewport=SIZES[size], color_scheme=scheme, locale="en-GB")
     page = await context.new_page()
-    ARTIFACTS.mkdir(exist_ok=True)
     await page.goto(provider.authorize_url(client, Pkce(), scope="openid profile orders:read offline_access"))
     await expect(page.locator("#sign-in-button")).to_be_visible()
-    await page.screenshot(path=ARTIFACTS / f"sign-in-{size}-{scheme}.png")
+    await keep_picture(page, f"sign-in-{size}-{scheme}")
     await sign_in(page)
     await expect(page.locator("#allow")).to_be_visible()
-    await page.screenshot(path=ARTIFACTS / f"consent-{size}-{scheme}.png")
+    await keep_picture(page, f"consent-{size}-{scheme}")
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     await context.close()
 
@@ -221,7 +219,7 @@ async def test_a_member_signs_in_at_a_vendor_from_the_page(provider: Provider, c
             for theme in ("light", "dark"):
                 await page.set_viewport_size(measures)
                 await page.emulate_media(color_scheme=theme)
-                await page.screenshot(path=ARTIFACTS / f"consent-social-{size}-{theme}.png")
+                await keep_picture(page, f"consent-social-{size}-{theme}")
         await page.click("[data-provider=KAKAO]")
         await expect(page.locator("#consent-who")).to_have_text("Signed in as Ada")
         # The code is gone from the address, and nothing of it stays in the tab.

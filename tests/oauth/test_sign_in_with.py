@@ -15,7 +15,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from tests import shared
-from tests.chromium import ARTIFACTS, chromium
+from tests.chromium import chromium, keep_picture
 from tests.conftest import PASSWORD as CONSOLE_PASSWORD
 from tests.oauth.browsing import PASSWORD
 from tests.support import Server
@@ -104,12 +104,11 @@ async def order(shop: Page, item: str) -> None:
 
 async def picture(page: Page, name: str) -> None:
     """Keep what a person sees, wide and narrow, light and dark."""
-    ARTIFACTS.mkdir(exist_ok=True)
     for width in (1280, 390):
         for scheme in ("light", "dark"):
             await page.set_viewport_size({"width": width, "height": 900})
             await page.emulate_media(color_scheme=scheme)
-            await page.screenshot(path=ARTIFACTS / f"sign-in-with-{name}-{width}-{scheme}.png")
+            await keep_picture(page, f"sign-in-with-{name}-{width}-{scheme}")
 
 
 async def shows(program: Page, *items: str) -> None:
