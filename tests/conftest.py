@@ -12,7 +12,7 @@ from playwright.async_api import Browser, expect
 
 from pilotis.blobs.check import send
 from pilotis.blobs.presign import Presigner
-from tests import databases, longest_first
+from tests import databases, longest_first, skipped
 from tests.blobs import swift
 from tests.chromium import chromium
 from tests.functions.support import Functions, require_sandboxes
@@ -62,6 +62,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if told := skipped.lines(terminalreporter.getreports("skipped")):
+        terminalreporter.section("skipped")
+        terminalreporter.write("\n".join(told) + "\n")
     failures = config.getoption("--failures")
     # What a shared server's end tells, such as an answer of 500, would not come back.
     again = config.getoption("--again") or failures
