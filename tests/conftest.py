@@ -124,7 +124,7 @@ def other_app(server: Server, console: dict[str, str]) -> App:
     return new_app(server, console)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """A browser; each context that it opens has its own cookies and cache."""
     async with chromium() as running:

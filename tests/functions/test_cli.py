@@ -18,6 +18,7 @@ from pilotis.data.rows.types import Query
 from pilotis.files.types import ItemQuery
 from pilotis.functions.runtime.policy import tools
 from pilotis.members.administration.types import MemberChange, MemberQuery
+from tests.commands import run_beside
 from tests.functions.support import Functions
 from tests.waiting import PATIENCE, until
 
@@ -34,17 +35,10 @@ def environment_of(functions: Functions) -> dict[str, str]:
 
 
 async def pilotis(functions: Functions, place: Path, *arguments: str, typed: str = "") -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pilotis", "functions", *arguments),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment_of(functions),
-        cwd=place,
-    )
-    output, error = await process.communicate(typed.encode())
-    assert process.returncode is not None
-    return process.returncode, output.decode(), error.decode()
+    app = functions.app
+    environment = {"PILOTIS_URL": app.server.url, "PILOTIS_SECRET_KEY": app.secret_key}
+    done = await run_beside("functions", *arguments, typed=typed, folder=place, **environment)
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("python", [False, True], ids=["typescript", "python"])

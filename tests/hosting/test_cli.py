@@ -1,32 +1,17 @@
 """`pilotis deploy` and its companions, as a person or a build runs them."""
 
-import asyncio
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.commands import run_beside
 from tests.hosting.sites import PAGES, Site, new_site
 from tests.support import App
-from tests.waiting import PATIENCE
 
 
 async def run(site: Site, place: Path, *arguments: str, status: int = 0, secret: str | None = None) -> str:
     """Run a command in a directory and return what it printed."""
-
-    def work() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "pilotis", *arguments],
-            cwd=place,
-            env={**os.environ, "PILOTIS_SECRET_KEY": site.app.secret_key if secret is None else secret},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-
-    done = await asyncio.to_thread(work)
+    secret = site.app.secret_key if secret is None else secret
+    done = await run_beside(*arguments, folder=place, PILOTIS_SECRET_KEY=secret)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout if status == 0 else done.stderr
 

@@ -19,6 +19,9 @@ from tests.conftest import new_app
 from tests.support import Server
 from tests.waiting import PATIENCE
 
+# `pyproject.toml` keeps it from all other files.
+pytest_plugins = ["schemathesis.pytest.plugin"]
+
 CHECKS = [
     schemathesis.checks.not_a_server_error,
     status_code_conformance,

@@ -1,14 +1,11 @@
 """`pilotis oauth scope|client`, beside a running server."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 
+from tests.commands import run
 from tests.oauth.browsing import Provider, Registered
 from tests.support import App
-from tests.waiting import PATIENCE
 
 
 def pilotis(provider: Provider, *arguments: str, status: int = 0) -> str:
@@ -17,8 +14,7 @@ def pilotis(provider: Provider, *arguments: str, status: int = 0) -> str:
 
 def on_app(app: App, *arguments: str, status: int = 0) -> str:
     place = [*app.server.place, "--app", app.app_id]
-    command = [sys.executable, "-m", "pilotis", "oauth", *arguments, *place]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=dict(os.environ))
+    done = run("oauth", *arguments, *place)
     assert done.returncode == status, done
     return done.stdout + done.stderr
 

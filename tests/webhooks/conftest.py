@@ -14,13 +14,13 @@ from tests.waiting import reserved_port
 from tests.webhooks.world import FAST
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """An authority whose certificates the server accepts."""
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def fast_server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Server]:
     """A server with a short schedule."""
     with reserved_port() as port:
@@ -35,7 +35,7 @@ def fast_server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) 
     assert '"event":"failed"' not in running.logs(), "The server answered a request with a 500; see its log."
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def fast_console(fast_server: Server) -> dict[str, str]:
     return first_console_user(fast_server)
 

@@ -1,6 +1,5 @@
 """`pilotis webhook`, `event-type` and `event`, beside a running server."""
 
-import asyncio
 import json
 import os
 import re
@@ -9,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+from tests.commands import run_beside
 from tests.receiver import Receiver
 from tests.support import App
 from tests.waiting import PATIENCE, until
@@ -18,13 +18,7 @@ from tests.webhooks.world import Webhook, console, create, events, received
 
 async def command(app: App, *words: str) -> Any:
     """Run a command about the app, while receivers go on, and return the JSON that it prints."""
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "pilotis", *words, "--app", app.app_id, "--json", *app.server.place],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    done = await run_beside(*words, "--app", app.app_id, "--json", *app.server.place)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import stat
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from pilotis.cli import definitions
 from pilotis.serve.errors import CommandError
+from tests.commands import run_beside
 from tests.conftest import PASSWORD
 from tests.functions.support import Functions
 from tests.support import plain_client
@@ -58,22 +57,12 @@ class Command:
 
     async def run(self, *arguments: str, typed: str = "") -> tuple[int, str, str]:
         environment = {
-            **os.environ,
             "PILOTIS_URL": self.app.server.url,
             "PILOTIS_APP": self.app.app_id,
             "XDG_CONFIG_HOME": str(self.home),
         }
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "pilotis", *arguments),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=environment,
-            cwd=self.home,
-        )
-        output, error = await process.communicate(typed.encode())
-        assert process.returncode is not None
-        return process.returncode, output.decode(), error.decode()
+        done = await run_beside(*arguments, typed=typed, folder=self.home, **environment)
+        return done.returncode, done.stdout, done.stderr
 
     async def done(self, *arguments: str, typed: str = "") -> str:
         status, output, error = await self.run(*arguments, typed=typed)
