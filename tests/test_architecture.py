@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,7 @@ ACQUIRING = {"connection", "transaction", "statement", "fetch", "fetchrow", "fet
 SERVICES = {"functions.calls", "security.authenticator", "security.rate_limits", "security.single_use"}
 
 
+@cache
 def modules() -> dict[str, ast.Module]:
     """Every module's syntax tree by its name within the package, such as `rows.service`."""
     found = {}
@@ -90,6 +92,7 @@ def imports(tree: ast.Module, known: set[str]) -> Iterator[str]:
                     yield alias.name.removeprefix("pilotis.")
 
 
+@cache
 def edges() -> list[tuple[str, str]]:
     """Pairs of an importing and an imported module."""
     trees = modules()
@@ -104,6 +107,7 @@ def part_of(name: str) -> str:
     return ".".join(names[:2]) if names[0] in NESTED and len(names) > 1 else names[0]
 
 
+@cache
 def features() -> set[str]:
     return {part_of(name) for name in modules()} - FLOORS - ROOF - set(BELOW) - NESTED - {""}
 
@@ -296,9 +300,5 @@ def test_no_timeout_takes_away_what_was_granted():
             else:
                 continue
             found += [f"{name}: {ast.unparse(value)}" for value in awaits if not isinstance(value, ast.Call)]
-    # Answers of a sandbox, which ends with its caller, and of a shared lookup: nothing that another caller could use.
-    assert sorted(found) == [
-        "functions.runtime.sandbox: loaded",
-        "functions.runtime.sandbox: ready",
-        "http.outgoing_guard: pending",
-    ]
+    # Answers of a sandbox, which ends with its caller: nothing that another caller could use.
+    assert sorted(found) == ["functions.runtime.sandbox: loaded", "functions.runtime.sandbox: ready"]
