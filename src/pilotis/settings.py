@@ -79,6 +79,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Requests of one app that may wait for a database connection in each worker; further ones get 503 at once."""
     statement_seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 5.0
     """Time limit of a request's statement."""
+    migration_wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 60.0
+    """Seconds that a migration waits for transactions that use its tables, such as that of `pg_dump`."""
     background: list[str] = []
     """Queues of background work that this server processes, such as `light,builds`, or `none`; by default all."""
     node_lease_seconds: Annotated[float, msgspec.Meta(ge=2, le=300)] = 12.0

@@ -1,6 +1,7 @@
 """Alive and ready, and how often the database is asked."""
 
 import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pilotis.http.health import HealthEndpoints, NotReadyError
 from pilotis.kit.errors import UnavailableError
 from tests import databases
 from tests.support import Server, assert_error
+from tests.waiting import until
 
 CALL: Any = None  # the health routes do not look at the request
 
@@ -68,15 +70,29 @@ async def test_the_part_at_fault_is_named(check: Any, code: str):
     assert "secret" not in detail.message
 
 
-async def test_a_database_of_another_version_is_not_ready(tmp_path: Path):
+async def test_a_newer_schema_takes_a_server_out_only_if_it_does_not_work_on_it(tmp_path: Path):
+    """What a load balancer sees of an old server after newer ones have migrated."""
     own = Server(tmp_path / "data").start()
+    database = Database(databases.address(own.data_dir), size=1)
     try:
-        database = Database(databases.address(own.data_dir), size=1)
-        await database.execute("insert into pilotis.migrations (number, name, checksum) values (9999, 'later', '')")
-        await database.close()
         async with httpx.AsyncClient(base_url=own.url) as client:
+
+            async def status() -> int:
+                return (await client.get("/readyz")).status_code
+
+            await database.execute(
+                "insert into pilotis.migrations (number, name, checksum, needs) values (9999, 'remove', '', 9998)"
+            )
+            await until(lambda: _equal(status(), 503))
             body = assert_error(await client.get("/readyz"), 503, "NOT_READY")
+            assert [detail["field"] for detail in body["details"]] == ["migrations"]
             assert (await client.get("/healthz")).status_code == 200
-        assert [detail["field"] for detail in body["details"]] == ["migrations"]
+            await database.execute("update pilotis.migrations set needs = 0, name = 'add' where number = 9999")
+            await until(lambda: _equal(status(), 200))
     finally:
+        await database.close()
         own.stop()
+
+
+async def _equal(asked: Awaitable[int], expected: int) -> bool:
+    return await asked == expected

@@ -54,7 +54,11 @@ def _migrate(settings: Settings, *, may_create: bool) -> list[str]:
         try:
             if not may_create and len(await migrations.pending(connection)) == len(migrations.all_migrations()):
                 raise CommandError(NOT_SET_UP)
-            return await migrations.migrate(connection)
+            return await migrations.migrate(
+                connection,
+                wait_seconds=settings.migration_wait_seconds,
+                waits=lambda sentence: click.echo(sentence, err=True),
+            )
         finally:
             await connection.close()
 

@@ -73,9 +73,10 @@ class HealthEndpoints(Endpoints, tag="Health", examples=EXAMPLES):
 
     @get("/readyz", access=Access.OPEN, errors=[NotReadyError])
     async def ready(self, _call: Call) -> Ready:
-        """Report whether the server can answer requests: the database answers in time and has this version's schema.
+        """Report whether the server can answer requests.
 
-        The time limit is 2 seconds. A process that is stopping is not ready. The result is cached for one second.
+        The database answers within 2 seconds, and has a schema on which this version works. A process that
+        is stopping is not ready. The result is cached for one second.
         """
         async with self._asking:
             if time.monotonic() - self._asked >= KEPT_SECONDS:

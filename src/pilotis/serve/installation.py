@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
+import structlog
 from asyncpg import Connection
 
 from pilotis.apps.feature import AppsFeature
+from pilotis.blobs.errors import InvalidStoreUrlError
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.data.tables.schema import AccessLevel
 from pilotis.data.tables.types import TableDefinition
 from pilotis.db import migrations
 from pilotis.db.pool import Database
 from pilotis.feature import Features
-from pilotis.floor import open_floor
+from pilotis.floor import Floor, open_floor
 from pilotis.http.api.principals import OPERATOR
 from pilotis.jobs.node import expire_nodes
 from pilotis.kit import json
@@ -29,6 +31,7 @@ from pilotis.users.feature import UsersFeature
 
 OLDEST_POSTGRES = 15
 _FIRST_START_LOCK = 0x46495253  # "FIRS"
+_log = structlog.get_logger("pilotis.installation")
 _UNREACHABLE = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
 
 
@@ -45,10 +48,14 @@ class Sample(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A database that is ready. `sample` is set on the first start, `setup_token` while there is no console user."""
+    """A database that is ready. `sample` is set on the first start, `setup_token` while there is no console user.
+
+    `applied` has the names of the migrations that an existing database lacked.
+    """
 
     sample: Sample | None
     setup_token: str | None
+    applied: Sequence[str] = ()
 
 
 async def connect(connect_arguments: dict[str, Any]) -> Connection:
@@ -66,22 +73,38 @@ async def connect(connect_arguments: dict[str, Any]) -> Connection:
 
 
 async def prepare(settings: Settings, connect_arguments: dict[str, Any]) -> Prepared:
-    """Migrate the database, check the master key, and create the first app if there has never been one.
+    """Migrate the database, and create the first app if there has never been one.
 
-    Raises `CommandError` or `MigrationError`.
+    Whatever can be wrong with the settings, the master key and the object store is found before the first migration:
+    after one, the version before might not start any more. Raises `CommandError`, `SettingsError` or `MigrationError`.
     """
     connection = await connect(connect_arguments)
     try:
-        await migrations.migrate(connection)
-        await require_master_key(connection, settings)
-        if settings.database_url is None:
-            # No other server can use an embedded database, so every process in the table has died.
-            await expire_nodes(connection)
+        missing = await migrations.pending(connection)
+        is_new = len(missing) == len(migrations.all_migrations())
+        if (
+            not is_new
+            and await _stored_fingerprint(connection)
+            and (problem := await master_key_problem(connection, settings))
+        ):
+            raise MasterKeyError(problem)
         async with _features(settings, connect_arguments) as features:
+            applied = await migrations.migrate(
+                connection,
+                wait_seconds=settings.migration_wait_seconds,
+                waits=lambda sentence: _log.warning("migration waits", reason=sentence),
+            )
+            if applied:
+                _log.info("database migrated", applied=applied)
+            await require_master_key(connection, settings)
+            if settings.database_url is None:
+                # No other server can use an embedded database, so every process in the table has died.
+                await expire_nodes(connection)
             # A session lock: it is released when the connection closes.
             await connection.execute("select pg_advisory_lock($1)", _FIRST_START_LOCK)
             sample = await _first_app(connection, features)
-            return Prepared(sample, await features.get(UsersFeature).users.new_setup_token())
+            token = await features.get(UsersFeature).users.new_setup_token()
+            return Prepared(sample, token, () if is_new else applied)
     finally:
         await connection.close()
 
@@ -145,13 +168,38 @@ async def _first_app(connection: Connection, features: Features) -> Sample | Non
 
 @asynccontextmanager
 async def _features(settings: Settings, connect_arguments: dict[str, Any]) -> AsyncGenerator[Features]:
+    """Create all features, as a server does, and so find what prevents it, such as an object store without a place."""
+    from pilotis.server import FEATURES  # here: commands use this module too, and most need only a few features
+
     database = Database(connect_arguments, size=2)
-    floor = open_floor(settings, database)
+    floor = _floor(settings, database)
+    features = Features(floor)
     try:
-        yield Features(floor)
+        try:
+            for kind in FEATURES:
+                features.get(kind)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        yield features
     finally:
         await floor.close_passwords()
+        await floor.close_blobs()
         await database.close()
+
+
+def _floor(settings: Settings, database: Database) -> Floor:
+    try:
+        floor = open_floor(settings, database)
+    except OSError as error:
+        raise CommandError(f"The master key cannot be stored: {_reason(error)}.") from error
+    try:
+        _ = floor.blobs
+    except InvalidStoreUrlError as error:
+        raise CommandError(f"blob_store: {error}") from error
+    except OSError as error:
+        place = settings.blob_store or settings.data_dir
+        raise CommandError(f"The directory for files, {place}, cannot be used: {_reason(error)}.") from error
+    return floor
 
 
 def _reason(error: BaseException) -> str:

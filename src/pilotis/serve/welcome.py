@@ -14,8 +14,10 @@ def text(prepared: Prepared, base_url: str, listening_url: str, metrics_url: str
     this server's database.
     """
     parts = [_address(base_url, listening_url)]
+    if prepared.applied:
+        parts.insert(0, "\n".join(f"Applied {name}." for name in prepared.applied))
     if metrics_url:
-        parts[0] += f"\nMetrics for Prometheus are at {metrics_url}"
+        parts[-1] += f"\nMetrics for Prometheus are at {metrics_url}"
     if prepared.sample:
         parts.append(_sample(prepared.sample, base_url))
     else:

@@ -1,0 +1,174 @@
+"""Migrations beside readers and older versions, and starts that fail before the first of them."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pilotis.db import migrations
+from pilotis.db.migrations import Migration, MigrationError
+from pilotis.serve import installation, welcome
+from pilotis.serve.errors import CommandError
+from pilotis.settings import Settings
+from tests.services import address
+from tests.support import Server
+
+_numbers = itertools.count(1)
+KEY = "ab" * 32
+NEWEST = migrations.all_migrations()[-1]
+
+# What older programs notice. A migration that does one of these says by `-- needs:` which programs are left.
+CONTRACTS = re.compile(
+    r"drop (?:table|column|schema|function|view)|rename|set not null|alter column \w+ (?:set data )?type|set default"
+    r"|add (?:constraint|check|unique|primary|foreign|exclude)|drop default"
+    r"|create unique index(?! \S+ on (?:only )?pilotis\.\w+_new)",
+    re.IGNORECASE,
+)
+
+
+def known(monkeypatch: pytest.MonkeyPatch, *more: Migration, without: int = 0) -> None:
+    """Make the program that of a version with other migrations: without the newest ones, or with more."""
+    files = migrations.all_migrations()
+    changed = [*files[: len(files) - without], *more]
+    monkeypatch.setattr(migrations, "all_migrations", lambda: changed)
+
+
+@dataclasses.dataclass
+class Older:
+    """A database that lacks the newest migration, and a connection to it."""
+
+    arguments: dict[str, Any]
+    connection: asyncpg.Connection
+
+    async def applied(self) -> int:
+        return await self.connection.fetchval("select max(number) from pilotis.migrations")
+
+
+@pytest.fixture
+async def older(server: Server) -> AsyncIterator[Older]:
+    name = f"older_{next(_numbers)}"
+    maintenance = await asyncpg.connect(**address(server))
+    await maintenance.execute(f"create database {name}")
+    arguments = {**address(server), "database": name}
+    connection = await asyncpg.connect(**arguments)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        known(monkeypatch, without=1)
+        await migrations.migrate(connection)
+    yield Older(arguments, connection)
+    await connection.close()
+    await maintenance.execute(f"drop database {name} with (force)")
+    await maintenance.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"master_key": "cd" * 32}, "not the one this database was set up with"),
+        ({"master_key": None}, "does not hold it"),
+        ({"blob_store": "s3://b/p"}, "blob_store: 'b' is not the name of an S3 bucket"),
+        ({"sites_base_url": "http://192.0.2.1"}, "Sites need a domain name"),
+        ({"blob_store": "ftp://store"}, "'ftp' is not a kind of object store"),
+        ({"blob_store": "{tmp_path}/file/blobs"}, "The directory for files, .*, cannot be used"),
+    ],
+)
+async def test_a_start_that_fails_has_migrated_nothing(older: Older, tmp_path: Path, wrong, sentence):
+    (tmp_path / "file").write_text("")
+    good = Settings(data_dir=str(tmp_path / "data"), master_key=KEY, database_url="postgresql://other")
+    await installation.require_master_key(older.connection, good)
+    before = await older.applied()
+    filled = {name: value and value.format(tmp_path=tmp_path) for name, value in wrong.items()}
+    with pytest.raises(CommandError, match=sentence):
+        await installation.prepare(Settings(**{**_fields(good), **filled}), older.arguments)
+    assert await older.applied() == before < NEWEST.number
+    prepared = await installation.prepare(good, older.arguments)
+    assert await older.applied() == NEWEST.number
+    assert f"Applied {NEWEST.name}." in welcome.text(prepared, "http://x", "http://x").splitlines()
+
+
+def _fields(settings: Settings) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in settings.__struct_fields__}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let migrations leave the queue of locks sooner."""
+    monkeypatch.setattr(migrations, "_QUEUE_SECONDS", 0.1)
+    monkeypatch.setattr(migrations, "_PAUSE_SECONDS", 0.01)
+
+
+async def reader(older: Older) -> asyncpg.Connection:
+    """A connection whose open transaction has read a table, as that of pg_dump has."""
+    connection = await asyncpg.connect(**older.arguments, server_settings={"application_name": "pg_dump"})
+    await connection.execute("begin; select from pilotis.apps; select from pilotis.migrations")
+    return connection
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_migration_waits_for_a_reader_and_says_for_which(older: Older, monkeypatch: pytest.MonkeyPatch):
+    known(monkeypatch, Migration(NEWEST.number + 1, "9000_x.sql", "alter table pilotis.apps add column later text"))
+    reading = await reader(older)
+    pid = reading.get_server_pid()
+    with pytest.raises(MigrationError, match=rf"process {pid} of PostgreSQL \(pg_dump, .*migration_wait_seconds"):
+        await migrations.migrate(older.connection, wait_seconds=0.3)
+    assert await older.applied() < NEWEST.number
+
+    said: list[str] = []
+
+    def released(sentence: str) -> None:
+        said.append(sentence)
+        reading.terminate()
+
+    names = await migrations.migrate(older.connection, wait_seconds=60, waits=released)
+    assert names[-1] == "9000_x.sql"
+    assert str(pid) in said[0]
+
+
+async def test_a_schema_that_is_newer_concerns_a_version_only_if_it_says_so(
+    older: Older, monkeypatch: pytest.MonkeyPatch
+):
+    number = NEWEST.number
+    expanding = Migration(number + 1, "9000_x.sql", "create table pilotis.later (app_id uuid)")
+    contracting = Migration(number + 2, "9001_x.sql", f"-- owner: x\n-- needs: {number + 1}\nselect 1")
+    with monkeypatch.context() as newer:
+        known(newer, expanding)
+        await migrations.migrate(older.connection)
+    await migrations.require_current(older.connection)
+    assert await migrations.pending(older.connection) == []
+    with monkeypatch.context() as newer:
+        known(newer, expanding, contracting)
+        await migrations.migrate(older.connection)
+        await migrations.require_current(older.connection)
+    for check in (migrations.require_current, migrations.migrate):
+        with pytest.raises(MigrationError, match=f"knows those up to {number}. Start it with the version that wrote"):
+            await check(older.connection)
+    with monkeypatch.context() as between:
+        known(between, expanding)
+        await migrations.require_current(older.connection)
+
+
+async def test_a_database_with_an_edited_migration_gets_a_remedy(older: Older):
+    await older.connection.execute("update pilotis.migrations set checksum = 'of before' where number = 1")
+    with pytest.raises(
+        MigrationError, match=r"0001_initial.sql has changed .* `pilotis table export`, and import them"
+    ):
+        await migrations.migrate(older.connection)
+
+
+def test_what_older_versions_notice_names_the_versions_that_are_left():
+    for migration in migrations.all_migrations()[41:]:
+        text = re.sub(r"--.*", "", migration.sql)
+        created = set(re.findall(r"create (?:unlogged )?table (?:if not exists )?(\S+)", text))
+        found = [
+            statement
+            for statement in text.split(";")
+            if CONTRACTS.search(statement) and not any(f" {table} " in f"{statement} " for table in created)
+        ]
+        assert not found or 0 < migration.needs < migration.number, (
+            f"{migration.name}: programs of the version before may fail after it; remove things one version after the "
+            f"program that no longer uses them, and name the newest migration of that one by `-- needs: N`: {found}"
+        )
