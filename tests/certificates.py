@@ -31,6 +31,12 @@ class Authority:
 
     def context(self, *names: str, days: int = 1) -> ssl.SSLContext:
         """A server's context with a certificate for the names, which has expired if `days` is below 0."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate(*names, days=days))
+        return context
+
+    def certificate(self, *names: str, days: int = 1) -> Path:
+        """A PEM file with a key and a certificate for the names."""
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         certificate = (
@@ -44,9 +50,7 @@ class Authority:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
+        return file
 
     def _dated(self, name: x509.Name, key: ec.EllipticCurvePublicKey, days: int = 1) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)

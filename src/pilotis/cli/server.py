@@ -68,11 +68,17 @@ def _migrate(settings: Settings, *, may_create: bool) -> list[str]:
 
 @command()
 @click.option("--app", type=click.UUID, metavar="ID", help="Also list what this app's public key alone can do.")
-def doctor(place: Place, app: UUID | None) -> Outcome:
+@click.option("--url", metavar="URL", help="Also ask the server at this address, to check the proxy in front of it.")
+def doctor(place: Place, app: UUID | None, url: str | None) -> Outcome:
     """Check the database, its extensions, the data directory, the clock and the master key."""
     from pilotis.cli import doctor as checks
+    from pilotis.cli import proxy_check
 
     findings = checks.examine(place.settings, app)
+    if url is not None:
+        asked = proxy_check.problems(url.rstrip("/"), place.settings.sites_base_url)
+        found = [checks.Finding(checks.Level.PROBLEM, problem) for problem in asked]
+        findings += found or [checks.Finding(checks.Level.OK, f"{url} is reached, with every header that it needs.")]
     return Outcome(
         [{"level": finding.level.value, "sentence": finding.sentence} for finding in findings],
         [f"{finding.level.value:7}  {finding.sentence}" for finding in findings],

@@ -6,11 +6,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 import structlog
 
 from pilotis.http.api.endpoint import Endpoints, get
+from pilotis.http.api.hosts import host_of
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
 from pilotis.http.health_examples import EXAMPLES
@@ -33,6 +35,17 @@ class Alive(msgspec.Struct):
 
     isolation: str
     status: Literal["ok"] = "ok"
+
+
+class Passed(msgspec.Struct):
+    """What a request through a reverse proxy lacks.
+
+    `missing` has the names of headers that the proxy does not pass on or set, `is_trusted` says whether the connection
+    came from one of `trusted_proxies`.
+    """
+
+    is_trusted: bool
+    missing: list[str]
 
 
 class Ready(msgspec.Struct):
@@ -71,6 +84,12 @@ class HealthEndpoints(Endpoints, tag="Health", examples=EXAMPLES):
         """Report that the process is alive. Checks nothing else, not even the database."""
         return Alive(self._isolation())
 
+    @get("/healthz/proxy", access=Access.OPEN)
+    async def proxy(self, call: Call) -> Passed:
+        """Report which headers a reverse proxy in front does not pass on; `pilotis doctor --url` asks this."""
+        client = call.scope.get("client")
+        return Passed(client is not None and client[0] in call.server.trusted_proxies, _missing(call))
+
     @get("/readyz", access=Access.OPEN, errors=[NotReadyError])
     async def ready(self, _call: Call) -> Ready:
         """Report whether the server can answer requests.
@@ -85,6 +104,17 @@ class HealthEndpoints(Endpoints, tag="Health", examples=EXAMPLES):
         if self._failed:
             raise NotReadyError(self._failed)
         return Ready("ready", list(self._checks))
+
+
+def _missing(call: Call) -> list[str]:
+    """Return the headers without which a server behind a proxy cannot tell its clients and sites apart."""
+    own = urlsplit(call.server.base_url)
+    missing = [] if host_of(call.scope) == (own.hostname or "").lower() else ["Host"]
+    if b"x-forwarded-for" not in call.headers:
+        missing.append("X-Forwarded-For")
+    if call.headers.get(b"x-forwarded-proto", b"").strip().lower() != own.scheme.encode():
+        missing.append("X-Forwarded-Proto")
+    return missing
 
 
 async def _failure(part: str, check: Check) -> Detail | None:

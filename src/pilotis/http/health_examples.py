@@ -9,6 +9,11 @@ EXAMPLES = [
         answer={"isolation": "…", "status": "ok"},
     ),
     Example(
+        route="GET /healthz/proxy",
+        operation="getProxyHeaders",
+        answer={"is_trusted": False, "missing": ["X-Forwarded-For", "X-Forwarded-Proto"]},
+    ),
+    Example(
         route="GET /readyz",
         operation="getReadiness",
         answer={"status": "ready", "parts": ["database", "migrations", "process"]},

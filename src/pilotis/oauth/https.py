@@ -51,6 +51,14 @@ class Https:
         if self._is_free or request.scope.get("scheme") == "https":
             return
         client = request.scope.get("client")
-        forwarded = request.headers.get(b"x-forwarded-proto", b"").strip().lower()
-        if client is None or client[0] not in request.server.trusted_proxies or forwarded != b"https":
+        forwarded = request.headers.get(b"x-forwarded-proto")
+        if client is None or client[0] not in request.server.trusted_proxies:
             raise HttpsRequiredError
+        if forwarded is None:
+            raise HttpsRequiredError(
+                "The proxy does not say that it was reached by https: let it send `X-Forwarded-Proto: https`."
+            )
+        if forwarded.strip().lower() != b"https":
+            raise HttpsRequiredError(
+                "Use https: the proxy's X-Forwarded-Proto says that it was reached by another way."
+            )
