@@ -9,6 +9,9 @@ from asyncpg import Record
 from pilotis.db.pool import Database
 from pilotis.db.waiters import Tenant
 
+MAX_COUNTED = 10_000
+"""How many rows of a log a total counts: counting all of a long one would take longer than reading the page."""
+
 
 async def fetch_page(
     database: Database,
@@ -19,10 +22,12 @@ async def fetch_page(
     order_by: str,
     limit: int,
     offset: int,
+    max_total: int | None = None,
 ) -> tuple[list[Record], int]:
-    """Return a page of a query's rows, and the total number of rows."""
+    """Return a page of a query's rows, and the total number of rows, counted up to `max_total`."""
+    bound = "" if max_total is None else f"limit {max_total}"
     async with database.connection(tenant, read_only=True) as connection:
-        total: int = await connection.fetchval(f"select count(*) from ({query}) listed", *arguments)
+        total: int = await connection.fetchval(f"select count(*) from ({query} {bound}) listed", *arguments)
         if not limit:
             return [], total
         at = len(arguments)

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection, InvalidSchemaNameError, Record, UndefinedTableError
 
+from pilotis.db.filters import Filters
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import BACKGROUND
 from pilotis.events.statements import arrays, emission, keeping, selected, storing
@@ -107,18 +108,12 @@ async def page(
     connection: TenantDatabase, app_id: UUID, type_: str | None, since: datetime | None, before: UUID | None, limit: int
 ) -> list[Event]:
     """Return a page of events, newest first."""
+    asked = Filters({"app_id": app_id}).equal("type", type_).between("created_at", "event_id", since, None)
+    asked.add("event_id < {}", before)
+    size = asked.argument(limit)
     rows = await connection.fetch(
-        f"""
-        select {selected()} from pilotis.events
-        where app_id = $1 and ($2::text is null or type = $2) and ($3::timestamptz is null or created_at >= $3)
-            and ($4::uuid is null or event_id < $4)
-        order by event_id desc limit $5
-        """,
-        app_id,
-        type_,
-        since,
-        before,
-        limit,
+        f"select {selected()} from pilotis.events where {asked.text} order by event_id desc limit {size}",
+        *asked.arguments,
     )
     return [_event(app_id, row) for row in rows]
 
@@ -127,17 +122,11 @@ async def since(
     connection: TenantDatabase, app_id: UUID, type_: str | None, after: UUID, without: Sequence[UUID], limit: int
 ) -> list[Event]:
     """Return events with later ids than `after`, oldest first, without some of them."""
+    asked = Filters({"app_id": app_id}).equal("type", type_).add("event_id > {}", after)
+    asked.add("event_id <> all({})", without)
+    size = asked.argument(limit)
     rows = await connection.fetch(
-        f"""
-        select {selected()} from pilotis.events
-        where app_id = $1 and event_id > $2 and ($3::text is null or type = $3) and event_id <> all($4)
-        order by event_id limit $5
-        """,
-        app_id,
-        after,
-        type_,
-        without,
-        limit,
+        f"select {selected()} from pilotis.events where {asked.text} order by event_id limit {size}", *asked.arguments
     )
     return [_event(app_id, row) for row in rows]
 

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from asyncpg import Connection, Record
 
-from pilotis.db.paging import fetch_page
+from pilotis.db.filters import Filters
+from pilotis.db.paging import MAX_COUNTED, fetch_page
 from pilotis.db.pool import Database, TenantDatabase
 
 _COLUMNS = (
@@ -59,20 +60,18 @@ async def page(
     limit: int,
     offset: int,
 ) -> tuple[list[Record], int]:
-    """Return a page of a function's executions, newest first, and the total count."""
+    """Return a page of a function's executions, newest first, and their number, counted up to `MAX_COUNTED`."""
+    asked = Filters({"app_id": app_id, "function_id": function_id}).equal("status", status).equal("version", version)
+    asked.between("started_at", "execution_id", since, until)
     return await fetch_page(
         database,
         app_id,
-        f"""
-        select {_COLUMNS} from pilotis.function_executions
-        where app_id = $1 and function_id = $2 and ($3::text is null or status = $3)
-            and ($4::text is null or version = $4) and ($5::timestamptz is null or started_at >= $5)
-            and ($6::timestamptz is null or started_at < $6)
-        """,
-        (app_id, function_id, status, version, since, until),
+        f"select {_COLUMNS} from pilotis.function_executions where {asked.text}",
+        tuple(asked.arguments),
         order_by="execution_id desc",
         limit=limit,
         offset=offset,
+        max_total=MAX_COUNTED,
     )
 
 

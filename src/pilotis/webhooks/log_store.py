@@ -8,6 +8,7 @@ from uuid import UUID
 
 from asyncpg import Connection, Record
 
+from pilotis.db.filters import Filters
 from pilotis.db.pool import TenantDatabase
 from pilotis.webhooks.types import LogQuery
 
@@ -15,26 +16,22 @@ SUCCEEDED_DAYS = 7
 FAILED_DAYS = 30
 
 
+# The app whose event it is comes first in the index of events.
+_OF_EVENT = """
+    event_app_id in (
+        $1, (select provider_app_id from pilotis.webhooks w where w.app_id = $1 and w.webhook_id = $2)
+    ) and event_id = {}
+"""
+
+
 async def page(connection: TenantDatabase, app_id: UUID, webhook_id: UUID, query: LogQuery, limit: int) -> list[Record]:
     """Return deliveries of a webhook, newest first."""
+    asked = Filters({"app_id": app_id, "target_id": webhook_id})
+    asked.equal("state", query.status).equal("event_type", query.event_type).add(_OF_EVENT, query.event_id)
+    asked.between("created_at", "delivery_id", query.since, query.until).add("delivery_id < {}", query.before)
+    size = asked.argument(limit)
     return await connection.fetch(
-        """
-        select * from pilotis.deliveries
-        where app_id = $1 and target_id = $2 and ($3::text is null or state = $3)
-            and ($4::text is null or event_type = $4) and ($5::uuid is null or event_id = $5)
-            and ($6::timestamptz is null or created_at >= $6) and ($7::timestamptz is null or created_at < $7)
-            and ($8::uuid is null or delivery_id < $8)
-        order by delivery_id desc limit $9
-        """,
-        app_id,
-        webhook_id,
-        query.status,
-        query.event_type,
-        query.event_id,
-        query.since,
-        query.until,
-        query.before,
-        limit,
+        f"select * from pilotis.deliveries where {asked.text} order by delivery_id desc limit {size}", *asked.arguments
     )
 
 

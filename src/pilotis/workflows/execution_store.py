@@ -10,7 +10,8 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection, Record
 
-from pilotis.db.paging import fetch_page
+from pilotis.db.filters import Filters
+from pilotis.db.paging import MAX_COUNTED, fetch_page
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import BACKGROUND
 from pilotis.events.statements import emission
@@ -646,23 +647,23 @@ async def page(
     limit: int,
     offset: int,
 ) -> tuple[list[Record], int]:
-    """Return a page of a workflow's executions, newest first, and their number.
+    """Return a page of a workflow's executions, newest first, and their number, counted up to `MAX_COUNTED`.
 
     `filters` are the status, the type of the trigger, and the times between which they were created.
     """
+    status, trigger_type, since, until = filters
+    asked = Filters({"x.app_id": app_id, "x.workflow_id": workflow_id})
+    asked.equal("x.status", status).equal("x.trigger_type", trigger_type)
+    asked.between("x.created_at", "x.execution_id", since, until)
     return await fetch_page(
         database,
         app_id,
-        f"""
-        select {_READ} from pilotis.workflow_executions x
-        where x.app_id = $1 and x.workflow_id = $2 and ($3::text is null or x.status = $3)
-            and ($4::text is null or x.trigger_type = $4) and ($5::timestamptz is null or x.created_at >= $5)
-            and ($6::timestamptz is null or x.created_at < $6)
-        """,
-        (app_id, workflow_id, *filters),
+        f"select {_READ} from pilotis.workflow_executions x where {asked.text}",
+        tuple(asked.arguments),
         order_by="execution_id desc",
         limit=limit,
         offset=offset,
+        max_total=MAX_COUNTED,
     )
 
 
