@@ -18,7 +18,7 @@ import msgspec
 from bench.baseline import Plan
 from pilotis.db.embedded import running_address
 
-_START_SECONDS = 30
+_START_SECONDS = 120
 _STOP_SECONDS = 20
 _ENVIRONMENT = {
     "PILOTIS_METRICS_PORT": "0",

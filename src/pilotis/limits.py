@@ -25,6 +25,7 @@ OptionalRate = Annotated[
     int, msgspec.Meta(ge=0, le=1_000_000_000, extra={"unit": "per minute", "zero_is_unlimited": True})
 ]
 Lifetime = Annotated[int, msgspec.Meta(ge=1, le=10 * 366 * 24 * 3600, extra={"unit": "seconds"})]
+LogBytes = Annotated[int, msgspec.Meta(ge=1024**2, le=2**50, extra={"unit": "bytes"})]
 Days = Annotated[int, msgspec.Meta(ge=1, le=3660, extra={"unit": "days"})]
 
 App = Annotated[Value, msgspec.Meta(extra={"per_app": "at_most"})]
@@ -224,6 +225,18 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Test deliveries of one webhook."""
     event_types: App[Count] = 200
     """Event types that an app may declare."""
+    event_days: App[Days] = 30
+    """Days for which events, and deliveries to webhooks that did not succeed, are kept."""
+    event_log_bytes: App[LogBytes] = 5 * 1024**3
+    """Events of an app together, about; beyond it the oldest go."""
+    event_log_total_bytes: LogBytes = 20 * 1024**3
+    """Events of all apps together, about; beyond it the oldest of the largest apps go."""
+    delivery_days: App[Days] = 7
+    """Days for which deliveries to webhooks that succeeded are kept."""
+    delivery_log_bytes: App[LogBytes] = 5 * 1024**3
+    """Deliveries of an app's webhooks together, about; beyond it the oldest that have ended go."""
+    delivery_log_total_bytes: LogBytes = 20 * 1024**3
+    """Deliveries of all apps' webhooks together, about; beyond it the oldest of the largest apps go."""
     functions: App[Count] = 100
     """Functions of an app."""
     function_versions: App[Positive] = 20

@@ -8,19 +8,24 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import asyncpg
 import pytest
 
+from pilotis.db.log_sizes import Part, excess, parts
+from pilotis.events import store as event_store
 from pilotis.events.feature import EventsFeature
 from pilotis.jobs.lanes import add_work
-from pilotis.kit.ids import uuid7
+from pilotis.kit.clock import now
+from pilotis.kit.ids import earliest_uuid7, uuid7
+from pilotis.webhooks import log_store
 from tests.background import run_task
 from tests.console import client_of, database_of, owner_of
 from tests.receiver import Received, Receiver
 from tests.services import Node
-from tests.support import App, Server, plain_client
+from tests.support import App, Server, assert_error, plain_client
 from tests.waiting import PATIENCE, until
 from tests.webhooks.test_integrations import declare
 from tests.webhooks.world import console, create, events, status
@@ -106,6 +111,91 @@ async def test_what_is_kept_for_long_enough_is_deleted(app: App, receiver: Recei
         for kept in (young, failed, pending):
             assert await count(database, "delivery_attempts", "delivery_id", kept) == 1
         await database.execute("update pilotis.deliveries set state = 'failed' where delivery_id = $1", pending)
+
+
+async def test_the_data_of_an_event_goes_a_day_after_it_was_delivered_everywhere(
+    app: App, receiver: Receiver, node: Node
+):
+    webhook = await create(app, receiver.url(), ["member.created"])
+    for _ in range(3):
+        await app.guest()
+    await webhook.ended(3)
+    young, failing, delivered = await webhook.logs()
+    async with database_of(app.server) as database:
+        for one in (failing, delivered):
+            await database.execute(
+                "update pilotis.events set created_at = now() - interval '25 hours' where event_id = $1",
+                UUID(one["event_id"]),
+            )
+        await database.execute(
+            "update pilotis.deliveries set state = 'failed' where delivery_id = $1", UUID(failing["id"])
+        )
+        await run_task(node, "webhooks.shorten")
+
+        async def has_data(one: dict[str, Any]) -> bool:
+            return await database.fetchval(
+                "select data::text <> 'null' from pilotis.events where event_id = $1", UUID(one["event_id"])
+            )
+
+        await until(lambda: negated(has_data(delivered)))
+        assert [await has_data(young), await has_data(failing)] == [True, True]
+    async with console(app) as client:
+        path = f"/webhooks/{webhook.id}/logs"
+        assert_error(await client.post(f"{path}/{delivered['id']}/redeliver"), 409, "EVENT_EXPIRED")
+        assert (await client.post(f"{path}/{failing['id']}/redeliver")).is_success
+        listed = (await client.get("/events", params={"type": "member.created"})).json()["data"]
+    assert [one["data"] is None for one in listed] == [False, False, True]
+    await webhook.ended(3)
+
+
+async def negated(condition: Awaitable[bool]) -> bool:
+    return not await condition
+
+
+async def test_an_app_keeps_its_logs_for_its_own_days_and_bytes(app: App, receiver: Receiver, node: Node):
+    webhook = await create(app, receiver.url(), ["member.created"])
+    for _ in range(4):
+        await app.guest()
+    newest, *_, oldest = await webhook.ended(4)
+    limits = {"event_days": 2, "delivery_days": 1}
+    async with console(app) as client:
+        assert (await client.patch("/limits", json=limits)).status_code == 200
+    async with database_of(app.server) as database:
+        # Ids are in the order of time, so what is old has an old id.
+        old = earliest_uuid7(int((now() - timedelta(days=3)).timestamp() * 1000))
+        await database.execute(
+            """
+            with moved as (
+                update pilotis.events set event_id = $2, created_at = now() - interval '3 days' where event_id = $1
+            )
+            update pilotis.deliveries set event_id = $2, finished_at = now() - interval '3 days' where event_id = $1
+            """,
+            UUID(oldest["event_id"]),
+            old,
+        )
+        await run_task(node, "events.expire")
+        await until(lambda: gone(database, "events", "event_id", old))
+        await run_task(node, "webhooks.expire")
+        await until(lambda: gone(database, "deliveries", "delivery_id", UUID(oldest["id"])))
+        assert await count(database, "events", "event_id", UUID(newest["event_id"])) == 1
+        found = await parts(database, "pilotis.events", event_store.ROW_BYTES)
+        size = found[UUID(app.app_id)].size
+        assert found[UUID(app.app_id)].rows == 3
+        bounded = excess(found, {UUID(app.app_id): size * 2 // 3}, 2**50, 2**50)
+        assert bounded == {UUID(app.app_id): 1}
+        assert await event_store.delete_oldest(database, UUID(app.app_id), 1) == 1
+        assert await log_store.delete_oldest(database, UUID(app.app_id), 1) == 1
+        assert await count(database, "events", "event_id", UUID(newest["event_id"])) == 1
+    assert len(await webhook.logs()) == 2
+
+
+def test_the_largest_parts_of_a_log_are_cut_to_one_size():
+    apps = [UUID(int=number) for number in range(3)]
+    found = {apps[0]: Part(10, 1_000), apps[1]: Part(100, 10_000), apps[2]: Part(200, 20_000)}
+    assert excess(found, {}, 2**50, 2**50) == {}
+    assert excess(found, {}, 2**50, 11_000) == {apps[1]: 50, apps[2]: 150}
+    assert excess(found, {apps[2]: 5_000}, 2**50, 2**50) == {apps[2]: 150}
+    assert excess(found, {}, 500, 2**50) == {apps[0]: 5, apps[1]: 95, apps[2]: 195}
 
 
 async def test_events_are_deleted_after_thirty_days(app: App, receiver: Receiver, node: Node):

@@ -8,7 +8,7 @@ from uuid import UUID
 from pilotis.db.topics import Topic
 from pilotis.events import store
 from pilotis.events.fanout import FanOut, OutboxSource
-from pilotis.events.tasks import periodic
+from pilotis.events.tasks import Kept, periodic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
 
@@ -36,7 +36,11 @@ def feature(floor: Floor) -> EventsFeature:
     return EventsFeature(
         name="events",
         sources=[OutboxSource(floor.database, fan_out)],
-        periodic=periodic(floor.database, floor.events),
+        periodic=periodic(
+            floor.database,
+            floor.events,
+            Kept(floor.limits.event_days, floor.limits.event_log_bytes, floor.limits.event_log_total_bytes),
+        ),
         start=start,
         close=fan_out.stop,
         fan_out=fan_out,

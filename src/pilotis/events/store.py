@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import msgspec
 from asyncpg import Connection, InvalidSchemaNameError, Record, UndefinedTableError
 
 from pilotis.db.filters import Filters
+from pilotis.db.log_sizes import purged
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import BACKGROUND
 from pilotis.events.statements import arrays, emission, keeping, selected, storing
 from pilotis.events.types import Event, Target
+from pilotis.kit.ids import earliest_uuid7
 
 MAX_TRIES = 3
 """After how many failures an event that cannot be dispatched is skipped."""
@@ -102,6 +104,15 @@ async def event(connection: TenantDatabase, app_id: UUID, event_id: UUID) -> Eve
         f"select {selected()} from pilotis.events where app_id = $1 and event_id = $2", app_id, event_id
     )
     return None if row is None else _event(app_id, row)
+
+
+async def has_payload(connection: TenantDatabase, app_id: UUID, event_id: UUID) -> bool:
+    """Return whether an event is stored with its data."""
+    return bool(
+        await connection.fetchval(
+            "select has_payload from pilotis.events where app_id = $1 and event_id = $2", app_id, event_id
+        )
+    )
 
 
 async def page(
@@ -196,14 +207,83 @@ async def make_outboxes_due(connection: Connection) -> None:
     await connection.execute("update pilotis.outboxes set due_at = now() where due_at > now()")
 
 
+ROW_BYTES = "pg_column_size(data) + 400"
+"""The bytes of an event with its index entries, as SQL."""
+
+
+async def own_limits(connection: Connection, name: str) -> dict[UUID, int]:
+    """Return the values that apps have set for a limit."""
+    rows = await connection.fetch(
+        "select app_id, (limits ->> $1)::bigint as value from pilotis.apps where limits ? $1", name
+    )
+    return {row["app_id"]: row["value"] for row in rows}
+
+
+async def delete_old_of(connection: Connection, app_id: UUID, days: int, limit: int) -> int:
+    """Delete at most `limit` events of an app as `delete_old` does; return their number."""
+    status = await connection.execute(
+        f"""
+        delete from pilotis.events where app_id = $1 and event_id = any(array(
+            select event_id from pilotis.events
+            where app_id = $1 and created_at < now() - make_interval(days => $2)
+                and event_id < $4 and (dispatched_at is not null or tries >= {MAX_TRIES})
+            order by event_id limit $3
+        ))
+        """,
+        app_id,
+        days,
+        limit,
+        earliest_uuid7(round(((await _now(connection)) - timedelta(days=days, minutes=-1)).timestamp() * 1000)),
+    )
+    return int(status.split()[1])
+
+
+async def delete_oldest(connection: Connection, app_id: UUID, number: int) -> int:
+    """Delete the oldest dispatched events of an app, whatever their age; return their number."""
+    status = await connection.execute(
+        f"""
+        delete from pilotis.events where app_id = $1 and event_id = any(array(
+            select event_id from pilotis.events
+            where app_id = $1 and (dispatched_at is not null or tries >= {MAX_TRIES}) order by event_id limit $2
+        ))
+        """,
+        app_id,
+        number,
+    )
+    return int(status.split()[1])
+
+
+async def delete_payloads(connection: Connection, app_ids: Sequence[UUID], event_ids: Sequence[UUID]) -> None:
+    """Delete the data of events, which become JSON null."""
+    await connection.execute(
+        """
+        update pilotis.events e set data = 'null', has_payload = false
+        from unnest($1::uuid[], $2::uuid[]) as gone (app_id, event_id)
+        where e.app_id = gone.app_id and e.event_id = gone.event_id
+        """,
+        list(app_ids),
+        list(event_ids),
+    )
+
+
+async def _now(connection: Connection) -> datetime:
+    moment: datetime = await connection.fetchval("select now()")
+    return moment
+
+
 async def delete_old(connection: Connection, days: int, limit: int) -> int:
-    """Delete at most `limit` events that were dispatched or skipped `days` ago; return their number."""
+    """Delete at most `limit` events that were dispatched or skipped, and stored `days` ago; return their number."""
+    # One statement for each of the two partial indexes: with `or` PostgreSQL would read the whole table.
+    ended = ("dispatched_at is not null", f"dispatched_at is null and tries >= {MAX_TRIES}")
+    return sum([await _delete_old(connection, condition, days, limit) for condition in ended])
+
+
+async def _delete_old(connection: Connection, condition: str, days: int, limit: int) -> int:
     status = await connection.execute(
         f"""
         delete from pilotis.events where (app_id, event_id) in (
             select app_id, event_id from pilotis.events
-            where created_at < now() - make_interval(days => $1) and (dispatched_at is not null or tries >= {MAX_TRIES})
-            limit $2
+            where created_at < now() - make_interval(days => $1) and {condition} order by created_at limit $2
         )
         """,
         days,
@@ -214,16 +294,11 @@ async def delete_old(connection: Connection, days: int, limit: int) -> int:
 
 async def delete_orphans(connection: Connection, limit: int) -> int:
     """Delete targets, outboxes and events of apps that were purged; return how many events, at most `limit`."""
-    purged = "not exists (select from pilotis.apps a where a.app_id = e.app_id)"
-    await connection.execute(f"delete from pilotis.event_targets e where {purged}")
-    await connection.execute(f"delete from pilotis.outboxes e where {purged}")
+    gone = "not exists (select from pilotis.apps a where a.app_id = e.app_id)"
+    await connection.execute(f"delete from pilotis.event_targets e where {gone}")
+    await connection.execute(f"delete from pilotis.outboxes e where {gone}")
     status = await connection.execute(
-        f"""
-        delete from pilotis.events where (app_id, event_id) in (
-            select app_id, event_id from pilotis.events e where {purged} limit $1
-        )
-        """,
-        limit,
+        f"delete from pilotis.events where (app_id, event_id) in ({purged('pilotis.events', 'event_id')})", limit
     )
     return int(status.split()[1])
 

@@ -94,7 +94,7 @@ async def prepare(settings: Settings, connect_arguments: dict[str, Any]) -> Prep
                 wait_seconds=settings.migration_wait_seconds,
                 waits=lambda sentence: _log.warning("migration waits", reason=sentence),
             )
-            if applied:
+            if applied and not is_new:
                 _log.info("database migrated", applied=applied)
             await require_master_key(connection, settings)
             if settings.database_url is None:

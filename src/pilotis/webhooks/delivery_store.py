@@ -114,7 +114,8 @@ _DUE = f"""
         order by next_attempt_at limit $4
     )
     select due.delivery_id, due.attempts, due.tries, due.event_app_id as app_id, {selected("e")}
-    from due left join pilotis.events e on e.app_id = due.event_app_id and e.event_id = due.event_id
+    from due left join pilotis.events e
+        on e.app_id = due.event_app_id and e.event_id = due.event_id and e.has_payload
     order by due.next_attempt_at
 """
 

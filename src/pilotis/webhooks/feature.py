@@ -106,7 +106,7 @@ def feature(
         event_types=EVENT_TYPES,
         targets=[targets],
         sources=[source],
-        periodic=periodic(floor.database, webhooks),
+        periodic=periodic(floor.database, webhooks, floor.limits),
         drain=targets.drain,
         webhooks=webhooks,
         deliveries=deliveries,

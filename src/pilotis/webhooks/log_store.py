@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from asyncpg import Connection, Record
 
 from pilotis.db.filters import Filters
+from pilotis.db.log_sizes import purged
 from pilotis.db.pool import TenantDatabase
 from pilotis.webhooks.types import LogQuery
 
-SUCCEEDED_DAYS = 7
-FAILED_DAYS = 30
+ROW_BYTES = "800"
+"""The bytes of a delivery with its attempt and index entries, as SQL; measured."""
 
 
 # The app whose event it is comes first in the index of events.
@@ -90,7 +92,10 @@ async def recover(
         update pilotis.deliveries d set {_AGAIN}
         where app_id = $1 and target_id = $2 and created_at >= $3 and ($4::timestamptz is null or created_at < $4)
             and ($5::text[] is null or event_type = any($5)) and state = any($6) and not is_test
-            and exists (select from pilotis.events e where e.app_id = d.event_app_id and e.event_id = d.event_id)
+            and exists (
+                select from pilotis.events e
+                where e.app_id = d.event_app_id and e.event_id = d.event_id and e.has_payload
+            )
         """,
         app_id,
         webhook_id,
@@ -156,16 +161,34 @@ async def by_day(connection: TenantDatabase, app_id: UUID, days: int) -> list[Re
     )
 
 
-async def delete_old(connection: Connection, limit: int) -> int:
-    """Delete at most `limit` ended deliveries past their retention, with their attempts; return their number."""
+async def delete_old(connection: Connection, states: Sequence[str], days: int, limit: int) -> int:
+    """Delete at most `limit` deliveries that ended `days` ago in one of the states; return their number."""
+    condition = "state = 'succeeded'" if "succeeded" in states else "state in ('failed', 'cancelled')"
+    return await _delete(
+        connection, f"finished_at < now() - make_interval(days => $1) and {condition} order by finished_at", limit, days
+    )
+
+
+async def delete_old_of(connection: Connection, app_id: UUID, states: Sequence[str], days: int, limit: int) -> int:
+    """Delete at most `limit` deliveries of an app as `delete_old` does; return their number."""
+    condition = """
+        app_id = $1 and finished_at < now() - make_interval(days => $2) and state = any($3) order by delivery_id
+    """
+    return await _delete(connection, condition, limit, app_id, days, list(states))
+
+
+async def delete_oldest(connection: Connection, app_id: UUID, limit: int) -> int:
+    """Delete at most `limit` deliveries of an app, the oldest that have ended; return their number."""
+    return await _delete(connection, "app_id = $1 and finished_at is not null order by delivery_id", limit, app_id)
+
+
+async def _delete(connection: Connection, condition: str, limit: int, *arguments: Any) -> int:
+    """Delete deliveries by a condition that ends with an order, with their attempts; return their number."""
     number: int = await connection.fetchval(
-        """
+        f"""
         with old as (
             delete from pilotis.deliveries where (app_id, delivery_id) in (
-                select app_id, delivery_id from pilotis.deliveries
-                where finished_at < now() - make_interval(days => $1)
-                    and (state = 'succeeded' or finished_at < now() - make_interval(days => $2))
-                limit $3
+                select app_id, delivery_id from pilotis.deliveries where {condition} limit {limit}
             )
             returning app_id, delivery_id
         ),
@@ -175,21 +198,40 @@ async def delete_old(connection: Connection, limit: int) -> int:
         )
         select count(*) from old
         """,
-        SUCCEEDED_DAYS,
-        FAILED_DAYS,
-        limit,
+        *arguments,
     )
     return number
+
+
+async def with_payload(connection: Connection, hours: int, after: tuple[datetime, UUID], limit: int) -> list[Record]:
+    """Return events with data that were stored so many hours ago, and whether they were delivered everywhere.
+
+    Oldest first, later ones than `after`, which is a time and an id.
+    """
+    return await connection.fetch(
+        """
+        select e.app_id, e.event_id, e.created_at, not exists (
+            select from pilotis.deliveries d
+            where d.event_app_id = e.app_id and d.event_id = e.event_id and d.state <> 'succeeded'
+        ) as is_delivered
+        from pilotis.events e
+        where e.dispatched_at is not null and e.has_payload and e.created_at < now() - make_interval(hours => $1)
+            and (e.created_at, e.event_id) > ($2, $3)
+        order by e.created_at, e.event_id limit $4
+        """,
+        hours,
+        *after,
+        limit,
+    )
 
 
 async def delete_orphans(connection: Connection, limit: int) -> int:
     """Delete at most `limit` deliveries of purged apps, with their attempts; return their number."""
     number: int = await connection.fetchval(
-        """
+        f"""
         with orphans as (
             delete from pilotis.deliveries where (app_id, delivery_id) in (
-                select app_id, delivery_id from pilotis.deliveries d
-                where not exists (select from pilotis.apps a where a.app_id = d.app_id) limit $1
+                {purged("pilotis.deliveries", "delivery_id")}
             )
             returning app_id, delivery_id
         ),
