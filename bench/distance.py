@@ -1,0 +1,239 @@
+"""How often a request waits for the database, one wait after another: `python -m bench.distance`.
+
+A proxy in front of PostgreSQL holds each answer for `--ms` (20 by default), as one some distance away does. What a
+request takes longer than with a proxy that holds nothing, divided by that time, is the number of its waits. The
+shortest of several tries counts, so that other work on the machine does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import uvicorn
+import uvloop
+
+from bench.servers import Pilotis
+from pilotis.http import logs
+from pilotis.serve import worker
+from pilotis.server import Node
+from pilotis.settings import Settings
+
+_PASSWORD = "correct horse battery"
+_TABLE = {"text": {"type": "string"}, "stars": {"type": "int"}}
+_numbers = itertools.count(1)
+
+Ask = Callable[[httpx.AsyncClient], Awaitable[list[httpx.Response]]]
+
+
+class Distance:
+    """A proxy in front of PostgreSQL's socket that holds each piece of an answer for `seconds`, in order."""
+
+    def __init__(self, address: dict[str, Any]) -> None:
+        self.seconds = 0.0
+        self._socket = f"{address['host']}/.s.PGSQL.{address['port']}"
+
+    async def serve(self) -> int:
+        """Listen and return the port."""
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        port: int = server.sockets[0].getsockname()[1]
+        return port
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_unix_connection(self._socket)
+        held: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        ways = [self._pass(reader, far_writer), self._hold(far_reader, held), self._release(held, writer)]
+        tasks = [asyncio.ensure_future(way) for way in ways]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        for one in (writer, far_writer):
+            one.close()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                writer.write(data)
+
+    async def _hold(self, reader: asyncio.StreamReader, held: asyncio.Queue[tuple[float, bytes]]) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                held.put_nowait((time.monotonic() + self.seconds, data))
+
+    async def _release(self, held: asyncio.Queue[tuple[float, bytes]], writer: asyncio.StreamWriter) -> None:
+        while True:
+            due, data = await held.get()
+            await asyncio.sleep(due - time.monotonic())
+            writer.write(data)
+
+
+@contextmanager
+def far_server(pilotis: Pilotis) -> Iterator[tuple[str, Distance]]:
+    """Serve from a thread, by way of a proxy; yield the URL and the proxy."""
+    distance = Distance(pilotis.connect_arguments())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        settings = Settings(data_dir=str(pilotis.data_dir), background=["none"])
+        ready = threading.Event()
+        servers: list[uvicorn.Server] = []
+
+        async def serve() -> None:
+            arguments = pilotis.connect_arguments() | {
+                "host": "127.0.0.1",
+                "port": await distance.serve(),
+                "ssl": False,
+            }
+            node = Node(settings, arguments, url)
+            try:
+                await node.start()
+                servers.append(uvicorn.Server(worker.configuration(node)))
+                ready.set()
+                await servers[0].serve(sockets=[listening])
+            finally:
+                distance.seconds = 0.0
+                await node.stop()
+
+        def run() -> None:
+            logs.configure(settings.log_format, "error")
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(serve())
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        if not ready.wait(60):
+            raise RuntimeError("The server behind the proxy did not start.")
+        try:
+            yield url, distance
+        finally:
+            servers[0].should_exit = True
+            thread.join()
+
+
+class World(NamedTuple):
+    """An app with tables, a member and rows, as the requests need them."""
+
+    app_id: str
+    console: dict[str, str]
+    member: dict[str, str]
+    public: str
+    own: str
+    row: str
+    own_row: str
+
+
+async def prepare(pilotis: Pilotis) -> World:
+    """Make the app and what is in it."""
+    app_id, console = pilotis.owned_app()
+    key = {"X-Public-Key": console["X-Public-Key"]}
+    async with httpx.AsyncClient(base_url=pilotis.url, headers=key, timeout=60) as client:
+        credentials = {"login_id": "ada", "password": _PASSWORD}
+        signed_up = await client.post("/v1/public/app-members/signup", json=credentials)
+        member = key | {"Authorization": f"Bearer {signed_up.raise_for_status().json()['access_token']}"}
+        paths = []
+        for title, level in (("public", "Public"), ("own", "Creator")):
+            body = {"title": title, "schema": _TABLE, "access_level": level}
+            made = (await client.post("/v1/public/tables", json=body)).raise_for_status()
+            paths.append(f"/v1/public/tables/{made.json()['id']}/data")
+        rows = [
+            (await client.post(path, json=_row(), headers=member)).raise_for_status().json()["id"] for path in paths
+        ]
+    return World(app_id, console, member, *paths, *(f"{path}/{row}" for path, row in zip(paths, rows, strict=True)))
+
+
+def requests(world: World) -> dict[str, Ask]:
+    """Return what to measure, by name."""
+    key = {"X-Public-Key": world.console["X-Public-Key"]}
+    apps = f"/v1/apps/{world.app_id}"
+
+    def one(method: str, path: str, headers: dict[str, str] = key, body: Callable[[], Any] | None = None) -> Ask:
+        async def ask(client: httpx.AsyncClient) -> list[httpx.Response]:
+            return [await client.request(method, path, headers=headers, json=body() if body else None)]
+
+        return ask
+
+    async def overview(client: httpx.AsyncClient) -> list[httpx.Response]:
+        paths = ("", "/stats", "/attention", "/exposure")
+        return list(await asyncio.gather(*(client.get(f"{apps}{path}", headers=world.console) for path in paths)))
+
+    members = "/v1/public/app-members"
+    table = world.public.removesuffix("/data")
+    operations = [{"type": "create", "table_id": table.rpartition("/")[2], **_row()} for _ in range(3)]
+    return {
+        "row": one("GET", world.row),
+        "list": one("GET", world.public),
+        "query": one("POST", f"{world.public}/query", body=lambda: {"where": {"stars": 5}}),
+        "create": one("POST", world.public, body=_row),
+        "update": one("PATCH", world.row, body=_row),
+        "bulk of 100": one("POST", f"{world.public}/bulk", body=lambda: {"data": [_row()["data"] for _ in range(100)]}),
+        "transaction of three": one("POST", "/v1/public/transactions", body=lambda: {"operations": operations}),
+        "row as a member": one("GET", world.row, world.member),
+        "own row": one("GET", world.own_row, world.member),
+        "own rows": one("GET", world.own, world.member),
+        "create as a member": one("POST", world.own, world.member, _row),
+        "me": one("GET", f"{members}/me", world.member),
+        "sign-up": one("POST", f"{members}/signup", body=_newcomer),
+        "sign-in": one("POST", f"{members}/signin", body=lambda: {"login_id": "ada", "password": _PASSWORD}),
+        "guest": one("POST", members),
+        "overview of the console": overview,
+    }
+
+
+def _row() -> dict[str, Any]:
+    return {"data": {"text": f"text {next(_numbers)}", "stars": 5}}
+
+
+def _newcomer() -> dict[str, str]:
+    return {"login_id": f"member {next(_numbers)}", "password": _PASSWORD}
+
+
+async def measure(url: str, distance: Distance, asked: dict[str, Ask], seconds: float, tries: int) -> dict[str, float]:
+    """Return the number of waits of each request."""
+    found = {}
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        for name, ask in asked.items():
+            shortest = []
+            for held in (0.0, seconds):
+                distance.seconds = held
+                await _timed(client, name, ask)  # it fills caches and opens connections
+                shortest.append(min([await _timed(client, name, ask) for _ in range(tries)]))
+            found[name] = (shortest[1] - shortest[0]) / seconds
+    return found
+
+
+async def _timed(client: httpx.AsyncClient, name: str, ask: Ask) -> float:
+    began = time.perf_counter()
+    for answer in await ask(client):
+        if answer.is_error:
+            raise RuntimeError(f"{name}: {answer.status_code} {answer.text}")
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.distance", description=__doc__)
+    parser.add_argument("--ms", type=float, default=20.0)
+    parser.add_argument("--tries", type=int, default=5)
+    parser.add_argument("--only", help="requests whose name has this text")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory, Pilotis(Path(directory)) as pilotis:
+        world = asyncio.run(prepare(pilotis))
+        asked = {name: ask for name, ask in requests(world).items() if (options.only or "") in name}
+        with far_server(pilotis) as (url, distance):
+            found = asyncio.run(measure(url, distance, asked, options.ms / 1000, options.tries))
+    print(f"{'waits for a database ' + format(options.ms, 'g') + ' ms away':40}")
+    for name, waits in found.items():
+        print(f"{name:30}{waits:6.1f}")
+
+
+if __name__ == "__main__":
+    main()
