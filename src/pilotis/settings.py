@@ -144,8 +144,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Fraction by which each of these times is randomised."""
     webhook_breaker_seconds: Annotated[float, msgspec.Meta(gt=0, le=300)] = 1.0
     """First pause of a webhook after 10 failures in a row; it doubles up to 5 minutes."""
-    functions_isolation: Literal["auto", "bwrap", "landlock", "permissions"] = "auto"
-    """How functions are isolated; `auto`: by bubblewrap, else by Landlock. `permissions` is for your own code alone."""
+    functions_isolation: Literal["auto", "bwrap", "landlock", "permissions", "own-code"] = "auto"
+    """How functions are isolated; `auto`: by bubblewrap, else by Landlock, and on macOS `own-code`. `permissions` and
+    `own-code` are for your own code alone, the latter only on a server that listens on loopback.
+    """
     functions_sandboxes: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
     """Maximum number of sandboxes for functions; 0 = the smaller of 32 and what half of the memory has room for."""
     functions_ready_javascript: Annotated[int, msgspec.Meta(ge=0, le=100)] = 2

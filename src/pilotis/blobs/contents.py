@@ -23,6 +23,7 @@ from pilotis.blobs.writing import (
     set_attributes,
     sync_folder,
 )
+from pilotis.kit.disk import sync_file
 
 
 class Contents:
@@ -45,7 +46,7 @@ class Contents:
             sync_folder(target.parent)
         elif not self._link_existing(name, target):
             set_attributes(file, attributes)
-            os.fsync(file)
+            sync_file(file)
             make_folder(target.parent)
             path.replace(target)
             # Its lock prevented a sweep from deleting it. Other processes that link to it now must not wait until it is

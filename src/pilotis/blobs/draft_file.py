@@ -10,6 +10,7 @@ from pathlib import Path
 from pilotis.blobs.errors import BlobNotFoundError, DraftLockedError
 from pilotis.blobs.streams import Digest
 from pilotis.blobs.writing import make_folder, sync_folder
+from pilotis.kit.disk import sync_file
 
 _READ_BYTES = 4 << 20
 
@@ -42,7 +43,7 @@ class DraftFile:
 
     def sync(self) -> None:
         """Flush what was written to the disk."""
-        os.fsync(self._file.fileno())
+        sync_file(self._file.fileno())
         if self._is_new:
             sync_folder(self.path.parent)
             self._is_new = False

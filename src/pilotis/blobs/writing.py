@@ -16,6 +16,7 @@ import msgspec
 
 from pilotis.blobs.hashing import BackgroundDigest
 from pilotis.blobs.streams import Digest
+from pilotis.kit.disk import sync_file
 
 _FLUSH_BYTES = 16 << 20
 _WORTH_FLUSHING_BYTES = 1 << 20
@@ -95,7 +96,7 @@ class FileWriter:
 
     def _start_flush(self) -> None:
         self._finish_flush()
-        self._flush = self._helpers.submit(os.fsync, self._file)
+        self._flush = self._helpers.submit(sync_file, self._file)
         self._unflushed = 0
 
     def _finish_flush(self) -> None:
@@ -166,7 +167,7 @@ def sync_folder(folder: Path) -> None:
     """Flush the folder's entries to disk."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(file)
+        sync_file(file)
     finally:
         os.close(file)
 

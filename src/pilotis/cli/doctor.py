@@ -25,13 +25,14 @@ from pilotis.events.service import report as event_report
 from pilotis.feature import Features
 from pilotis.files.storages import Storages
 from pilotis.floor import command_floor
-from pilotis.functions.runtime.isolation import CHOICES, probe
+from pilotis.functions.runtime.isolation import choice, probe
 from pilotis.functions.runtime.policy import Runtime
 from pilotis.hosting.feature import HostingFeature
 from pilotis.http.api.schemas import Paging
 from pilotis.jobs.lanes import report as lane_report
 from pilotis.jobs.node import report as stray_report
 from pilotis.kit.errors import NotFoundError
+from pilotis.kit.networks import serves_this_machine
 from pilotis.security import master_key
 from pilotis.serve import data_directory, database, installation
 from pilotis.serve.errors import CommandError
@@ -99,9 +100,14 @@ async def _functions(settings: Settings) -> list[Finding]:
     """Try how functions can be confined here."""
     findings = []
     for runtime in Runtime:
-        found = await probe(runtime, settings.functions_uid_base, CHOICES[settings.functions_isolation])
+        wanted = choice(settings.functions_isolation)
+        is_local = serves_this_machine(settings.host, settings.base_url or "")
+        found = await probe(runtime, settings.functions_uid_base, wanted, is_local=is_local)
         if found.isolation is None:
             sentence = f"Functions in {runtime.value} cannot run here: {found.reason}"
+            findings.append(Finding(Level.NOTE, sentence))
+        elif found.is_own_code:
+            sentence = f"Functions in {runtime.value} run by {found.isolation.value}, {found.reason}."
             findings.append(Finding(Level.NOTE, sentence))
         else:
             better = f" A better isolation is not available: {found.reason}." if found.reason else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, contextmanager
@@ -29,6 +28,7 @@ from pilotis.data.transfer.store import Progress
 from pilotis.data.transfer.types import ExportOptions, ImportOptions, ImportResult, Open
 from pilotis.http.api.principals import OPERATOR, AppInfo
 from pilotis.kit import json
+from pilotis.kit.disk import sync_file
 from pilotis.kit.ids import is_uuid
 from pilotis.serve.errors import CommandError
 
@@ -96,7 +96,7 @@ async def save(chunks: AsyncIterator[bytes], path: Path) -> None:
             async for chunk in chunks:
                 file.write(chunk)
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         part.replace(path)
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
@@ -138,7 +138,7 @@ class RejectionsFile:
         self._file.seek(position)
         self._file.writelines(_line(failure) for failure in failed)
         self._file.flush()
-        os.fsync(self._file.fileno())
+        sync_file(self._file.fileno())
         return self._file.tell()
 
 

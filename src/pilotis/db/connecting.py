@@ -14,6 +14,7 @@ ANSWER_SECONDS = 2.0
 """How much longer than `statement_timeout` the client waits: PostgreSQL itself answers earlier if it is alive."""
 _MAX_STATEMENTS = 256
 _SILENT_SECONDS = 7
+_TCP_RXT_CONNDROPTIME = 0x80  # seconds without an acknowledgement, in netinet/tcp.h of macOS
 
 
 def session_parameters(statement_seconds: float) -> dict[str, str]:
@@ -85,9 +86,13 @@ def _detect_silence(connection: Connection) -> None:
     """Let the kernel close a TCP connection whose peer has acknowledged nothing for some seconds (tcp(7))."""
     private: Any = connection
     connected = private._transport.get_extra_info("socket")
-    if sys.platform != "linux" or connected is None or connected.family == socket.AF_UNIX:
+    if connected is None or connected.family == socket.AF_UNIX:
         return
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT_SECONDS)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_SECONDS * 1000)
+    if sys.platform == "linux":
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT_SECONDS)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_SECONDS * 1000)
+    elif sys.platform == "darwin":
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPALIVE, _SILENT_SECONDS)
+        connected.setsockopt(socket.IPPROTO_TCP, _TCP_RXT_CONNDROPTIME, _SILENT_SECONDS)

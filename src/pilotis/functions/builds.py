@@ -55,7 +55,7 @@ class Builds:
         found = await self._pool.found(runtime)
         if found.isolation is None:
             raise RuntimeUnavailableError(found.reason)
-        if not found.isolation.has_namespaces:
+        if not found.has_network:
             raise needs_namespaces("Builds of packages", found)
         try:
             async with self._slots:

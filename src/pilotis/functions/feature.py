@@ -41,6 +41,7 @@ from pilotis.http.api.principals import AppInfo
 from pilotis.http.metrics import FunctionSeries
 from pilotis.http.outgoing import Reach
 from pilotis.integrations.feature import IntegrationsFeature
+from pilotis.kit.networks import serves_this_machine
 from pilotis.security.feature import SecurityFeature
 
 _DRAIN_SECONDS = 10.0
@@ -87,6 +88,7 @@ def feature(
             uid_base=settings.functions_uid_base,
             ca_file=settings.outgoing_ca_file,
             isolation=settings.functions_isolation,
+            is_local=serves_this_machine(settings.host, floor.base_url),
         ),
         connect,
         _own_address(floor),

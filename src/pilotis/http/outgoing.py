@@ -32,7 +32,7 @@ from pilotis.http.outgoing_types import (
     OutgoingResponse,
     RedirectError,
 )
-from pilotis.kit.networks import LOOPBACK, AddressRules, Network, OwnPorts, is_loopback, parse_network
+from pilotis.kit.networks import LOOPBACK, AddressRules, Network, OwnPorts, parse_network, serves_this_machine
 from pilotis.kit.target_urls import Target, parse_target
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class OutgoingSettings(msgspec.Struct, frozen=True, kw_only=True):
     def is_on_loopback(self) -> bool:
         """Whether the server listens only on loopback and its URL is there, as on a developer's machine."""
         # A command has no URL unless one is set; a server's URL would be derived from the host.
-        return is_loopback(self.host) and is_loopback(urlsplit(self.base_url).hostname or self.host)
+        return serves_this_machine(self.host, self.base_url)
 
 
 class Outgoing:

@@ -1,6 +1,7 @@
 """Durable writes, and a reserve of free disk space."""
 
 import ctypes
+import fcntl
 import os
 import sys
 from pathlib import Path
@@ -40,22 +41,34 @@ class DiskReserve(NamedTuple):
 
 def sync_filesystem(path: Path) -> None:
     """Flush everything below `path` to the disk with one syncfs(2), instead of an fsync(2) for each file."""
-    if sys.platform != "linux":
-        os.sync()
-        return
-    library = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        if library.syncfs(descriptor):
-            raise OSError(ctypes.get_errno(), "syncfs failed", str(path))
+        if sys.platform == "linux":
+            library = ctypes.CDLL(None, use_errno=True)
+            if library.syncfs(descriptor):
+                raise OSError(ctypes.get_errno(), "syncfs failed", str(path))
+        else:
+            os.sync()
+            sync_file(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_file(descriptor: int) -> None:
+    """Flush a file to the disk. On macOS fsync(2) leaves it in the cache of the drive, and F_FULLFSYNC does not."""
+    if sys.platform == "darwin":
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError:  # Some file systems, such as network shares, do not support it.
+            os.fsync(descriptor)
+    else:
+        os.fsync(descriptor)
 
 
 def sync_directory(path: Path) -> None:
     """Make a rename within the directory `path` durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Collection, Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
 
 Network = IPv4Network | IPv6Network
 
@@ -96,6 +97,11 @@ def is_loopback(host: str) -> bool:
         return _is_within(_unwrapped(host.strip("[]")), LOOPBACK)
     except ValueError:
         return host.lower().rstrip(".") == "localhost"
+
+
+def serves_this_machine(host: str, base_url: str) -> bool:
+    """Return whether a server listens only on loopback, where its URL is too if it has one: a developer's machine."""
+    return is_loopback(host) and is_loopback(urlsplit(base_url).hostname or host)
 
 
 def parse_network(text: str) -> Network:

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from pilotis.kit.crypto import MASTER_KEY_BYTES, MasterKeyring, MasterKeys
-from pilotis.kit.disk import sync_directory
+from pilotis.kit.disk import sync_directory, sync_file
 from pilotis.settings import Settings, SettingsError
 
 FILE_NAME = "master.key"
@@ -111,7 +111,7 @@ def _new_file(path: Path, key: bytes) -> Path:
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(key.hex() + "\n")
         file.flush()
-        os.fsync(file.fileno())
+        sync_file(file.fileno())
     return new
 
 

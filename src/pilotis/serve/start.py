@@ -20,6 +20,8 @@ from pilotis.settings import Settings
 
 # How much longer than its own deadlines a process may take to stop.
 _KILL_SECONDS = 5.0
+# Numbers of open files to try where the hard limit is not accepted.
+_OPEN_FILES = (65536, 10240)
 
 
 def run(settings: Settings) -> None:
@@ -45,10 +47,15 @@ def run(settings: Settings) -> None:
 
 
 def _allow_many_connections() -> None:
-    """Raise the soft limit of open files to the hard limit: most systems set it to 1024, for the sake of select(2)."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # macOS accepts less than it reports
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    """Raise the soft limit of open files to the hard limit: most systems set it to 1024, for the sake of select(2).
+
+    macOS sets it to 256, and accepts less than the hard limit that it reports: in doubt OPEN_MAX.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for limit in (hard, *(bound for bound in _OPEN_FILES if bound > soft)):
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            return
 
 
 def _read_modules() -> None:

@@ -1,6 +1,6 @@
 """Several workers on one listening socket, each a fork of this process, which itself answers no requests.
 
-Workers and supervisor end together: the kernel signals a worker when its supervisor has ended, and the supervisor
+Workers and supervisor end together: a worker gets a signal when its supervisor has ended, and the supervisor
 restarts a worker that ends unexpectedly.
 """
 
@@ -52,12 +52,11 @@ class Supervisor:
             self._become_worker(tie, slot)
         self._started[pid] = slot, time.monotonic()
 
-    def _become_worker(self, tie: Callable[[], None] | None, slot: int) -> None:
+    def _become_worker(self, tie: Callable[[], None], slot: int) -> None:
         """Work and exit; never returns, so that no code of the supervisor runs twice."""
         status = 1
         try:
-            if tie:
-                tie()
+            tie()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             self._work(slot)
             status = 0

@@ -8,8 +8,10 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -18,6 +20,8 @@ from pilotis.db.embedded.errors import EmbeddedPostgresError
 PREFERRED_USERS = ("pilotis", "postgres", "nobody")
 _PR_SET_PDEATHSIG = 1
 _MAX_DATA_BYTES = 1 << 30  # of a process, without shared memory; several times what a page of 64 MB takes
+# The name is compared because the number may belong to another process by then.
+_STOP_AT_END = """read -r _; case "$(ps -o comm= -p "$1")" in *postgres*) kill -INT "$1";; esac"""
 
 
 class Account(NamedTuple):
@@ -80,8 +84,9 @@ def spawn(
     """Start a program of PostgreSQL as `account` on the cluster in `data`; its stderr goes to its stdout.
 
     It gets its own session, so that a terminal's Ctrl-C does not reach it. On Linux the kernel sends it
-    `parent_death_signal` when the calling thread ends, so call this from a thread that lives as long as Pilotis. The
-    environment is minimal: neither PG* variables nor the secrets of Pilotis are passed on.
+    `parent_death_signal` when the calling thread ends, so call this from a thread that lives as long as Pilotis;
+    elsewhere see `stop_at_end`. The environment is minimal: neither PG* variables nor the secrets of Pilotis are
+    passed on.
 
     Raises PermissionError with EACCES if the program may not be executed, EmbeddedPostgresError if the user cannot be
     switched, and OSError otherwise.
@@ -101,7 +106,7 @@ def spawn(
                 stdin=stdin,
                 stdout=stdout,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_all(_bound_memory, tie_to_parent(parent_death_signal)),
+                preexec_fn=_prepared(parent_death_signal),
             )
         except OSError as error:
             if account and error.errno in (errno.EPERM, errno.EINVAL):
@@ -113,22 +118,25 @@ def spawn(
             raise
 
 
+def _prepared(parent_death_signal: signal.Signals) -> Callable[[], None] | None:
+    """Return what the child runs after the fork; None on systems that enforce no limit of memory and send no signal."""
+    if sys.platform == "linux":
+        tie = tie_to_parent(parent_death_signal)
+
+        def prepare() -> None:
+            _bound_memory()
+            tie()
+
+        return prepare
+    else:  # noqa: RET505 - mypy finds a last line unreachable on Linux
+        return None
+
+
 def _bound_memory() -> None:
     """Bound the memory of each backend process, so that a greedy statement fails instead of exhausting the machine."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = _MAX_DATA_BYTES if hard == resource.RLIM_INFINITY else min(_MAX_DATA_BYTES, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-
-
-def _all(*steps: Callable[[], None] | None) -> Callable[[], None]:
-    """Return a function that runs the given steps one after the other."""
-
-    def run() -> None:
-        for step in steps:
-            if step is not None:
-                step()
-
-    return run
 
 
 @contextmanager
@@ -138,29 +146,64 @@ def _reachable(data: Path | None, account: Account | None) -> Iterator[tuple[str
     Another user may not be allowed to traverse the directories above the cluster. A link in `/proc/self/fd` leads there
     without traversing them, for the server and for every process it starts.
     """
-    if data is None or account is None or sys.platform != "linux":
+    if sys.platform == "linux" and data is not None and account is not None:
+        descriptor = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            yield f"/proc/self/fd/{descriptor}", (descriptor,)
+        finally:
+            os.close(descriptor)
+    else:
         yield str(data) if data else None, ()
-        return
-    descriptor = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        yield f"/proc/self/fd/{descriptor}", (descriptor,)
-    finally:
-        os.close(descriptor)
 
 
-def tie_to_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
-    """Return a function for a child to run after the fork, so that the kernel sends it `death_signal` when we end.
+def tie_to_parent(death_signal: signal.Signals) -> Callable[[], None]:
+    """Return a function for a child to run after the fork, so that it gets `death_signal` when we end.
 
-    None if the kernel does not support it. Call this before the fork. A change of user would undo it, so the child must
-    run it after one.
+    On Linux the kernel sends it; elsewhere a thread of the child does, once the pipe that only we hold is closed. Call
+    this before the fork. A change of user would undo it, so the child must run it after one.
     """
-    if sys.platform != "linux":
-        return None
-    parent, prctl = os.getpid(), ctypes.CDLL(None).prctl
+    parent = os.getpid()
+    if sys.platform == "linux":
+        prctl = ctypes.CDLL(None).prctl
 
-    def tie() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
-        if os.getppid() != parent:  # the parent died before the line above
-            os._exit(1)
+        def tie() -> None:
+            prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
+            if os.getppid() != parent:  # the parent died before the line above
+                os._exit(1)
+    else:
+        ours, theirs = _lifeline(parent)
+
+        def tie() -> None:
+            os.close(ours)
+            threading.Thread(target=_signal_at_end, args=(theirs, death_signal), daemon=True).start()
 
     return tie
+
+
+def stop_at_end(pid: int) -> "subprocess.Popen[bytes] | None":
+    """Return a process that stops the server `pid` when this process has ended; None on Linux, whose kernel does so.
+
+    Kill it when the server has ended.
+    """
+    if sys.platform == "linux":
+        return None
+    else:  # noqa: RET505 - mypy finds what follows unreachable on Linux
+        return subprocess.Popen(  # noqa: S603
+            ("/bin/sh", "-c", _STOP_AT_END, "sh", str(pid)),
+            stdin=_lifeline(os.getpid())[1],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+@cache
+def _lifeline(_pid: int) -> tuple[int, int]:
+    """Return the ends of a pipe of the process with this id: its own, which it never uses, and the one to wait at."""
+    theirs, ours = os.pipe()
+    return ours, theirs
+
+
+def _signal_at_end(lifeline: int, number: signal.Signals) -> None:
+    os.read(lifeline, 1)
+    os.kill(os.getpid(), number)

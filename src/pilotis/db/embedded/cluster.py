@@ -54,6 +54,9 @@ _SETTINGS = {
     "log_autovacuum_min_duration": "-1",
 }
 
+# There fsync(2) leaves the bytes in the cache of the drive; see `kit.disk.sync_file`.
+_SETTINGS_OF_MACOS = {"wal_sync_method": "fsync_writethrough"}
+
 
 def check_cluster(directory: Path, major: int) -> bool:
     """Return whether `directory` contains a cluster of version `major`; False if it is missing or empty.
@@ -132,11 +135,15 @@ def _initdb_options(major: int) -> list[str]:
 
 
 def _library_locale() -> str:
-    """Return C.UTF-8 where the C library has it, else C."""
+    """Return a locale of the C library that knows the letters of UTF-8, or C where it has none.
+
+    macOS has C.UTF-8 since version 15, and en_US.UTF-8 in all.
+    """
     library = ctypes.CDLL(None)
     library.newlocale.restype = ctypes.c_void_p
     lc_ctype_mask = 1 if sys.platform == "linux" else 2
-    return "C.UTF-8" if library.newlocale(lc_ctype_mask, b"C.UTF-8", None) else "C"
+    known = (name for name in ("C.UTF-8", "en_US.UTF-8") if library.newlocale(lc_ctype_mask, name.encode(), None))
+    return next(known, "C")
 
 
 def _run(command: Sequence[str], script: str, directory: Path, account: Account | None) -> None:
@@ -171,6 +178,8 @@ def write_settings(directory: Path, major: int, account: Account | None) -> None
     if major >= _IO_METHOD_SINCE:
         # The default starts three workers for read-ahead; a small database is read from the page cache.
         settings["io_method"] = "sync"
+    if sys.platform == "darwin":
+        settings |= _SETTINGS_OF_MACOS
     lines = ["# Written by Pilotis at each start; your own settings belong at the end of postgresql.conf."]
     lines += [f"{name} = '{value}'" for name, value in settings.items()]
     new = directory / "pilotis.conf.new"

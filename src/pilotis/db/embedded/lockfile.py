@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -109,18 +111,35 @@ def _is_postgres(pid: int) -> bool:
         return False
     except PermissionError:
         pass
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip() in ("postgres", "postmaster")
-    except OSError:
-        return True
+    if sys.platform == "linux":
+        try:
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+        except OSError:
+            return True
+    else:
+        name = Path(_printed("ps", "-o", "comm=", "-p", str(pid))).name
+    return name in ("postgres", "postmaster")
 
 
 def _works_in(directory: Path, pid: int) -> bool:
     """Return whether the cluster is the working directory of the process, as for its server; False if unknown."""
+    if sys.platform == "linux":
+        working = f"/proc/{pid}/cwd"
+    else:
+        # A line for the process, one for the kind of file, one with its name.
+        working = _printed("lsof", "-a", "-p", str(pid), "-d", "cwd", "-Fn").rpartition("\nn")[2]
     try:
-        return Path(f"/proc/{pid}/cwd").samefile(directory)
+        return Path(working).samefile(directory)
     except OSError:
         return False
+
+
+def _printed(*command: str) -> str:
+    """Return what a command of the system prints; an empty text if it fails or does not exist."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout.strip()  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
 
 
 def _listens(directory: Path, postmaster: Postmaster) -> bool:

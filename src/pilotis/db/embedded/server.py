@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from pilotis.db.embedded.account import Account, server_account, spawn
+from pilotis.db.embedded.account import Account, server_account, spawn, stop_at_end
 from pilotis.db.embedded.binaries import find_binaries, usable_binaries
 from pilotis.db.embedded.cluster import (
     check_cluster,
@@ -49,6 +49,7 @@ class EmbeddedPostgres:
         self._binaries = binaries
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
+        self._follower: subprocess.Popen[bytes] | None = None
         self._socket_directory: Path | None = None
 
     @property
@@ -77,6 +78,7 @@ class EmbeddedPostgres:
     def restart(self, check: Callable[[], None] = lambda: None) -> DatabaseAddress:
         """Start the server again after it ended unexpectedly; see `start`. Its address stays the same."""
         self._process = None
+        self._end_follower()
         return self.start(check)
 
     def wait(self) -> str:
@@ -121,6 +123,7 @@ class EmbeddedPostgres:
                     parent_death_signal=signal.SIGINT,
                     stdout=log,
                 )
+            self._follower = stop_at_end(self._process.pid)
             return self._await_ready(self._process, written, check)
         except BaseException:
             self.stop()
@@ -159,9 +162,16 @@ class EmbeddedPostgres:
                     break
                 except subprocess.TimeoutExpired:
                     continue
+        self._end_follower()
         if self._socket_directory is not None:
             _remove_empty(self._socket_directory)
             self._socket_directory = None
+
+    def _end_follower(self) -> None:
+        follower, self._follower = self._follower, None
+        if follower is not None:
+            follower.kill()
+            follower.wait()
 
     def _short_socket_directory(self, account: Account | None) -> Path | None:
         """Return a directory below /tmp for the socket if the cluster's path is too long; else None.

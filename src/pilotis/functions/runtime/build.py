@@ -12,9 +12,12 @@ import contextlib
 import os
 import platform
 import resource
+import shutil
 import signal
+import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,8 +25,8 @@ import msgspec
 
 from pilotis.functions.runtime import seccomp
 from pilotis.functions.runtime.egress import Connect, Egress, EgressPolicy, authorities
-from pilotis.functions.runtime.policy import Isolation, Runtime, build_command
-from pilotis.functions.runtime.sandbox import give_way, innermost, memory_file
+from pilotis.functions.runtime.policy import Isolation, Proxy, Runtime, build_command, own_code_build_command
+from pilotis.functions.runtime.sandbox import give_way, innermost, memory_file, new_folder
 from pilotis.http.outgoing_allowance import HostPattern
 
 BUILD_SECONDS = 120.0
@@ -94,47 +97,65 @@ class Builder:
         hosts = None if registry is None else [_host_of(registry)]
         policy = EgressPolicy(hosts, max_bytes=_MAX_DOWNLOAD, max_connections=_MAX_CONNECTIONS)
         egress = Egress(policy, self._connect, self.counts, self._ca_file)
+        folder = None if isolation.has_namespaces else await asyncio.to_thread(new_folder, user)
+        try:
+            if folder is None:
+                process = await self._start_confined(isolation, runtime, user)
+            else:
+                process = await self._start_own_code(runtime, folder, egress)
+            return await self._finish(process, folder, egress, {**request, "registry": registry}, max_bytes)
+        finally:
+            egress.close()
+            await egress.closed()
+            if folder:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def _start_confined(self, isolation: Isolation, runtime: Runtime, user: int) -> asyncio.subprocess.Process:
         files = [
             memory_file(seccomp.program(platform.machine(), may_fork=True)),
             memory_file(authorities(self._ca_file)),
         ]
-        line = build_command(isolation, runtime, seccomp=files[0], user=user, certificates=files[1])
         try:
-            process = await asyncio.create_subprocess_exec(
-                *line,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env={},
-                cwd="/",
-                pass_fds=files,
-                start_new_session=True,
-                limit=_LIMIT,
-            )
+            line = build_command(isolation, runtime, seccomp=files[0], user=user, certificates=files[1])
+            return await _start(line, {}, files)
         finally:
             for file in files:
                 os.close(file)
+
+    async def _start_own_code(self, runtime: Runtime, folder: str, egress: Egress) -> asyncio.subprocess.Process:
+        proxy = Proxy(await egress.listen_here(), f"{folder}/certificates.pem")
+        await asyncio.to_thread(Path(proxy.certificates).write_bytes, authorities(self._ca_file))
+        line, environment = own_code_build_command(runtime, folder, proxy)
+        return await _start(line, environment, ())
+
+    async def _finish(
+        self,
+        process: asyncio.subprocess.Process,
+        folder: str | None,
+        egress: Egress,
+        request: Mapping[str, object],
+        max_bytes: int,
+    ) -> Built:
         log = bytearray()
         reading = asyncio.ensure_future(_drain(process, log))
         try:
             async with asyncio.timeout(BUILD_SECONDS):
-                packages, data = await self._talk(process, egress, {**request, "registry": registry}, max_bytes, log)
-            return Built(packages, data, _text(log))
+                packages, data = await self._talk(process, folder, egress, request, max_bytes, log)
+            return Built(packages, data, _text(log, folder))
         except TimeoutError:
-            raise BuildFailedError("The build took too long.", _text(log)) from None
+            raise BuildFailedError("The build took too long.", _text(log, folder)) from None
         except (OSError, ValueError, msgspec.DecodeError) as error:
-            raise BuildFailedError(f"The build could not be run: {error}", _text(log)) from None
+            raise BuildFailedError(f"The build could not be run: {error}", _text(log, folder)) from None
         finally:
-            egress.close()
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
             await reading
-            await egress.closed()
 
     async def _talk(
         self,
         process: asyncio.subprocess.Process,
+        folder: str | None,
         egress: Egress,
         request: Mapping[str, object],
         max_bytes: int,
@@ -144,13 +165,12 @@ class Builder:
         assert process.stdout
         if await process.stdout.readline() != b"ready\n":
             await process.wait()
-            raise BuildFailedError("The build did not start.", _text(log))
-        pid = innermost(process.pid)
-        for which, value in ((resource.RLIMIT_DATA, _MEMORY_BYTES), (resource.RLIMIT_NPROC, _MAX_PROCESSES)):
-            with contextlib.suppress(PermissionError):
-                resource.prlimit(pid, which, (value, value))
-        give_way(pid, _NICE)
-        await egress.listen(pid)
+            raise BuildFailedError("The build did not start.", _text(log, folder))
+        if folder is None:
+            pid = innermost(process.pid)
+            _bound(pid)
+            give_way(pid, _NICE)
+            await egress.listen(pid)
         egress.begin(lambda text: log.extend(f"{text}\n".encode()) if len(log) < MAX_LOG else None)
         process.stdin.write(msgspec.json.encode(request))
         with contextlib.suppress(ConnectionError):
@@ -161,10 +181,37 @@ class Builder:
         while chunk := await process.stdout.read(_CHUNK):
             data += chunk
             if len(data) > max_bytes:
-                raise BuildFailedError(f"The packages have more than {max_bytes // 1024 // 1024} MB.", _text(log))
+                raise BuildFailedError(
+                    f"The packages have more than {max_bytes // 1024 // 1024} MB.", _text(log, folder)
+                )
         if await process.wait() or not head.endswith(b"\n"):
-            raise BuildFailedError("The packages could not be built; the log of the build says why.", _text(log))
+            raise BuildFailedError(
+                "The packages could not be built; the log of the build says why.", _text(log, folder)
+            )
         return msgspec.json.decode(head, type=list[Package]), bytes(data)
+
+
+async def _start(
+    line: Sequence[str], environment: Mapping[str, str], files: Sequence[int]
+) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *line,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+        cwd="/",
+        pass_fds=files,
+        start_new_session=True,
+        limit=_LIMIT,
+    )
+
+
+def _bound(pid: int) -> None:
+    for which, value in ((resource.RLIMIT_DATA, _MEMORY_BYTES), (resource.RLIMIT_NPROC, _MAX_PROCESSES)):
+        if sys.platform == "linux":
+            with contextlib.suppress(PermissionError):
+                resource.prlimit(pid, which, (value, value))
 
 
 async def _drain(process: asyncio.subprocess.Process, log: bytearray) -> None:
@@ -178,6 +225,7 @@ def _host_of(url: str) -> HostPattern:
     return HostPattern(parts.hostname or "", False, parts.port)
 
 
-def _text(log: bytearray) -> str:
+def _text(log: bytearray, folder: str | None) -> str:
     text = bytes(log).decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return text.replace("file:///tmp/app/", "").replace("/tmp/app/", "")  # noqa: S108
+    place = f"{folder or '/tmp'}/app/"  # noqa: S108
+    return text.replace(f"file://{place}", "").replace(place, "")

@@ -1,5 +1,7 @@
 """Installs a function's PyPI packages, inside a sandbox, with the pip in /pip and nothing of Pilotis beside it.
 
+Outside of one its arguments are the folder in which it works and the path of pip.
+
 It reads {requirements, registry} as JSON from standard input, and writes one line of JSON with the packages and then
 a zip archive of their files to standard output. Wheels are unpacked, and no code of a package runs.
 """
@@ -12,9 +14,10 @@ import subprocess
 import sys
 import zipfile
 
-TARGET = "/tmp/packages"  # noqa: S108
-REQUIREMENTS = "/tmp/requirements.txt"  # noqa: S108
-ARCHIVE = "/tmp/packages.zip"  # noqa: S108
+FOLDER, PIP = sys.argv[1:] or ("/tmp", "/pip/pip")  # noqa: S108
+TARGET = f"{FOLDER}/packages"
+REQUIREMENTS = f"{FOLDER}/requirements.txt"
+ARCHIVE = f"{FOLDER}/packages.zip"
 
 
 def main() -> None:
@@ -26,7 +29,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     with open(REQUIREMENTS, "wb") as file:
         file.write(base64.b64decode(request["requirements"]))
-    line = [sys.executable, "-I", "-S", "-B", "/pip/pip"]
+    line = [sys.executable, "-I", "-S", "-B", PIP]
     line += ["install", "--isolated", "--no-input", "--only-binary", ":all:", "--no-compile", "--no-cache-dir"]
     line += ["--disable-pip-version-check", "--progress-bar", "off", "--root-user-action", "ignore"]
     line += ["--cert", os.environ["SSL_CERT_FILE"], "--target", TARGET, "--requirement", REQUIREMENTS]

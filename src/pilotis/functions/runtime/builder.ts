@@ -1,7 +1,9 @@
 // Bundles a function with its npm packages, inside a sandbox. It reads {files, entry, registry} as JSON from standard
-// input, and writes one line of JSON with the packages and then the bundle to standard output.
+// input, and writes one line of JSON with the packages and then the bundle to standard output. Outside of a sandbox its
+// arguments are the folder in which it works and the path of Deno.
 
-const APP = "/tmp/app/";
+const [folder, deno] = Deno.args.length ? Deno.args : ["/tmp", "/bin/deno"];
+const APP = `${folder}/app/`;
 const output = Deno.stdout;
 
 async function write(bytes: Uint8Array) {
@@ -15,8 +17,8 @@ for (const [name, text] of Object.entries<string>(request.files)) {
   await Deno.writeFile(APP + name, Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)));
 }
 const registry = request.registry ? { NPM_CONFIG_REGISTRY: request.registry } : {};
-const bundled = await new Deno.Command("/bin/deno", {
-  args: ["bundle", "--no-remote", "--node-modules-dir=none", "--platform=deno", "--output=/tmp/bundle.js", request.entry],
+const bundled = await new Deno.Command(deno, {
+  args: ["bundle", "--no-remote", "--node-modules-dir=none", "--platform=deno", `--output=${folder}/bundle.js`, request.entry],
   cwd: APP,
   env: registry,
   stdout: "null",
@@ -31,6 +33,6 @@ const packages = Object.keys(lock.npm ?? {}).map((key) => {
   return { name: key.slice(0, at), version: key.slice(at + 1).split("_")[0] };
 });
 await write(new TextEncoder().encode(JSON.stringify(packages) + "\n"));
-await write(await Deno.readFile("/tmp/bundle.js"));
+await write(await Deno.readFile(`${folder}/bundle.js`));
 
 export {};

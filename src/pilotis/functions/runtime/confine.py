@@ -25,6 +25,7 @@ BIND_TCP, CONNECT_TCP = 1 << 0, 1 << 1
 SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1 << 0, 1 << 1
 PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, SECCOMP_MODE_FILTER = 1, 22, 38, 2
 SIGKILL = 9
+O_PATH = 0o10000000
 # Of the process itself, which thus learns the size of its stack (pthread_getattr_np(3)).
 MAPS = "/proc/self/maps"
 
@@ -50,7 +51,7 @@ def restrict(paths: Sequence[str]) -> None:
     attributes = struct.pack("QQ", every, BIND_TCP | CONNECT_TCP) + scopes
     rules = call(libc.syscall, CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
     for path in [*paths, MAPS]:
-        file = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        file = os.open(path, O_PATH | os.O_CLOEXEC)
         rights = EXECUTE | READ_FILE | (READ_DIR if os.path.isdir(path) else 0)  # noqa: PTH112
         call(libc.syscall, ADD_RULE, rules, 1, struct.pack("=Qi", rights, file), 0)
         if path == MAPS:
@@ -71,8 +72,9 @@ def main() -> None:
     os.environ.pop("LC_CTYPE", None)
     if own_user := int(user):
         os.setgroups([])
-        os.setresgid(own_user, own_user, own_user)
-        os.setresuid(own_user, own_user, own_user)
+        if sys.platform == "linux":
+            os.setresgid(own_user, own_user, own_user)
+            os.setresuid(own_user, own_user, own_user)
     call(libc.prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     restrict(paths.split(":"))
     call(libc.prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)

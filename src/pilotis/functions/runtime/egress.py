@@ -34,8 +34,8 @@ _FLOOD = 1000
 _CHUNK = 64 * 1024
 _LISTENER = Path(__file__).with_name("listener.py")
 _START_SECONDS = 10.0
-# Where Debian and Ubuntu, and Fedora and its kin, have them.
-_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
+# Where Debian and Ubuntu, Fedora and its kin, and macOS have them.
+_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _HOP_BY_HOP = (b"proxy-", b"connection:", b"keep-alive:")
 
 Connect = Callable[[str, int], Awaitable[socket.socket]]
@@ -127,6 +127,12 @@ class Egress:
             _, (descriptor, *_), _, _ = socket.recv_fds(own, 1, 1)
         listening = socket.socket(fileno=descriptor)
         self._server = await asyncio.start_server(self._accept, sock=listening, limit=_MAX_HEAD)
+
+    async def listen_here(self) -> int:
+        """Listen on loopback, for a sandbox without a network of its own; return the port. Raises `OSError`."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_MAX_HEAD)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
 
     def begin(self, report: Callable[[str], None]) -> None:
         """Grant a call its connections and bytes; `report` is called for each connection that was not made."""

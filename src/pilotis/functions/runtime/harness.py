@@ -14,6 +14,7 @@ MAX_LOG, MAX_LINES, MAX_LINE = 64 * 1024, 1000, 10_000
 # In Base64 it fits into a frame.
 MAX_BODY = 5 * 1024 * 1024
 APP = "/tmp/app/"  # noqa: S108
+PACKAGES = sys.argv[1] if len(sys.argv) > 1 else "/packages"
 STACK_BYTES = 1024 * 1024
 # A sandbox that waits this long for its first frame was started before there is a call.
 IDLE_SECONDS = 0.1
@@ -363,7 +364,7 @@ def load(message):
         with open(path, "wb") as file:
             file.write(binascii.a2b_base64(text))
     folder, name = os.path.split(APP + message["entry"])
-    for place in ("/packages", APP.rstrip("/"), folder):
+    for place in (PACKAGES, APP.rstrip("/"), folder):
         if place not in sys.path:
             sys.path.insert(0, place)
     name = name.removesuffix(".py")

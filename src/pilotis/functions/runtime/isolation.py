@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -52,10 +53,18 @@ def handler(payload, ctx):
             pass
     return {"escaped": escaped, "version": sys.version.split()[0]}
 """
+_VERSION = b"""
+import sys
+def handler(payload, ctx):
+    return {"escaped": [], "version": sys.version.split()[0]}
+"""
 CANARIES = {
     Runtime.JAVASCRIPT: Program({"index.js": _JAVASCRIPT}, "index.js", {}),
     Runtime.PYTHON: Program({"main.py": _PYTHON}, "main.py", {}),
 }
+
+
+_PLAIN = Program({"main.py": _VERSION}, "main.py", {})
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,13 +74,23 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     isolation: Isolation | None
     reason: str | None
     version: str | None = None
+    is_own_code: bool = False
+    """Whether this machine serves the operator's own code alone: packages and egress work as in a program of theirs."""
+
+    @property
+    def has_network(self) -> bool:
+        """Whether functions can have packages and egress."""
+        return self.is_own_code or (self.isolation is not None and self.isolation.has_namespaces)
 
 
-async def probe(runtime: Runtime, user: int, wanted: Sequence[Isolation] | None = None) -> Found:
+async def probe(
+    runtime: Runtime, user: int, wanted: Sequence[Isolation] | None = None, *, is_local: bool = False
+) -> Found:
     """Find the strongest isolation from which the runtime's canary cannot escape.
 
     If it is not the strongest of all, `reason` says why the stronger ones are not available. `wanted` are the only ones
-    to try; `Isolation.PERMISSIONS` is tried only if it is among them.
+    to try; `Isolation.PERMISSIONS` is tried only if it is among them. `is_local` says that only this machine reaches
+    the server, without which no code runs unconfined.
     """
     own = tools()
     if own.of(runtime) is None:
@@ -80,6 +99,8 @@ async def probe(runtime: Runtime, user: int, wanted: Sequence[Isolation] | None 
         )
         return Found(runtime=runtime, isolation=None, reason=f"{missing}.")
     reasons: list[str] = []
+    if wanted and Isolation.OWN_CODE in wanted:
+        return await _own_code(runtime, user, is_local=is_local)
     for isolation in wanted or CHOICES["auto"]:
         if isolation is Isolation.OWN_USER and os.geteuid() != 0:
             continue
@@ -102,8 +123,27 @@ CHOICES = {
     "bwrap": [Isolation.OWN_USER, Isolation.NAMESPACE],
     "landlock": [Isolation.LANDLOCK],
     "permissions": [Isolation.PERMISSIONS],
+    "own-code": [Isolation.PERMISSIONS, Isolation.OWN_CODE],
 }
 """What each value of the setting `functions_isolation` permits, strongest first."""
+
+
+def choice(setting: str) -> Sequence[Isolation]:
+    """Return what a value of `functions_isolation` permits on this system: macOS has none but one's own code."""
+    return CHOICES["own-code" if setting == "auto" and sys.platform == "darwin" else setting]
+
+
+async def _own_code(runtime: Runtime, user: int, *, is_local: bool) -> Found:
+    isolation = Isolation.PERMISSIONS if runtime is Runtime.JAVASCRIPT else Isolation.OWN_CODE
+    if not is_local:
+        text = "functions run without a sandbox here, so only on a server that listens on loopback for this machine"
+        return Found(runtime=runtime, isolation=None, reason=f"{isolation.value}: {text}.")
+    try:
+        version = await _try(isolation, runtime, user)
+    except _UnsafeError as problem:
+        return Found(runtime=runtime, isolation=None, reason=f"{isolation.value}: {problem}")
+    text = "for your own code only, which nothing keeps from what your account may do"
+    return Found(runtime=runtime, isolation=isolation, reason=text, version=version, is_own_code=True)
 
 
 def _missing(own: Tools, isolation: Isolation, runtime: Runtime) -> str | None:
@@ -129,7 +169,7 @@ async def _try(isolation: Isolation, runtime: Runtime, user: int) -> str:
     deadline = asyncio.get_running_loop().time() + _CANARY_SECONDS
     try:
         await sandbox.start()
-        await sandbox.load(CANARIES[runtime], deadline)
+        await sandbox.load(_PLAIN if isolation is Isolation.OWN_CODE else CANARIES[runtime], deadline)
         call = Invocation(payload=b"{}", context={}, deadline=deadline, cpu_seconds=_CANARY_SECONDS)
         outcome = await sandbox.invoke(call)
     except (StartError, LoadError, TimeoutError, OSError) as error:

@@ -25,15 +25,10 @@ BUILD_TMP_BYTES = 512 * 1024 * 1024
 NOBODY = 65534
 PROXY_PORT = 3128
 CERTIFICATES = "/run/certificates.pem"
-_PROXY = f"http://127.0.0.1:{PROXY_PORT}"
-# Deno, Node, OpenSSL with Python's ssl and httpx, and requests each have names of their own for the same.
-_PROXIED = {
-    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _PROXY),
-    **dict.fromkeys(("DENO_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"), CERTIFICATES),
-    "NODE_USE_ENV_PROXY": "1",
-}
 _HERE = Path(__file__).parent
 _DENO_RUN = ("run", "--no-prompt", "--no-config", "--no-lock", "--no-remote", "--no-npm", "--quiet")
+# Bounds that every system has: no core files, and few open files.
+_BOUNDED = ("/bin/sh", "-c", 'ulimit -c 0; ulimit -n 256; exec "$@"', "sh")
 _BINARY_PATHS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -55,12 +50,19 @@ class Isolation(enum.StrEnum):
     """Landlock and a narrower seccomp filter, without namespaces: no network, no packages of Python, no files of its
     own. Started by root, each sandbox has its own numeric user."""
     PERMISSIONS = "permissions"
-    """Deno's permissions alone, for JavaScript: only where the operator chose it by name."""
+    """Deno's permissions alone, for JavaScript: only where the operator chose it by name, or beside `OWN_CODE`."""
+    OWN_CODE = "own-code"
+    """A plain process, for Python: for the operator's own code, on a server that only this machine reaches."""
 
     @property
     def has_namespaces(self) -> bool:
         """Whether a sandbox has file systems and a network of its own."""
         return self in {Isolation.OWN_USER, Isolation.NAMESPACE}
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether the kernel protects this machine from what runs in a sandbox."""
+        return self not in {Isolation.PERMISSIONS, Isolation.OWN_CODE}
 
 
 class Tools(NamedTuple):
@@ -99,7 +101,7 @@ def command(
     certificates: int | None = None,
     folder: str = "",
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the command that starts a sandbox, whose harness then sends `ready`, and its environment.
+    """Return the command that starts a confined sandbox, whose harness then sends `ready`, and its environment.
 
     `seccomp` is the descriptor of the filter, `user` the numeric user if root starts the sandbox, `packages` a
     directory of Python packages. `certificates` is the descriptor of the certificate authorities that clients in the
@@ -110,13 +112,58 @@ def command(
     assert program
     if not isolation.has_namespaces:
         inner = _without_mounts(runtime, program, memory_mb, folder)
-        alone = inner.arguments if isolation is Isolation.PERMISSIONS else _alone(inner, seccomp, user, folder)
-        return list(alone), inner.environment
+        return _alone(inner, seccomp, user, folder), inner.environment
     if runtime is Runtime.JAVASCRIPT:
         inner = _javascript(program, memory_mb, has_network=certificates is not None)
     else:
         inner = _python(program, packages)
     return _confined(isolation, inner, seccomp, user, certificates, TMP_BYTES), {}
+
+
+def own_code_command(
+    runtime: Runtime, memory_mb: int, folder: str, packages: str | None, proxy: Proxy | None
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command that starts a sandbox that is not confined, and its environment; see `command`.
+
+    JavaScript has Deno's permissions. `proxy` is named by the environment: a client that ignores it is not stopped.
+    """
+    program = tools().of(runtime)
+    assert program
+    inner = _without_mounts(runtime, program, memory_mb, folder, has_network=proxy is not None)
+    arguments = [*inner.arguments, packages] if packages else inner.arguments
+    return [*_BOUNDED, *arguments], {**inner.environment, **(proxied(proxy) if proxy else {})}
+
+
+def own_code_build_command(runtime: Runtime, folder: str, proxy: Proxy) -> tuple[list[str], dict[str, str]]:
+    """Return the command that starts a build below `folder` that is not confined, and its environment."""
+    program = tools().of(runtime)
+    assert program
+    environment = {"HOME": folder, "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1", "DENO_DIR": f"{folder}/.deno"}
+    if runtime is Runtime.JAVASCRIPT:
+        allowed = [f"--allow-run={program}", f"--allow-read={folder}", f"--allow-write={folder}", "--allow-env"]
+        line = [program, *_DENO_RUN, *allowed, str(_HERE / "builder.ts"), folder, program]
+    else:
+        line = [program, "-I", "-S", "-B", str(_HERE / "builder.py"), folder, str(_pip())]
+    return [*_BOUNDED, *line], environment | proxied(proxy)
+
+
+class Proxy(NamedTuple):
+    """The proxy that clients in a sandbox use, and the file of the certificate authorities that they trust."""
+
+    port: int
+    certificates: str
+
+
+def proxied(proxy: Proxy) -> dict[str, str]:
+    """Return the environment that names a proxy.
+
+    Deno, Node, OpenSSL with Python's ssl and httpx, and requests each have names of their own for the same.
+    """
+    return {
+        **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), f"http://127.0.0.1:{proxy.port}"),
+        **dict.fromkeys(("DENO_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"), proxy.certificates),
+        "NODE_USE_ENV_PROXY": "1",
+    }
 
 
 def build_command(isolation: Isolation, runtime: Runtime, *, seccomp: int, user: int, certificates: int) -> list[str]:
@@ -139,7 +186,8 @@ def _confined(
     else:
         line += ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL"]
     line += ["--die-with-parent", "--new-session", "--clearenv", "--hostname", "function"]
-    environment = {**inner.environment, **({} if certificates is None else _PROXIED)}
+    network = {} if certificates is None else proxied(Proxy(PROXY_PORT, CERTIFICATES))
+    environment = {**inner.environment, **network}
     mounts = [part for directory in _libraries() for part in ("--ro-bind", directory, directory)]
     mounts += inner.mounts
     if is_root:
@@ -175,7 +223,9 @@ def _alone(inner: _Inner, seccomp: int, user: int, folder: str) -> list[str]:
     return [*line, ":".join(paths), *inner.arguments]
 
 
-def _without_mounts(runtime: Runtime, program: str, memory_mb: int, folder: str) -> _Inner:
+def _without_mounts(
+    runtime: Runtime, program: str, memory_mb: int, folder: str, *, has_network: bool = False
+) -> _Inner:
     """Return a runtime that finds everything where it is on this machine."""
     if runtime is Runtime.PYTHON:
         inner = _python(program, None)
@@ -184,7 +234,7 @@ def _without_mounts(runtime: Runtime, program: str, memory_mb: int, folder: str)
     environment = {"HOME": folder, "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1", "DENO_DIR": f"{folder}/.deno"}
     arguments = [
         program, *_DENO_RUN, f"--v8-flags=--max-old-space-size={memory_mb}", "--allow-env", f"--allow-read={folder}",
-        harness,
+        *(["--allow-net"] if has_network else []), harness,
     ]  # fmt: skip
     mounts = ["--ro-bind", program, program, "--ro-bind", harness, harness]
     return _Inner(mounts, (), environment, arguments)
@@ -255,12 +305,17 @@ def _bundler(deno: str) -> _Inner:
 
 def _installer(python: str) -> _Inner:
     inner = _python(python, None)
-    pip = find_spec("pip")
-    assert pip
-    assert pip.origin
     mounts = [*inner.mounts, "--ro-bind", str(_HERE / "builder.py"), "/run/builder.py"]
-    mounts += ["--ro-bind", str(Path(pip.origin).parent), "/pip/pip"]
+    mounts += ["--ro-bind", str(_pip()), "/pip/pip"]
     return _Inner(mounts, inner.hidden, inner.environment, [*inner.arguments[:-1], "/run/builder.py"])
+
+
+def _pip() -> Path:
+    """Return the folder of pip, which Python can run."""
+    found = find_spec("pip")
+    assert found
+    assert found.origin
+    return Path(found.origin).parent
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import random
 import socket
 import time
@@ -24,7 +25,7 @@ import structlog
 
 from pilotis.functions.runtime.egress import Egress, EgressPolicy, OwnAddress
 from pilotis.functions.runtime.frames import FrameError
-from pilotis.functions.runtime.isolation import CHOICES, Found, probe
+from pilotis.functions.runtime.isolation import Found, choice, probe
 from pilotis.functions.runtime.policy import Isolation, Runtime
 from pilotis.functions.runtime.sandbox import (
     Invocation,
@@ -104,6 +105,8 @@ class PoolSettings(NamedTuple):
     ca_file: str | None = None
     isolation: str = "auto"
     """A key of `isolation.CHOICES`."""
+    is_local: bool = False
+    """Whether only this machine reaches the server."""
 
     def ready(self, runtime: Runtime) -> int:
         """Return the number of prestarted sandboxes of a runtime."""
@@ -158,6 +161,9 @@ class UserBlock:
 
     def __init__(self, uid_base: int) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.users = range(uid_base, uid_base + _BLOCK_USERS)
+        if platform.system() != "Linux":  # Others have neither such sockets nor sandboxes with users of their own.
+            return
         for at in range(_BLOCKS):
             number = (os.getpid() + at) % _BLOCKS
             try:
@@ -237,12 +243,13 @@ class Pool:
             async with self._probing:
                 if runtime not in self._found:
                     user = self._acquire_user()
-                    found = await probe(runtime, user, CHOICES[self._settings.isolation])
+                    wanted = choice(self._settings.isolation)
+                    found = await probe(runtime, user, wanted, is_local=self._settings.is_local)
                     self._found[runtime] = found
                     self._users.discard(user)
                     if found.isolation and not found.isolation.has_namespaces:
                         await asyncio.to_thread(remove_left_folders)
-                    is_weak = found.isolation in {None, Isolation.PERMISSIONS}
+                    is_weak = found.isolation is None or not found.isolation.is_confined
                     log = _log.warning if is_weak else _log.info
                     isolation = found.isolation and found.isolation.value
                     log("functions", runtime=runtime.value, isolation=isolation, reason=found.reason)
@@ -281,7 +288,7 @@ class Pool:
         found = self._found.get(wanted.runtime) or await self.found(wanted.runtime)
         if found.isolation is None:
             raise RuntimeUnavailableError(found.reason)
-        if wanted.egress and not found.isolation.has_namespaces:
+        if wanted.egress and not found.has_network:
             raise needs_namespaces("Functions with egress", found)
         return found.isolation
 
@@ -534,7 +541,7 @@ class Pool:
         return None
 
     async def _cold(self, wanted: Wanted, isolation: Isolation, program: Program, deadline: float) -> Sandbox:
-        if program.packages and not isolation.has_namespaces:
+        if program.packages and not self._found[wanted.runtime].has_network:
             raise needs_namespaces("Functions with packages", self._found[wanted.runtime])
         async with asyncio.timeout_at(deadline):
             egress = self._egress(wanted.egress, wanted.app_id)

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -24,7 +25,7 @@ import msgspec
 from pilotis.functions.runtime import frames, seccomp
 from pilotis.functions.runtime.egress import Egress, authorities
 from pilotis.functions.runtime.frames import Frame, FrameError
-from pilotis.functions.runtime.policy import Isolation, Runtime, command
+from pilotis.functions.runtime.policy import Isolation, Proxy, Runtime, command, own_code_command
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError
 
@@ -176,27 +177,14 @@ class Sandbox(asyncio.Protocol):
         self.started_at = loop.time()
         own, theirs = socket.socketpair()
         output, error = os.pipe()
-        is_alone = not self.isolation.has_namespaces
-        has_network = egress is not None
-        filter_ = memory_file(seccomp.program(platform.machine(), is_alone=is_alone, has_network=has_network))
-        files = [filter_]
+        files: list[int] = []
         if not self.isolation.has_namespaces:
-            self._folder = _new_folder(self.user)
-        certificates = None
-        if egress:
-            certificates = memory_file(authorities(egress.ca_file))
-            files.append(certificates)
+            self._folder = new_folder(self.user)
         try:
-            line, environment = command(
-                self.isolation,
-                self.runtime,
-                seccomp=filter_,
-                user=self.user,
-                memory_mb=self.memory_mb,
-                packages=packages,
-                certificates=certificates,
-                folder=self._folder or "",
-            )
+            if self.isolation.is_confined:
+                line, environment = self._confined(packages, egress, files)
+            else:
+                line, environment = await self._own_code(packages, egress)
             # Start it in the loop's own thread, because a sandbox dies with the thread that started it. Give it its own
             # process group, because bubblewrap's child first waits for its parent, and never ends if only that one is
             # killed.
@@ -212,10 +200,12 @@ class Sandbox(asyncio.Protocol):
             )
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)
-        except OSError as failure:
+        except BaseException as failure:
             own.close()
             os.close(output)
-            raise StartError(str(failure)) from None
+            if isinstance(failure, OSError):
+                raise StartError(str(failure)) from None
+            raise
         finally:
             theirs.close()
             os.close(error)
@@ -236,10 +226,10 @@ class Sandbox(asyncio.Protocol):
                 frame = await ready
             if frame.t != "ready":
                 raise FrameError(frame.t)
-            self.pid = innermost(self._process.pid)
+            self.pid = innermost(self._process.pid) if self.isolation.has_namespaces else self._process.pid
             self._bound()
             give_way(self.pid, NICE)
-            if egress:
+            if egress and self.isolation.has_namespaces:
                 self._egress = egress
                 await egress.listen(self.pid)
         except (TimeoutError, FrameError, OSError) as failure:
@@ -252,6 +242,38 @@ class Sandbox(asyncio.Protocol):
             self.kill()
             raise
 
+    def _confined(
+        self, packages: str | None, egress: Egress | None, files: list[int]
+    ) -> tuple[list[str], dict[str, str]]:
+        """Return the command of a confined sandbox, and add the files that it inherits."""
+        is_alone = not self.isolation.has_namespaces
+        has_network = egress is not None
+        files.append(memory_file(seccomp.program(platform.machine(), is_alone=is_alone, has_network=has_network)))
+        certificates = None
+        if egress:
+            certificates = memory_file(authorities(egress.ca_file))
+            files.append(certificates)
+        return command(
+            self.isolation,
+            self.runtime,
+            seccomp=files[0],
+            user=self.user,
+            memory_mb=self.memory_mb,
+            packages=packages,
+            certificates=certificates,
+            folder=self._folder or "",
+        )
+
+    async def _own_code(self, packages: str | None, egress: Egress | None) -> tuple[list[str], dict[str, str]]:
+        """Return the command of a sandbox that is not confined."""
+        assert self._folder
+        proxy = None
+        if egress:
+            self._egress = egress
+            proxy = Proxy(await egress.listen_here(), f"{self._folder}/certificates.pem")
+            await asyncio.to_thread(Path(proxy.certificates).write_bytes, authorities(egress.ca_file))
+        return own_code_command(self.runtime, self.memory_mb, self._folder, packages, proxy)
+
     async def load(self, program: Program, deadline: float) -> None:
         """Bind the sandbox to a program; raises `LoadError`, `TimeoutError`, `FrameError`."""
         hidden = [(value, f"[{name}]") for name, value in program.env.items() if len(value) >= _MASKED_LENGTH]
@@ -260,7 +282,12 @@ class Sandbox(asyncio.Protocol):
         if self._folder:
             # It cannot write its files itself.
             folder = f"{self._folder}/app/"
-            await asyncio.to_thread(_write_all, folder, files)
+            try:
+                await asyncio.to_thread(_write_all, folder, files)
+            except FileExistsError as same:
+                name = Path(same.filename).name
+                text = f"This machine's file system takes {name} for another file of the function; rename one."
+                raise LoadError(text, "LOAD_FAILED", "") from None
             files = {}
         loaded = self._expect()
         self._send(
@@ -407,21 +434,24 @@ class Sandbox(asyncio.Protocol):
     def _collect(self, process: subprocess.Popen[bytes]) -> None:
         """Wait for the end of a killed process without blocking the loop."""
         loop = asyncio.get_running_loop()
-        try:
-            descriptor = os.pidfd_open(process.pid)
-        except OSError:
-            # The process has ended, and nothing else collects it.
-            process.wait()
-            self._ended.set()
-            return
+        if sys.platform == "linux":
+            try:
+                descriptor = os.pidfd_open(process.pid)
+            except OSError:
+                # The process has ended, and nothing else collects it.
+                process.wait()
+                self._ended.set()
+                return
 
-        def ended() -> None:
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
-            process.wait()
-            self._ended.set()
+            def ended() -> None:
+                loop.remove_reader(descriptor)
+                os.close(descriptor)
+                process.wait()
+                self._ended.set()
 
-        loop.add_reader(descriptor, ended)
+            loop.add_reader(descriptor, ended)
+        else:
+            loop.run_in_executor(None, process.wait).add_done_callback(lambda _: self._ended.set())
 
     def cpu_seconds(self) -> float:
         """Return the processor time of the process, all threads together (clock_getcpuclockid(3))."""
@@ -565,7 +595,10 @@ class Sandbox(asyncio.Protocol):
         return self._expected
 
     def _bound(self) -> None:
-        """Limit the memory of the process now: V8 reserves too much for a limit that is set before it starts."""
+        """Limit the memory of the process now: V8 reserves too much for a limit that is set before it starts.
+
+        Other systems than Linux change the limits of no other process; there V8 has a limit of its own.
+        """
         data = _status(self.pid, "VmData") or 0
         memory = data * 1024 + self.memory_mb * 1024 * 1024 + _SPARE_BYTES
         bounds = {resource.RLIMIT_NOFILE: _MAX_DESCRIPTORS, resource.RLIMIT_CORE: 0, resource.RLIMIT_DATA: memory}
@@ -575,9 +608,10 @@ class Sandbox(asyncio.Protocol):
         if self.runtime is Runtime.PYTHON:
             # RLIMIT_DATA does not count shared memory, which Python can map. V8 reserves more addresses than it uses.
             bounds[resource.RLIMIT_AS] = memory + ((_status(self.pid, "VmSize") or data) - data) * 1024
-        with _as_real_user(self.user if self._has_own_user() else None):
-            for which, value in bounds.items():
-                resource.prlimit(self.pid, which, (value, value))
+        if sys.platform == "linux":
+            with _as_real_user(self.user if self._has_own_user() else None):
+                for which, value in bounds.items():
+                    resource.prlimit(self.pid, which, (value, value))
 
     def _has_own_user(self) -> bool:
         return os.geteuid() == 0 and self.isolation in {Isolation.OWN_USER, Isolation.LANDLOCK}
@@ -680,9 +714,10 @@ def _refused(status: int, code: str, message: str) -> dict[str, Any]:
     return {"status": status, "headers": {"content-type": "application/json"}, "body": body}
 
 
-def _new_folder(user: int) -> str:
+def new_folder(user: int) -> str:
     """Return a new folder that a sandbox can read and the server alone can write; it is named after this process."""
-    folder = tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-")
+    # Without links on the way: Deno's permissions are for the path where they lead.
+    folder = os.path.realpath(tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-"))
     if os.geteuid() == 0:
         os.chown(folder, 0, user)
     Path(folder).chmod(0o750)
@@ -693,20 +728,36 @@ def remove_left_folders() -> None:
     """Remove the folders of sandboxes whose server has ended without removing them."""
     for folder in Path(tempfile.gettempdir()).glob(f"{FOLDERS}*-*"):
         number = folder.name.removeprefix(FOLDERS).partition("-")[0]
-        if number.isdigit() and not Path("/proc", number).exists():
+        if number.isdigit() and not _exists(int(number)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def _write_all(folder: str, files: Mapping[str, bytes]) -> None:
+    """Write files; raises `FileExistsError` where the file system takes two names for the same."""
     for name, data in files.items():
         path = Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        with path.open("xb") as file:
+            file.write(data)
 
 
 def memory_file(data: bytes) -> int:
     """Return a descriptor of a file in memory, at its beginning."""
-    file = os.memfd_create("seccomp")
+    if sys.platform == "linux":
+        file = os.memfd_create("seccomp")
+    else:
+        file, name = tempfile.mkstemp()
+        Path(name).unlink()
     os.write(file, data)
     os.lseek(file, 0, os.SEEK_SET)
     return file
