@@ -150,6 +150,7 @@ class Node:
         self.cached_answers = CachedAnswers([area.cached for area in areas], self._sent_cached)
         for area in areas:
             self.hosts.add(area.predicate, self.application.area(area.handler))
+        self.direct = self.application.direct(self.hosts.is_area)
         self.metrics = Metrics(
             self._gauges,
             self.floor.outgoing_refused,

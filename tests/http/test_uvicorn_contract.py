@@ -23,6 +23,7 @@ from tests.waiting import PATIENCE, until
 SOURCE = Path(__file__).parents[2] / "src" / "pilotis" / "http"
 # What is used of each of uvicorn's objects, and for what.
 CYCLE = {
+    "body": "what has arrived of the request's body",
     "chunked_encoding": "whether pieces of a stream are framed",
     "default_headers": "headers of every answer, pairs of bytes",
     "disconnected": "whether the client has gone away",
@@ -44,6 +45,12 @@ FLOW = {
     "write_paused": "whether too much waits for the client",
 }
 PROTOCOL = {
+    "access_log": "passed to the object of a request",
+    "access_logger": "passed to the object of a request",
+    "client": "the address and port of the client",
+    "expect_100_continue": "whether the client waits to be asked for its body",
+    "logger": "passed to the object of a request",
+    "scope": "the ASGI scope of the present request",
     "_start_asgi_task": "begins a request",
     "_unset_keepalive_if_required": "takes the timer away",
     "connection_lost": "asyncio.Protocol",
@@ -251,6 +258,19 @@ async def test_the_keep_alive_timer_is_ours_to_set():
 
 def test_signatures():
     assert list(inspect.signature(HttpToolsProtocol._start_asgi_task).parameters) == ["self", "cycle", "app"]
+    assert list(inspect.signature(RequestResponseCycle).parameters) == [
+        "scope",
+        "transport",
+        "flow",
+        "logger",
+        "access_logger",
+        "access_log",
+        "default_headers",
+        "message_event",
+        "expect_100_continue",
+        "keep_alive",
+        "on_response",
+    ]
     assert STATUS_LINE[200] == b"HTTP/1.1 200 OK\r\n"
     assert {404, 431, 503, 507} <= set(STATUS_LINE)
     # The parser is made as uvicorn makes it, when a request is parsed again.

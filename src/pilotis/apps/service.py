@@ -105,6 +105,16 @@ class Apps:
         known = self._known_keys.get(key) or await self._look_up(key)
         if origin is not None and known.allowed_origins and origin not in known.allowed_origins:
             raise OriginNotAllowedError
+        return self._used(key, known)
+
+    def known_by_public_key(self, key: str, origin: str | None) -> AppInfo | None:
+        """Return what `by_public_key` would, if the key is in the cache and valid for every origin; else None."""
+        known = self._known_keys.get(key)
+        if known is None or (origin is not None and known.allowed_origins):
+            return None
+        return self._used(key, known)
+
+    def _used(self, key: str, known: _KnownKey) -> AppInfo:
         if (now := time.monotonic()) >= known.note_at:
             known.note_at = now + _NOTE_SECONDS
             self._last_use.record(known.app.app_id, key)

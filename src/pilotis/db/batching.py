@@ -43,6 +43,10 @@ class Batcher(Generic[Item, Result]):
 
         Raises `UnavailableError`, and does not run the item, when the queue is full or blocked.
         """
+        return await self.begin(item)
+
+    def begin(self, item: Item) -> asyncio.Future[Result]:
+        """Return a future of what `submit` returns; raises `UnavailableError` when the queue is full."""
         if len(self._waiting) >= MAX_WAITING:
             raise _queue_is_full()
         loop = asyncio.get_running_loop()
@@ -57,7 +61,7 @@ class Batcher(Generic[Item, Result]):
             task.add_done_callback(self._tasks.discard)
         elif self._timer is None:
             self._timer = loop.call_at(waiting[2], self._expire)
-        return await future
+        return future
 
     @property
     def idle(self) -> bool:

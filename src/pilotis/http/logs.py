@@ -27,6 +27,8 @@ from pilotis.kit import json
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _MAX_FRAMES = 20
+# A system call for each iteration of a busy loop would cost more than its lines.
+_GATHER_SECONDS = 0.01
 
 
 def configure(format_: str, level: str, stream: TextIO | None = None) -> None:
@@ -118,7 +120,7 @@ _OWN = {"level", "timestamp"}
 
 
 class _Lines:
-    """A stream that writes the lines of one iteration of an event loop together, and those of other threads at once."""
+    """A stream that writes the lines of some milliseconds of an event loop together, those of other threads at once."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -141,7 +143,7 @@ class _Lines:
             return
         if self._due is not loop:
             self._due = loop
-            loop.call_soon(self._write)
+            loop.call_later(_GATHER_SECONDS, self._write)
 
     def _write(self) -> None:
         self._due = None

@@ -28,6 +28,7 @@ from pilotis.kit.expected import OutOfRange, expectation, fields_at, place_of
 
 MAX_DEPTH = 64
 _MAX_DIGITS = 1000
+_SAFE_DIGITS = 300
 
 
 class DuplicateKeyError(BadRequestError):
@@ -53,6 +54,9 @@ def exact_number(text: str) -> Decimal:
 
     Raises `ValueError` beyond the range of IEEE 754 doubles (RFC 8259, section 6, advises no more) or past 1000 digits.
     """
+    if len(text) < _SAFE_DIGITS and "e" not in text and "E" not in text:
+        # Neither too large nor too small for a double.
+        return Decimal(text)
     try:
         number, double = Decimal(text), float(text)
     except InvalidOperation:  # an exponent of twenty digits

@@ -58,6 +58,10 @@ class Authentication:
         """Return the app of a public key, if the key may be used from the origin."""
         return await self._apps.by_public_key(key, origin)
 
+    def known_public_key(self, key: str, origin: str | None) -> AppInfo | None:
+        """Return what `public_key` would, if that needs no query; else None."""
+        return self._apps.known_by_public_key(key, origin)
+
     async def bearer(self, app: AppInfo, token: str) -> AppPrincipal:
         """Return the principal of a member token, a console token or a secret key on the app."""
         if token.startswith(SECRET_PREFIX):

@@ -86,7 +86,7 @@ def configuration(node: Node) -> uvicorn.Config:
     return uvicorn.Config(
         node.hosts,
         interface="asgi3",
-        http=protocol_for(node.settings.limits, node.cached_answers),
+        http=protocol_for(node.settings.limits, node.cached_answers, node.direct),
         ws="none",
         lifespan="off",
         log_config=None,

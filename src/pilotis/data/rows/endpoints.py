@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import msgspec
+
+from pilotis.data.rows.creating import NothingCreatedError
 from pilotis.data.rows.examples import EXAMPLES
 from pilotis.data.rows.operations import CannotIncrementError, PreconditionFailedError, RowNotFoundError
 from pilotis.data.rows.records import RowTooLargeError
 from pilotis.data.rows.service import (
-    NothingCreatedError,
     ResultTooLargeError,
     Rows,
     WhereRequiredError,
@@ -36,8 +38,9 @@ from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
 from pilotis.data.where.visibility import MemberTokenRequiredError
+from pilotis.http.api.direct import Begun
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
-from pilotis.http.api.principals import public
+from pilotis.http.api.principals import PublicClient, public
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
 from pilotis.kit.errors import QueryTimeoutError
@@ -70,11 +73,17 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         "/v1/public/tables/:table_id/data/:row_id",
         access=READ,
         returns=Row,
+        direct="begin_read",
         errors=[*_ALWAYS, RowNotFoundError],
     )
     async def read(self, call: Call, table_id: UUID, row_id: UUID) -> Reply:
         """Read a row."""
         return Reply(await self._rows.read(call.principal, table_id, row_id))
+
+    def begin_read(self, call: Call, table_id: str, row_id: str) -> Begun | None:
+        """Begin the usual answer of `read`."""
+        assert isinstance(call.principal, PublicClient)
+        return self._rows.begin_read(call.principal, msgspec.convert(table_id, UUID), row_id)
 
     @post(
         "/v1/public/tables/:table_id/data",
@@ -82,6 +91,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         status=201,
         creates="row_id",
         again="read",
+        direct="begin_create",
         body_schema=NewRowBody,
         rows=True,
         returns=Row | BulkResult,
@@ -93,6 +103,11 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         if is_list(body.data):
             return Reply(await self._rows.create_many(call.principal, table_id, body.data, call.new_id()))
         return Reply(await self._rows.create(call.principal, table_id, body.data, call.new_id()))
+
+    def begin_create(self, call: Call, table_id: str, body: NewRow) -> Begun | None:
+        """Begin the usual answer of `create`."""
+        assert isinstance(call.principal, PublicClient)
+        return self._rows.begin_create(call.principal, msgspec.convert(table_id, UUID), body.data)
 
     @post(
         "/v1/public/tables/:table_id/data/bulk",

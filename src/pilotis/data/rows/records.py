@@ -20,7 +20,10 @@ class RowTooLargeError(PayloadTooLargeError):
 
 
 # Escaping doubles the length of a text in UTF-8, except for ASCII, which clients do not escape.
-_MAX_RAW_FACTOR = 3
+MAX_RAW_FACTOR = 3
+"""How many times as long as its stored form the JSON of a row may be."""
+# 1E-999 becomes a thousand bytes.
+_MAX_GROWTH = 200
 _EXPONENT = re.compile(rb"\dE[+-](\d{2,3})")
 BESIDE_DATA = len('{"id":"","data":,"created_at":"","updated_at":""}') + 36 + 2 * 24
 """The bytes of an item's JSON in addition to its data: an id, two times, and the syntax around them."""
@@ -38,8 +41,8 @@ def check_raw_size(data: msgspec.Raw, max_bytes: int) -> None:
     """
     raw = memoryview(data)
     if (
-        len(raw) > _MAX_RAW_FACTOR * max_bytes
-        and len(bytes(raw).translate(None, b" \t\r\n")) > _MAX_RAW_FACTOR * max_bytes
+        len(raw) > MAX_RAW_FACTOR * max_bytes
+        and len(bytes(raw).translate(None, b" \t\r\n")) > MAX_RAW_FACTOR * max_bytes
     ):
         raise too_large(max_bytes)
 
@@ -49,12 +52,19 @@ def check_size(row: Row, max_bytes: int) -> None:
 
     Numbers count as PostgreSQL will write them, without exponents: 1e-300 has 302 digits.
     """
+    if is_too_large(row, max_bytes):
+        raise too_large(max_bytes)
+
+
+def is_too_large(row: Row, max_bytes: int) -> bool:
+    """Return whether a row has more than `max_bytes` bytes of JSON, as `check_size` counts them."""
     size = len(row.data)
+    if size * _MAX_GROWTH <= max_bytes:
+        return False
     # A row that is too large in any case is not searched for exponents, which is slow.
     if size <= max_bytes and b"E" in row.data:
         size += sum(map(int, _EXPONENT.findall(row.data)))
-    if size > max_bytes:
-        raise too_large(max_bytes)
+    return size > max_bytes
 
 
 def record(table: TableSchema, row_id: str, creator: str | None, row: Row, cause: Cause | None = None) -> bytes:

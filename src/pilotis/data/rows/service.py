@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from datetime import datetime
 from uuid import UUID
 
 import asyncpg
 import msgspec
 
 from pilotis.data.rows import records
-from pilotis.data.rows.emitting import CREATED, DELETED
+from pilotis.data.rows.creating import bulk_result, new_rows
+from pilotis.data.rows.emitting import DELETED
 from pilotis.data.rows.operations import (
     RowNotFoundError,
     bound_cause,
-    cause_of,
     new_record,
     perform,
     plan_delete,
@@ -23,15 +23,16 @@ from pilotis.data.rows.operations import (
 )
 from pilotis.data.rows.query import CompiledQuery, compile_query
 from pilotis.data.rows.table import PreparedTable, PreparedTables
-from pilotis.data.rows.types import BulkFailure, DeleteWhere, Page, Query
-from pilotis.data.tables.values import Row
+from pilotis.data.rows.types import DeleteWhere, Page, Query
+from pilotis.data.tables.schema import AccessLevel
 from pilotis.data.where.compiler import InvalidRegexError, compile_where
 from pilotis.data.where.operands import Arguments, operand
 from pilotis.data.where.visibility import and_creator, creator_of_new_row, shows_creator, visible_creator
-from pilotis.http.api.principals import AppInfo, Principal, Role
+from pilotis.http.api.direct import Begun, StartOverError
+from pilotis.http.api.principals import AppInfo, Principal, PublicClient, Role
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
-from pilotis.kit.errors import BadRequestError, Detail, PilotisError, UnavailableError, invalid
+from pilotis.kit.errors import BadRequestError, UnavailableError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.offload import offload
 
@@ -59,13 +60,6 @@ class QueryTooLargeError(BadRequestError):
     message = "The query needs more memory than one request may use. Ask for less, or compute less in it."
 
 
-class NothingCreatedError(BadRequestError):
-    """400: no row of a bulk create could be created; `details` gives the reason for each row."""
-
-    code = "NOTHING_CREATED"
-    message = "None of the rows could be created."
-
-
 class Rows:
     """Operations on rows. Each takes the principal, whose app and rights limit what it sees."""
 
@@ -85,6 +79,23 @@ class Rows:
 
         return await self._tables.use(app, table_id, create)
 
+    def begin_create(self, principal: PublicClient, table_id: UUID, data: msgspec.Raw) -> Begun | None:
+        """Begin what `create` does, for a prepared table; raises the same errors for an invalid row."""
+        table = self._tables.known(principal.app, table_id)
+        if table is None or is_list(data):
+            return None
+        new_id = uuid7_text()
+        record, row = new_record(principal, table, principal.app.limits, data, new_id)
+
+        def finish(ended: asyncio.Future[datetime]) -> bytes:
+            try:
+                created = ended.result()
+            except asyncpg.PostgresError:
+                raise StartOverError from None
+            return records.item(new_id, row, rfc3339(created))
+
+        return table.begin_insert(record), finish
+
     async def create_many(
         self, principal: Principal, table_id: UUID, data: msgspec.Raw, first_id: str | None = None
     ) -> bytes:
@@ -94,18 +105,13 @@ class Rows:
         """
         app = _app(principal)
         size = len(memoryview(data))
-        items = await offload(size, _list_of_rows, data, app.limits.bulk_rows)
 
         async def create(table: PreparedTable) -> bytes:
             creator = creator_of_new_row(principal, table.schema)
-            ids = [uuid7_text() for _ in items]
-            ids[:1] = [first_id or ids[0]] if ids else []
-            rows, failed = await offload(
-                size, _new_records, principal, table, items, ids, creator, app.limits.row_bytes
-            )
+            rows, failed = await offload(size, new_rows, principal, table, data, first_id, creator, app.limits)
             created = rfc3339(await table.insert_many([row.record for row in rows]))
             created_by = records.created_by(creator) if shows_creator(principal, table.schema) else b""
-            return await offload(size, _bulk_result, rows, failed, created, created_by)
+            return await offload(size, bulk_result, rows, failed, created, created_by)
 
         return await self._tables.use(app, table_id, create)
 
@@ -122,6 +128,13 @@ class Rows:
             return _one(table, text)
 
         return await self._tables.use(_app(principal), table_id, read)
+
+    def begin_read(self, principal: PublicClient, table_id: UUID, row_id: str) -> Begun | None:
+        """Begin what `read` does, for a prepared table that is public and has no encrypted columns."""
+        table = self._tables.known(principal.app, table_id)
+        if table is None or table.cipher is not None or table.schema.access_level is not AccessLevel.PUBLIC:
+            return None
+        return table.begin_read(row_id), _found
 
     async def page(self, principal: Principal, table_id: UUID, page: Page) -> bytes:
         """Return a page of a table in the order of creation, with the exact total."""
@@ -244,67 +257,18 @@ def _app(principal: Principal) -> AppInfo:
     return principal.app
 
 
+def _found(ended: asyncio.Future[str | None]) -> bytes:
+    """Return the row that was read; raises `StartOverError` if its table has changed."""
+    try:
+        text = ended.result()
+    except asyncpg.PostgresError:
+        raise StartOverError from None
+    if text is None:
+        raise RowNotFoundError
+    return text.encode()
+
+
 def _one(table: PreparedTable, text: str | None) -> bytes:
     if text is None:
         raise RowNotFoundError
     return table.decrypted_item(text)
-
-
-def _list_of_rows(data: msgspec.Raw, limit: int) -> list[msgspec.Raw]:
-    try:
-        items = msgspec.json.decode(data, type=list[msgspec.Raw])
-    except msgspec.ValidationError:
-        raise invalid("data", "data must be a list of objects.") from None
-    if not items:
-        raise invalid("data", "data is an empty list; send at least one row.")
-    if len(items) > limit:
-        raise invalid("data", f"At most {limit} rows are created in one request.", "TOO_MANY_ROWS")
-    return items
-
-
-def _bulk_result(rows: Sequence[_NewRow], failed: Sequence[BulkFailure], created: str, created_by: bytes) -> bytes:
-    """Return the JSON of the result of a bulk create at the time `created`."""
-    made = b",".join([records.item(row.row_id, row.row, created, created_by) for row in rows])
-    tail = b',"failed":' + json.encode(failed) if failed else b""
-    return b'{"created":[%b],"total":%d,"success":%d%b}' % (made, len(rows) + len(failed), len(rows), tail)
-
-
-class _NewRow(NamedTuple):
-    """A row to create: its id, its form for the creator, and its stored form."""
-
-    row_id: str
-    row: Row
-    record: bytes
-
-
-def _new_records(
-    principal: Principal,
-    table: PreparedTable,
-    items: Sequence[msgspec.Raw],
-    ids: Sequence[str],
-    creator: str | None,
-    max_bytes: int,
-) -> tuple[list[_NewRow], list[BulkFailure]]:
-    """Return the valid rows, and the errors of the others.
-
-    Raises `NothingCreatedError` if none is valid.
-    """
-    cause = cause_of(principal) if CREATED in table.schema.emits else None
-    rows: list[_NewRow] = []
-    failed: list[BulkFailure] = []
-    details: list[Detail] = []
-    for index, (item, row_id) in enumerate(zip(items, ids, strict=True)):
-        try:
-            records.check_raw_size(item, max_bytes)
-            row = table.new_rows.decode(item)
-            records.check_size(row, max_bytes)
-        except PilotisError as error:
-            error.within(f"data[{index}]")
-            failed.append(BulkFailure(index, error.code, error.text))
-            details += error.details or [Detail(f"data[{index}]", error.code, error.text)]
-        else:
-            record = records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause)
-            rows.append(_NewRow(row_id, row, record))
-    if not rows:
-        raise NothingCreatedError(details=details)
-    return rows, failed

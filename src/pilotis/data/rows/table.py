@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
 import time
@@ -158,6 +159,10 @@ class PreparedTable:
         """Insert rows in one statement and return their time of creation."""
         return (await self._insert(records))[0]
 
+    def begin_insert(self, record: bytes) -> asyncio.Future[datetime]:
+        """Begin what `insert` does; raises `UnavailableError` if too many wait."""
+        return self._creates.begin(record)
+
     async def _insert(self, records: Sequence[bytes]) -> Sequence[datetime]:
         rows = await offload(sum(map(len, records)), _array, records)
         created: datetime = await self.fetchval(self.statements.insert, rows)
@@ -167,6 +172,10 @@ class PreparedTable:
     async def read(self, row_id: str, *, creators: bool = False) -> str | None:
         """Return one row's JSON text by its id, with its creator if asked, or None."""
         return await (self._reads_with_creators if creators else self._reads).submit(row_id)
+
+    def begin_read(self, row_id: str) -> asyncio.Future[str | None]:
+        """Begin what `read` does; raises `UnavailableError` if too many wait."""
+        return self._reads.begin(row_id)
 
     async def _read(self, statements: Statements, row_ids: Sequence[str]) -> Sequence[str | None]:
         rows = await self._database.fetch(statements.select_many, row_ids, tenant=self.schema.app_id)
@@ -224,6 +233,12 @@ class PreparedTables:
     async def current(self, app: AppInfo, table_id: UUID) -> PreparedTable:
         """Return a prepared table, which may be slightly out of date; see `Tables.current`."""
         return await self.prepare(await self._tables.current(app.app_id, table_id))
+
+    def known(self, app: AppInfo, table_id: UUID) -> PreparedTable | None:
+        """Return what `current` would, if that needs no query; else None."""
+        schema = self._tables.known(app.app_id, table_id)
+        prepared: PreparedTable | None = None if schema is None else schema.__dict__.get("prepared")
+        return prepared
 
     async def prepare(self, schema: TableSchema) -> PreparedTable:
         """Return the prepared table of a schema."""

@@ -139,6 +139,10 @@ class Tables:
                 self._known.popitem(last=False)
         return table
 
+    def known(self, app_id: UUID, table_id: UUID) -> TableSchema | None:
+        """Return what `current` would, if that needs no query; else None."""
+        return self._known.get((app_id, table_id))
+
     def forget(self, table: TableSchema) -> None:
         """Drop an outdated schema from the cache."""
         self._changes += 1

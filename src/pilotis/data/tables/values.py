@@ -17,8 +17,8 @@ from msgspec import UNSET, UnsetType
 
 from pilotis.data.tables.schema import Column, ColumnType, free_field_name
 from pilotis.kit import json
-from pilotis.kit.clock import parse_rfc3339
-from pilotis.kit.errors import BadRequestError, Detail, ValidationError, invalid
+from pilotis.kit.clock import is_plain_utc, parse_rfc3339
+from pilotis.kit.errors import BadRequestError, Detail, PilotisError, ValidationError, invalid
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -103,7 +103,9 @@ class RowDecoder:
         self._by_name = {column.name: column for column in columns}
         self._numbers = [key for key, column in self._columns.items() if column.type is ColumnType.NUMBER]
         self._dates = [key for key, column in self._columns.items() if column.type is ColumnType.DATE]
-        self._decoder = json.decoder(_struct(self._columns, partial) if columns else dict[str, Any])
+        row_type = _struct(self._columns, partial) if columns else dict[str, Any]
+        self._decoder = json.decoder(row_type)
+        self._list_decoder = json.decoder(list[row_type])  # type: ignore[valid-type]
 
     def decode_change(self, data: bytes | msgspec.Raw) -> Row:
         """Return a partial row in which `{"$inc": n}` on a number is an increment; raises a 400 error."""
@@ -141,6 +143,22 @@ class RowDecoder:
             raise invalid(name, f"{name}: $inc takes an integer here.", "INVALID_TYPE")
         return amount
 
+    def decode_list(self, data: bytes | msgspec.Raw) -> list[Row] | None:
+        """Return the rows of a JSON array, all checked in one step; None unless every row is valid.
+
+        Then `decode` finds the errors of each.
+        """
+        raw = bytes(data)
+        if b"\\u0000" in raw or not self._columns:
+            return None
+        try:
+            found = self._list_decoder.decode(raw)
+            # One level for the array itself.
+            json.check_depth(raw, json.MAX_DEPTH + 1)
+            return [self._row(fields) for fields in found]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, PilotisError):
+            return None
+
     def decode(self, data: bytes | msgspec.Raw) -> Row:
         """Return the row; raises a 400 error that names the invalid column."""
         raw = bytes(data)
@@ -150,13 +168,18 @@ class RowDecoder:
         if not self._columns:
             fields = _free(fields)
             return Row(fields, json.encode(fields), {}, [])
+        return self._row(fields)
+
+    def _row(self, fields: Any) -> Row:
         for key in self._numbers:
-            self._check_number(key, getattr(fields, key))
+            number = getattr(fields, key)
+            if type(number) is not Decimal:
+                self._check_number(key, number)
         moments = {}
         for key in self._dates:
             text = getattr(fields, key)
             if text is not UNSET and text is not None:
-                moment = self._moment(key, text)
+                moment = text if is_plain_utc(text) else self._moment(key, text)
                 if self._columns[key].has_time:
                     moments[self._columns[key].number] = moment
         encoded = json.encode(fields)

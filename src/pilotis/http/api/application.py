@@ -16,11 +16,12 @@ from pilotis.http.api.addresses import client_address
 from pilotis.http.api.authorize import authorizer
 from pilotis.http.api.cookies import check_origin
 from pilotis.http.api.cors import Cors, Headers
+from pilotis.http.api.direct import DirectRoutes, Outcome, lines_of
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.error_styles import ErrorStyle, ErrorStyles
 from pilotis.http.api.hosts import Area
 from pilotis.http.api.idempotency import HEADER, Idempotency, IdempotencyStore, key_of
-from pilotis.http.api.principals import Authenticator, Client, Principal
+from pilotis.http.api.principals import AppInfo, Authenticator, Client, Principal
 from pilotis.http.api.rates import Limiter, Rates
 from pilotis.http.api.request import (
     DEFAULT_LIMITS,
@@ -100,6 +101,7 @@ class Application:
         self._router: Router[Endpoint] = Router()
         for endpoint in endpoints:
             self._router.add(endpoint.method, endpoint.path, endpoint)
+        self._authenticator = authenticator
         self._authorizers = {endpoint: authorizer(endpoint, authenticator) for endpoint in endpoints}
         self._rates = Rates(limiter, limits)
         self._cors = cors
@@ -145,11 +147,46 @@ class Application:
 
         return area
 
+    def direct(self, is_area: Callable[[bytes], bool]) -> DirectRoutes:
+        """Return the routes that need no task; `is_area` tells whether a `Host` header names an area."""
+        lines = lines_of(self._cors.answer(None, None))
+        return DirectRoutes(self.endpoints, self, self._bounds, lines, is_area)
+
+    def known_public_key(self, key: str, origin: str | None) -> AppInfo | None:
+        """Return the app of a key, if it is known without asking the database."""
+        return self._authenticator.known_public_key(key, origin)
+
+    def may_run(self, call: Call, endpoint: Endpoint) -> bool:
+        """Return whether no rate limit counts the call; raises `StorageFullError` without the room it needs."""
+        if endpoint.needs_room:
+            self._require_room()
+        return self._rates.applies(call, endpoint) is None
+
+    def finished(self, call: Call, status: int, seconds: float) -> None:
+        """Record an answered request."""
+        self._finished(call, status, seconds)
+
+    async def resume(self, call: Call, begun: float, outcome: Outcome, send: Send) -> None:
+        """Answer a call that was begun directly, and ended with an outcome, by the usual path."""
+
+        async def ended(_: Call) -> Reply:
+            if isinstance(outcome, Exception):
+                raise outcome
+            assert outcome is not None
+            return outcome
+
+        async def answer(call: Call) -> Reply | ReadyAnswer:
+            return await self._answered(call, self._dispatch if outcome is None else ended, None)
+
+        await self._finish(call, send, answer, begun)
+
     async def _serve(self, scope: Scope, receive: Receive, send: Send, answer: _Answering) -> None:
         started = time.perf_counter()
         headers = _by_name(scope["headers"])
         client = Client(client_address(scope, self._bounds.trusted_proxies), request_id_of(headers))
-        call = Call(scope, receive, client, headers, self._bounds)
+        await self._finish(Call(scope, receive, client, headers, self._bounds), send, answer, started)
+
+    async def _finish(self, call: Call, send: Send, answer: _Answering, started: float) -> None:
         self.in_flight += 1
         try:
             status = await self._exchange(call, send, answer)

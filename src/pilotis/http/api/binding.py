@@ -121,7 +121,7 @@ async def _body(endpoint: Endpoint, call: Call) -> Any:
         _check_media_type(content_type)
     if endpoint.body_kind is BodyKind.JSON_TEXT:
         return data
-    return await offload(len(data), _decoded, endpoint, data, limits)
+    return await offload(len(data), decoded, endpoint, data, limits)
 
 
 async def _other_body(endpoint: Endpoint, call: Call) -> Any:
@@ -145,7 +145,8 @@ async def _other_body(endpoint: Endpoint, call: Call) -> Any:
     return decode_form(data, endpoint.body)
 
 
-def _decoded(endpoint: Endpoint, data: bytes, limits: Limits) -> Any:
+def decoded(endpoint: Endpoint, data: bytes, limits: Limits) -> Any:
+    """Return a JSON body as the endpoint's type; raises a 400 or 413 error, which names the field."""
     assert endpoint.decoder is not None
     json.check_values(data, limits.body_values if endpoint.rows else limits.query_values)
     value = json.decode(data, endpoint.decoder, limits.json_depth)

@@ -34,7 +34,7 @@ class Cors:
         self.console_origin = console_origin
         self._console = _for_origin(console_origin)
 
-    def answer(self, endpoint: Endpoint | None, call: Call) -> Headers:
+    def answer(self, endpoint: Endpoint | None, call: Call | None) -> Headers:
         """Return the headers of an actual answer."""
         rule = "public" if endpoint is None else endpoint.cors
         if rule == "public":
@@ -43,6 +43,7 @@ class Cors:
             return self._console
         if rule == "none":
             return _NONE
+        assert call is not None
         origin = rule(call)
         return _NO_ORIGIN if origin is None else _for_origin(origin)
 

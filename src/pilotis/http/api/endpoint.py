@@ -86,6 +86,7 @@ class Endpoint:
     error_styles: Mapping[str, ErrorStyle] = field(default_factory=dict)
     creates: str | None = None
     again: Again | None = None
+    direct: Callable[..., Any] | None = None
     other_statuses: tuple[int, ...] = ()
     media_type: str = "application/json"
     needs_room: bool | Callable[[Any], bool] = False
@@ -136,6 +137,7 @@ class _Route:
     origins: Origins | None
     creates: str | None
     again: str | None
+    direct: str | None
     other_statuses: tuple[int, ...]
 
 
@@ -163,6 +165,7 @@ def route(
     origins: Origins | None = None,
     creates: str | None = None,
     again: str | None = None,
+    direct: str | None = None,
     other_statuses: tuple[int, ...] = (),
 ) -> Callable[[Method], Method]:
     """Declare that a method of an `Endpoints` class answers a route.
@@ -180,7 +183,8 @@ def route(
     that it may be called from. `creates` is the path parameter that names what a POST creates; such a route honours
     `Idempotency-Key`. `again` is the method of the class that returns the created thing as the POST does, or raises a
     `NotFoundError`, for routes that take the new id from `call.new_id()`. After `call` it takes any of the path
-    parameters, what `creates` names, and `body`. `other_statuses` are those that a success may also have.
+    parameters, what `creates` names, and `body`. `direct` is the method that begins the answer to a usual request
+    without a task, see `pilotis.http.api.direct`. `other_statuses` are those that a success may also have.
     """
     if needs_room is None:
         needs_room = method in {"POST", "PUT", "PATCH"}
@@ -209,6 +213,7 @@ def route(
             origins=origins,
             creates=creates,
             again=again,
+            direct=direct,
             other_statuses=other_statuses,
         )
         handler.__dict__.setdefault("routes", []).append(declared)
@@ -275,13 +280,25 @@ class Endpoints:
     @classmethod
     def _table(cls, handler: Callable[[str], Handler]) -> list[Endpoint]:
         return [
-            _endpoint(cls, handler(name), declared, handler(declared.again) if declared.again else None)
+            _endpoint(
+                cls,
+                handler(name),
+                declared,
+                handler(declared.again) if declared.again else None,
+                handler(declared.direct) if declared.direct else None,
+            )
             for name, member in vars(cls).items()
             for declared in getattr(member, "routes", ())
         ]
 
 
-def _endpoint(group: type[Endpoints], handler: Handler, declared: _Route, again: Handler | None) -> Endpoint:
+def _endpoint(
+    group: type[Endpoints],
+    handler: Handler,
+    declared: _Route,
+    again: Handler | None,
+    direct: Callable[..., Any] | None,
+) -> Endpoint:
     hints = typing.get_type_hints(handler, include_extras=True)
     names = _PARAMETER.findall(declared.path)
     cookies = _cookies(handler, hints, declared)
@@ -314,6 +331,7 @@ def _endpoint(group: type[Endpoints], handler: Handler, declared: _Route, again:
         origins=declared.origins,
         creates=declared.creates,
         again=again and _again(again, {*names, "body", declared.creates}),
+        direct=direct,
         other_statuses=declared.other_statuses,
         cors=declared.cors or ("console" if declared.console or declared.access.is_console else "public"),
         error_styles=group.error_styles,

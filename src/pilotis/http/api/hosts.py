@@ -33,6 +33,11 @@ class Hosts:
         """
         self._areas.append((predicate, area))
 
+    def is_area(self, header: bytes) -> bool:
+        """Return whether an area of its own answers requests with this `Host` header."""
+        host = _cached(header) if len(header) < _MAX_CACHED else normalised_host(header.decode("latin-1"))
+        return any(predicate(host) for predicate, _ in self._areas)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if self._areas and scope["type"] == "http":

@@ -464,6 +464,9 @@ class Authenticator(Protocol):
     async def public_key(self, key: str, origin: str | None) -> AppInfo:
         """Return the app of a public key, if the key may be used from the origin."""
 
+    def known_public_key(self, key: str, origin: str | None) -> AppInfo | None:
+        """Return what `public_key` would, if that needs no query; else None."""
+
     async def bearer(self, app: AppInfo, token: str) -> AppPrincipal:
         """Return the principal on the app of a member token, a console token or a secret key."""
 

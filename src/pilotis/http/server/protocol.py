@@ -9,14 +9,18 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
+from functools import partial
+from typing import Any
 
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from pilotis.http.api.request import ANSWERING, request_id_of
+from pilotis.http.api.direct import MAX_BODY_BYTES, DirectRoutes, Found, Outcome, Started
+from pilotis.http.api.request import ANSWERING, Message, request_id_of
 from pilotis.http.replies import errors
 from pilotis.http.server.cached_answers import CachedAnswers
+from pilotis.http.server.single_write import direct_head
 from pilotis.kit.errors import BadRequestError, PilotisError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.pace import Pace
@@ -42,6 +46,27 @@ class HeadTooLargeError(PilotisError):
     message = f"The request line and the headers are too large; at most {MAX_HEAD_BYTES} bytes are taken."
 
 
+class _Woken:
+    """In place of an event that nobody waits for."""
+
+    def set(self) -> None:
+        """Do nothing."""
+
+
+class DirectExchange:
+    """Stands in for uvicorn's cycle while a connection's request is answered directly; used again for each of them."""
+
+    __slots__ = ("disconnected", "keep_alive", "response_complete")
+
+    more_body = False
+    message_event = _Woken()
+
+    def __init__(self) -> None:
+        self.disconnected = False
+        self.keep_alive = True
+        self.response_complete = True
+
+
 class HttpProtocol(HttpToolsProtocol):
     """Passed to uvicorn as `http`. Requests rejected here get an error answer in the usual form."""
 
@@ -52,6 +77,8 @@ class HttpProtocol(HttpToolsProtocol):
     grace_seconds = 30.0
     cached_answers: CachedAnswers | None = None
     """Answers that are sent at once."""
+    direct: DirectRoutes | None = None
+    """Routes that are answered without a task."""
 
     # Bytes since the last one that ended a head or belonged to a body: those of a head, or of a chunked body's trailer.
     _head_bytes = 0
@@ -63,6 +90,10 @@ class HttpProtocol(HttpToolsProtocol):
     # The first is about the current request, the second about any request in the same received bytes.
     _is_answered = False
     _has_answered = False
+    # The route of a request that is answered directly once its body is there, what of that has arrived, and the state.
+    _found: Found | None = None
+    _body: bytes = b""
+    _exchange: DirectExchange | None = None
     _write_timer: asyncio.TimerHandle | None = None
     _pace: Pace | None = None
     _unsent = 0
@@ -95,6 +126,9 @@ class HttpProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse(MalformedRequestError())
             return
+        if self._found is not None:
+            # The rest of the body is still to come.
+            self._begin_usually()
         if self._at_body:
             self._head_bytes = 0
         else:
@@ -115,17 +149,29 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self._is_answered = self.cached_answers is not None and self._send_cached(self.cached_answers)
         if not self._is_answered:
-            super().on_headers_complete()
+            self._found = self._find_direct()
+            if self._found is None:
+                super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Pass on a chunk of the body."""
         self._at_body = True
-        super().on_body(body)
+        if self._found is None:
+            super().on_body(body)
+        else:
+            self._body += body
+            if len(self._body) > MAX_BODY_BYTES:
+                self._begin_usually()
 
     def on_message_complete(self) -> None:
         """End the request."""
-        if not self._upgrade_refused and not self._is_answered:
-            super().on_message_complete()
+        if self._upgrade_refused or self._is_answered:
+            return
+        if self._found is not None:
+            if self._begin_directly(self._found):
+                return
+            self._begin_usually()
+        super().on_message_complete()
 
     def new_pace(self) -> Pace:
         """Return the `Pace` of a transfer on this connection."""
@@ -163,6 +209,95 @@ class HttpProtocol(HttpToolsProtocol):
             # collector.
             cycle.scope["extensions"] = {ANSWERING: {"cycle": weakref.ref(cycle)}}
         super()._start_asgi_task(cycle, app)
+
+    def _find_direct(self) -> Found | None:
+        """Return the route of the request whose head was read, if it may be answered without a task."""
+        cycle, parser = self.cycle, self.parser
+        if (
+            self.direct is None
+            or (cycle is not None and not cycle.response_complete)
+            or self.flow.write_paused
+            or self.transport.is_closing()
+            or self.expect_100_continue
+            or parser.get_http_version() != "1.1"
+            or not parser.should_keep_alive()
+        ):
+            return None
+        self._body = b""
+        return self.direct.find(parser.get_method(), self.url)
+
+    def _begin_usually(self) -> None:
+        """Start the task of a request that was to be answered directly, with the part of its body that is there."""
+        self._found = None
+        super().on_headers_complete()
+        if self._body:
+            super().on_body(self._body)
+
+    def _begin_directly(self, found: Found) -> bool:
+        """Begin the answer to a request whose body is complete; return False if it must be answered the usual way."""
+        assert self.direct is not None
+        scope: Any = self.scope
+        scope["method"] = found.endpoint.method
+        address = self.client[0] if self.client else ""
+        started = self.direct.begin(found, self.headers, scope, _disconnected, address, self._body)
+        if started is None:
+            return False
+        self._found = self._pace = None
+        exchange = self._exchange = self._exchange or DirectExchange()
+        exchange.response_complete = False
+        self.cycle = exchange  # type: ignore[assignment]
+        started.future.add_done_callback(partial(self._end_directly, started, self.url, self._body))
+        return True
+
+    def _end_directly(self, started: Started, target: bytes, body: bytes, _: asyncio.Future[Any]) -> None:
+        """Send the answer, or continue the usual way."""
+        assert self.direct is not None
+        exchange = self._exchange
+        assert exchange is not None
+        answer = self.direct.end(started)
+        if not isinstance(answer, bytes):
+            self._resume(started, target, body, answer)
+            return
+        found = started.found
+        exchange.response_complete = True
+        if not self.transport.is_closing():
+            head = direct_head(found.status, self.server_state.default_headers)
+            lines = b"content-length: %d\r\nx-request-id: %b\r\n" % (len(answer), started.call.request_id.encode())
+            end = b"\r\n" if exchange.keep_alive else b"connection: close\r\n\r\n"
+            self.transport.write(b"".join((head, found.lines, lines, end, answer)))
+            if not exchange.keep_alive:
+                self.transport.close()
+        self.on_response_complete()
+        self.direct.sent(started)
+
+    def _resume(self, started: Started, target: bytes, body: bytes, outcome: Outcome) -> None:
+        """Answer a request the usual way after all, with its scope and a task."""
+        assert self.direct is not None
+        exchange = self._exchange
+        assert exchange is not None
+        exchange.response_complete = True
+        path, _, query_string = target.partition(b"?")
+        scope: Any = started.call.scope
+        scope |= {"path": path.decode("ascii"), "raw_path": path, "query_string": query_string}
+        cycle = RequestResponseCycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=False,
+            keep_alive=exchange.keep_alive,
+            on_response=self.on_response_complete,
+        )
+        cycle.body += body
+        cycle.more_body, cycle.disconnected = False, self.transport.is_closing()
+        current: Any = self.cycle
+        if current is exchange:
+            self.cycle = cycle
+        self._start_asgi_task(cycle, self.direct.resumed(started, outcome))  # type: ignore[arg-type]
 
     def _send_cached(self, answers: CachedAnswers) -> bool:
         """Answer the request whose head was read, if its answer is cached and no earlier request is pending.
@@ -264,12 +399,20 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def protocol_for(limits: Limits, answers: CachedAnswers | None = None) -> type[HttpProtocol]:
-    """Return the protocol class with a server's minimum rate and its cached answers."""
+async def _disconnected() -> Message:
+    """Receive nothing: the body of the request was taken."""
+    return {"type": "http.disconnect"}
+
+
+def protocol_for(
+    limits: Limits, answers: CachedAnswers | None = None, routes: DirectRoutes | None = None
+) -> type[HttpProtocol]:
+    """Return the protocol class with a server's minimum rate, its cached answers and its direct routes."""
 
     class LimitedProtocol(HttpProtocol):
         bytes_per_second = limits.transfer_bytes_per_second
         grace_seconds = float(limits.transfer_grace_seconds)
         cached_answers = answers
+        direct = routes
 
     return LimitedProtocol

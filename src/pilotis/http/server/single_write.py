@@ -39,3 +39,15 @@ async def send_whole(cycle: RequestResponseCycle, status: int, lines: bytes, bod
     if not cycle.keep_alive:
         cycle.transport.close()
     cycle.on_response()
+
+
+_heads: dict[int, tuple[Headers, bytes]] = {}
+
+
+def direct_head(status: int, default_headers: Headers) -> bytes:
+    """Return the status line and the headers of every answer, which uvicorn replaces once a second."""
+    known = _heads.get(status)
+    if known is None or known[0] is not default_headers:
+        lines = b"".join([b"%b: %b\r\n" % header for header in default_headers])
+        known = _heads[status] = (default_headers, STATUS_LINE[status] + lines)
+    return known[1]

@@ -1,0 +1,115 @@
+"""The rows of a bulk create: each checked by itself, so that the valid ones are created and the others reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from pilotis.data.rows import records
+from pilotis.data.rows.emitting import CREATED
+from pilotis.data.rows.operations import cause_of
+from pilotis.data.rows.table import PreparedTable
+from pilotis.data.rows.types import BulkFailure
+from pilotis.data.tables.values import Row
+from pilotis.http.api.principals import Principal
+from pilotis.kit import json
+from pilotis.kit.errors import BadRequestError, Detail, PilotisError, invalid
+from pilotis.kit.ids import uuid7_texts
+from pilotis.limits import Limits
+
+
+class NothingCreatedError(BadRequestError):
+    """400: no row of a bulk create could be created; `details` gives the reason for each row."""
+
+    code = "NOTHING_CREATED"
+    message = "None of the rows could be created."
+
+
+class NewRow(NamedTuple):
+    """A row to create: its id, its form for the creator, and its stored form."""
+
+    row_id: str
+    row: Row
+    record: bytes
+
+
+def new_rows(
+    principal: Principal,
+    table: PreparedTable,
+    data: msgspec.Raw,
+    first_id: str | None,
+    creator: str | None,
+    limits: Limits,
+) -> tuple[list[NewRow], list[BulkFailure]]:
+    """Return the valid rows of a JSON array, and the errors of the others. If an id is given, the first row gets it.
+
+    Raises `NothingCreatedError` if none is valid, and `ValidationError` for too few or too many rows.
+    """
+    cause = cause_of(principal) if CREATED in table.schema.emits else None
+    decoded, failed = _decoded(table, data, limits)
+    ids = uuid7_texts(len(decoded))
+    if first_id is not None:
+        ids[0] = first_id
+    rows = []
+    for row, row_id in zip(decoded, ids, strict=True):
+        if row is not None:
+            record = records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause)
+            rows.append(NewRow(row_id, row, record))
+    return rows, failed
+
+
+def bulk_result(rows: Sequence[NewRow], failed: Sequence[BulkFailure], created: str, created_by: bytes) -> bytes:
+    """Return the JSON of the result of a bulk create at the time `created`; `created_by` is a member of each row."""
+    made = b",".join([records.item(row.row_id, row.row, created, created_by) for row in rows])
+    tail = b',"failed":' + json.encode(failed) if failed else b""
+    return b'{"created":[%b],"total":%d,"success":%d%b}' % (made, len(rows) + len(failed), len(rows), tail)
+
+
+def _decoded(table: PreparedTable, data: msgspec.Raw, limits: Limits) -> tuple[Sequence[Row | None], list[BulkFailure]]:
+    """Return the rows, None in place of each invalid one, and the errors."""
+    if len(memoryview(data)) <= records.MAX_RAW_FACTOR * limits.row_bytes:
+        found = table.new_rows.decode_list(data)
+        if (
+            found
+            and len(found) <= limits.bulk_rows
+            and not any(records.is_too_large(row, limits.row_bytes) for row in found)
+        ):
+            return found, []
+    return _decoded_singly(table, _list_of_rows(data, limits.bulk_rows), limits.row_bytes)
+
+
+def _decoded_singly(
+    table: PreparedTable, items: Sequence[msgspec.Raw], max_bytes: int
+) -> tuple[Sequence[Row | None], list[BulkFailure]]:
+    rows: list[Row | None] = []
+    failed: list[BulkFailure] = []
+    details: list[Detail] = []
+    for index, item in enumerate(items):
+        try:
+            records.check_raw_size(item, max_bytes)
+            row = table.new_rows.decode(item)
+            records.check_size(row, max_bytes)
+        except PilotisError as error:
+            error.within(f"data[{index}]")
+            failed.append(BulkFailure(index, error.code, error.text))
+            details += error.details or [Detail(f"data[{index}]", error.code, error.text)]
+            rows.append(None)
+        else:
+            rows.append(row)
+    if len(failed) == len(rows):
+        raise NothingCreatedError(details=details)
+    return rows, failed
+
+
+def _list_of_rows(data: msgspec.Raw, limit: int) -> list[msgspec.Raw]:
+    try:
+        items = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except msgspec.ValidationError:
+        raise invalid("data", "data must be a list of objects.") from None
+    if not items:
+        raise invalid("data", "data is an empty list; send at least one row.")
+    if len(items) > limit:
+        raise invalid("data", f"At most {limit} rows are created in one request.", "TOO_MANY_ROWS")
+    return items

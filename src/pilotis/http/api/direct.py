@@ -1,0 +1,213 @@
+"""Direct answers: the usual requests of the busiest routes, begun and ended by callbacks, without a task.
+
+A route has a direct handler if its endpoint names one (`direct`). It is called for a request by HTTP/1.1 with a public
+key alone and a small body, and returns a future of the answer, or None; then the route's handler answers. So every
+other case, and above all every error in a request, has one implementation: the handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from pilotis.http.api import binding
+from pilotis.http.api.endpoint import Endpoint
+from pilotis.http.api.principals import AppInfo, Client, PublicClient
+from pilotis.http.api.request import Call, Receive, Scope, Send, ServerBounds, request_id_of
+from pilotis.http.in_flight import UNCOUNTED_BYTES
+from pilotis.http.replies.reply import Reply
+from pilotis.http.server.single_write import header_lines
+from pilotis.kit.errors import PilotisError
+
+MAX_BODY_BYTES = UNCOUNTED_BYTES
+"""Larger bodies are counted and decoded in threads, by the usual path."""
+
+_UUID = "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+_PARAMETER = re.compile(r":\w+")
+# With one of these the principal is another one, the body arrives in parts, or the request is repeated.
+_SPECIAL = frozenset({b"authorization", b"expect", b"idempotency-key", b"transfer-encoding", b"upgrade", b"x-app-id"})
+_JSON = b"application/json"
+
+
+class StartOverError(Exception):
+    """Nothing was changed, and the route's handler must answer instead, because the state it relied on has changed."""
+
+
+Begun: TypeAlias = tuple[asyncio.Future[Any], Callable[[asyncio.Future[Any]], bytes]]
+"""What a direct handler returns: a future, and the function that turns the ended one into the body of the answer.
+
+The function raises `StartOverError`, or the error to answer.
+"""
+DirectHandler: TypeAlias = "Callable[..., Begun | None]"
+"""Takes the call, the path's parameters as text, the query or body of the endpoint; None if the handler must answer."""
+
+
+class Found(NamedTuple):
+    """The route of a request: its endpoint, the header lines of its answers, the path's values and the query string."""
+
+    endpoint: Endpoint
+    status: int
+    lines: bytes
+    values: Sequence[str]
+    query_string: bytes
+
+
+class Started(NamedTuple):
+    """A request that is being answered."""
+
+    found: Found
+    call: Call
+    begun: float
+    future: asyncio.Future[Any]
+    finish: Callable[[asyncio.Future[Any]], bytes]
+
+
+Outcome: TypeAlias = "Reply | Exception | None"
+"""What the usual path must still do with a request: send a large answer, answer an error, or call the handler."""
+
+
+class Server(Protocol):
+    """What direct answers need of the application."""
+
+    def known_public_key(self, key: str, origin: str | None) -> AppInfo | None:
+        """Return the app of a key, if it is known without asking the database."""
+
+    def may_run(self, call: Call, endpoint: Endpoint) -> bool:
+        """Return whether no rate limit counts the call, and there is room for what it stores."""
+
+    def finished(self, call: Call, status: int, seconds: float) -> None:
+        """Record an answered request."""
+
+    def resume(self, call: Call, begun: float, outcome: Outcome, send: Send) -> Awaitable[None]:
+        """Answer a call by the usual path."""
+
+
+class _Route(NamedTuple):
+    pattern: re.Pattern[bytes]
+    endpoint: Endpoint
+    lines: bytes
+
+
+class DirectRoutes:
+    """The routes with direct handlers. `is_area` tells whether a `Host` header names an area of its own."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        server: Server,
+        bounds: ServerBounds,
+        cors_lines: bytes,
+        is_area: Callable[[bytes], bool],
+    ) -> None:
+        self._server = server
+        self._bounds = bounds
+        self._is_area = is_area
+        self._routes: dict[bytes, list[_Route]] = {}
+        for endpoint in endpoints:
+            if endpoint.direct is not None:
+                assert endpoint.cors == "public"
+                pattern = re.compile(_PARAMETER.sub(_UUID, endpoint.path).encode())
+                route = _Route(pattern, endpoint, cors_lines)
+                self._routes.setdefault(endpoint.method.encode(), []).append(route)
+
+    def find(self, method: bytes, target: bytes) -> Found | None:
+        """Return the route of a request, if it may be answered directly."""
+        routes = self._routes.get(method)
+        if routes is None:
+            return None
+        path, _, query_string = target.partition(b"?")
+        for pattern, endpoint, lines in routes:
+            match = pattern.fullmatch(path)
+            if match is not None:
+                if query_string and endpoint.query is None:
+                    return None
+                values = [value.decode() for value in match.groups()]
+                return Found(endpoint, endpoint.status, lines, values, query_string)
+        return None
+
+    def begin(
+        self,
+        found: Found,
+        lines: Sequence[tuple[bytes, bytes]],
+        scope: Scope,
+        receive: Receive,
+        address: str,
+        body: bytes,
+    ) -> Started | None:
+        """Begin the answer to a whole request; None if the usual path must answer it."""
+        started = time.perf_counter()
+        headers = dict(lines)
+        host, key = headers.get(b"host"), headers.get(b"x-public-key")
+        if (
+            host is None
+            or key is None
+            or len(headers) < len(lines)
+            or not _SPECIAL.isdisjoint(headers)
+            or address in self._bounds.trusted_proxies
+            or self._is_area(host)
+        ):
+            return None
+        app = self._server.known_public_key(key.decode("latin-1"), _text(headers, b"origin"))
+        if app is None:
+            return None
+        endpoint = found.endpoint
+        call = Call(scope, receive, Client(address, request_id_of(headers)), headers, self._bounds)
+        call.principal, call.endpoint = PublicClient(app), endpoint
+        try:
+            begun = self._begun(found, call, body) if self._server.may_run(call, endpoint) else None
+        except PilotisError:
+            return None
+        return None if begun is None else Started(found, call, started, *begun)
+
+    def _begun(self, found: Found, call: Call, body: bytes) -> Begun | None:
+        endpoint = found.endpoint
+        assert endpoint.direct is not None
+        handler: DirectHandler = endpoint.direct
+        if endpoint.query is not None:
+            return handler(call, *found.values, binding.query(endpoint.query, found.query_string))
+        if endpoint.body is None:
+            return handler(call, *found.values) if not body else None
+        limits = call.limits
+        if len(body) > (limits.body_bytes if endpoint.rows else limits.query_bytes):
+            return None
+        if call.headers.get(b"content-type", _JSON) != _JSON:
+            return None
+        return handler(call, *found.values, binding.decoded(endpoint, body, limits))
+
+    def end(self, started: Started) -> bytes | Outcome:
+        """Return the body of the answer, or the outcome with which the usual path must continue."""
+        try:
+            body = started.finish(started.future)
+        except StartOverError:
+            return None
+        except Exception as error:  # The usual path answers it.
+            return error
+        return body if len(body) <= UNCOUNTED_BYTES else Reply(body, started.found.status)
+
+    def sent(self, started: Started) -> None:
+        """Record a request whose answer was sent."""
+        self._server.finished(started.call, started.found.status, time.perf_counter() - started.begun)
+
+    def resumed(self, started: Started, outcome: Outcome) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+        """Return the ASGI application that answers a request by the usual path."""
+
+        async def resume(scope: Scope, receive: Receive, send: Send) -> None:
+            first = started.call
+            call = Call(scope, receive, first.client, first.headers, self._bounds)
+            call.principal, call.endpoint = first.principal, first.endpoint
+            await self._server.resume(call, started.begun, outcome, send)
+
+        return resume
+
+
+def _text(headers: Mapping[bytes, bytes], name: bytes) -> str | None:
+    value = headers.get(name)
+    return None if value is None else value.decode("latin-1")
+
+
+def lines_of(cors: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Return the header lines of every direct answer but its length and the request's id."""
+    return header_lines([(b"content-type", _JSON), *cors])

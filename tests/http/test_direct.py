@@ -1,0 +1,226 @@
+"""Direct answers: they are those of the handler, in the order of the requests; every other case is the handler's."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import httpx
+import msgspec
+import pytest
+
+from pilotis.http.api.direct import Begun, StartOverError
+from pilotis.http.api.endpoint import Endpoints, get, post
+from pilotis.http.api.principals import Access, AppInfo, PublicClient
+from pilotis.http.api.request import Call
+from pilotis.http.replies.reply import Reply
+from pilotis.http.server.protocol import protocol_for
+from pilotis.kit.errors import NotFoundError
+from pilotis.kit.ids import uuid7
+from pilotis.limits import Limits
+from tests.http.bare import NobodyKnown, application, serving
+from tests.support import App
+from tests.waiting import PATIENCE, until
+
+APP = AppInfo(uuid7(), "app", 1, False, True, True, [], Limits())
+KEY = {"X-Public-Key": "pk_known"}
+ID = "018f0000-0000-7000-8000-000000000000"
+
+
+class OneApp(NobodyKnown):
+    async def public_key(self, key: str, origin: str | None) -> AppInfo:
+        return APP
+
+    def known_public_key(self, key: str, origin: str | None) -> AppInfo | None:
+        return APP if key == "pk_known" else None
+
+
+class Thing(msgspec.Struct):
+    name: str
+
+
+class Things(Endpoints, tag="Things"):
+    """The answer tells which way it was made."""
+
+    def __init__(self) -> None:
+        self.waiting: list[asyncio.Future[bytes]] = []
+        self.finish: Any = asyncio.Future.result
+        self.begins = True
+
+    @get("/things/:thing_id", access=Access.PUBLIC_KEY, direct="begin_read")
+    async def read(self, call: Call, thing_id: UUID) -> Reply:
+        """Read a thing."""
+        return Reply(b'"handler"')
+
+    def begin_read(self, call: Call, thing_id: str) -> Begun | None:
+        if not self.begins:
+            return None
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append(future)
+        return future, self.finish
+
+    @post("/things", access=Access.PUBLIC_KEY, status=201, direct="begin_create")
+    async def create(self, call: Call, body: Thing) -> Reply:
+        """Create a thing."""
+        return Reply(b'"handler %s"' % body.name.encode())
+
+    def begin_create(self, call: Call, body: Thing) -> Begun | None:
+        assert isinstance(call.principal, PublicClient)
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(b'"direct %s"' % body.name.encode())
+        return future, asyncio.Future.result
+
+
+@asynccontextmanager
+async def served(things: Things) -> AsyncIterator[tuple[str, list[tuple[str, int]]]]:
+    done: list[tuple[str, int]] = []
+
+    def finished(call: Call, status: int, seconds: float) -> None:
+        done.append((call.scope["method"], status))
+
+    made = application(things, finished, OneApp())
+    routes = made.direct(lambda host: host == b"area.example")
+    async with serving(made, protocol_for(Limits(), None, routes)) as address:
+        yield address, done
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    host, port = address.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+def request(line: str, body: bytes = b"", **headers: str) -> bytes:
+    own = {"Host": "x", **KEY, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    own |= {"Content-Length": str(len(body))} if body else {}
+    return "\r\n".join([f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in own.items())]).encode() + (
+        b"\r\n\r\n" + body
+    )
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
+    length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.startswith(b"content-length"))
+    return int(head.split()[1]), await reader.readexactly(length)
+
+
+async def test_answers_keep_the_order_of_pipelined_requests():
+    things = Things()
+    async with served(things) as (address, done), connected(address) as (reader, writer):
+        writer.write(request(f"GET /things/{ID}") * 2 + request("POST /things", b'{"name":"a"}'))
+        await until(lambda: len(things.waiting) == 1)
+        things.waiting[0].set_result(b'"first"')
+        assert await answer(reader) == (200, b'"first"')
+        # The others were queued while the first one was answered.
+        assert [await answer(reader) for _ in range(2)] == [(200, b'"handler"'), (201, b'"handler a"')]
+        writer.write(request("POST /things", b'{"name":"b"}'))
+        assert await answer(reader) == (201, b'"direct b"')
+        assert done == [("GET", 200), ("GET", 200), ("POST", 201), ("POST", 201)]
+
+
+async def test_a_body_may_arrive_in_pieces():
+    async with served(Things()) as (address, _), connected(address) as (reader, writer):
+        whole = request("POST /things", b'{"name":"a"}')
+        writer.write(whole[:-5])
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        writer.write(whole[-5:])
+        assert await answer(reader) == (201, b'"handler a"')
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        request("POST /things", b'{"name":"a"}', Idempotency_Key="k"),
+        request("POST /things", b'{"name":"a"}', Content_Type="application/vnd.a+json"),
+        request("POST /things", b'{"name":"a"}', Expect="100-continue"),
+        request("POST /things", b'{"name":"a"}', X_A="1").replace(b"X-A: 1", b"X-A: 1\r\nX-A: 2"),
+        request("POST /things", b'{"name":"a"}', X_Public_Key="pk_other"),
+        request("POST /things", b'{"name":"a"}').replace(b"HTTP/1.1", b"HTTP/1.0"),
+        request("POST /things?a=b", b'{"name":"a"}'),
+        request("POST /things", b'{"name":"a"}', Host="area.example"),
+    ],
+)
+async def test_the_handler_answers_what_is_not_usual(sent: bytes):
+    async with served(Things()) as (address, _), connected(address) as (reader, writer):
+        writer.write(sent)
+        if b"100-continue" in sent:
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
+        assert await answer(reader) == (201, b'"handler a"')
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"name":1}', b'{"name":', b'{"name":"\\u0000"}', b"", b'{"name":"' + b"a" * 300_000 + b'"}']
+)
+async def test_errors_are_those_of_the_handler(body: bytes):
+    async with served(Things()) as (address, _), httpx.AsyncClient(base_url=address, headers=KEY) as client:
+        direct, usual = [
+            await client.post("/things", content=body, headers={"X-Request-Id": "the-same-one", **headers})
+            for headers in ({}, {"Idempotency-Key": "k"})
+        ]
+        assert (direct.status_code, direct.content) == (usual.status_code, usual.content)
+        assert direct.is_error
+
+
+async def test_what_ends_otherwise_goes_on_the_usual_way():
+    def start_over(_: asyncio.Future[bytes]) -> bytes:
+        raise StartOverError
+
+    def missing(_: asyncio.Future[bytes]) -> bytes:
+        raise NotFoundError
+
+    def broken(_: asyncio.Future[bytes]) -> bytes:
+        raise ZeroDivisionError
+
+    def large(_: asyncio.Future[bytes]) -> bytes:
+        return b"x" * 1_000_000
+
+    things = Things()
+    async with served(things) as (address, done), httpx.AsyncClient(base_url=address, headers=KEY) as client:
+        found = []
+        for things.finish in (start_over, missing, broken, large):
+            sent = asyncio.create_task(client.get(f"/things/{ID}", headers={"X-Request-Id": "the-same-one"}))
+            await until(lambda: bool(things.waiting))
+            things.waiting.pop().set_result(b"")
+            found.append(await sent)
+        assert [one.status_code for one in found] == [200, 404, 500, 200]
+        assert found[0].content == b'"handler"'
+        assert {one.headers["x-request-id"] for one in found} == {"the-same-one"}
+        assert len(found[3].content) == 1_000_000
+        assert [status for _, status in done] == [200, 404, 500, 200]
+
+
+async def test_a_client_that_leaves_disturbs_nobody():
+    things = Things()
+    async with served(things) as (address, done):
+        async with connected(address) as (_, writer):
+            writer.write(request(f"GET /things/{ID}"))
+            await until(lambda: bool(things.waiting))
+        await asyncio.sleep(0.02)
+        things.waiting[0].set_result(b'"late"')
+        await until(lambda: done == [("GET", 200)])
+
+
+async def test_a_direct_answer_has_the_headers_of_the_usual_one(app: App):
+    table = await app.table({"a": "int"})
+    path = f"/v1/public/tables/{table}/data"
+    async with app.client() as client:
+        row = (await client.post(path, json={"data": {"a": 1}})).json()
+        for method, target, body in (
+            ("GET", f"{path}/{row['id']}", b""),
+            ("GET", f"{path}/{ID}", b""),
+            ("POST", path, b'{"data":{"a":2}}'),
+            ("POST", path, b'{"data":{"b":2}}'),
+        ):
+            direct, usual = [
+                await client.request(method, target, content=body, headers=headers)
+                for headers in ([], [("x-twice", "1"), ("x-twice", "2")])
+            ]
+            assert sorted(direct.headers) == sorted(usual.headers)
+            assert direct.status_code == usual.status_code
+            assert direct.json().keys() == usual.json().keys()
