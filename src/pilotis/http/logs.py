@@ -57,6 +57,12 @@ def configure(format_: str, level: str, stream: TextIO | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[bridge], force=True)
 
 
+def flush() -> None:
+    """Write the lines that are still held; for a process that ends without running its exit handlers."""
+    if _lines:
+        _lines.write_held()
+
+
 def places(error: BaseException) -> list[str]:
     """Return an exception and its causes, outermost first: a line with the type, then its `module:line function`."""
     lines: list[str] = []
@@ -129,7 +135,7 @@ class _Lines:
         self._renew_lock()
         # The thread that holds the lock does not exist in a process that is forked meanwhile.
         os.register_at_fork(after_in_child=self._renew_lock)
-        atexit.register(self._write)
+        atexit.register(self.write_held)
 
     def write(self, line: bytes) -> None:
         with self._lock:
@@ -139,13 +145,13 @@ class _Lines:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # no loop runs
-            self._write()
+            self.write_held()
             return
         if self._due is not loop:
             self._due = loop
-            loop.call_later(_GATHER_SECONDS, self._write)
+            loop.call_later(_GATHER_SECONDS, self.write_held)
 
-    def _write(self) -> None:
+    def write_held(self) -> None:
         self._due = None
         with self._lock:
             held, self._held = self._held, []

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import uvicorn
 import uvloop
 
+from pilotis.http import logs
 from pilotis.http.server.protocol import protocol_for
 from pilotis.jobs.node import Identity
 from pilotis.serve.database import DatabaseSource
@@ -40,8 +41,11 @@ def run(
     member: Identity,
 ) -> None:
     """Answer requests on the socket until told to stop."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, source, stop, listening, base_url, exposed, member))
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings, source, stop, listening, base_url, exposed, member))
+    finally:
+        logs.flush()
 
 
 async def _serve(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ READ_FOR_HIGHLIGHTS = 20_000
 _LEAST_READ, _MAX_READ = 500, 1_000_000
 
 _WEIGHTS = "ABCD"
+# What PostgreSQL's parser never divides.
+_PLAIN = re.compile(r"[a-z]+|[0-9]+")
 
 
 class Window(NamedTuple):
@@ -64,7 +67,7 @@ def compile_search(scope: Scope, search: SearchText, spelled: Spelled = tsquery,
     sought = f"(select {_query(any_of(search.terms, spelled), scope.arguments)})"
     # Prefers short texts: 1 divides by the logarithm of the length.
     score = f"ts_rank({_weighted(vectors)}, {sought}, 1)"
-    return _compiled(scope, _all_found(vectors, search.terms, spelled, scope.arguments), score, search, few=few)
+    return _compiled(scope, _all_found(scope, search.terms, spelled), score, search, few=few)
 
 
 def compile_similar(scope: Scope, search: SearchText, trigram: str) -> str:
@@ -109,11 +112,34 @@ def _query(query: str, arguments: Arguments) -> str:
     return f"to_tsquery('pg_catalog.simple', {arguments.bind(query, 'text')})"
 
 
-def _all_found(vectors: Sequence[str], terms: Sequence[Term], spelled: Spelled, arguments: Arguments) -> str:
+def _all_found(scope: Scope, terms: Sequence[Term], spelled: Spelled) -> str:
     """Every term in some field; with one field, by a single index lookup."""
-    if len(vectors) == 1:
-        return f"{vectors[0]} @@ {_query(all_of(terms, spelled), arguments)}"
-    return " and ".join(_anywhere(vectors, spelled(term), arguments) for term in terms)
+    fields, arguments = list(scope.fields.values()), scope.arguments
+    literal = terms if spelled is tsquery else ()
+    if len(fields) == 1:
+        return _found(fields[0], _query(all_of(terms, spelled), arguments), literal, arguments)
+    conditions = []
+    for term in terms:
+        query = _query(spelled(term), arguments)
+        anywhere = " or ".join(_found(field, query, [term] if literal else (), arguments) for field in fields)
+        conditions.append(f"({anywhere})")
+    return " and ".join(conditions)
+
+
+def _found(field: Field, query: str, literal: Sequence[Term], arguments: Arguments) -> str:
+    """Return the condition that a field matches a query; `literal` are terms that it must contain as they are.
+
+    Computing the words of a text takes a hundred times as long as looking for one of them, so where the words are not
+    stored, only texts that contain every word have theirs computed. That is certain for ASCII alone; other texts are
+    compared without accents, and in other forms.
+    """
+    found = f"{field.words} @@ {query}"
+    words = [max(_PLAIN.findall(" ".join(term.words)), key=len, default="") for term in literal]
+    if field.stored or not any(words):
+        return found
+    text = f'lower({field.sql} collate "C")'
+    contained = " and ".join(f"strpos({text}, {arguments.bind(word, 'text')}) > 0" for word in words if word)
+    return f"((octet_length({field.sql}) <> length({field.sql}) or {contained}) and {found})"
 
 
 def _anywhere(vectors: Sequence[str], tsquery: str, arguments: Arguments) -> str:
