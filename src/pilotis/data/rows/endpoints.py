@@ -64,10 +64,15 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
 
-    @get("/v1/public/tables/:table_id/data", access=READ, returns=RowPage, errors=_PAGE)
+    @get("/v1/public/tables/:table_id/data", access=READ, returns=RowPage, direct="begin_page", errors=_PAGE)
     async def page(self, call: Call, table_id: UUID, query: Page) -> Reply:
         """List rows in the order of their creation."""
         return Reply(await self._rows.page(call.principal, table_id, query))
+
+    def begin_page(self, call: Call, table_id: str, query: Page) -> Begun | None:
+        """Begin the usual answer of `page`."""
+        assert isinstance(call.principal, PublicClient)
+        return self._rows.begin_page(call.principal, msgspec.convert(table_id, UUID), query)
 
     @get(
         "/v1/public/tables/:table_id/data/:row_id",

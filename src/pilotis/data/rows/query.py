@@ -6,7 +6,7 @@ import functools
 from typing import NamedTuple
 
 from pilotis.data.rows.statements import Statements
-from pilotis.data.rows.table import PreparedTable
+from pilotis.data.rows.table import DEEP_OFFSET, PreparedTable
 from pilotis.data.rows.types import Query
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.values import UnknownColumnError
@@ -25,9 +25,6 @@ from pilotis.data.where.operands import (
 from pilotis.data.where.visibility import and_creator
 from pilotis.kit.errors import invalid
 from pilotis.limits import Limits
-
-# Beyond this offset, looking up a page's rows by their ids costs less than skipping whole rows.
-_DEEP_OFFSET = 100
 
 
 class CompiledQuery(NamedTuple):
@@ -65,7 +62,7 @@ def compile_query(
     # Most pages cannot become too large, so their size is not computed.
     may_be_large = rows * limits.row_bytes > limits.page_bytes
     max_bytes = limits.page_bytes if may_be_large else None
-    deep = query.offset >= _DEEP_OFFSET
+    deep = query.offset >= DEEP_OFFSET
     sql = _statement(statements, condition, order, limit, offset, max_bytes, deep, arguments.places)
     return CompiledQuery(sql, arguments.values, patterns, arguments.access)
 

@@ -17,6 +17,8 @@ from pilotis.data.tables.schema import PHYSICAL_TYPES, Column, ColumnType, Table
 from pilotis.data.tables.vectors import words_of
 
 _MAX_ARGUMENTS = 90
+MAX_PAGES_BYTES = 1_000_000
+"""The size of the pages that a statement for several returns, beyond the last of them."""
 
 # Imported ids may contain any character.
 _CREATED_BY = ""","created_by":' || coalesce(to_json(__creator)::text, 'null') || '"""
@@ -139,6 +141,20 @@ class Statements:
                 ) sized
             )"""
         return f"select ({total}) as total_count, {data} as data"
+
+    def pages(self, limit: int, *, deep: bool) -> str:
+        """Select `total_count` and the pages of all rows at each of the offsets `$1`, in order; see `page`.
+
+        `data` is null for a page after pages of more than `MAX_PAGES_BYTES` bytes together.
+        """
+        rows = self._rows("true", f"order by __id asc limit {limit} offset start", deep=deep)
+        return f"""select ({self.row_count()}) as total_count,
+                case when sum(octet_length(text)) over (order by number) - octet_length(text) <= {MAX_PAGES_BYTES}
+                then text end as data
+            from (
+                select number, '[' || coalesce((select string_agg(__item, ',') from ({rows}) page), '') || ']' as text
+                from unnest($1::bigint[]) with ordinality as given (start, number)
+            ) read order by number"""
 
     def _rows(self, condition: str, slice_: str, *, deep: bool) -> str:
         # PostgreSQL computes the select list of skipped rows too, so the outer query builds the text.

@@ -8,7 +8,7 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -36,6 +36,9 @@ from pilotis.security.encryption.service import Encryption
 Result = TypeVar("Result")
 
 _MAX_TRIES = 5
+_MAX_PAGES = 16
+DEEP_OFFSET = 100
+"""From this offset on, looking up a page's rows by their ids costs less than skipping whole rows."""
 # PostgreSQL's errors for a statement that was compiled for an outdated schema.
 TOO_OLD = (
     asyncpg.UndefinedColumnError,
@@ -48,6 +51,13 @@ TOO_OLD = (
 # The statuses of requests that a schema may not allow.
 _REJECTED = {400, 401, 403}
 _generations = itertools.count()
+
+
+class FoundPage(NamedTuple):
+    """A page: the number of all rows, and the JSON array of the page; None if it has to be read by itself."""
+
+    total: int
+    data: str | None
 
 
 class PreparedTable:
@@ -75,6 +85,7 @@ class PreparedTable:
         self._statistics = statistics
         self.pages: SingleFlight[bytes] = SingleFlight()
         self._creates: Batcher[bytes, datetime] = Batcher(self._insert)
+        self._page_batches: dict[tuple[int, bool], Batcher[int, FoundPage]] = {}
         self._reads, self._reads_with_creators = (
             Batcher[str, str | None](functools.partial(self._read, statements), max_batch=200)
             for statements in (self.statements, self.statements_with_creators)
@@ -176,6 +187,25 @@ class PreparedTable:
     def begin_read(self, row_id: str) -> asyncio.Future[str | None]:
         """Begin what `read` does; raises `UnavailableError` if too many wait."""
         return self._reads.begin(row_id)
+
+    def begin_page(self, limit: int, offset: int) -> asyncio.Future[FoundPage]:
+        """Begin to read a page of all rows in the order of creation, together with others of its size.
+
+        Only for `limit`s of few values and small offsets, because every one of the pages waits for all of them. Raises
+        `UnavailableError` if too many wait.
+        """
+        key = limit, offset >= DEEP_OFFSET
+        batcher = self._page_batches.get(key)
+        if batcher is None:
+            batcher = self._page_batches[key] = Batcher(functools.partial(self._read_pages, *key), max_batch=_MAX_PAGES)
+        return batcher.begin(offset)
+
+    async def _read_pages(self, limit: int, deep: bool, offsets: Sequence[int]) -> Sequence[FoundPage]:
+        distinct = list(dict.fromkeys(offsets))
+        sql = self.replanned(self.statements.pages(limit, deep=deep))
+        records = await self._database.fetch(sql, distinct, tenant=self.schema.app_id)
+        found = {offset: FoundPage(*record) for offset, record in zip(distinct, records, strict=True)}
+        return [found[offset] for offset in offsets]
 
     async def _read(self, statements: Statements, row_ids: Sequence[str]) -> Sequence[str | None]:
         rows = await self._database.fetch(statements.select_many, row_ids, tenant=self.schema.app_id)

@@ -117,7 +117,8 @@ def mention_all(select: str, places: Iterable[str]) -> str:
     return f"with unused as (select {', '.join(unused)}) {select}" if unused else select
 
 
-_COMMON_COUNTS = frozenset({0, 1, 5, 10, 20, 25, 50, 100, 1000})
+COMMON_COUNTS = frozenset({0, 1, 5, 10, 20, 25, 50, 100, 1000})
+"""Limits and offsets that become constants in a statement."""
 
 
 def common_count(number: int, arguments: Arguments) -> str:
@@ -125,7 +126,7 @@ def common_count(number: int, arguments: Arguments) -> str:
 
     PostgreSQL plans a statement with a parameter as its limit at each run, which takes longer than reading a page.
     """
-    return str(number) if number in _COMMON_COUNTS else arguments.bind(number, "bigint")
+    return str(number) if number in COMMON_COUNTS else arguments.bind(number, "bigint")
 
 
 _PARAMETER = re.compile(r"\$\d+")
