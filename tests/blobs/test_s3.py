@@ -17,7 +17,7 @@ import pytest
 from obstore.store import LocalStore as ObstoreFiles
 from obstore.store import MemoryStore
 
-from pilotis.blobs import open as opening
+from pilotis.blobs import remote as opening
 from pilotis.blobs.check import check_direct_uploads, send
 from pilotis.blobs.errors import BlobStoreUnavailableError
 from pilotis.blobs.objects import ObjectStore

@@ -6,7 +6,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from pilotis.blobs import open as opening
+from pilotis.blobs import remote as opening
 from pilotis.files.uploads import store as upload_store
 from pilotis.kit.ids import uuid7
 from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from pilotis.blobs import open as opening
+from pilotis.blobs import remote as opening
 from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
 from tests.console import client_of
 from tests.files.nodes import s3_node

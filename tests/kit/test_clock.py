@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotis.kit.clock import parse_rfc3339, rfc3339
+from pilotis.kit.clock import is_plain_utc, parse_rfc3339, rfc3339
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,22 @@ def test_what_is_written_is_read_again(moment: datetime):
 def test_the_form_is_utc_with_milliseconds():
     east = timezone(timedelta(hours=9))
     assert rfc3339(datetime(2026, 1, 1, 8, 30, 0, 999, east)) == "2025-12-31T23:30:00.000Z"
+
+
+@pytest.mark.parametrize("text", ["2026-01-31T12:00:00Z", "0001-01-01T00:00:00Z", "2024-02-29T23:59:59.999Z"])
+def test_the_plain_form_of_a_moment(text: str):
+    assert is_plain_utc(text)
+    assert parse_rfc3339(text) == datetime.fromisoformat(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2026-02-30T12:00:00Z", "2026-01-31T24:00:00Z", "2026-01-31T12:00:60Z", "0000-01-01T00:00:00Z"),
+        *("2026-01-31t12:00:00z", "2026-01-31 12:00:00Z", "2026-01-31T12:00:00z", "2026-01-31T12.00.00Z"),
+        *("2026-01-31T12:00:00,000Z", "2026-01-31T12:00:00.00Z", "2026-W05-6T12:00:00Z", "２026-01-31T12:00:00Z"),
+        *("2026-01-31T12:00:0 Z", "2026-01-31T12:00:+1Z", "2026-01-31", "", "2026-01-31T12:00:00+00Z"),
+    ],
+)
+def test_no_other_form_is_plain(text: str):
+    assert not is_plain_utc(text)

@@ -1,5 +1,8 @@
 """Pages of rows: what is skipped is never turned into text, and pages fit together wherever they begin."""
 
+import asyncio
+
+import httpx
 import msgspec
 import pytest
 
@@ -9,6 +12,7 @@ from pilotis.data.rows.query import compile_query
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rows.types import Query
 from tests.rows.index_world import ROWS
+from tests.support import App
 
 QUERIES = {
     "as listed": {},
@@ -83,3 +87,26 @@ async def test_pages_fit_together_wherever_they_begin(world, query):
 
 async def page(world, query, offset, limit):
     return (await world.query(1, **{**query, "offset": offset, "limit": limit}))["data"]
+
+
+@pytest.mark.parametrize(("rows", "size"), [(200, 1), (60, 60_000)])
+async def test_pages_that_arrive_together_are_those_that_arrive_alone(app: App, rows: int, size: int):
+    """Also where their rows are so large that they are not read together."""
+    table = await app.table({"number": "int", "text": "string"})
+    path = f"/v1/public/tables/{table}/data"
+    offsets = [offset % (rows + 20) for offset in range(0, 40 * 7, 7)]
+
+    async def page(client: httpx.AsyncClient, offset: int, **headers: str) -> tuple[list[int], int, int, int]:
+        answer = (await client.get(f"{path}?offset={offset}", headers=headers)).raise_for_status().json()
+        numbers = [row["data"]["number"] for row in answer["data"]]
+        assert all(len(row["data"]["text"]) == size for row in answer["data"])
+        assert set(answer) == {"data", "total_count", "limit", "offset", "execution_time_ms"}
+        return numbers, answer["total_count"], answer["limit"], answer["offset"]
+
+    async with app.client() as client:
+        for start in range(0, rows, 20):
+            data = [{"number": number, "text": "x" * size} for number in range(start, start + 20)]
+            assert (await client.post(f"{path}/bulk", json={"data": data})).status_code == 201
+        together = await asyncio.gather(*(page(client, offset) for offset in offsets))
+    expected = [(list(range(offset, min(offset + 20, rows))), rows, 20, offset) for offset in offsets]
+    assert together == expected

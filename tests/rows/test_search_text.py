@@ -7,14 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotis.data.query.search.compiler import Scope, Window
+from pilotis.data.query.search.compiler import Scope, Window, all_found
 from pilotis.data.query.search.completion import following
 from pilotis.data.query.search.highlights import by_similarity, by_words
 from pilotis.data.query.search.text import Term, all_of, folded, parse, tsquery
 from pilotis.data.query.search.typos import edits
 from pilotis.data.where.fields import Field
 from pilotis.data.where.operands import Arguments
+from pilotis.db.pool import Database
 from pilotis.kit.errors import BadRequestError
+from tests.services import address
+from tests.support import Server
 
 
 def terms(query: str) -> tuple[Term, ...]:
@@ -123,3 +126,39 @@ def test_highlights_take_bounded_time(limit: int, fields: int, expected: int):
     names = {f"f{index}": Field("f", None) for index in range(fields)}
     scope = Scope(None, names, "", Window(limit, 0), Arguments(), 0)  # type: ignore[arg-type]
     assert scope.characters_shown == expected
+
+
+TEXTS = [
+    *("Foo-Bar 12abc", "CAFÉ au lait", "foo_bar", "東京 foo", "foobar", "1.5e10 mm", "www.Example.com/path?x=1"),
+    *("user@example.com", "it's", "a1b2c3", "ﬁne ﬁgs", "Straße", "x2y"),
+]
+QUERIES = [
+    *("foo", "12abc", "cafe", "foo_bar", '"au lait"', "fo", "bar foo", "example", "example.com", "1.5e10", "15"),
+    *("it's", "its", "a1b2", "東京", "fine", "strasse", "x2", "path x"),
+]
+
+
+def spelled_otherwise(term: Term) -> str:
+    """The same words; no text is excluded before its words are computed, as with any spelling but the literal one."""
+    return tsquery(term)
+
+
+async def test_looking_for_the_words_first_loses_no_text(server: Server):
+    database = Database(address(server), size=1)
+    counts = {}
+    for query in QUERIES:
+        for names in (["value"], ["value", "other"]):
+            found = []
+            for spelled in (tsquery, spelled_otherwise):
+                arguments = Arguments()
+                scope = Scope(None, {name: Field(name, None) for name in names}, "", Window(1, 0), arguments, 0)
+                condition = all_found(scope, terms(query), spelled)
+                texts = f"unnest({arguments.bind(TEXTS, 'text[]')}) value, (select ''::text as other) others"
+                rows = await database.fetch(f"select value from {texts} where {condition}", *arguments.values)
+                found.append(sorted(row["value"] for row in rows))
+                assert ("strpos" in condition) == (spelled is tsquery and query != "東京")
+            assert found[0] == found[1]
+            counts[query] = len(found[0])
+    await database.close()
+    assert counts["foo"] == 4
+    assert counts["cafe"] == counts["12abc"] == counts["東京"] == 1

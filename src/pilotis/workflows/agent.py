@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-import jsonschema_rs
 import msgspec
 
 from pilotis.kit import json
@@ -231,6 +230,9 @@ def schema_errors(schema: dict[str, Any] | None, value: Json) -> str | None:
 
 
 def _validator(schema: Any) -> Any:
+    # Imported here, because it takes 4 MB that few servers need.
+    import jsonschema_rs
+
     # The engine of patterns does not backtrack, and nothing is ever fetched.
     return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions(), offline=True)
 

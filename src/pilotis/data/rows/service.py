@@ -33,7 +33,7 @@ from pilotis.http.api.direct import Begun, StartOverError
 from pilotis.http.api.principals import AppInfo, Principal, PublicClient, Role
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
-from pilotis.kit.errors import BadRequestError, UnavailableError
+from pilotis.kit.errors import BadRequestError, QueryTimeoutError, UnavailableError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.offload import offload
 
@@ -153,6 +153,7 @@ class Rows:
         if (
             table is None
             or table.cipher is not None
+            or table.has_large_pages
             or table.schema.access_level is not AccessLevel.PUBLIC
             or limit not in COMMON_COUNTS
             or page.offset > _NEAR
@@ -162,7 +163,11 @@ class Rows:
         started = time.perf_counter()
 
         def finish(ended: asyncio.Future[FoundPage]) -> bytes:
-            found = _or_start_over(ended)
+            try:
+                found = _or_start_over(ended)
+            except QueryTimeoutError:
+                # Others may have taken the time.
+                raise StartOverError from None
             if found.data is None:
                 raise StartOverError
             tail = b',"total_count":%d,"limit":%d,"offset":%d' % (found.total, limit, page.offset)

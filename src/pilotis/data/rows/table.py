@@ -85,6 +85,7 @@ class PreparedTable:
         self._statistics = statistics
         self.pages: SingleFlight[bytes] = SingleFlight()
         self._creates: Batcher[bytes, datetime] = Batcher(self._insert)
+        self.has_large_pages = False
         self._page_batches: dict[tuple[int, bool], Batcher[int, FoundPage]] = {}
         self._reads, self._reads_with_creators = (
             Batcher[str, str | None](functools.partial(self._read, statements), max_batch=200)
@@ -205,6 +206,9 @@ class PreparedTable:
         sql = self.replanned(self.statements.pages(limit, deep=deep))
         records = await self._database.fetch(sql, distinct, tenant=self.schema.app_id)
         found = {offset: FoundPage(*record) for offset, record in zip(distinct, records, strict=True)}
+        if any(page.data is None for page in found.values()):
+            # Its pages are built only to be left out, so it is not worth it for this table.
+            self.has_large_pages = True
         return [found[offset] for offset in offsets]
 
     async def _read(self, statements: Statements, row_ids: Sequence[str]) -> Sequence[str | None]:

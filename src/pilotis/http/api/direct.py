@@ -72,6 +72,8 @@ Outcome: TypeAlias = "Reply | Exception | None"
 class Server(Protocol):
     """What direct answers need of the application."""
 
+    in_flight: int
+
     def known_public_key(self, key: str, origin: str | None) -> AppInfo | None:
         """Return the app of a key, if it is known without asking the database."""
 
@@ -160,7 +162,10 @@ class DirectRoutes:
             begun = self._begun(found, call, body) if self._server.may_run(call, endpoint) else None
         except PilotisError:
             return None
-        return None if begun is None else Started(found, call, started, *begun)
+        if begun is None:
+            return None
+        self._server.in_flight += 1
+        return Started(found, call, started, *begun)
 
     def _begun(self, found: Found, call: Call, body: bytes) -> Begun | None:
         endpoint = found.endpoint
@@ -179,6 +184,7 @@ class DirectRoutes:
 
     def end(self, started: Started) -> bytes | Outcome:
         """Return the body of the answer, or the outcome with which the usual path must continue."""
+        self._server.in_flight -= 1
         try:
             body = started.finish(started.future)
         except StartOverError:

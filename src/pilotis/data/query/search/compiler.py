@@ -67,7 +67,7 @@ def compile_search(scope: Scope, search: SearchText, spelled: Spelled = tsquery,
     sought = f"(select {_query(any_of(search.terms, spelled), scope.arguments)})"
     # Prefers short texts: 1 divides by the logarithm of the length.
     score = f"ts_rank({_weighted(vectors)}, {sought}, 1)"
-    return _compiled(scope, _all_found(scope, search.terms, spelled), score, search, few=few)
+    return _compiled(scope, all_found(scope, search.terms, spelled), score, search, few=few)
 
 
 def compile_similar(scope: Scope, search: SearchText, trigram: str) -> str:
@@ -112,7 +112,7 @@ def _query(query: str, arguments: Arguments) -> str:
     return f"to_tsquery('pg_catalog.simple', {arguments.bind(query, 'text')})"
 
 
-def _all_found(scope: Scope, terms: Sequence[Term], spelled: Spelled) -> str:
+def all_found(scope: Scope, terms: Sequence[Term], spelled: Spelled) -> str:
     """Every term in some field; with one field, by a single index lookup."""
     fields, arguments = list(scope.fields.values()), scope.arguments
     literal = terms if spelled is tsquery else ()
