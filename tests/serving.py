@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
     """Run an HTTP server on a free port of the loopback, and yield its URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
+    # It looks so often whether it is to end; half a second by default.
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

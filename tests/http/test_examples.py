@@ -175,8 +175,8 @@ class Recorder:
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
 
-@pytest.fixture
-def recorder() -> Iterator[Recorder]:
+@pytest.fixture(scope="module")
+def recording() -> Iterator[Recorder]:
     """The recorder, running in a thread."""
     made = Recorder()
     thread = threading.Thread(target=made.server.serve_forever)
@@ -185,6 +185,13 @@ def recorder() -> Iterator[Recorder]:
     made.server.shutdown()
     made.server.server_close()
     thread.join()
+
+
+@pytest.fixture
+def recorder(recording: Recorder) -> Recorder:
+    """The recorder, which has received nothing."""
+    recording.received.clear()
+    return recording
 
 
 def values_for(request: Request, recorder: Recorder) -> dict[str, str]:
