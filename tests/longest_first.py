@@ -322,7 +322,9 @@ class Controller:
     """Makes the scheduler, and records the durations."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._record = config.getoption("--record-durations")
+        # A part of a file says nothing about the whole.
+        chosen = config.getoption("-k") or config.getoption("-m") or any("::" in name for name in config.args)
+        self._record = config.getoption("--record-durations") and not chosen
         self._measured: dict[str, Duration] = {}
 
     @pytest.hookimpl
