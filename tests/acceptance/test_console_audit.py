@@ -374,6 +374,10 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
     ),
     "PUT /v1/apps/:app_id/members/:member_id/password": ("member.set_password", _set_password),
     "PATCH /v1/users/:user_id": ("user.deactivate", _deactivate),
+    "POST /v1/apps/:app_id/members/:member_id/token": (
+        "member.run_as",
+        lambda app, console: _on_member(app, console, "POST", "/token"),
+    ),
     "POST /v1/apps/:app_id/members/:member_id/sign-out-everywhere": (
         "member.sign_out",
         lambda app, console: _on_member(app, console, "POST", "/sign-out-everywhere"),
@@ -739,11 +743,32 @@ async def test_the_log_is_read_newest_first_in_pages_and_by_filter(app: App):
         assert (await console.get("/audit-log", params={"actor": "' or true --"})).json()["total_count"] == 0
 
 
-@pytest.mark.parametrize("name", ["action", "actor"])
+@pytest.mark.parametrize("name", ["action", "actor", "search", "request_id"])
 async def test_a_filter_with_u0000_is_refused(app: App, name: str):
     async with owner_of(app).client(app) as console:
         answer = await console.get("/audit-log", params={name: "a\0"})
     assert_error(answer, 400, "VALIDATION_FAILED")
+
+
+async def test_entries_are_searched_by_text_and_time_and_targets_have_names(app: App, other_app: App):
+    table = await app.table({"text": "string"}, title="Boats of 2026")
+    theirs = await other_app.table({"text": "string"}, title="theirs")
+    async with owner_of(app).client(app) as console:
+        assert (await console.post("/keys/public", json={"name": "shop page"})).status_code == 201
+        first = (await console.get("/audit-log", params={"search": "BOATS"})).json()["data"]
+        assert [entry["target"] for entry in first] == [table]
+        key = (await console.get("/audit-log", params={"action": "public_key"})).json()["data"][0]
+        same = await console.get("/audit-log", params={"request_id": key["request_id"]})
+        assert [entry["entry_id"] for entry in same.json()["data"]] == [key["entry_id"]]
+        late = {"from": key["created_at"]}
+        assert table not in [one["target"] for one in (await console.get("/audit-log", params=late)).json()["data"]]
+        assert_error(await console.get("/audit-log", params={"to": "soon"}), 400, "VALIDATION_FAILED")
+        ids = ",".join([table, theirs, key["target"], "nothing", "%"])
+        targets = (await console.get("/audit-log/targets", params={"ids": ids})).json()["targets"]
+    assert targets == {
+        table: {"kind": "table", "name": "Boats of 2026"},
+        key["target"]: {"kind": "public_key", "name": "shop page"},
+    }
 
 
 async def test_a_viewer_does_not_read_the_log(app: App):

@@ -187,6 +187,43 @@ async def test_a_deleted_member_is_gone_and_its_rows_stay(app: App, console_of: 
     assert ("member.delete", ada["member_id"], app.console["user_id"]) in await audit(app)
 
 
+async def test_requests_are_tried_as_a_member_for_minutes(app: App, console_of: httpx.AsyncClient):
+    ada = await sign_up(app, "ada")
+    table = await app.table({"text": "string"}, access_level="Creator")
+    await app.row(table, {"text": "hers"}, ada["access_token"])
+    path = f"/members/{ada['member_id']}"
+    answer = await console_of.post(f"{path}/token")
+    assert answer.status_code == 200
+    given = answer.json()
+    assert given["expires_in"] == 300
+    async with app.client(given["access_token"]) as client:
+        listed = (await client.get(f"/v1/public/tables/{table}/data")).json()
+    assert [row["data"]["text"] for row in listed["data"]] == ["hers"]
+    assert ("member.run_as", ada["member_id"], app.console["user_id"]) in await audit(app)
+    # The session is among the member's, and ends with them.
+    sessions = (await console_of.get(f"{path}/sessions")).json()["sessions"]
+    assert given["session_id"] in [session["session_id"] for session in sessions]
+    assert (await console_of.delete(f"{path}/sessions/{given['session_id']}")).status_code == 200
+    async with app.client(given["access_token"]) as client:
+        assert_error(await client.get(f"/v1/public/tables/{table}/data"), 401, "INVALID_TOKEN")
+    assert (await console_of.patch(path, json={"is_active": False})).status_code == 200
+    assert_error(await console_of.post(f"{path}/token"), 403, "MEMBER_INACTIVE")
+    assert_error(await console_of.post("/members/nobody/token"), 404, "MEMBER_NOT_FOUND")
+
+
+async def test_a_members_data_is_replaced(app: App, console_of: httpx.AsyncClient):
+    ada = await sign_up(app, "ada")
+    path = f"/members/{ada['member_id']}"
+    for data in ({"theme": "dark", "seats": [1, 2]}, {"theme": "light"}, {}):
+        answer = await console_of.patch(path, json={"custom_data": data})
+        assert answer.status_code == 200, answer.text
+        assert (await console_of.get(path)).json()["custom_data"] == data
+    assert ("member.update", ada["member_id"], app.console["user_id"]) in await audit(app)
+    large = {"custom_data": {"text": "x" * 100_000}}
+    assert_error(await console_of.patch(path, json=large), 413, "PAYLOAD_TOO_LARGE")
+    assert_error(await console_of.patch(path, json={"custom_data": [1]}), 400, "VALIDATION_FAILED")
+
+
 async def test_a_member_is_signed_out_everywhere(app: App, console_of: httpx.AsyncClient):
     ada = await sign_up(app, "ada")
     other = await sign_up(app, "grace")

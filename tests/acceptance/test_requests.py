@@ -54,6 +54,10 @@ async def test_failed_requests_are_in_the_log_and_counted(app: App):
     filters = {"status": "4xx", "route": "POST ", "to": "2100-01-01T00:00:00Z"}
     assert [entry["status"] for entry in await entries(app, **filters)] == [400]
     assert await entries(app, min_ms="600000") == []
+    for filters in ({"search": "unknown_col"}, {"actor_id": member["member_id"]}, {"request_id": first["request_id"]}):
+        assert first in await entries(app, **filters)
+        assert latest not in await entries(app, **filters)
+    assert await entries(app, search="%") == []
     assert "hidden" not in str(await entries(app))
     assert "secret" not in str(await entries(app))
     async with owner_of(app).client(app) as console:

@@ -136,7 +136,54 @@ async def test_a_filter_is_drawn_written_and_shared(server: Server, app: App, vi
         await expect(page.get_by_text("5 rows found")).to_be_visible()
 
 
+async def test_a_day_is_the_whole_day_where_the_viewer_is(server: Server, app: App, visit: Opening) -> None:
+    table = await app.table({"name": "string", "due": "date", "born": "date"}, title="orders")
+    # In Berlin the day begins an hour before that of UTC.
+    moments = ["2026-12-11T22:59:00Z", "2026-12-11T23:00:00Z", "2026-12-12T11:00:00+01:00", "2026-12-12T23:00:00Z"]
+    for number, due in enumerate(moments):
+        await app.row(table, {"name": f"order {number}", "due": due, "born": f"2026-12-{11 + number}"})
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table}")
+        await expect(page.get_by_text("4 rows")).to_be_visible()
+
+        async def filtered(column: str, day: str, operator: str = "on") -> None:
+            await page.get_by_role("button", name="Filter", exact=True).click()
+            await page.get_by_label("Column").select_option(column)
+            if operator != "on":
+                await page.get_by_label("Condition").select_option(operator)
+            await expect(page.get_by_label("Condition")).to_have_value(operator)
+            await page.get_by_label("Value").fill(day)
+            await page.get_by_role("button", name="Apply").click()
+
+        await filtered("due", "2026-12-12")
+        await expect(page.get_by_text("2 rows found")).to_be_visible()
+        await expect(page.locator(".chip")).to_contain_text("on")
+        await expect(page.locator(".chip")).to_contain_text("Dec 12, 2026")
+        await page.reload()
+        await expect(page.get_by_text("2 rows found")).to_be_visible()
+        await expect(page.locator(".chip")).to_contain_text("Dec 12, 2026")
+        await page.get_by_role("button", name="Remove filter").click()
+        # After the day, and until its end.
+        await filtered("due", "2026-12-12", "greater")
+        await expect(page.get_by_text("1 row found")).to_be_visible()
+        await page.get_by_role("button", name="Remove filter").click()
+        # What is stored as a day has no zone.
+        await filtered("born", "2026-12-12")
+        await expect(page.get_by_text("1 row found")).to_be_visible()
+        await page.get_by_role("button", name="Remove filter").click()
+        # The picker has a time and a zone.
+        await page.get_by_role("button", name="Filter", exact=True).click()
+        await page.get_by_label("Column").select_option("due")
+        await page.get_by_role("button", name="Calendar").click()
+        await page.get_by_label("Value").fill("2026-12-12")
+        await page.get_by_label("Time", exact=True).fill("11:00:00")
+        await expect(page.get_by_label("Value")).to_have_value("2026-12-12T11:00:00+01:00")
+        await page.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_text("1 row found")).to_be_visible()
+
+
 WHERES = [
+    {"due": {"$gte": "2026-12-11T23:00:00.000Z", "$lt": "2026-12-12T23:00:00.000Z"}},
     {"name": {"$eq": "x"}},
     {"price": {"$between": [1, 2]}, "name": {"$contains": "a"}},
     {"$and": [{"price": {"$gt": 1}}, {"price": {"$lt": 5}}]},

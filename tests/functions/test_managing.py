@@ -101,11 +101,16 @@ async def test_a_draft_is_its_users_alone(functions: Functions):
         assert (await functions.console.put(f"{path}/draft", json=files)).json()["version"] == "draft"
         called = await functions.console.post(f"{path}/invoke", json={"version": "draft"})
         assert called.json()["result"] == text
+        read = (await functions.console.get(f"{path}/draft")).json()
+        assert read["files"] == files["files"]
+        assert read["stored_at"]
     assert await functions.value("greet") == "active"
     key = {"Authorization": f"Bearer {functions.app.secret_key}"}
     async with plain_client(functions.app.server.url, **key) as other:
         answer = await other.post(f"{path}/invoke", json={"version": "draft"})
+        read = (await other.get(f"{path}/draft")).json()
     assert_error(answer, 404, "VERSION_NOT_FOUND")
+    assert read == {"files": None, "stored_at": None}
 
 
 async def test_source_that_cannot_be_loaded_makes_no_version(functions: Functions):

@@ -60,6 +60,7 @@ from pilotis.functions.types import (
     Function,
     FunctionChange,
     FunctionDeletion,
+    FunctionDraft,
     FunctionQuery,
     FunctionSource,
     FunctionStats,
@@ -373,6 +374,11 @@ class FunctionEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
         """Store your draft, which only you can call; it replaces an earlier one, and is deleted after a day."""
         source = await self._functions.source_of(call.app, function_id, body.archive or body.fields)
         return Reply(json.encode(await self._functions.put_draft(call.app, call.actor, function_id, source)))
+
+    @get(f"{_ONE}/draft", access=EDITOR, errors=[FunctionNotFoundError])
+    async def draft(self, call: Call, app_id: UUID, function_id: UUID) -> FunctionDraft:
+        """Read your draft, to continue it; nobody else can read it."""
+        return await self._functions.draft(call.app, call.actor, function_id)
 
     @post(
         f"{_ONE}/invoke",

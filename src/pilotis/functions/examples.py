@@ -148,6 +148,11 @@ EXAMPLES = [
         answer=VERSION | {"version": "draft", "status": "draft", "is_active": False},
     ),
     Example(
+        route=f"GET {_ONE}/draft",
+        operation="getFunctionDraft",
+        answer={"files": {"index.ts": _SOURCE}, "stored_at": _TIME},
+    ),
+    Example(
         route=f"POST {_ONE}/invoke",
         operation="invokeFunctionVersion",
         body={"payload": {"name": "Ada"}, "version": 1},

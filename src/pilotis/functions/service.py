@@ -42,6 +42,7 @@ from pilotis.functions.types import (
     Egress,
     Function,
     FunctionChange,
+    FunctionDraft,
     FunctionQuery,
     FunctionSource,
     FunctionVersion,
@@ -284,6 +285,18 @@ class Functions:
             created_at=moment,
             ready_at=moment,
             is_active=False,
+        )
+
+    async def draft(self, app: AppInfo, actor: Actor, function_id: UUID) -> FunctionDraft:
+        """Return the caller's own draft; invalid UTF-8 becomes replacement characters."""
+        await self._row(app.app_id, function_id)
+        found = await store.draft(self._database.of(app.app_id), app.app_id, function_id, actor.id or "")
+        if found is None:
+            return FunctionDraft(files=None, stored_at=None)
+        files = await offload(found["source_bytes"], sources.unpack, found["source"])
+        return FunctionDraft(
+            files={path: data.decode("utf-8", "replace") for path, data in files.items()},
+            stored_at=rfc3339(found["created_at"]),
         )
 
     async def versions(self, app: AppInfo, function_id: UUID, paging: Paging) -> ItemPage[FunctionVersion]:

@@ -169,6 +169,13 @@ class FunctionSource(msgspec.Struct):
     files: dict[str, str]
 
 
+class FunctionDraft(msgspec.Struct):
+    """The files of the caller's draft by their paths, and when it was stored; both are null without a draft."""
+
+    files: dict[str, str] | None
+    stored_at: str | None
+
+
 class InvokeRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A call: `payload` is the object passed to the function, `timeout` its time limit in seconds."""
 

@@ -373,6 +373,14 @@ def _updated(member: MemberInfo) -> str:
     return encoded(events.composed(events.MEMBER_UPDATED, _as(member), member.member_id))
 
 
+def custom_data_text(data: dict[str, object], limits: Limits) -> str:
+    """Return custom_data as JSON; raises `PayloadTooLargeError`."""
+    text = json.encode(data)
+    if len(text) > limits.custom_data_bytes:
+        raise PayloadTooLargeError(f"custom_data would be larger than {limits.custom_data_bytes} bytes.")
+    return text.decode()
+
+
 def check_password(password: str, limits: Limits, field: str = "password") -> None:
     """Raise a validation error for a password that is too short or too long."""
     shortest, longest = limits.password_min_length, limits.password_max_length

@@ -245,6 +245,18 @@ async def merge_custom_data(
     )
 
 
+async def replace_custom_data(connection: Connection, app_id: UUID, member_id: str, data: str) -> None:
+    """Replace a member's custom_data by a JSON object."""
+    await connection.execute(
+        """
+        update pilotis.members set custom_data = $3::jsonb, updated_at = now() where app_id = $1 and member_id = $2
+        """,
+        app_id,
+        member_id,
+        data,
+    )
+
+
 async def set_active(connection: Connection, app_id: UUID, member_id: str, is_active: bool) -> None:
     """Activate or deactivate a member."""
     await connection.execute(

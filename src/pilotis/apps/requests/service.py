@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
@@ -23,10 +23,11 @@ from pilotis.apps.requests.types import (
 )
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import AppInfo
-from pilotis.http.api.schemas import ItemPage
-from pilotis.kit.clock import now, parse_rfc3339, rfc3339
+from pilotis.http.api.schemas import ItemPage, time_field
+from pilotis.kit.clock import now, rfc3339
 from pilotis.kit.errors import invalid
 
+_SEARCHED = "concat_ws(' ', method || ' ' || route, status, code, address, actor_id, request_id)"
 _MAX_SERIES = 50
 _MAX_POINTS = 1500
 _STEPS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
@@ -48,8 +49,8 @@ class Requests:
 
     async def metrics(self, app: AppInfo, query: MetricsQuery) -> RequestMetrics:
         """Return requests, errors and durations by time; raises a 400 error for too long a time."""
-        end = _time(query.to, "to") or now()
-        start = _time(query.from_, "from") or end - _STEPS[query.step] * _DEFAULT_STEPS[query.step]
+        end = time_field(query.to, "to") or now()
+        start = time_field(query.from_, "from") or end - _STEPS[query.step] * _DEFAULT_STEPS[query.step]
         if (end - start) / _STEPS[query.step] > _MAX_POINTS:
             raise invalid("from", f"from and to: at most {_MAX_POINTS} steps are answered. Choose a longer step.")
         rows = await store.durations(self._database, app.app_id, query.step, start, end, query.by)
@@ -62,9 +63,9 @@ class Requests:
 
 def _conditions(query: RequestQuery) -> list[tuple[str, Any]]:
     conditions: list[tuple[str, Any]] = []
-    if start := _time(query.from_, "from"):
+    if start := time_field(query.from_, "from"):
         conditions.append(("created_at >= {}", start))
-    if end := _time(query.to, "to"):
+    if end := time_field(query.to, "to"):
         conditions.append(("created_at < {}", end))
     if query.status is not None and query.status.endswith("xx"):
         conditions.append(("status / 100 = {}", int(query.status[0])))
@@ -74,18 +75,15 @@ def _conditions(query: RequestQuery) -> list[tuple[str, Any]]:
         conditions.append(("position({} in method || ' ' || route) > 0", query.route))
     if query.member_id is not None:
         conditions.append(("actor_kind = 'member' and actor_id = {}", query.member_id))
+    if query.search:
+        conditions.append((f"position(lower({{}}) in lower({_SEARCHED})) > 0", query.search))
+    if query.actor_id is not None:
+        conditions.append(("actor_id = {}", query.actor_id))
+    if query.request_id is not None:
+        conditions.append(("request_id = {}", query.request_id))
     if query.min_ms is not None:
         conditions.append(("duration_ms >= {}", query.min_ms))
     return conditions
-
-
-def _time(text: str | None, field: str) -> datetime | None:
-    if text is None:
-        return None
-    moment = parse_rfc3339(text)
-    if moment is None:
-        raise invalid(field, f"{field} is an RFC 3339 time, such as 2026-01-31T12:00:00Z.")
-    return moment
 
 
 def _entry(row: Record) -> RequestEntry:

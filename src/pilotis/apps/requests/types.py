@@ -15,7 +15,8 @@ class RequestQuery(Paging, forbid_unknown_fields=True):
     """Filters of the request log.
 
     `from` and `to` are RFC 3339 times; `status` is a status such as `404`, or a class such as `4xx`; `route` is one as
-    entries have it; `min_ms` the least duration.
+    entries have it; `min_ms` the least duration; `search` finds a part of the route, code, address, actor or request
+    id in either case; `actor_id` is that of a member, key or console user.
     """
 
     from_: Time | None = msgspec.field(name="from", default=None)
@@ -24,6 +25,9 @@ class RequestQuery(Paging, forbid_unknown_fields=True):
     route: Annotated[str, msgspec.Meta(max_length=300)] | None = None
     member_id: Annotated[str, msgspec.Meta(max_length=100)] | None = None
     min_ms: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
+    search: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    actor_id: Annotated[str, msgspec.Meta(max_length=100)] | None = None
+    request_id: Annotated[str, msgspec.Meta(max_length=200)] | None = None
 
 
 class RequestEntry(msgspec.Struct, frozen=True, kw_only=True):

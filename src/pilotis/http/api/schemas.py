@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
+
+from pilotis.kit.clock import parse_rfc3339
+from pilotis.kit.errors import invalid
 
 Item = TypeVar("Item")
 _MAX_COUNT = 2**53
@@ -47,6 +51,16 @@ class Paging(Paged, forbid_unknown_fields=True):
 
 class Whole(msgspec.Struct, forbid_unknown_fields=True):
     """The query of a list that is always returned whole: it has no parameters."""
+
+
+def time_field(text: str | None, field: str) -> datetime | None:
+    """Return the time in a parameter; raises a 400 error for a text that is none."""
+    if text is None:
+        return None
+    moment = parse_rfc3339(text)
+    if moment is None:
+        raise invalid(field, f"{field} is an RFC 3339 time, such as 2026-01-31T12:00:00Z.")
+    return moment
 
 
 class ItemPage(msgspec.Struct, Generic[Item], frozen=True, kw_only=True):

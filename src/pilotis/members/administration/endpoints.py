@@ -17,11 +17,12 @@ from pilotis.members.administration.types import (
     MemberRecord,
     MemberResult,
     MemberSessions,
+    MemberToken,
     NewMember,
     NewMemberPassword,
     SignedOut,
 )
-from pilotis.members.service import LoginIdTakenError, NoPasswordError
+from pilotis.members.service import LoginIdTakenError, MemberInactiveError, NoPasswordError
 from pilotis.security.sessions.service import SessionNotFoundError
 
 _MEMBERS = "/v1/apps/:app_id/members"
@@ -57,12 +58,25 @@ class MemberAdministrationEndpoints(Endpoints, tag="App member administration", 
 
     @patch(_MEMBER, access=WRITE, errors=[MemberNotFoundError])
     async def change(self, call: Call, app_id: UUID, member_id: str, body: MemberChange) -> MemberRecord:
-        """Activate, deactivate or rename a member.
+        """Activate, deactivate or rename a member, or replace its custom_data.
 
         A deactivated member is answered 403 `MEMBER_INACTIVE` at once, whatever tokens it holds. Once it is activated
         again, its sessions work as before.
         """
         return await self._administration.change(call.app, call.actor, member_id, body)
+
+    @post(
+        f"{_MEMBER}/token",
+        access=console(Role.EDITOR),
+        needs_room=False,
+        errors=[MemberNotFoundError, MemberInactiveError],
+    )
+    async def token(self, call: Call, app_id: UUID, member_id: str) -> MemberToken:
+        """Get an access token of a member for 5 minutes, to try requests as the member; the audit log has each.
+
+        Its session ends with it, or with the member's other sessions.
+        """
+        return await self._administration.token(call.app, call.actor, member_id)
 
     @delete(
         f"{_MEMBER}/sessions/:session_id",

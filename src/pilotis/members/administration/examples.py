@@ -100,6 +100,11 @@ EXAMPLES = [
         },
     ),
     Example(
+        route="POST /v1/apps/:app_id/members/:member_id/token",
+        operation="createMemberToken",
+        answer={"access_token": "…", "expires_in": 300, "session_id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38"},
+    ),
+    Example(
         route="GET /v1/apps/:app_id/members/:member_id/sessions",
         operation="listMemberSessions",
         answer={

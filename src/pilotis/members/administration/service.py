@@ -30,11 +30,22 @@ from pilotis.members.administration.types import (
     MemberQuery,
     MemberRecord,
     MemberSessions,
+    MemberToken,
     NewMember,
 )
-from pilotis.members.service import GUEST_PREFIX, Members, NoPasswordError, check_password
+from pilotis.members.service import (
+    GUEST_PREFIX,
+    MemberInactiveError,
+    Members,
+    NoPasswordError,
+    check_password,
+    custom_data_text,
+)
 from pilotis.security.audit.service import record
 from pilotis.security.sessions.service import Sessions
+
+TOKEN_SECONDS = 300
+"""How long a token is valid with which a console user tries what a member can do."""
 
 _LIKE_SPECIAL = re.compile(r"[\\%_]")
 _ESCAPED = r"\\\g<0>"
@@ -89,6 +100,18 @@ class MemberAdministration:
         rows = await self._sessions.active(app.app_id, member_id)
         return MemberSessions([_session(row) for row in rows])
 
+    async def token(self, app: AppInfo, actor: Actor, member_id: str) -> MemberToken:
+        """Return an access token of a member, to try what the member can do; the audit log has who asked for it.
+
+        Raises `MemberNotFoundError`, or `MemberInactiveError`.
+        """
+        async with self._locked(app.app_id, member_id) as (connection, row):
+            if not row["is_active"]:
+                raise MemberInactiveError
+            session_id, token = await self._sessions.start_brief(connection, app.app_id, member_id, TOKEN_SECONDS)
+            await record(connection, app.app_id, actor, "member.run_as", member_id, session_id=session_id)
+        return MemberToken(token, TOKEN_SECONDS, session_id)
+
     async def end_session(self, app: AppInfo, actor: Actor, member_id: str, session_id: UUID) -> None:
         """End one session of a member; raises `MemberNotFoundError`, or `SessionNotFoundError`."""
         async with self._locked(app.app_id, member_id) as (connection, row):
@@ -103,8 +126,13 @@ class MemberAdministration:
                 await member_store.set_active(connection, app.app_id, member_id, change.is_active)
             if change.nickname is not msgspec.UNSET:
                 await member_store.set_nickname(connection, app.app_id, member_id, change.nickname)
+            if change.custom_data is not msgspec.UNSET:
+                data = custom_data_text(change.custom_data, app.limits)
+                await member_store.replace_custom_data(connection, app.app_id, member_id, data)
             changed = {name: value for name, value in msgspec.structs.asdict(change).items() if value != msgspec.UNSET}
             if changed:
+                # What an app keeps of a member is not for the log.
+                changed |= {"custom_data": "changed"} if "custom_data" in changed else {}
                 await record(connection, app.app_id, actor, "member.update", member_id, **changed)
             row = await store.read(connection, app.app_id, member_id)
             assert row is not None
@@ -166,7 +194,8 @@ def _changes(change: MemberChange, before: Record) -> list[EventType[events.Memb
     types = []
     if change.is_active is not msgspec.UNSET and change.is_active != before["is_active"]:
         types.append(events.MEMBER_ACTIVATED if change.is_active else events.MEMBER_DEACTIVATED)
-    if change.nickname is not msgspec.UNSET and change.nickname != before["nickname"]:
+    has_new_data = change.custom_data is not msgspec.UNSET
+    if has_new_data or (change.nickname is not msgspec.UNSET and change.nickname != before["nickname"]):
         types.append(events.MEMBER_UPDATED)
     return types
 

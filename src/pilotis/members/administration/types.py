@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 
@@ -58,10 +59,11 @@ class MemberPage(msgspec.Struct, kw_only=True):
 
 
 class MemberChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Changes to a member; absent fields keep their values. A null nickname removes it."""
+    """Changes to a member; absent fields keep their values. A null nickname removes it; custom_data is replaced."""
 
     is_active: bool | msgspec.UnsetType = msgspec.UNSET
     nickname: Nickname | msgspec.UnsetType | None = msgspec.UNSET
+    custom_data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class NewMember(msgspec.Struct, forbid_unknown_fields=True):
@@ -70,6 +72,14 @@ class NewMember(msgspec.Struct, forbid_unknown_fields=True):
     login_id: LoginId
     password: Password
     nickname: Nickname | None = None
+
+
+class MemberToken(msgspec.Struct, frozen=True):
+    """An access token of a member, which is valid for `expires_in` seconds, and the session that it belongs to."""
+
+    access_token: str
+    expires_in: int
+    session_id: UUID
 
 
 class MemberSessions(msgspec.Struct, frozen=True):

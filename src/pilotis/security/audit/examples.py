@@ -26,4 +26,10 @@ EXAMPLES = [
             "offset": 0,
         },
     ),
+    Example(
+        route="GET /v1/apps/:app_id/audit-log/targets",
+        operation="listAuditTargets",
+        query={"ids": "$TABLE_ID"},
+        answer={"targets": {"0199c0de-f1c2-7b7d-89e6-2b7d9e60a385": {"kind": "table", "name": "cafes"}}},
+    ),
 ]

@@ -12,12 +12,12 @@ from asyncpg import Connection, Record
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
-from pilotis.http.api.schemas import ItemPage
+from pilotis.http.api.schemas import ItemPage, time_field
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
-from pilotis.kit.ids import uuid7
+from pilotis.kit.ids import is_uuid, uuid7
 from pilotis.limits import Limits
-from pilotis.security.audit.types import AuditEntry, AuditQuery
+from pilotis.security.audit.types import AuditEntry, AuditQuery, AuditTarget, AuditTargets
 
 _CONSOLE = UUID(int=0)
 
@@ -72,6 +72,28 @@ async def record(
     await connection.execute(_INSERT, app_id, *Entry(app_id, actor, action, target, details).values())
 
 
+_MAX_TARGETS = 200
+_UUIDS = "any($3::uuid[])"
+_NAMED = {
+    "table": ("tables", "table_id", "title"),
+    "member": ("members", "member_id", "coalesce(nickname, login_id, member_id)"),
+    "storage": ("file_storages", "storage_id", "name"),
+    "site": ("web_storages", "storage_id", "name"),
+    "function": ("functions", "function_id", "name"),
+    "workflow": ("workflows", "workflow_id", "name"),
+    "webhook": ("webhooks", "webhook_id", "coalesce(nullif(name, ''), url)"),
+    "public_key": ("public_keys", "key_id", "name"),
+    "secret_key": ("secret_keys", "key_id", "name"),
+    "oauth_client": ("oauth_clients", "client_id", "name"),
+}
+# Targets are of every kind, and an id does not tell which. A member and a client have texts as ids.
+_NAMES = " union all ".join(
+    f"select {key}::text as id, '{kind}' as kind, {name} as name from pilotis.{table} where app_id = $1 and {key} = "
+    + ("any($2::text[])" if kind in {"member", "oauth_client"} else _UUIDS)
+    for kind, (table, key, name) in _NAMED.items()
+)
+
+
 class AuditLog:
     """Reads the audit log."""
 
@@ -81,6 +103,13 @@ class AuditLog:
     async def page(self, app: AppInfo, query: AuditQuery) -> ItemPage[AuditEntry]:
         """Return a page of the app's entries, newest first."""
         return await self._page(app.app_id, None, query, app.limits)
+
+    async def targets(self, app: AppInfo, ids: str) -> AuditTargets:
+        """Return what the targets of entries are and how they are called."""
+        wanted = sorted(set(ids.split(",")))[:_MAX_TARGETS]
+        uuids = [UUID(one) for one in wanted if is_uuid(one)]
+        rows = await self._database.fetch(_NAMES, app.app_id, wanted, uuids, tenant=app.app_id)
+        return AuditTargets({row["id"]: AuditTarget(row["kind"], row["name"]) for row in rows})
 
     async def of_user(self, user_id: UUID, query: AuditQuery, limits: Limits) -> ItemPage[AuditEntry]:
         """Return a page of the console's entries that are by or about a console user, newest first."""
@@ -100,8 +129,23 @@ class AuditLog:
                 and ($2::text is null or l.action = $2 or starts_with(l.action, $2 || '.'))
                 and ($3::text is null or l.actor_id = $3)
                 and ($4::text is null or l.actor_id = $4 or l.target = $4)
+                and ($5::timestamptz is null or l.at >= $5) and ($6::timestamptz is null or l.at < $6)
+                and ($7::text is null or l.request_id = $7)
+                and ($8::text is null or position(lower($8) in lower(concat_ws(
+                    ' ', l.action, l.target, l.details, l.request_id, l.actor_id,
+                    (select u.email from pilotis.users u where u.user_id::text = l.actor_id)
+                ))) > 0)
             """,
-            (app_id, query.action, query.actor, user_id),
+            (
+                app_id,
+                query.action,
+                query.actor,
+                user_id,
+                time_field(query.from_, "from"),
+                time_field(query.to, "to"),
+                query.request_id,
+                query.search or None,
+            ),
             order_by="entry_id desc",
             limit=limit,
             offset=query.offset,

@@ -155,6 +155,15 @@ class Sessions:
             TokenKind.MEMBER_ACCESS, sub=subject, app_id=app_id, sid=session_id, jti=uuid7(), iat=now, exp=now + seconds
         )
 
+    async def start_brief(self, connection: Connection, app_id: UUID, subject: str, seconds: int) -> tuple[UUID, str]:
+        """Start a session of a member that nobody can refresh, and return it with its access token.
+
+        Both end after so many seconds. The method is one that no sign-in has: nobody has proved to be the member.
+        """
+        row = await store.insert(connection, app_id, uuid7(), subject, uuid7(), timedelta(seconds=seconds), "console")
+        session_id: UUID = row["session_id"]
+        return session_id, self.short_token(app_id, subject, session_id, seconds)
+
     async def active(self, app_id: UUID, subject: str) -> list[Record]:
         """Return the rows of a subject's active sessions, the one used last first."""
         return await store.active(self._database, app_id, subject)

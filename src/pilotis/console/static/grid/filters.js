@@ -6,27 +6,31 @@ import { Editor as CodeEditor } from "../ui/editor.js";
 import { Icon } from "../ui/icons.js";
 import { Button, Dialog, MenuButton } from "../ui/widgets.js";
 import { parse, readable, textOf } from "./values.js";
-import { OPERATORS, fromWhere, toWhere } from "./where.js";
+import { DateField } from "./picker.js";
+import { OPERATORS, fromWhere, ofDay, toWhere } from "./where.js";
 
 /** @typedef {import("./values.js").Column} Column */
 
-/** @param {{where: any, onChange: (where: any) => void, columns: Column[]}} props */
-export function Filters({ where, onChange, columns }) {
+/** @param {{where: any, onChange: (where: any) => void, columns: Column[], daysAlone: (column: Column) => boolean}} props */
+export function Filters({ where, onChange, columns, daysAlone }) {
   const [json, setJson] = useState(false);
   const filter = where ? fromWhere(where) : { mode: /** @type {"all"} */ ("all"), conditions: [] };
   const put = (/** @type {import("./where.js").Filter} */ next) => onChange(toWhere(next));
   return html`${filter ? html`
       ${filter.conditions.map((condition, index) => html`<span class="chip" key=${index}>
-        <${MenuButton} label=${t.grid.filter} button=${(/** @type {any} */ bind) => html`<button type="button" class="main" ...${bind}><b>${plain(condition.column, 40)}</b><em>${/** @type {any} */ (t.operators)[condition.operator]}</em><span class="cut">${shown(condition, columns)}</span></button>`}>
-          ${(/** @type {() => void} */ close) => html`<${Editor} columns=${columns} known=${condition} save=${(/** @type {any} */ next) => (put({ ...filter, conditions: filter.conditions.map((one, at) => (at === index ? next : one)) }), close())} />`}</${MenuButton}>
+        <${MenuButton} label=${t.grid.filter} button=${(/** @type {any} */ bind) => html`<button type="button" class="main" ...${bind}><b>${plain(condition.column, 40)}</b><em>${/** @type {any} */ (t.operators)[operatorOf(condition, columns)]}</em><span class="cut">${shown(condition, columns)}</span></button>`}>
+          ${(/** @type {() => void} */ close) => html`<${Editor} columns=${columns} known=${condition} daysAlone=${daysAlone} save=${(/** @type {any} */ next) => (put({ ...filter, conditions: filter.conditions.map((one, at) => (at === index ? next : one)) }), close())} />`}</${MenuButton}>
         <button type="button" aria-label=${t.removeFilter} onClick=${() => put({ ...filter, conditions: filter.conditions.filter((_, at) => at !== index) })}><${Icon} name="cross" /></button></span>
         ${index === 0 && filter.conditions.length > 1 && html`<button type="button" class="b flat small" onClick=${() => put({ ...filter, mode: filter.mode === "all" ? "any" : "all" })}>${filter.mode === "all" ? t.grid.and : t.grid.or}</button>`}`)}
       <${MenuButton} label=${t.grid.filter} button=${(/** @type {any} */ bind) => html`<${Button} kind="flat small" icon="plus" ...${bind}>${t.grid.filter}</${Button}>`}>
-        ${(/** @type {() => void} */ close) => html`<${Editor} columns=${columns} save=${(/** @type {any} */ next) => (put({ ...filter, conditions: [...filter.conditions, next] }), close())} />`}</${MenuButton}>`
+        ${(/** @type {() => void} */ close) => html`<${Editor} columns=${columns} daysAlone=${daysAlone} save=${(/** @type {any} */ next) => (put({ ...filter, conditions: [...filter.conditions, next] }), close())} />`}</${MenuButton}>`
     : html`<span class="chip"><button type="button" class="main" onClick=${() => setJson(true)}><b>where</b><code class="cut">${plain(JSON.stringify(where), 80)}</code></button><button type="button" aria-label=${t.removeFilter} onClick=${() => onChange(null)}><${Icon} name="cross" /></button></span>`}
     <${Button} kind="flat small" icon="t-object" class="wide" onClick=${() => setJson(true)}>JSON</${Button}>
     ${json && html`<${WhereDialog} where=${where} onChange=${onChange} onClose=${() => setJson(false)} />`}`;
 }
+
+/** A day is compared by "on", whether it is stored as one or as the moments of it. @param {import("./where.js").Condition} condition @param {Column[]} columns */
+const operatorOf = ({ column, operator, value }, columns) => (operator === "equals" && columns.find((one) => one.name === column)?.type === "date" && /^\d{4}-\d\d-\d\d$/.test(String(value)) ? "on" : operator);
 
 /** @param {import("./where.js").Condition} condition @param {Column[]} columns */
 function shown({ column, operator, value }, columns) {
@@ -36,12 +40,12 @@ function shown({ column, operator, value }, columns) {
   return Array.isArray(value) ? value.map(text).join(operator === "between" ? ` ${t.grid.to} ` : ", ") : text(value);
 }
 
-/** @param {{columns: Column[], known?: import("./where.js").Condition, save: (condition: import("./where.js").Condition) => void}} props */
-function Editor({ columns, known, save }) {
+/** @param {{columns: Column[], known?: import("./where.js").Condition, daysAlone: (column: Column) => boolean, save: (condition: import("./where.js").Condition) => void}} props */
+function Editor({ columns, known, daysAlone, save }) {
   const [name, setName] = useState(known?.column || columns[0]?.name || "");
   const column = columns.find((one) => one.name === name) || columns[0];
   const allowed = OPERATORS[column.encrypted ? "encrypted" : column.type];
-  const [operator, setOperator] = useState(known?.operator || "");
+  const [operator, setOperator] = useState(known ? operatorOf(known, columns) : "");
   const chosen = allowed.includes(operator) ? operator : allowed[0];
   const first = known && known.value !== null ? known.value : "";
   const [texts, setTexts] = useState(Array.isArray(first) ? (chosen === "oneOf" ? [first.map((one) => textOf(one, column)).join(", "), ""] : first.map((one) => textOf(one, column))) : [textOf(first, column), ""]);
@@ -56,12 +60,19 @@ function Editor({ columns, known, save }) {
     const bad = values.find((one) => one.wrong);
     if (bad) return setWrong(String(bad.wrong));
     if (values.some((one) => one.value === null)) return setWrong(t.grid.valueFirst);
+    if (chosen === "on" && !/^\d{4}-\d\d-\d\d$/.test(String(values[0].value))) return save({ column: column.name, operator: "equals", value: values[0].value });
+    if (column.type === "date" && chosen !== "equals" && chosen !== "not") {
+      const { operator: meant, value } = ofDay(chosen, chosen === "between" ? values.map((one) => one.value) : values[0].value, daysAlone(column));
+      // The moments of a whole day are one condition, which reads as the day.
+      return save({ column: column.name, operator: meant, value });
+    }
     save({ column: column.name, operator: chosen, value: chosen === "between" || chosen === "oneOf" ? values.map((one) => one.value) : values[0].value });
   };
   const field = (/** @type {number} */ index) =>
     column.type === "boolean"
       ? html`<select class="in" aria-label=${t.grid.value} value=${texts[index] || "true"} onChange=${(/** @type {any} */ event) => setTexts([event.target.value, ""])}><option value="true">true</option><option value="false" selected=${texts[index] === "false"}>false</option></select>`
-      : html`<input class="in" aria-label=${t.grid.value} value=${texts[index]} placeholder=${chosen === "oneOf" ? t.grid.commas : column.type === "date" ? "2026-01-31" : ""} spellcheck="false" onInput=${(/** @type {any} */ event) => (setWrong(""), setTexts(index ? [texts[0], event.target.value] : [event.target.value, texts[1]]))} />`;
+      : column.type === "date" ? html`<${DateField} label=${t.grid.value} text=${texts[index]} onInput=${(/** @type {string} */ text) => (setWrong(""), setTexts(index ? [texts[0], text] : [text, texts[1]]))} />`
+      : html`<input class="in" aria-label=${t.grid.value} value=${texts[index]} placeholder=${chosen === "oneOf" ? t.grid.commas : ""} spellcheck="false" onInput=${(/** @type {any} */ event) => (setWrong(""), setTexts(index ? [texts[0], event.target.value] : [event.target.value, texts[1]]))} />`;
   if (column.type === "boolean" && !texts[0]) texts[0] = "true";
   return html`<form class="conditions" onSubmit=${submit}>
     <select class="in" aria-label=${t.grid.column} value=${column.name} onChange=${(/** @type {any} */ event) => (setName(event.target.value), setTexts(["", ""]))}>${columns.map((one) => html`<option value=${one.name} selected=${one.name === column.name}>${plain(one.name, 60)}</option>`)}</select>

@@ -263,7 +263,7 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
           aria-invalid=${edit?.wrong ? "true" : undefined} autocomplete="off" spellcheck="false" value=${edit ? edit.text : ""} onInput=${type} onKeyDown=${keys} onCopy=${copy} onPaste=${paste} onDblClick=${() => edit || begin()}
           onBlur=${(/** @type {FocusEvent} */ event) => edit && !/** @type {Element | null} */ (event.relatedTarget)?.closest(".picker") && finish(/** @type {HTMLInputElement} */ (event.target).value)} />
         ${edit?.wrong && html`<span class="complaint" role="alert">${edit.wrong}</span>`}
-        ${edit && column.type === "date" && html`<${Picker} text=${edit.text} choose=${(/** @type {string} */ text) => (setEdit({ text }), input.current?.focus())} />`}
+        ${edit && column.type === "date" && html`<${Picker} text=${edit.text} choose=${(/** @type {string} */ text, /** @type {boolean=} */ stays) => (setEdit({ text }), stays || input.current?.focus())} onLeave=${() => finish(edit.text)} />`}
       </div>`}
     </div>
   </div><span class="sr" role="status" aria-live="polite">${said}</span>`;

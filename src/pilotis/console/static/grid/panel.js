@@ -1,11 +1,13 @@
 /** One row beside the grid: every field, long texts and JSON included; or a new row before it is there. */
-import { html, useEffect, useState } from "../vendor/view.js";
+import { html, useEffect, useRef, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { moment, plain } from "../ui/format.js";
 import { Editor } from "../ui/editor.js";
 import { Icon } from "../ui/icons.js";
+import { useDraft } from "../state/drafts.js";
 import { guard } from "../state/router.js";
 import { Button, Copy, MenuButton, MenuItem, said } from "../ui/widgets.js";
+import { DateField } from "./picker.js";
 import { Value, parse, textOf, valueOf } from "./values.js";
 
 /** @typedef {import("./values.js").Column} Column */
@@ -59,11 +61,13 @@ const AbsentMark = () => html`<span title=${t.grid.absentHelp}><span class="abse
 function Input({ column, value, onInput, onSave, onCancel, wrong, id }) {
   if (column.type === "object" || column.type === "array")
     return html`<${Editor} language="json" label=${column.name} rows=${Math.min(14, Math.max(3, value.split("\n").length))} focused=${!id} value=${value} onInput=${onInput} wrong=${!!wrong} onSave=${onSave} onCancel=${onCancel} />`;
+  if (column.type === "date" && id) return html`<${DateField} id=${id} text=${value} onInput=${onInput} aria-invalid=${wrong ? "true" : undefined} />`;
   const tall = column.type === "string";
   /** @param {KeyboardEvent} event */
   const keys = (event) => {
     if (event.isComposing) return;
-    if (event.key === "Escape" && onCancel) onCancel();
+    if (event.key === "Escape" && !onCancel) return;
+    if (event.key === "Escape") onCancel?.();
     else if (event.key === "Enter" && onSave && (!tall || event.metaKey || event.ctrlKey)) (event.preventDefault(), onSave());
     event.stopPropagation();
   };
@@ -72,13 +76,24 @@ function Input({ column, value, onInput, onSave, onCancel, wrong, id }) {
   return tall ? html`<textarea rows=${Math.min(14, Math.max(1 + Math.floor(value.length / 48), value.split("\n").length))} ...${bind}></textarea>` : html`<input placeholder=${column.type === "date" ? "2026-01-31T12:00:00Z" : ""} ...${bind} />`;
 }
 
-/** A new row: fields left empty are left out, so that defaults apply. @param {{columns: Column[], create: (data: Record<string, unknown>) => Promise<any>, onClose: () => void}} props */
-export function NewRow({ columns, create, onClose }) {
-  const [texts, setTexts] = useState(/** @type {Record<string, string>} */ ({}));
+/** A new row: fields left empty are left out, so that defaults apply. What is typed stays until it is saved. @param {{tableId: string, columns: Column[], create: (data: Record<string, unknown>) => Promise<any>, onClose: () => void}} props */
+export function NewRow({ tableId, columns, create, onClose }) {
+  const [texts, setTexts, forget] = useDraft(`row ${tableId}`);
+  const typed = Object.values(texts).some(Boolean);
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const first = box.current?.querySelector(".in");
+    if (first instanceof HTMLElement) first.focus();
+  }, []);
+  /** @param {KeyboardEvent} event */
+  const keys = (event) => {
+    if (event.key !== "Escape" || event.isComposing || event.defaultPrevented) return;
+    event.preventDefault();
+    onClose();
+  };
   const [error, setError] = useState(/** @type {any} */ (null));
   const [busy, setBusy] = useState(false);
   const own = columns.filter((column) => !column.own);
-  useEffect(() => (Object.values(texts).some(Boolean) ? guard(() => t.grid.unsaved) : undefined), [texts]);
   const parsed = Object.fromEntries(own.filter((column) => texts[column.name]).map((column) => [column.name, parse(texts[column.name], column)]));
   const wrong = Object.values(parsed).some((one) => one.wrong);
   const submit = async (/** @type {Event} */ event) => {
@@ -88,16 +103,18 @@ export function NewRow({ columns, create, onClose }) {
     setError(null);
     try {
       await create(Object.fromEntries(Object.entries(parsed).map(([name, one]) => [name, one.value])));
+      forget();
     } catch (failed) {
       setError(failed);
     }
     setBusy(false);
   };
-  return html`<aside class="panel" aria-label=${t.grid.newRow}><header><b class="grow">${t.grid.newRow}</b><${Button} kind="flat small" icon="cross" label=${t.close} onClick=${onClose} /></header>
+  return html`<aside class="panel" aria-label=${t.grid.newRow} ref=${box} onKeyDown=${keys}><header><b class="grow">${t.grid.newRow}</b><${Button} kind="flat small" icon="cross" label=${t.close} onClick=${onClose} /></header>
     <form onSubmit=${submit} class="newrow"><dl class="rowfields">${own.map((column) => html`<div class="broad" key=${column.name}><dt><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} /><label for=${`new-${column.name}`} class="cut">${column.name}</label>${column.required && html`<span class="soft s12">${t.grid.required}</span>`}</dt>
         <dd><div class="jsonbox">${column.type === "boolean" ? html`<select class="in" id=${`new-${column.name}`} value=${texts[column.name] || ""} onChange=${(/** @type {any} */ event) => setTexts({ ...texts, [column.name]: event.target.value })}><option value=""></option><option value="true">true</option><option value="false">false</option></select>`
           : html`<${Input} id=${`new-${column.name}`} column=${column} value=${texts[column.name] || ""} onInput=${(/** @type {string} */ text) => setTexts({ ...texts, [column.name]: text })} wrong=${parsed[column.name]?.wrong} />`}
         ${parsed[column.name]?.wrong && html`<span class="wrong">${parsed[column.name].wrong}</span>`}</div></dd></div>`)}</dl>
       ${error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(error)}</span></p>`}
-      <footer><span class="s12 soft grow">${t.grid.leftOut}</span><${Button} kind="go small" type="submit" busy=${busy} why=${wrong && t.grid.mendFirst}>${t.grid.createRow}</${Button}></footer></form></aside>`;
+      <footer><span class="s12 soft grow">${t.grid.leftOut}</span>
+        ${typed && html`<${Button} kind="flat small" onClick=${forget}>${t.tables.discard}</${Button}>`}<${Button} kind="go small" type="submit" busy=${busy} why=${wrong && t.grid.mendFirst}>${t.grid.createRow}</${Button}></footer></form></aside>`;
 }

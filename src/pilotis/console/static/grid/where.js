@@ -10,7 +10,7 @@ export const OPERATORS = /** @type {Record<string, string[]>} */ ({
   string: ["contains", "equals", "not", "starts", "ends", "oneOf", "isNull", "notNull"],
   number: ORDERED,
   int: ORDERED,
-  date: ORDERED,
+  date: ["on", "greater", "atLeast", "less", "atMost", "between", "equals", "not", "isNull", "notNull"],
   boolean: ["equals", "not", "isNull", "notNull"],
   uuid: ["equals", "not", "oneOf", "isNull", "notNull"],
   object: ["isNull", "notNull"],
@@ -34,8 +34,44 @@ export function toWhere({ mode, conditions }) {
   return new Set(columns).size === columns.length ? Object.assign({}, ...parts) : { $and: parts };
 }
 
+const DAY = /^\d{4}-\d\d-\d\d$/;
+
+/** When a day begins where the browser is, as an RFC 3339 time; `after` counts days from it. @param {string} day @param {number} [after] */
+export function beginOf(day, after = 0) {
+  const [year, month, date] = day.split("-").map(Number);
+  const begin = new Date(year, month - 1, date + after);
+  if (year < 100) begin.setFullYear(year);
+  return begin.toISOString();
+}
+
+/** The day between two moments where the browser is, or "". @param {unknown} from @param {unknown} to */
+function dayOf(from, to) {
+  const begin = new Date(String(from));
+  if (Number.isNaN(begin.getTime())) return "";
+  const pad = (/** @type {number} */ number, /** @type {number} */ width) => String(number).padStart(width, "0");
+  const day = `${pad(begin.getFullYear(), 4)}-${pad(begin.getMonth() + 1, 2)}-${pad(begin.getDate(), 2)}`;
+  return beginOf(day) === begin.toISOString() && Date.parse(beginOf(day, 1)) === Date.parse(String(to)) ? day : "";
+}
+
+/**
+ * What a day means in a condition on moments: "on" is the whole of it where the browser is, "after" begins at its end.
+ * A column that has days alone is compared with the day itself, which has no zone.
+ * @param {string} operator @param {any} value @param {boolean} daysAlone @returns {{operator: string, value: any}}
+ */
+export function ofDay(operator, value, daysAlone) {
+  const isDay = (/** @type {unknown} */ one) => DAY.test(String(one));
+  if (daysAlone || !(Array.isArray(value) ? value.some(isDay) : isDay(value))) return { operator: operator === "on" ? "equals" : operator, value };
+  const last = (/** @type {string} */ day) => new Date(Date.parse(beginOf(day, 1)) - 1).toISOString();
+  if (operator === "between") return { operator, value: [isDay(value[0]) ? beginOf(value[0]) : value[0], isDay(value[1]) ? last(value[1]) : value[1]] };
+  if (operator === "greater") return { operator: "atLeast", value: beginOf(value, 1) };
+  if (operator === "atMost") return { operator: "less", value: beginOf(value, 1) };
+  if (operator === "atLeast" || operator === "less") return { operator, value: beginOf(value) };
+  return { operator, value };
+}
+
 /** @param {Condition} condition @returns {Record<string, unknown>} */
 function one({ column, operator, value }) {
+  if (operator === "on") return { [column]: { $gte: beginOf(String(value)), $lt: beginOf(String(value), 1) } };
   if (operator === "isNull") return { [column]: { $eq: null } };
   if (operator === "notNull") return { [column]: { $ne: null } };
   return { [column]: { [KEYS[operator]]: value } };
@@ -61,6 +97,8 @@ function single(part) {
   const [[column, given], ...more] = Object.entries(part);
   if (more.length || column === undefined || column.startsWith("$")) return null;
   if (!isObject(given)) return Array.isArray(given) ? null : given === null ? { column, operator: "isNull", value: null } : { column, operator: "equals", value: given };
+  const day = Object.keys(given).join() === "$gte,$lt" ? dayOf(given.$gte, given.$lt) : "";
+  if (day) return { column, operator: "on", value: day };
   const [[key, value], ...others] = Object.entries(given).length ? Object.entries(given) : [["", undefined]];
   if (others.length) return null;
   if (value === null) return key === "$eq" ? { column, operator: "isNull", value } : key === "$ne" ? { column, operator: "notNull", value } : null;

@@ -7,7 +7,7 @@ import { change, go, href, place } from "../state/router.js";
 import { ago, compact, initials, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { SearchBox, searched } from "../ui/search.js";
-import { Button, Empty, FormDialog, Pager, Secret, TextField, complain, said, toast, useInView, useLoad } from "../ui/widgets.js";
+import { Button, Empty, FormDialog, Pager, Secret, SecretDialog, TextField, complain, said, toast, useInView, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.apps.title });
 
@@ -79,10 +79,10 @@ function NewApp({ onClose }) {
       onClose();
       go(`/apps/${made.app_id}`);
     };
-    return html`<${FormDialog} key="made" title=${t.apps.made(made.name)} onClose=${open} submit=${open} action=${t.kept}>
-      <p>${t.apps.secretOnce}</p><div class="field"><span class="label">${t.keys.secret}</span><${Secret} value=${made.secret_key} /></div>
+    return html`<${SecretDialog} key="made" title=${t.apps.made(made.name)} onClose=${open} text=${t.apps.secretOnce}
+      label=${t.keys.secret} value=${made.secret_key}>
       <div class="field"><span class="label">${t.keys.public}</span><${Secret} value=${made.public_key} /></div>
-    </${FormDialog}>`;
+    </${SecretDialog}>`;
   }
   return html`<${FormDialog} title=${t.apps.create} onClose=${onClose} submit=${create} action=${t.apps.create} why=${!name.trim() && t.nameFirst}>
     <${TextField} label=${t.name} value=${name} onInput=${setName} maxlength="100" placeholder=${t.apps.example} autocomplete="off" />

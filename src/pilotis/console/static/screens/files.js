@@ -8,7 +8,8 @@ import { ago, count, moment, plain, size } from "../ui/format.js";
 import { dropped } from "../ui/dropped.js";
 import { Icon } from "../ui/icons.js";
 import { SearchBox, searched } from "../ui/search.js";
-import { Bones, Button, Confirm, Copy, Empty, Failure, Field, FormDialog, MenuButton, MenuItem, Pager, Segments, SelectField, TextField, complain, toast, useInView, useLoad, useTitle } from "../ui/widgets.js";
+import { Address, Calls, usePublicKey } from "../ui/calls.js";
+import { Bones, Button, Confirm, Copy, Dialog, Empty, Failure, Field, FormDialog, MenuButton, MenuItem, Pager, Segments, SelectField, TextField, complain, toast, useInView, useLoad, useTitle } from "../ui/widgets.js";
 
 /** @param {Record<string, string>} params */
 export function head(params) {
@@ -19,9 +20,9 @@ export function head(params) {
 const PAGE = 100;
 const why = () => denied("editor");
 
-/** @param {{storage?: string}} props */
-export function Screen({ storage }) {
-  return storage ? html`<${Storage} key=${storage} id=${storage} />` : html`<${Storages} />`;
+/** @param {{storage?: string, config: any}} props */
+export function Screen({ storage, config }) {
+  return storage ? html`<${Storage} key=${storage} id=${storage} config=${config} />` : html`<${Storages} />`;
 }
 
 function Storages() {
@@ -64,8 +65,36 @@ function StorageDialog({ known, onClose, done }) {
     <${TextField} label=${t.files.largest} value=${largest} onInput=${setLargest} optional inputmode="numeric" help=${t.files.largestHelp} /></${FormDialog}>`;
 }
 
-/** @param {{id: string}} props */
-function Storage({ id }) {
+/** The token that an access level needs beside the public key. @param {string} level */
+const bearerOf = (level) => (level === "Public" ? {} : { bearer: level === "Secret" ? "SECRET_KEY" : "ACCESS_TOKEN" });
+
+/** Its id, and how files of it are listed, read and uploaded. @param {{storage: any, base: string, onClose: () => void}} props */
+function HowTo({ storage, base, onClose }) {
+  const key = usePublicKey() || "pk_…";
+  const own = `/v1/public/storages/files/${storage.id}`;
+  const read = { key, ...bearerOf(storage.read_access) };
+  const calls = [
+    { title: t.files.listCall, request: { method: "GET", path: `${own}/items?limit=20`, ...read }, why: "" },
+    { title: t.files.readCall, request: { method: "GET", path: `${own}/path/photos/boat.png`, ...read }, why: "" },
+    { title: t.files.uploadCall, request: { method: "POST", path: `${own}/presigned-url`, key, ...bearerOf(storage.upload_access), written: uploadPrograms(base + own, key, bearerOf(storage.upload_access).bearer) }, why: "" },
+  ];
+  return html`<${Dialog} class="broad" title=${t.files.howToTitle} onClose=${onClose}><div class="stacked"><${Address} label=${t.files.storageId} text=${storage.id} note=${t.files.uploadNote} /><${Calls} base=${base} calls=${calls} /></div></${Dialog}>`;
+}
+
+/** The three requests of an upload in each language. @param {string} url @param {string} key @param {string | undefined} bearer @returns {Record<string, string>} */
+function uploadPrograms(url, key, bearer) {
+  const shell = bearer ? ` \\\n  -H "Authorization: Bearer $${bearer}"` : "";
+  const js = bearer ? `, Authorization: \`Bearer \${${bearer === "SECRET_KEY" ? "secretKey" : "accessToken"}}\`` : "";
+  const py = bearer ? `, "Authorization": f"Bearer {${bearer.toLowerCase()}}"` : "";
+  return {
+    curl: `curl -X POST '${url}/presigned-url' \\\n  -H 'X-Public-Key: ${key}'${shell} \\\n  -H 'Content-Type: application/json' \\\n  -d '{"file_name": "boat.png", "file_size": 1234, "mime_type": "image/png"}'\ncurl -T boat.png "$UPLOAD_URL" -H 'Content-Type: image/png'\ncurl -X POST '${url}/complete-upload' \\\n  -H 'X-Public-Key: ${key}'${shell} \\\n  -H 'Content-Type: application/json' \\\n  -d '{"file_id": "…"}'`,
+    javascript: `const headers = { "X-Public-Key": ${JSON.stringify(key)}${js}, "Content-Type": "application/json" };\nconst post = async (path, body) => (await fetch(${JSON.stringify(url)} + path, { method: "POST", headers, body: JSON.stringify(body) })).json();\nconst ticket = await post("/presigned-url", { file_name: file.name, file_size: file.size, mime_type: file.type });\nawait fetch(ticket.upload_url, { method: ticket.method, headers: ticket.headers, body: file });\nconst done = await post("/complete-upload", { file_id: ticket.file_id });`,
+    python: `from pathlib import Path\n\nimport requests\n\nurl = ${JSON.stringify(url)}\nheaders = {"X-Public-Key": ${JSON.stringify(key)}${py}}\ndata = Path("boat.png").read_bytes()\nwanted = {"file_name": "boat.png", "file_size": len(data), "mime_type": "image/png"}\nticket = requests.post(f"{url}/presigned-url", headers=headers, json=wanted).json()\nrequests.request(ticket["method"], ticket["upload_url"], headers=ticket["headers"], data=data)\ndone = requests.post(f"{url}/complete-upload", headers=headers, json={"file_id": ticket["file_id"]}).json()`,
+  };
+}
+
+/** @param {{id: string, config: any}} props */
+function Storage({ id, config }) {
   const query = place.value.query;
   const path = query.get("path") || "";
   const offset = Number(query.get("offset")) || 0;
@@ -126,7 +155,7 @@ function Storage({ id }) {
   return html`<div class="data" onDragOver=${(/** @type {Event} */ event) => (event.preventDefault(), setOver(true))} onDragLeave=${(/** @type {DragEvent} */ event) => event.currentTarget === event.target && setOver(false)} onDrop=${drop}>
     <div class="strip tabstrip"><nav class="line crumbs" aria-label=${t.files.folder}>${parts.length ? html`<button type="button" class="plainlink" onClick=${() => change({ path: null, offset: null, file: null })}>${t.files.top}</button>` : html`<span>${t.files.top}</span>`}
         ${parts.map((part, index) => html`<span class="sep">/</span>${index === parts.length - 1 ? html`<span class="cut">${plain(part, 60)}</span>` : html`<button type="button" class="plainlink" onClick=${() => change({ path: parts.slice(0, index + 1).join("/"), offset: null, file: null })}>${plain(part, 60)}</button>`}`)}</nav>
-      <${Button} kind="flat small" icon="gear" class="wide" why=${why()} onClick=${() => setDialog({ settings: true })}>${t.sectionNames.settings}</${Button}><${Button} kind="flat small" icon="folder" why=${why()} onClick=${() => setDialog({ folder: true })}>${t.files.newFolder}</${Button}>
+      <${Button} kind="flat small" icon="code" class="wide" onClick=${() => setDialog({ api: true })}>${t.files.howTo}</${Button}><${Button} kind="flat small" icon="gear" class="wide" why=${why()} onClick=${() => setDialog({ settings: true })}>${t.sectionNames.settings}</${Button}><${Button} kind="flat small" icon="folder" why=${why()} onClick=${() => setDialog({ folder: true })}>${t.files.newFolder}</${Button}>
       <${Button} kind="go small" icon="out" why=${why()} onClick=${() => picker.current?.click()}>${t.files.uploadFiles}</${Button}><input ref=${picker} type="file" multiple hidden onChange=${(/** @type {any} */ event) => (add([...event.target.files].map((file) => ({ file, folders: [] }))), (event.target.value = ""))} /></div>
     <div class="strip filters"><${Segments} label=${t.files.view} value=${tiles ? "tiles" : "list"} onChange=${(/** @type {string} */ value) => (setTiles(value === "tiles"), store("pilotis.tiles", value === "tiles" ? "1" : ""))} options=${[["list", t.files.list], ["tiles", t.files.tiles]]} />
       <${SearchBox} label=${t.files.find} room /><span class="grow"></span>${storage.data && html`<${Used} storage=${storage.data} />`}</div>
@@ -139,6 +168,7 @@ function Storage({ id }) {
       ${items.data && html`<${Pager} offset=${offset} limit=${PAGE} total=${items.data.total_count} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}
       ${path && !search && !chosen && items.data && html`<div class="strip pager"><${Button} kind="flat small" icon="edit" why=${why()} onClick=${() => setDialog({ rename: { id: items.data.folder, name: parts[parts.length - 1], type: "folder" } })}>${t.files.rename}</${Button}><${Button} kind="flat small" icon="folder" why=${why()} onClick=${() => setDialog({ move: { id: items.data.folder, name: parts[parts.length - 1], type: "folder", path } })}>${t.files.move}</${Button}><span class="grow"></span><${Button} kind="flat small bad" icon="trash" why=${why()} onClick=${() => setDialog({ remove: { id: items.data.folder, name: parts[parts.length - 1], type: "folder" } })}>${t.files.deleteFolder}</${Button}></div>`}</div>
       ${known && isPublic !== undefined && html`<${FilePanel} key=${known.id} file=${known} base=${base} isPublic=${isPublic} onDelete=${() => setDialog({ remove: known })} onRename=${() => setDialog({ rename: known })} onMove=${() => setDialog({ move: known })} onReplaced=${items.reload} />`}</div>
+    ${dialog?.api && storage.data && html`<${HowTo} storage=${storage.data} base=${config.base_url} onClose=${() => setDialog(null)} />`}
     ${dialog?.settings && storage.data && html`<${StorageDialog} known=${storage.data} onClose=${() => setDialog(null)} done=${storage.set} />`}
     ${dialog?.folder && html`<${FolderDialog} save=${async (/** @type {string} */ name) => {
       const parent = await here();

@@ -6,24 +6,25 @@ import { change, go, href, place } from "../state/router.js";
 import { lines, shortened } from "../ui/diff.js";
 import { Editor as CodeEditor } from "../ui/editor.js";
 import { useEventTypes } from "../ui/event-types.js";
-import { ago, clock, count, moment, plain, prose, size } from "../ui/format.js";
+import { ago, clock, count, moment, plain, prose, shortMoment, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Choice, Code, Confirm, Copy, Empty, Failure, FormDialog, Pager, Pill, SelectField, State, Tabs, TextAreaField, TextField, complain, said, toast, useAction, useLoad, useTitle } from "../ui/widgets.js";
+import { Address, Calls, RunAs, useMember, usePublicKey } from "../ui/calls.js";
 import { LOOKS, Logs, Metrics } from "./function-use.js";
 import { callers, starter } from "./functions.js";
 
 export const head = () => ({ title: plain(opened.value, 60) || t.functions.one, crumbs: [{ text: t.sectionNames.functions, href: href(`/apps/${appId.value}/functions`) }] });
 
 const PAGE = 50;
-const TABS = ["", "versions", "runs", "logs", "metrics", "variables", "triggers", "settings"];
+const TABS = ["", "call", "versions", "runs", "logs", "metrics", "variables", "triggers", "settings"];
 const why = () => denied("editor");
 /** What was typed and is not deployed, by function: it stays while one looks at other screens. @type {Map<string, Record<string, string>>} */
 const edits = new Map();
 /** The payload of the last test run, by function. @type {Map<string, string>} */
 const payloads = new Map();
 
-/** @param {{fn: string}} props */
-export function Screen({ fn: id }) {
+/** @param {{fn: string, config: any}} props */
+export function Screen({ fn: id, config }) {
   const wanted = place.value.path.split("/")[5] || "";
   const tab = TABS.includes(wanted) ? wanted : "";
   const base = `/functions/${encodeURIComponent(id)}`;
@@ -31,13 +32,29 @@ export function Screen({ fn: id }) {
   const loaded = useLoad((signal) => onApp(base, { signal }), [appId.value, id]);
   useTitle(loaded.data?.name);
   if (loaded.error) return html`<div class="page"><div class="slab"><${Failure} error=${loaded.error} retry=${loaded.reload} /></div></div>`;
-  const props = { base, fn: loaded.data, reload: loaded.reload, set: loaded.set };
-  const Tab = /** @type {any} */ ({ "": Editor, versions: Versions, runs: Runs, logs: Logs, metrics: Metrics, variables: Variables, triggers: Triggers, settings: Settings })[tab];
+  const props = { base, fn: loaded.data, reload: loaded.reload, set: loaded.set, config };
+  const Tab = /** @type {any} */ ({ "": Editor, call: HowToCall, versions: Versions, runs: Runs, logs: Logs, metrics: Metrics, variables: Variables, triggers: Triggers, settings: Settings })[tab];
   return html`<div class="data"><div class="strip tabstrip"><${Tabs} label=${t.functions.one} items=${TABS.map((name) => ({ href: href(name ? `${own}/${name}` : own), text: /** @type {any} */ (t.functions.tabs)[name || "code"], on: name === tab }))} /></div>
     ${loaded.data ? html`<${Tab} ...${props} />` : html`<${Bones} rows=${6} />`}</div>`;
 }
 
-/** @typedef {{base: string, fn: any, reload: () => void, set: (fn: any) => void}} Props */
+/** @typedef {{base: string, fn: any, reload: () => void, set: (fn: any) => void, config?: any}} Props */
+
+/** Its address, and the call that the access level allows. @param {Props} props */
+function HowToCall({ fn, config }) {
+  const key = usePublicKey();
+  const as = useMember();
+  const level = fn.invoke_access;
+  const path = `/v1/public/functions/${fn.name}/invoke`;
+  const body = { payload: JSON.parse(payloads.get(fn.id) || '{"name": "Ada"}') };
+  const request = { method: "POST", path, body, ...(level === "Secret" ? { bearer: "SECRET_KEY" } : { key: key || "pk_…", ...(level === "AppMember" ? { bearer: "ACCESS_TOKEN" } : {}) }) };
+  const blocked = level === "Secret" ? "" : (key === null && t.noPublicKey) || (fn.active_version === null && t.functions.deployFirst) || (level === "AppMember" && !as.member && t.api.memberFirst);
+  return html`<div class="scroll"><div class="page tabpage"><section class="slab pad form">
+      <${Address} label=${t.functions.address} text=${config.base_url + path} note=${/** @type {any} */ (t.functions.callTexts)[level]} /><${Address} label=${t.functions.id} text=${fn.id} /></section>
+    ${level === "AppMember" && html`<div class="line"><span class="grow"></span><${RunAs} ...${as} /></div>`}
+    <${Calls} base=${config.base_url} token=${as.token} calls=${[{ title: t.functions.callTitle, request, why: blocked }]} />
+    <p class="soft s13">${t.functions.inside}</p><${Code} text=${`const { result } = await ctx.functions.invoke(${JSON.stringify(fn.name)}, ${JSON.stringify(body.payload)});`} /></div></div>`;
+}
 
 /** @param {Props} props */
 function Editor(props) {
@@ -46,20 +63,28 @@ function Editor(props) {
 
 /** @param {Props} props */
 function Source({ base, fn, reload }) {
-  const { data, error, reload: again } = useLoad((signal) => (fn.active_version === null ? Promise.resolve(null) : onApp(`${base}/versions/${fn.active_version}/source`, { signal })), [fn.id, fn.active_version]);
+  const { data, error, reload: again } = useLoad(async (signal) => {
+    const active = fn.active_version === null ? null : onApp(`${base}/versions/${fn.active_version}/source`, { signal });
+    const [source, draft] = await Promise.all([active, onApp(`${base}/draft`, { signal })]);
+    return { files: source?.files || {}, draft };
+  }, [fn.id, fn.active_version]);
   if (error) return html`<${Failure} error=${error} retry=${again} />`;
   if (data === undefined) return html`<${Bones} rows=${10} columns=${1} />`;
-  return html`<${Workbench} key=${fn.active_version} base=${base} fn=${fn} deployed=${data?.files || {}} reload=${reload} />`;
+  return html`<${Workbench} key=${fn.active_version} base=${base} fn=${fn} deployed=${data.files} stored=${data.draft} reload=${reload} />`;
 }
 
-/** @param {{base: string, fn: any, deployed: Record<string, string>, reload: () => void}} props */
-function Workbench({ base, fn, deployed, reload }) {
+/**
+ * `stored` is what a test run left on the server, maybe from another browser.
+ * @param {{base: string, fn: any, deployed: Record<string, string>, stored: {files: Record<string, string> | null, stored_at: string | null}, reload: () => void}} props
+ */
+function Workbench({ base, fn, deployed, stored, reload }) {
   const [files, setFiles] = useState(edits.get(fn.id) || (Object.keys(deployed).length ? deployed : starter(fn.runtime)));
   const names = Object.keys(files).sort();
   const [open, setOpen] = useState(names[0]);
   const [payload, setPayload] = useState(payloads.get(fn.id) || '{\n  "name": "Ada"\n}');
   const [result, setResult] = useState(/** @type {any} */ (null));
   const [dialog, setDialog] = useState("");
+  const [older, setOlder] = useState(alike(stored.files || deployed, edits.get(fn.id) || deployed) ? null : stored.files);
   const changed = JSON.stringify(sorted(files)) !== JSON.stringify(sorted(deployed));
   useEffect(() => {
     if (changed) edits.set(fn.id, files);
@@ -70,17 +95,29 @@ function Workbench({ base, fn, deployed, reload }) {
   }, [files, changed]);
   const edit = (/** @type {string} */ text) => setFiles((/** @type {Record<string, string>} */ before) => ({ ...before, [open]: text }));
   const run = useAction(async () => {
+    // What was answered before is no answer to this run.
+    setResult(null);
+    setOlder(null);
     const given = JSON.parse(payload || "{}");
     if (changed) await onApp(`${base}/draft`, { method: "PUT", body: { files } });
     setResult(await onApp(`${base}/invoke`, { method: "POST", body: { payload: given, version: changed ? "draft" : null } }));
   });
-  return html`<div class="workbench"><div class="files"><div class="strip"><b class="s13 grow">${t.sites.files}</b><${Button} kind="flat small" icon="plus" label=${t.functions.newFile} why=${why()} onClick=${() => setDialog("file")} /></div>
+  const continued = () => {
+    setFiles(/** @type {Record<string, string>} */ (older));
+    setOpen(Object.keys(older || {}).sort()[0]);
+    setOlder(null);
+  };
+  const mark = run.error ? placeIn(said(run.error), names) : null;
+  return html`${older && html`<p class="notice info olddraft" role="status"><${Icon} name="clock" /><span class="grow">${t.functions.oldDraft(shortMoment(stored.stored_at || ""))}</span>
+    <${Button} kind="small" onClick=${continued}>${t.functions.continueDraft}</${Button}><${Button} kind="flat small" icon="cross" label=${t.dismiss} onClick=${() => setOlder(null)} /></p>`}
+    <div class="workbench"><div class="files"><div class="strip"><b class="s13 grow">${t.sites.files}</b><${Button} kind="flat small" icon="plus" label=${t.functions.newFile} why=${why()} onClick=${() => setDialog("file")} /></div>
       <ul>${names.map((name) => html`<li key=${name}><button type="button" class=${name === open ? "on" : ""} aria-pressed=${name === open ? "true" : "false"} onClick=${() => setOpen(name)}><${Icon} name="file" /><span class="cut grow">${plain(name, 60)}</span>${files[name] !== deployed[name] && html`<span class="dot" title=${t.functions.edited}></span>`}</button>
         ${name === open && names.length > 1 && html`<${Button} kind="flat small bad" icon="trash" label=${t.functions.removeFile(name)} why=${why()} onClick=${() => (setFiles(Object.fromEntries(Object.entries(files).filter(([one]) => one !== name))), setOpen(names.find((one) => one !== name) || ""))} />`}</li>`)}</ul></div>
-    <div class="codebox"><${CodeEditor} key=${open} language=${languageOf(open)} label=${open} numbers readOnly=${!!why()} value=${files[open] ?? ""} onInput=${edit} onSave=${run.run} /></div>
+    <div class="codebox"><${CodeEditor} key=${open} language=${languageOf(open)} label=${open} numbers readOnly=${!!why()} value=${files[open] ?? ""} onInput=${edit} onSave=${run.run} mark=${mark?.file === open ? mark : null} /></div>
     <aside class="trial" aria-label=${t.functions.test}><div class="strip"><b class="s13 grow">${t.functions.test}</b><${Button} kind="small" icon="bolt" busy=${run.busy} why=${why()} onClick=${run.run}>${changed ? t.functions.runDraft : t.run}</${Button}><${Button} kind="go small" icon="out" why=${why() || (!changed && t.unchanged)} onClick=${() => setDialog("deploy")}>${t.functions.deploy}</${Button}></div>
       <div class="scroll pad"><${TextAreaField} label=${t.functions.payload} rows="5" value=${payload} onInput=${(/** @type {string} */ text) => (payloads.set(fn.id, text), setPayload(text))} />
-        ${run.error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${run.error instanceof SyntaxError ? t.grid.notJson(run.error.message) : said(run.error)}</span></p>`}
+        ${run.error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${run.error instanceof SyntaxError ? t.grid.notJson(run.error.message) : said(run.error)}
+          ${mark && html` <button type="button" class="link" onClick=${() => setOpen(mark.file)}>${t.functions.atLine(mark.file, mark.line)}</button>`}</span></p>`}
         ${result && html`<section role="status"><p class="line"><${State} look=${LOOKS[result.status]}>${/** @type {any} */ (t.functions.outcomes)[result.status] || result.status}</${State}><span class="soft s12 num">${count(Math.round(result.duration))} ms${result.start ? ` · ${/** @type {any} */ (t.functions.starts)[result.start]}` : ""}</span></p>
           ${result.success ? html`<${Code} text=${(JSON.stringify(result.result, null, 2) ?? "null").slice(0, 20000)} label=${t.functions.result} />` : html`<p class="notice bad"><span>${plain(result.error || "", 2000)}${result.error_code && html` <code class="soft s12">${plain(result.error_code, 40)}</code>`}</span></p>`}
           <${Log} lines=${result.logs} /></section>`}
@@ -91,6 +128,19 @@ function Workbench({ base, fn, deployed, reload }) {
 
 /** How a file is coloured, by the end of its name. @param {string} name @returns {import("../ui/editor.js").Language} */
 const languageOf = (name) => (/\.py$/.test(name) ? "python" : /\.json$/.test(name) ? "json" : /\.[cm]?[jt]sx?$/.test(name) ? "typescript" : "text");
+
+/** @param {Record<string, string>} a @param {Record<string, string>} b */
+const alike = (a, b) => JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));
+
+/** Where in a file an error lies, by its words: `index.ts:1:38`, or Python's `File "main.py", line 3`. @param {string} text @param {string[]} names @returns {{file: string, line: number, column: number, text: string} | null} */
+function placeIn(text, names) {
+  for (const pattern of [/([\w@./-]+):(\d+)(?::(\d+))?/g, /([\w@./-]+\.py)[")]*,? line (\d+)()/g])
+    for (const [, path, line, column] of text.matchAll(pattern)) {
+      const file = names.find((name) => path === name || path.endsWith(`/${name}`));
+      if (file) return { file, line: Number(line), column: Number(column) || 1, text };
+    }
+  return null;
+}
 
 /** @param {Record<string, string>} files */
 const sorted = (files) => Object.entries(files).sort(([a], [b]) => (a < b ? -1 : 1));

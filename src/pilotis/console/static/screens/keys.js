@@ -3,7 +3,7 @@ import { html, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { appId, denied, onApp } from "../state/app.js";
 import { ago, plain } from "../ui/format.js";
-import { Bones, Button, Choice, Confirm, Copy, Empty, Failure, Field, FormDialog, Secret, TextField, toast, useLoad } from "../ui/widgets.js";
+import { Bones, Button, Choice, Confirm, Copy, Empty, Failure, Field, FormDialog, SecretDialog, TextField, toast, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.keys });
 
@@ -75,7 +75,8 @@ function NewSecretKey({ onClose }) {
   const [made, setMade] = useState(/** @type {any} */ (null));
   const create = async () => setMade(await onApp("/keys/secret", { method: "POST", body: { name, role } }));
   if (made)
-    return html`<${FormDialog} key="made" title=${t.keys.made(made.name)} onClose=${onClose} submit=${async () => onClose()} action=${t.kept}><p>${t.keys.once}</p><${Secret} value=${made.key} /></${FormDialog}>`;
+    return html`<${SecretDialog} key="made" title=${t.keys.made(made.name)} onClose=${onClose} value=${made.key}
+      text=${`${role === "viewer" ? t.keys.viewerText : t.keys.editorText} ${t.keys.once}`} />`;
   return html`<${FormDialog} title=${t.keys.addSecret} onClose=${onClose} submit=${create} action=${t.keys.addSecret} why=${!name.trim() && t.nameFirst}>
     <${TextField} label=${t.name} value=${name} onInput=${setName} maxlength="100" autocomplete="off" help=${t.keys.secretName} />
     <${Choice} label=${t.settings.role} value=${role} onInput=${setRole} options=${[{ value: "editor", icon: "edit", title: t.roles.editor, text: t.keys.editorText }, { value: "viewer", icon: "table", title: t.roles.viewer, text: t.keys.viewerText }]} /></${FormDialog}>`;

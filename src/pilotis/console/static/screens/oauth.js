@@ -5,7 +5,7 @@ import { appId, denied, may, onApp } from "../state/app.js";
 import { href, place } from "../state/router.js";
 import { ago, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Code, Confirm, Copy, Empty, Failure, FormDialog, Pill, RotateDialog, Secret, SelectField, Tabs, TextAreaField, TextField, complain, said, toast, useAction, useLoad } from "../ui/widgets.js";
+import { Bones, Button, Code, Confirm, Copy, Empty, Failure, FormDialog, Pill, RotateDialog, Secret, SecretDialog, SelectField, Tabs, TextAreaField, TextField, complain, said, toast, useAction, useLoad } from "../ui/widgets.js";
 import { Builder, Grants, Keys } from "./oauth-use.js";
 
 export const head = () => ({ title: t.sectionNames.oauth });
@@ -66,7 +66,11 @@ function ClientDialog({ known, onClose }) {
     if (known) return await onApp(`/oauth/clients/${encodeURIComponent(known.client_id)}`, { method: "PUT", body }), onClose();
     setMade(await onApp("/oauth/clients", { method: "POST", body: { ...body, token_endpoint_auth_method: form.kind } }));
   };
-  if (made) return html`<${FormDialog} key="made" title=${t.keys.made(made.name)} onClose=${onClose} submit=${async () => onClose()} action=${t.kept}><div class="field"><span class="label">${t.oauth.clientId}</span><${Secret} value=${made.client_id} /></div>${made.client_secret && html`<div class="field"><span class="label">${t.oauth.secret}</span><${Secret} value=${made.client_secret} /><p class="help">${t.keys.once}</p></div>`}</${FormDialog}>`;
+  const clientId = made && html`<div class="field"><span class="label">${t.oauth.clientId}</span><${Secret} value=${made.client_id} /></div>`;
+  if (made?.client_secret)
+    return html`<${SecretDialog} key="made" title=${t.keys.made(made.name)} onClose=${onClose} text=${t.oauth.secretOnce} before=${clientId}
+      label=${t.oauth.secret} value=${made.client_secret} />`;
+  if (made) return html`<${FormDialog} key="made" title=${t.keys.made(made.name)} onClose=${onClose} submit=${async () => onClose()} action=${t.kept}>${clientId}</${FormDialog}>`;
   if (known?.is_dynamic) return html`<${FormDialog} title=${t.keys.edit(plain(known.name, 60))} onClose=${onClose} submit=${save} action=${t.save}><p class="soft">${t.oauth.dynamicText}</p>${known.jwks && html`<${Code} text=${form.jwks} label="jwks" />`}${active}</${FormDialog}>`;
   const names = [...new Set([...BUILT_IN, ...(offered?.data.map((/** @type {any} */ one) => one.name) || []), ...form.scopes])];
   return html`<${FormDialog} class="broad" title=${known ? t.keys.edit(plain(known.name, 80)) : t.oauth.newClient} onClose=${onClose} submit=${save} action=${known ? t.save : t.oauth.newClient} why=${(!form.name.trim() && t.nameFirst) || (isKeyed && !keySet(form.jwks) && t.oauth.jwksFirst)}>

@@ -195,6 +195,7 @@ export function Rows({ table, tabs }) {
     toast(t.grid.created, { undo: () => ofApp(`/v1/public/tables/${table.id}/data/${made.id}`, { method: "DELETE" }).then(again, complain) });
     change({ row: null }, { replace: true });
     source.reload();
+    /** @type {HTMLElement | null} */ (document.querySelector("main .grid [tabindex='0'], main .grid, main .b.go"))?.focus();
   };
   const paste = (/** @type {string} */ text) => {
     if (why) return toast(why, { kind: "bad" }), true;
@@ -206,8 +207,18 @@ export function Rows({ table, tabs }) {
   };
   const current = found?.row || (row?.id === opened ? row : null);
   const commit = (/** @type {any} */ one, /** @type {any} */ column, /** @type {unknown} */ value) => edits.commit(one, column, value).then(() => row && ofApp(`/v1/public/tables/${table.id}/data/${row.id}`, { exact: true }).then(setRow));
+  // Whether a column has days without a time, as far as its rows are here.
+  const daysAlone = (/** @type {any} */ column) => {
+    const values = [...source.pages.values()].flat().map((one) => valueOf(one, column)).filter(Boolean);
+    return values.length > 0 && values.every((one) => /^\d{4}-\d\d-\d\d$/.test(String(one)));
+  };
   const chosen = allMatch ? total || 0 : selected.size;
   const newRow = () => open("new");
+  // The focus returns to the button, or to the rows after one was made.
+  const closeNew = () => {
+    change({ row: null });
+    /** @type {HTMLElement | null} */ (document.querySelector("main .b.go"))?.focus();
+  };
 
   return html`<div class="data">
     <div class="strip tabstrip">${tabs}<span class="grow"></span>
@@ -215,7 +226,7 @@ export function Rows({ table, tabs }) {
       <${Button} kind="go small" icon="plus" why=${why} onClick=${newRow}>${t.grid.newRow}</${Button}></div>
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
       ${fields.length > 0 && html`<${SearchBox} text=${words} onChange=${(/** @type {string} */ text) => change({ q: text || null, row: null }, { replace: !!words && !!text })} />`}
-      ${words ? html`<span class="s12 soft cut">${filter || query.get("sort") ? t.grid.searchWaits : ""}</span>` : html`<${Filters} key=${whereText || ""} where=${where} onChange=${setWhere} columns=${columns} /><${SavedFilters} tableId=${table.id} where=${where} onChange=${setWhere} />`}<span class="grow"></span>
+      ${words ? html`<span class="s12 soft cut">${filter || query.get("sort") ? t.grid.searchWaits : ""}</span>` : html`<${Filters} key=${whereText || ""} where=${where} onChange=${setWhere} columns=${columns} daysAlone=${daysAlone} /><${SavedFilters} tableId=${table.id} where=${where} onChange=${setWhere} />`}<span class="grow"></span>
       ${added > 0 && html`<${Button} kind="flat small" onClick=${toEnd}>${t.grid.added(added)}</${Button}>`}
       <span class="s12 soft num" role="status">${total === null ? "" : source.beyond ? t.grid.ranked(RANKED, source.beyond) : t.grid.found(total, !!where || !!words)}</span>
       <${Button} kind=${`flat small ${isLive ? "on" : ""}`} icon="activity" class="wide" title=${t.grid.liveHelp} aria-pressed=${isLive ? "true" : "false"} onClick=${() => change({ live: isLive ? null : "1" }, { replace: true })}>${t.grid.live}</${Button}>
@@ -239,7 +250,7 @@ export function Rows({ table, tabs }) {
           <span class="line">${edits.pending.value ? html`<${Icon} name="run" class="spin" />${t.grid.saving}` : edits.done.value.length ? html`<${Icon} name="done" />${t.saved}` : ""}</span>
           ${edits.done.value.length > 0 && html`<${Button} kind="flat small" onClick=${() => edits.undo()}>${t.undo} <kbd>${navigator.platform.startsWith("Mac") ? "⌘Z" : "Ctrl Z"}</kbd></${Button}>`}</div>
       </div>
-      ${opened === "new" ? html`<${NewRow} columns=${columns} create=${create} onClose=${() => change({ row: null })} />`
+      ${opened === "new" ? html`<${NewRow} key="new" tableId=${table.id} columns=${columns} create=${create} onClose=${closeNew} />`
         : current && html`<${RowPanel} key=${opened} row=${current} index=${found ? found.index : -1} columns=${columns} focus=${focus} hold=${() => source.hold()} commit=${commit} why=${why} step=${step} onClose=${() => change({ row: null })} onDelete=${() => setDialog({ one: current })} />`}
     </div>
     ${menu && html`<${CellMenu} ...${menu} source=${source} why=${why} commit=${commit} open=${open} onClose=${() => setMenu(null)} filter=${setWhere} remove=${(/** @type {any} */ one) => setDialog({ one })} hide=${(/** @type {string} */ name) => arrange({ hidden: [...layout.hidden, name] })} isPinned=${isPinned(menu.column)} pin=${(/** @type {string} */ name) => arrange({ pinned: isPinned({ name }) ? layout.pinned.filter((one) => one !== name) : [...layout.pinned, name] })} sortBy=${(/** @type {string} */ name, /** @type {string} */ way) => change({ q: null, sort: `${name}.${way}` })} />`}

@@ -2,7 +2,8 @@
 import { html, useEffect, useRef, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { appId, denied, loadTables, ofApp, onApp } from "../state/app.js";
-import { guard, href } from "../state/router.js";
+import { draftOf, keepDraft } from "../state/drafts.js";
+import { href } from "../state/router.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Empty, Failure, FormDialog, Pill, said, toast, useLoad } from "../ui/widgets.js";
@@ -12,7 +13,7 @@ import { TYPES, newColumn } from "./columns.js";
 /** @typedef {{kind: "added" | "dropped" | "changed" | "renamed", name: string, notes: string[], send: () => Promise<any>}} Change */
 
 /** @param {any} column @returns {Draft} */
-const draftOf = (column) => /** @type {Draft} */ (newColumn(/** @type {any} */ ({ name: column.name, type: column.data_type === "bool" ? "boolean" : column.data_type, required: column.is_required, encrypted: column.encrypted, description: column.description || "", fallback: column.default_value === null ? "" : JSON.stringify(column.default_value), was: column })));
+const draftFor = (column) => /** @type {Draft} */ (newColumn(/** @type {any} */ ({ name: column.name, type: column.data_type === "bool" ? "boolean" : column.data_type, required: column.is_required, encrypted: column.encrypted, description: column.description || "", fallback: column.default_value === null ? "" : JSON.stringify(column.default_value), was: column })));
 
 /** What the drafts change, in the order in which it is made. @param {Draft[]} drafts @param {string} tableId @returns {Change[]} */
 function changesOf(drafts, tableId) {
@@ -66,14 +67,15 @@ function isJson(text) {
 export function Schema({ table, tabs }) {
   const path = `/v1/public/tables/${table.id}/columns`;
   const { data, error, reload } = useLoad((signal) => ofApp(path, { signal }), [table.id]);
-  const [drafts, setDrafts] = useState(/** @type {Draft[] | null} */ (null));
+  const kept = `schema ${table.id}`;
+  const [drafts, setDrafts] = useState(/** @type {Draft[] | null} */ (draftOf(kept) || null));
   const [review, setReview] = useState(false);
-  const saved = useRef(true);
+  const saved = useRef(!drafts);
   useEffect(() => {
     // While a column is being rewritten, its progress is read again and again: what was typed meanwhile stays.
     if (!data || (!saved.current && changes.length)) return;
     saved.current = false;
-    setDrafts(data.columns.map(draftOf));
+    setDrafts(data.columns.map(draftFor));
   }, [data]);
   const rewriting = data?.columns.some((/** @type {any} */ column) => column.migrating);
   useEffect(() => {
@@ -84,11 +86,11 @@ export function Schema({ table, tabs }) {
   const why = denied("editor");
   const bad = drafts?.find((draft) => !isJson(draft.fallback));
   const changes = drafts && !bad ? changesOf(drafts, table.id) : [];
-  useEffect(() => (changes.length ? guard(() => t.grid.unsaved) : undefined), [changes.length]);
+  useEffect(() => keepDraft(kept, drafts && (changes.length || bad) ? drafts : undefined), [drafts]);
   const set = (/** @type {number} */ key, /** @type {Partial<Draft>} */ part) => setDrafts((drafts || []).map((draft) => (draft.key === key ? { ...draft, ...part } : draft)));
   const add = () => setDrafts([...(drafts || []), /** @type {Draft} */ (newColumn(/** @type {any} */ ({ description: "", fallback: "" })))]);
   return html`<div class="data"><div class="strip tabstrip">${tabs}<span class="grow"></span>
-      ${changes.length > 0 && html`<${Button} kind="flat small" onClick=${() => setDrafts(data.columns.map(draftOf))}>${t.tables.discard}</${Button}>`}<${Button} kind="go small" why=${why || (bad && t.tables.badDefault(bad.name)) || (!changes.length && t.unchanged)} onClick=${() => setReview(true)}>${t.tables.review(changes.length)}</${Button}></div>
+      ${changes.length > 0 && html`<${Button} kind="flat small" onClick=${() => setDrafts(data.columns.map(draftFor))}>${t.tables.discard}</${Button}>`}<${Button} kind="go small" why=${why || (bad && t.tables.badDefault(bad.name)) || (!changes.length && t.unchanged)} onClick=${() => setReview(true)}>${t.tables.review(changes.length)}</${Button}></div>
     <div class="scroll">${!drafts ? (error ? html`<${Failure} error=${error} retry=${reload} />` : html`<${Bones} rows=${8} columns=${5} />`) : !drafts.length ? html`<${Empty} title=${t.tables.freeForm} text=${t.tables.freeFormText}><${Button} icon="plus" why=${why} onClick=${add}>${t.tables.addColumn}</${Button}></${Empty}>` : html`
       <table class="list schema"><thead><tr><th>${t.name}</th><th>${t.tables.type}</th><th>${t.grid.required}</th><th>${t.tables.encrypted}</th><th>${t.tables.fallback}</th><th>${t.tables.description}</th><th></th></tr></thead><tbody>
       ${(drafts || []).map((draft) => html`<tr key=${draft.key} title=${why || undefined} class=${draft.gone ? "gone" : ""}>

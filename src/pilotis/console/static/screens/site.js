@@ -7,17 +7,18 @@ import { change, go, href, place } from "../state/router.js";
 import { ago, count, date, moment, plain, size } from "../ui/format.js";
 import { dropped } from "../ui/dropped.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Confirm, Copy, Empty, Failure, FormDialog, Pager, Pill, SelectField, State, Tabs, TextField, complain, said, toast, useAction, useLoad, useTitle } from "../ui/widgets.js";
+import { Address, Calls, usePublicKey } from "../ui/calls.js";
+import { Bones, Button, Code, Confirm, Copy, Empty, Failure, FormDialog, Pager, Pill, SelectField, State, Tabs, TextField, complain, said, toast, useAction, useLoad, useTitle } from "../ui/widgets.js";
 
 export const head = () => ({ title: plain(opened.value, 60) || t.sites.one, crumbs: [{ text: t.sectionNames.sites, href: href(`/apps/${appId.value}/sites`) }] });
 
 const PAGE = 50;
 const why = () => denied("editor");
 const LOOKS = /** @type {Record<string, string[]>} */ ({ processing: ["info", "run"], ready: ["ok", "done"], failed: ["bad", "fail"], expired: ["idle", "clock"] });
-const TABS = ["", "pages", "domains", "settings"];
+const TABS = ["", "ci", "pages", "domains", "settings"];
 
-/** @param {{site: string}} props */
-export function Screen({ site: id }) {
+/** @param {{site: string, config: any}} props */
+export function Screen({ site: id, config }) {
   const tab = TABS.includes(place.value.path.split("/")[5] || "") ? place.value.path.split("/")[5] || "" : "";
   const base = `/storages/webs/${encodeURIComponent(id)}`;
   const site = useLoad((signal) => onApp(base, { signal }), [appId.value, id]);
@@ -26,8 +27,23 @@ export function Screen({ site: id }) {
   if (site.error) return html`<div class="page"><div class="slab"><${Failure} error=${site.error} retry=${site.reload} /></div></div>`;
   return html`<div class="data"><div class="strip tabstrip"><${Tabs} label=${t.sites.one} items=${TABS.map((name) => ({ href: href(name ? `${own}/${name}` : own), text: /** @type {any} */ (t.sites.tabs)[name || "deployments"], on: name === tab }))} />
       <span class="grow"></span>${site.data && html`<${Button} kind="small" icon="link" href=${site.data.url} target="_blank" rel="noopener noreferrer">${t.sites.open}</${Button}>`}</div>
-    ${!site.data ? html`<${Bones} rows=${6} />` : tab === "pages" ? html`<${Pages} id=${id} site=${site.data} />` : tab === "domains" ? html`<${Domains} base=${base} />` : tab === "settings" ? html`<${Settings} base=${base} site=${site.data} set=${site.set} />`
+    ${!site.data ? html`<${Bones} rows=${6} />` : tab === "pages" ? html`<${Pages} id=${id} site=${site.data} />` : tab === "ci" ? html`<${FromBuild} site=${site.data} config=${config} />` : tab === "domains" ? html`<${Domains} base=${base} />` : tab === "settings" ? html`<${Settings} base=${base} site=${site.data} set=${site.set} />`
       : html`<${Deployments} base=${base} site=${site.data} changed=${site.reload} />`}</div>`;
+}
+
+/** How a build deploys the site. @param {{site: any, config: any}} props */
+function FromBuild({ site, config }) {
+  const key = usePublicKey() || "pk_…";
+  const base = config.base_url;
+  const path = `/v1/public/storages/webs/${site.id}/deploy`;
+  const request = { method: "POST", path, key, bearer: "SECRET_KEY", written: {
+    curl: `curl -X POST '${base}${path}' \\\n  -H 'X-Public-Key: ${key}' \\\n  -H "Authorization: Bearer $SECRET_KEY" \\\n  -F 'file=@dist.zip'`,
+    javascript: `import { openAsBlob } from "node:fs";\n\nconst form = new FormData();\nform.append("file", await openAsBlob("dist.zip"), "dist.zip");\nconst answer = await fetch(${JSON.stringify(base + path)}, {\n  method: "POST",\n  headers: { "X-Public-Key": ${JSON.stringify(key)}, Authorization: \`Bearer \${process.env.SECRET_KEY}\` },\n  body: form,\n});\nconst result = await answer.json();`,
+    python: `import os\n\nimport requests\n\nwith open("dist.zip", "rb") as archive:\n    answer = requests.post(\n        ${JSON.stringify(base + path)},\n        headers={\n            "X-Public-Key": ${JSON.stringify(key)},\n            "Authorization": f"Bearer {os.environ['SECRET_KEY']}",\n        },\n        files={"file": archive},\n    )\nresult = answer.json()`,
+  } };
+  return html`<div class="scroll"><div class="page tabpage"><section class="slab pad form"><${Address} label=${t.sites.address} text=${site.url} /><${Address} label=${t.sites.siteId} text=${site.id} note=${t.sites.promoteNote} /></section>
+    <${Calls} base=${base} calls=${[{ title: t.sites.deployCall, request, why: "" }]} />
+    <section class="slab pad"><h2 class="s13">${t.sites.commandCall}</h2><${Code} text=${`export PILOTIS_SECRET_KEY=sk_…\npilotis deploy dist --url ${base} --storage ${site.id} --public-key ${key}`} /></section></div></div>`;
 }
 
 /** How many files came, differ and went; what did not happen is left out. @param {{added: number, changed: number, removed: number}} changes */

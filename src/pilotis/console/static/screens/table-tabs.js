@@ -6,7 +6,8 @@ import { go } from "../state/router.js";
 import { ago, count, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Choice, Confirm, Copy, Empty, Failure, Pill, TextField, said, toast, useAction, useLoad } from "../ui/widgets.js";
-import { Snippet, sampleRow } from "../ui/snippets.js";
+import { Calls, RunAs, useMember, usePublicKey } from "../ui/calls.js";
+import { sampleRow } from "../ui/snippets.js";
 import { levels } from "../ui/access.js";
 
 /** @typedef {{table: import("../state/app.js").Table, tabs: any, config: any}} Props */
@@ -31,8 +32,10 @@ export function Indexes({ table, tabs }) {
 
 /** @param {Props} props */
 export function Api({ table, tabs, config }) {
-  const keys = useLoad((signal) => onApp("/keys/public", { query: { limit: 1 }, signal }), [appId.value]);
-  const key = keys.data?.data[0]?.key;
+  const key = usePublicKey();
+  const as = useMember();
+  // Only a public table answers to the public key alone.
+  const bearer = table.access_level === "Public" ? {} : { bearer: "ACCESS_TOKEN" };
   const rows = `/v1/public/tables/${table.id}/data`;
   const first = useLoad((signal) => ofApp(rows, { query: { limit: 1 }, signal }), [table.id]);
   const id = first.data?.data[0]?.id || "…";
@@ -46,9 +49,10 @@ export function Api({ table, tabs, config }) {
     [t.api.update, { method: "PATCH", path: `${rows}/${id}`, body: { data: Object.fromEntries(Object.entries(data).slice(0, 1)) } }],
     [t.api.delete, { method: "DELETE", path: `${rows}/${id}` }],
   ]);
-  return html`<${Frame} tabs=${tabs}><p class="soft s13">${t.api.lead} ${table.access_level !== "Public" && t.api.token} <a class="link" href="/docs" target="_blank">${t.reference}</a></p>
-    ${calls.map(([title, request]) => html`<section class="slab call" key=${title}><header><h2>${title}</h2><code class="soft cut">${request.method}</code></header>
-      <${Snippet} request=${{ ...request, key: key || "pk_…" }} base=${config.base_url} why=${(!key && t.noPublicKey) || (request.path.includes("…") && t.api.rowFirst) || (request.method === "DELETE" && t.api.notHere)} /></section>`)}</${Frame}>`;
+  const why = (/** @type {any} */ request) => (key === null && t.noPublicKey) || (bearer.bearer && !as.member && t.api.memberFirst) || (request.path.includes("…") && t.api.rowFirst) || (request.method === "DELETE" && t.api.notHere);
+  return html`<${Frame} tabs=${tabs}><div class="line wrap"><p class="soft s13 grow">${t.api.lead} ${bearer.bearer && t.api.token} <a class="link" href="/docs" target="_blank">${t.reference}</a></p>
+      ${bearer.bearer && html`<${RunAs} ...${as} />`}</div>
+    <${Calls} base=${config.base_url} token=${as.token} calls=${calls.map(([title, request]) => ({ title, request: { ...request, key: key || "pk_…", ...bearer }, why: why(request) }))} /></${Frame}>`;
 }
 
 /** @param {Props} props */

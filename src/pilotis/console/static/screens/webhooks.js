@@ -7,7 +7,7 @@ import { Events } from "./events.js";
 import { useEventTypes } from "../ui/event-types.js";
 import { Spark } from "../ui/chart.js";
 import { ago, count, plain } from "../ui/format.js";
-import { Bones, Button, Confirm, Empty, Failure, FormDialog, Pager, Pill, Secret, State, Tabs, TextField, complain, toast, useLoad } from "../ui/widgets.js";
+import { Bones, Button, Confirm, Empty, Failure, FormDialog, Pager, Pill, SecretDialog, State, Tabs, TextField, complain, toast, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.webhooks });
 
@@ -82,7 +82,8 @@ export function WebhookDialog({ known, onClose }) {
     onClose();
   };
   if (made)
-    return html`<${FormDialog} key="made" title=${t.webhooks.made} onClose=${onClose} submit=${async () => (onClose(), go(`/apps/${appId.value}/webhooks/${made.id}`))} action=${t.kept}><p>${t.webhooks.secretOnce}</p><${Secret} value=${made.secret} /></${FormDialog}>`;
+    return html`<${SecretDialog} key="made" title=${t.webhooks.made} text=${t.webhooks.secretOnce} value=${made.secret}
+      onClose=${() => (onClose(), go(`/apps/${appId.value}/webhooks/${made.id}`))} />`;
   const offered = [...new Set(["*", "row.*", ...declared, ...types])];
   const toggle = (/** @type {string[]} */ list, /** @type {string} */ one, /** @type {boolean} */ on) => (on ? [...list, one] : list.filter((other) => other !== one));
   return html`<${FormDialog} class="broad" title=${known ? t.webhooks.edit : t.webhooks.create} onClose=${onClose} submit=${save} action=${known ? t.save : t.webhooks.create} why=${why() || (!types.length && t.webhooks.typeFirst)}

@@ -9,18 +9,19 @@ import { lines, shortened } from "../ui/diff.js";
 import { count, duration, moment, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Code, Confirm, Copy, Empty, Failure, FormDialog, Pager, Pill, SelectField, State, Tabs, TextAreaField, TextField, complain, said, toast, useAction, useLoad, useTitle } from "../ui/widgets.js";
+import { Address, Calls } from "../ui/calls.js";
 import { Editor, definitionOf, keepDraft } from "./definition.js";
 import { Trigger } from "./run.js";
 
 export const head = () => ({ title: plain(opened.value, 60) || t.workflows.one, crumbs: [{ text: t.sectionNames.workflows, href: href(`/apps/${appId.value}/workflows`) }] });
 
 const PAGE = 50;
-const TABS = ["", "steps", "trigger", "versions"];
+const TABS = ["", "steps", "trigger", "call", "versions"];
 const RELOAD_MILLISECONDS = 1000;
 const why = () => denied("editor");
 
-/** @param {{workflow: string}} props */
-export function Screen({ workflow: id }) {
+/** @param {{workflow: string, config: any}} props */
+export function Screen({ workflow: id, config }) {
   const base = `/workflows/${encodeURIComponent(id)}`;
   const own = `/apps/${appId.value}/workflows/${id}`;
   const wanted = place.value.path.split("/")[5] || "";
@@ -30,17 +31,25 @@ export function Screen({ workflow: id }) {
   useTitle(data?.name);
   if (error) return html`<div class="page"><div class="slab"><${Failure} error=${error} retry=${reload} /></div></div>`;
   const activate = (/** @type {boolean} */ active) => onApp(base, { method: "PATCH", body: { is_active: active } }).then(set, complain);
-  const Tab = /** @type {any} */ ({ "": Runs, steps: Editor, trigger: TriggerTab, versions: Versions })[tab];
+  const Tab = /** @type {any} */ ({ "": Runs, steps: Editor, trigger: TriggerTab, call: HowToStart, versions: Versions })[tab];
   return html`<div class="data"><div class="strip tabstrip"><${Tabs} label=${t.workflows.one} items=${TABS.map((name) => ({ href: href(name ? `${own}/${name}` : own), text: /** @type {any} */ (t.workflows.sections)[name || "runs"], on: name === tab }))} /><span class="grow"></span>
       ${data && html`<input type="checkbox" class="switch" aria-label=${t.webhooks.on} title=${why() || t.webhooks.on} checked=${data.is_active} disabled=${!may("editor")} onChange=${(/** @type {any} */ event) => activate(event.target.checked)} />
       <${Button} kind="flat small bad" icon="trash" label=${t.workflows.delete} why=${why()} onClick=${() => setDialog("delete")} />
       <${Button} kind="go small" icon="bolt" why=${why() || (!data.is_active && t.workflows.offText)} onClick=${() => setDialog("run")}>${t.run}</${Button}>`}</div>
-    ${data ? html`<${Tab} key=${tab} base=${base} workflow=${data} set=${set} />` : html`<${Bones} rows=${6} />`}
+    ${data ? html`<${Tab} key=${tab} base=${base} workflow=${data} set=${set} config=${config} />` : html`<${Bones} rows=${6} />`}
     ${dialog === "run" && html`<${Start} base=${base} workflow=${data} onClose=${() => setDialog("")} done=${(/** @type {string} */ run) => go(`${own}/runs/${run}`)} />`}
     ${dialog === "delete" && html`<${Confirm} title=${t.files.deleteTitle(plain(data.name, 60))} text=${t.workflows.deleteText} action=${t.workflows.delete} name=${data.name} onClose=${() => setDialog("")} run=${async () => (await onApp(base, { method: "DELETE" }), go(`/apps/${appId.value}/workflows`))} />`}</div>`;
 }
 
 /** @typedef {{base: string, workflow: any, set: (workflow: any) => void}} Props */
+
+/** Its address, and the request that starts an execution. @param {Props & {config: any}} props */
+function HowToStart({ workflow, config }) {
+  const path = `/v1/apps/${appId.value}/workflows/${workflow.id}/execute`;
+  const request = { method: "POST", path, body: { input: workflow.initial_input || {} }, bearer: "CONSOLE_TOKEN" };
+  return html`<div class="scroll"><div class="page tabpage"><section class="slab pad form"><${Address} label=${t.functions.address} text=${config.base_url + path} note=${t.workflows.startNote} /><${Address} label=${t.workflows.id} text=${workflow.id} /></section>
+    <${Calls} base=${config.base_url} calls=${[{ title: t.workflows.startCall, request, why: "" }]} /></div></div>`;
+}
 
 /** @param {{base: string, workflow: any, onClose: () => void, done: (run: string) => void}} props */
 function Start({ base, workflow, onClose, done }) {

@@ -14,7 +14,8 @@ export const prefetch = () => void (loaded || import("../vendor/editor.js").then
 
 /**
  * @param {{value: string, onInput: (text: string) => void, language: Language, label: string, rows?: number, wrong?: boolean, readOnly?: boolean,
- *   numbers?: boolean, focused?: boolean, onSave?: () => void, onCancel?: () => void}} props
+ *   numbers?: boolean, focused?: boolean, onSave?: () => void, onCancel?: () => void,
+ *   mark?: {line: number, column: number, text: string} | null}} props `mark` is where an error lies
  */
 export function Editor(props) {
   const [module, setModule] = useState(loaded);
@@ -78,6 +79,19 @@ function look({ EditorView, HighlightStyle, syntaxHighlighting, tags }) {
   ];
 }
 
+/** @param {{line: number, column: number}} mark @param {any} doc @returns {number} */
+function placeOf({ line, column }, doc) {
+  const found = doc.line(Math.max(1, Math.min(line, doc.lines)));
+  return Math.min(found.from + Math.max(0, column - 1), found.to);
+}
+
+/** @param {{line: number, column: number, text: string} | null | undefined} mark @param {any} doc */
+function marked(mark, doc) {
+  if (!mark) return [];
+  const { from, to } = doc.lineAt(placeOf(mark, doc));
+  return [{ from, to, severity: "error", message: mark.text }];
+}
+
 /** @param {Parameters<typeof Editor>[0] & {module: any}} props */
 function Full(props) {
   const { module, value, language, label, rows = 6, wrong, readOnly, numbers, focused } = props;
@@ -85,6 +99,7 @@ function Full(props) {
   const view = useRef(/** @type {any} */ (null));
   const latest = useRef(props);
   latest.current = props;
+  const seen = useRef(/** @type {any} */ (null));
   useLayoutEffect(() => {
     const box = /** @type {HTMLElement} */ (host.current);
     const root = box.shadowRoot || box.attachShadow({ mode: "open" });
@@ -107,6 +122,10 @@ function Full(props) {
           bracketMatching(),
           language === "text" ? [] : language === "typescript" ? module.javascript({ typescript: true }) : module[language](),
           language === "json" ? linter((/** @type {any} */ at) => (at.state.doc.toString().trim() ? lint(at) : []), { delay: 300 }) : [],
+          linter((/** @type {any} */ at) => marked(latest.current.mark, at.state.doc), {
+            delay: 0,
+            needsRefresh: () => seen.current !== latest.current.mark && ((seen.current = latest.current.mark), true),
+          }),
           numbers ? lineNumbers() : [],
           // In a field of a form, Tab leads to the next one.
           keymap.of([...(language === "json" ? [] : [indentWithTab]), ...defaultKeymap, ...historyKeymap]),
@@ -134,5 +153,12 @@ function Full(props) {
     const now = view.current.state.doc.toString();
     if (now !== value) view.current.dispatch({ changes: { from: 0, to: now.length, insert: value } });
   }, [value]);
+  // The line of an error comes into view, and is marked until the text changes.
+  useLayoutEffect(() => {
+    const { mark } = props;
+    if (!mark) return view.current.dispatch({});
+    const at = placeOf(mark, view.current.state.doc);
+    view.current.dispatch({ selection: { anchor: at }, scrollIntoView: true });
+  }, [props.mark?.text]);
   return html`<div ref=${host} class=${`in editor ${wrong ? "wrong" : ""}`} onKeyDown=${(/** @type {KeyboardEvent} */ event) => latest.current.onSave && event.stopPropagation()}></div>`;
 }

@@ -44,6 +44,18 @@ export const date = (time) => dated.format(new Date(time));
 export const moment = (time) => timed.format(new Date(time));
 /** The time of day, to the millisecond. @param {string} time */
 export const clock = (time) => exactly.format(new Date(time));
+const near = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const STAMP = /** @type {Intl.DateTimeFormatOptions} */ ({
+  month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3,
+  hourCycle: "h23",
+});
+const stamped = new Intl.DateTimeFormat(locale, STAMP);
+const stampedYear = new Intl.DateTimeFormat(locale, { ...STAMP, year: "numeric" });
+const isThisYear = (/** @type {Date} */ date) => date.getFullYear() === new Date().getFullYear();
+/** The time of a moment of today, with its day where it is another. @param {string} time */
+export const shortMoment = (time) => (new Date(time).toDateString() === new Date().toDateString() ? near.format(new Date(time)) : timed.format(new Date(time)));
+/** Day and time to the millisecond, as a line of a log has them. @param {string} time */
+export const stamp = (time) => (isThisYear(new Date(time)) ? stamped : stampedYear).format(new Date(time));
 /** A day as `2026-01-31`, without its year. @param {string} day */
 export const dayName = (day) => dayOnly.format(new Date(`${day}T00:00:00Z`));
 

@@ -7,6 +7,8 @@ import { Icon } from "./icons.js";
 
 /** How many characters of a code are shown. */
 const MOST_CODE = 100_000;
+/** What is typed into, in a dialog. */
+const TEXTS = "input:not([type=checkbox], [type=radio], [type=file]), textarea";
 
 /**
  * A button, or a link that looks like one. `why` disables it and says why; `busy` while it works.
@@ -93,19 +95,36 @@ export function Tabs({ label, items }) {
   ${items.map((item) => html`<a href=${item.href} class=${item.on ? "on" : ""} aria-current=${item.on ? "page" : undefined}>${item.text}</a>`)}</nav>`;
 }
 
-/** Copy a text and say so. @param {{text: string, label?: string, kind?: string}} props */
-export function Copy({ text, label, kind = "flat small" }) {
+/** Copy a text and say so. @param {{text: string, label?: string, kind?: string, onDone?: () => void}} props */
+export function Copy({ text, label, kind = "flat small", onDone }) {
   const [done, setDone] = useState(false);
   const copy = async () => {
     await navigator.clipboard.writeText(text);
     setDone(true);
+    onDone?.();
     setTimeout(() => setDone(false), 1500);
   };
   return html`<${Button} kind=${kind} icon=${done ? "check" : "copy"} label=${label ? undefined : t.copy} onClick=${copy}>${label && (done ? t.copied : label)}</${Button}>`;
 }
 
-/** A secret that is shown once. @param {{value: string}} props */
-export const Secret = ({ value }) => html`<div class="secret"><code>${value}</code><${Copy} text=${value} label=${t.copy} /></div>`;
+/** A secret that is shown once. @param {{value: string, onCopied?: () => void}} props */
+export const Secret = ({ value, onCopied }) => html`<div class="secret"><code>${value}</code>
+  <${Copy} text=${value} label=${t.copy} onDone=${onCopied} /></div>`;
+
+/**
+ * What is shown only once: neither Escape nor a click leaves it before it was copied, or confirmed by its one button.
+ * `text` says what the secret can do.
+ * @param {{title: any, text: any, before?: any, label?: string, value: string, children?: any, onClose: () => void}} props
+ */
+export function SecretDialog({ title, text, before, label, value, children, onClose }) {
+  const [copied, setCopied] = useState(false);
+  const button = html`<span class="grow"></span><${Button} kind="go" onClick=${onClose}>${t.kept}</${Button}>`;
+  return html`<${Dialog} title=${title} onClose=${onClose} fixed=${!copied} held=${t.keepFirst} footer=${button}>
+    <div class="form"><p>${text}</p>${before}
+      <div class="field">${label && html`<span class="label">${label}</span>`}
+        <${Secret} value=${value} onCopied=${() => setCopied(true)} /></div>
+      ${children}</div></${Dialog}>`;
+}
 
 /** Code as coloured text: strings, numbers and keys of JSON or of a program. @param {{text: string, label?: string}} props */
 export function Code({ text: given, label }) {
@@ -253,9 +272,15 @@ export function later(load, name, Meanwhile = () => null) {
   return Object.assign(Later, { fetch });
 }
 
-/** A dialog that holds the focus and gives it back. @param {{title: any, onClose: () => void, children?: any, footer?: any, class?: string, bare?: boolean, role?: string, fixed?: boolean}} props */
-export function Dialog({ title, onClose, children, footer, class: extra = "", bare, role, fixed }) {
+/**
+ * A dialog that holds the focus and gives it back. Escape closes none in which something was typed, nor a `fixed` one,
+ * and then says what does, or `held`.
+ * @param {{title: any, onClose: () => void, children?: any, footer?: any, class?: string, bare?: boolean, role?: string, fixed?: boolean, held?: string}} props
+ */
+export function Dialog({ title, onClose, children, footer, class: extra = "", bare, role, fixed, held = "" }) {
   const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const typed = useRef(false);
+  const [hint, setHint] = useState("");
   const id = useId();
   useLayoutEffect(() => {
     const dialog = /** @type {HTMLDialogElement} */ (box.current);
@@ -268,15 +293,26 @@ export function Dialog({ title, onClose, children, footer, class: extra = "", ba
       before?.focus?.();
     };
   }, []);
+  const texts = () => /** @type {HTMLInputElement[]} */ ([...(box.current?.querySelectorAll(TEXTS) || [])]);
   /** @param {Event} event */
   const cancel = (event) => {
     event.preventDefault();
-    if (!fixed) onClose();
+    if (fixed) return setHint(held);
+    const isFull = typed.current && !bare && (box.current?.querySelector(".editor") || texts().some((one) => one.value));
+    if (isFull) setHint(t.escapeHeld);
+    else onClose();
+  };
+  /** @param {KeyboardEvent} event */
+  const keys = (event) => {
+    event.stopPropagation();
+    // A browser would close the dialog at the second Escape, whatever becomes of its "cancel".
+    if (event.key === "Escape" && !event.isComposing && !event.defaultPrevented) cancel(event);
   };
   return html`<dialog ref=${box} class=${extra} role=${role} aria-labelledby=${bare ? undefined : id} aria-label=${bare ? title : undefined} onCancel=${cancel}
-    onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.stopPropagation()}>
+    onKeyDown=${keys} onInput=${() => (typed.current = true)}>
     ${!bare && html`<header><h2 id=${id}>${title}</h2>${!fixed && html`<${Button} kind="flat small" icon="cross" label=${t.close} onClick=${onClose} />`}</header>`}
     ${bare ? children : html`<div class="body">${children}</div>`}
+    ${hint && html`<p class="notice held" role="status"><${Icon} name="info" /><span>${hint}</span></p>`}
     ${footer && html`<footer>${footer}</footer>`}
   </dialog>`;
 }
@@ -304,7 +340,7 @@ export function FormDialog({ title, onClose, submit, action, children, kind = "g
 export function RotateDialog({ title, overlap, help, once, rotate, onClose }) {
   const [hours, setHours] = useState("24");
   const [made, setMade] = useState("");
-  if (made) return html`<${FormDialog} key="made" title=${t.webhooks.rotated} onClose=${onClose} submit=${async () => onClose()} action=${t.kept}><p>${once}</p><${Secret} value=${made} /></${FormDialog}>`;
+  if (made) return html`<${SecretDialog} key="made" title=${t.webhooks.rotated} onClose=${onClose} text=${once} value=${made} />`;
   return html`<${FormDialog} title=${title} onClose=${onClose} submit=${async () => setMade(await rotate(Number(hours) * 3600))} action=${t.webhooks.rotate}>
     <${SelectField} label=${overlap} value=${hours} onInput=${setHours} options=${[0, 1, 24, 168].map((number) => [String(number), number ? t.webhooks.overlapHours(number) : t.webhooks.overlapNone])} help=${help} /></${FormDialog}>`;
 }
@@ -382,7 +418,7 @@ export function Menu({ at, align = "left", label, onClose, children }) {
   /** @param {KeyboardEvent} event */
   const keys = (event) => {
     event.stopPropagation();
-    if (event.key === "Escape") onClose();
+    if (event.key === "Escape") (event.preventDefault(), onClose());
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();

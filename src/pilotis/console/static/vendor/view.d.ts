@@ -2,6 +2,7 @@
 export interface Signal<T> {
   value: T;
   peek(): T;
+  subscribe(read: (value: T) => void): () => void;
 }
 export function signal<T>(value: T): Signal<T>;
 export function computed<T>(read: () => T): { readonly value: T; peek(): T };
