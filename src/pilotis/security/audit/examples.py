@@ -29,7 +29,7 @@ EXAMPLES = [
     Example(
         route="GET /v1/apps/:app_id/audit-log/targets",
         operation="listAuditTargets",
-        query={"ids": "$TABLE_ID"},
-        answer={"targets": {"0199c0de-f1c2-7b7d-89e6-2b7d9e60a385": {"kind": "table", "name": "cafes"}}},
+        query={"ids": "0199c0de-f1c2-7b7d-89e6-2b7d9e60a385"},
+        answer={"targets": {}},
     ),
 ]
