@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 from yarl import URL
@@ -77,12 +78,21 @@ def feature(
 
     async def usage(app: AppInfo, days: int) -> Usage:
         none = Paging(limit=0)
-        daily = {
-            "calls": await functions.executions.by_day(app.app_id, days),
-            "executions": await workflows.executions.by_day(app.app_id, days),
-            "deliveries": await webhooks.deliveries.by_day(app.app_id, days),
-            "deployments": await hosting.hosting.deployments.by_day(app.app_id, days),
-        }
+        # All at once: one after another, each would wait for a database that may be far away.
+        counted = asyncio.gather(
+            functions.executions.by_day(app.app_id, days),
+            workflows.executions.by_day(app.app_id, days),
+            webhooks.deliveries.by_day(app.app_id, days),
+            hosting.hosting.deployments.by_day(app.app_id, days),
+        )
+        pages = asyncio.gather(
+            hosting.hosting.storages.page(app, none),
+            functions.functions.page(app, FunctionQuery(limit=0)),
+            workflows.workflows.page(app, none),
+            webhooks.webhooks.page(app, none),
+        )
+        days_of, listed = await asyncio.gather(counted, pages)
+        daily = dict(zip(("calls", "executions", "deliveries", "deployments"), days_of, strict=True))
         last = now().date()
         by_day: dict[str, dict[str, int]] = {
             (last - timedelta(days=ago)).isoformat(): {} for ago in reversed(range(days))
@@ -93,10 +103,10 @@ def feature(
                 if count.day in by_day:
                     by_day[count.day] |= {name: count.total, f"failed_{name}": count.failed}
         return Usage(
-            sites=(await hosting.hosting.storages.page(app, none)).total_count,
-            functions=(await functions.functions.page(app, FunctionQuery(limit=0))).total_count,
-            workflows=(await workflows.workflows.page(app, none)).total_count,
-            webhooks=(await webhooks.webhooks.page(app, none)).total_count,
+            sites=listed[0].total_count,
+            functions=listed[1].total_count,
+            workflows=listed[2].total_count,
+            webhooks=listed[3].total_count,
             by_day=[DayUsage(date=day, **counts) for day, counts in by_day.items()],
         )
 

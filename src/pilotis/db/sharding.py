@@ -7,6 +7,8 @@ from contextlib import suppress
 import asyncpg
 from asyncpg import Connection
 
+from pilotis.db.pool import TenantDatabase
+
 NODE_PARAMETERS = {"jit": "off", "pg_trgm.word_similarity_threshold": "0.4"}
 """Those of our session parameters that change what a statement does or costs on another node."""
 
@@ -56,7 +58,7 @@ async def wrong_on_nodes(connection: Connection) -> list[str]:
     return [row["name"] for row in rows]
 
 
-async def schema_bytes(connection: Connection, schema: str) -> int:
+async def schema_bytes(connection: Connection | TenantDatabase, schema: str) -> int:
     """Return the size in bytes of a schema's tables and indexes, on whichever node they are.
 
     `schema` is a name that needs no quoting; it must exist.

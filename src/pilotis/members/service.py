@@ -33,7 +33,7 @@ from pilotis.members.types import (
 )
 from pilotis.security.audit.service import record
 from pilotis.security.rate_limits import RateLimits, sign_in_key
-from pilotis.security.sessions.service import Sessions
+from pilotis.security.sessions.service import Sessions, TokenPair
 
 GUEST_PREFIX = "guest_"
 # A patch that deletes every key and sets as much again is about two and a half times as large as the result.
@@ -119,18 +119,24 @@ class Members:
         _require_visible(login_id)
         password_hash = await self._passwords.hash(new.password)
         member_id, nickname = guest.member_id if guest else uuid7_text(), new.nickname
+        if guest is None:
+            async with _unique_login_id():
+                tokens = await self._join(app, actor, member_id, login_id, password_hash, nickname)
+            return SignedIn(
+                member_id=member_id,
+                nickname=nickname,
+                access_token=tokens.access_token,
+                refresh_token=tokens.refresh_token,
+            )
         async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
-            if guest is None:
-                await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname)
-            else:
-                promoted = await store.promote(connection, app.app_id, member_id, login_id, password_hash, nickname)
-                if promoted is None:
-                    raise NotAGuestError
-                nickname = promoted["nickname"]
-                # The guest's tokens may be known to others; the member gets new ones.
-                await self._sessions.revoke_all(connection, app.app_id, member_id)
-                event = events.about(events.MEMBER_PROMOTED, actor, promoted)
-                await self._events.emit_all(connection, app.app_id, [event])
+            promoted = await store.promote(connection, app.app_id, member_id, login_id, password_hash, nickname)
+            if promoted is None:
+                raise NotAGuestError
+            nickname = promoted["nickname"]
+            # The guest's tokens may be known to others; the member gets new ones.
+            await self._sessions.revoke_all(connection, app.app_id, member_id)
+            event = events.about(events.MEMBER_PROMOTED, actor, promoted)
+            await self._events.emit_all(connection, app.app_id, [event])
             tokens = await self._sessions.start(connection, app.app_id, member_id, app.limits)
         return SignedIn(
             member_id=member_id, nickname=nickname, access_token=tokens.access_token, refresh_token=tokens.refresh_token
@@ -189,9 +195,7 @@ class Members:
         if not app.allow_guest_login:
             raise LoginDisabledError
         member_id = GUEST_PREFIX + uuid7_text()
-        async with self._database.transaction(app.app_id) as connection:
-            await self._insert(connection, app, actor, member_id, None, None, None, is_guest=True)
-            tokens = await self._sessions.start(connection, app.app_id, member_id, app.limits, is_guest=True)
+        tokens = await self._join(app, actor, member_id, None, None, None, is_guest=True)
         return SignedInGuest(member_id, tokens.access_token, tokens.refresh_token)
 
     async def sign_in_elsewhere(
@@ -234,6 +238,30 @@ class Members:
             member_id=member_id, nickname=nickname, access_token=tokens.access_token, refresh_token=tokens.refresh_token
         )
 
+    async def _join(
+        self,
+        app: AppInfo,
+        actor: Actor,
+        member_id: str,
+        login_id: str | None,
+        password_hash: str | None,
+        nickname: str | None,
+        *,
+        is_guest: bool = False,
+    ) -> TokenPair:
+        """Create a member who signs in at once, and return the tokens."""
+        event = encoded(events.composed(events.MEMBER_CREATED, actor, member_id))
+        session = self._sessions.opening(app.limits, is_guest=is_guest)
+        row = await store.sign_up(
+            self._database, app.app_id, member_id, login_id, password_hash, nickname, is_guest, event, session
+        )
+        # The cached app may be stale.
+        if row is None:
+            raise InvalidPublicKeyError
+        if row["emitted"]:
+            self._events.committed(app.app_id)
+        return self._sessions.opened(row, app.limits)
+
     async def _insert(
         self,
         connection: Connection,
@@ -243,11 +271,9 @@ class Members:
         login_id: str | None,
         password_hash: str | None,
         nickname: str | None,
-        *,
-        is_guest: bool = False,
     ) -> None:
         # The cached app may be stale.
-        row = await store.insert(connection, app.app_id, member_id, login_id, password_hash, nickname, is_guest)
+        row = await store.insert(connection, app.app_id, member_id, login_id, password_hash, nickname, is_guest=False)
         if row is None:
             raise InvalidPublicKeyError
         await self._events.emit_all(connection, app.app_id, [events.about(events.MEMBER_CREATED, actor, row)])

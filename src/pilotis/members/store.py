@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.events.statements import emission
+from pilotis.security.sessions.service import session_insert
 
 # A member as events describe it (see `pilotis.members.events`), and the columns for that.
 _ITEM = "member_id, nickname, is_guest, is_active"
@@ -23,6 +25,48 @@ BY_LOGIN_ID = """
     where app_id = $8 and login_id = $9
         and exists (select from pilotis.apps a where a.app_id = $8 and a.deleted_at is null)
 """
+
+
+_SIGN_UP = f"""
+    with m as (
+        insert into pilotis.members (app_id, member_id, login_id, password_hash, nickname, is_guest)
+        select a.app_id, $2, $3, $4, $5, $6
+        from pilotis.apps a where a.app_id = $1::uuid and a.deleted_at is null
+        returning {_ITEM}
+    ), emitted as ({emission("$1::uuid", "$7", "cross join m", _EVENT_DATA)} returning event_id),
+    session as ({session_insert("m", "m.member_id", 8)})
+    select session.*, exists (select from emitted) as emitted from session
+"""
+
+
+async def sign_up(
+    database: Database,
+    app_id: UUID,
+    member_id: str,
+    login_id: str | None,
+    password_hash: str | None,
+    nickname: str | None,
+    is_guest: bool,
+    event: str,
+    session: Sequence[object],
+) -> Record | None:
+    """Insert a member, its first session and the event, as JSON text, if a target listens for it: one round trip.
+
+    Returns the session's row, whose `emitted` says whether there is an event; None if the app has been deleted.
+    `session` has the arguments of `session_insert`.
+    """
+    return await database.fetchrow(
+        _SIGN_UP,
+        app_id,
+        member_id,
+        login_id,
+        password_hash,
+        nickname,
+        is_guest,
+        event,
+        *session,
+        tenant=app_id,
+    )
 
 
 async def insert(

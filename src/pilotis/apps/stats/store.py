@@ -9,7 +9,7 @@ from uuid import UUID
 from asyncpg import Connection, Record
 
 from pilotis.db import sharding
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import BACKGROUND
 
 KEPT_DAYS = 60
@@ -51,7 +51,7 @@ async def delete_old(connection: Connection) -> None:
     )
 
 
-async def members(connection: Connection, app_id: UUID) -> Record:
+async def members(connection: TenantDatabase, app_id: UUID) -> Record:
     """Return how many members, guests and active members an app has."""
     row = await connection.fetchrow(
         """
@@ -69,8 +69,13 @@ async def members(connection: Connection, app_id: UUID) -> Record:
     return row
 
 
-async def tables(connection: Connection, app_id: UUID) -> Record:
-    """Return how many tables and rows an app has, without the trash, and the bytes of all its tables and files."""
+async def table_bytes(connection: TenantDatabase, app_id: UUID) -> int:
+    """Return the bytes of all tables of an app."""
+    return await sharding.schema_bytes(connection, f"app_{app_id.hex}")
+
+
+async def tables(connection: TenantDatabase, app_id: UUID) -> Record:
+    """Return how many tables and rows an app has, without the trash, and the bytes of its files."""
     row = await connection.fetchrow(
         f"""
         with live as (select table_id from pilotis.tables where app_id = $1 and dropped_at is null)
@@ -79,16 +84,15 @@ async def tables(connection: Connection, app_id: UUID) -> Record:
             (
                 select coalesce(sum(rows), 0)::bigint from app_{app_id.hex}.__row_counts join live using (table_id)
             ) as rows,
-            (select coalesce(sum(size), 0)::bigint from pilotis.files where app_id = $1) + $2 as storage_bytes
+            (select coalesce(sum(size), 0)::bigint from pilotis.files where app_id = $1) as file_bytes
         """,
         app_id,
-        await sharding.schema_bytes(connection, f"app_{app_id.hex}"),
     )
     assert row is not None
     return row
 
 
-async def traffic(connection: Connection, app_id: UUID, days: int) -> list[Record]:
+async def traffic(connection: TenantDatabase, app_id: UUID, days: int) -> list[Record]:
     """Return the traffic of each of the last `days` days, UTC, oldest first.
 
     `last_24h` gives each number for the last day.

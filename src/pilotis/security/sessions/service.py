@@ -23,6 +23,8 @@ from pilotis.limits import Limits
 from pilotis.security.sessions import store
 
 CONSOLE = UUID(int=0)
+session_insert = store.insertion
+"""The insert of a session, for the statement that creates its member; see `Sessions.opening`."""
 
 
 def refresh_lifetime(limits: Limits, *, is_guest: bool = False) -> timedelta:
@@ -65,6 +67,14 @@ class Sessions:
     def __init__(self, database: Database, signer: TokenSigner) -> None:
         self._database = database
         self._signer = signer
+
+    def opening(self, limits: Limits, *, is_guest: bool = False) -> tuple[UUID, UUID, timedelta, str]:
+        """Return the arguments of a `session_insert` for a member who signs in for the first time."""
+        return uuid7(), uuid7(), refresh_lifetime(limits, is_guest=is_guest), "pwd"
+
+    def opened(self, row: Record, limits: Limits) -> TokenPair:
+        """Return the first pair of tokens of an inserted session's row."""
+        return self._pair(row, limits)
 
     async def start(
         self,

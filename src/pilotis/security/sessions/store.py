@@ -71,6 +71,22 @@ _SIGN_OUT_MEMBER = f"""
 """
 
 
+def insertion(source: str, subject: str, first: int) -> str:
+    """Return an insert of a session for each row of `source`, for statements that also create its subject.
+
+    `subject` is an SQL expression, the app is `$1`, and the arguments from `first` on are the session's id, its refresh
+    id, its lifetime, and how the subject has signed in.
+    """
+    session_id, refresh_id, lifetime, amr = (f"${first + number}" for number in range(4))
+    return f"""
+        insert into pilotis.sessions (app_id, session_id, subject, refresh_id, refreshed_at, expires_at, amr)
+        select $1::uuid, {session_id}::uuid, {subject}, {refresh_id}::uuid, now(), now() + {lifetime}::interval,
+            {amr}::text
+        from {source}
+        returning *
+    """
+
+
 async def insert(
     connection: Connection,
     app_id: UUID,
