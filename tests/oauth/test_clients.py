@@ -106,6 +106,20 @@ async def test_a_public_client_has_no_secret(console: Console):
     assert_error(await console.ask("POST", path, {}), 409, "OAUTH_CLIENT_PUBLIC")
 
 
+async def test_the_type_of_a_client_may_be_said_but_not_contradict(console: Console):
+    made = await console.registered(token_endpoint_auth_method="none", client_type="public")
+    assert made["client_type"] == "public"
+    confidential = await console.registered(client_type="confidential")
+    assert (confidential["client_type"], bool(confidential["client_secret"])) == ("confidential", True)
+    path = f"clients/{made['client_id']}"
+    changed = await console.ask("PUT", path, {"client_type": "public", "description": "d"})
+    assert (changed.status_code, changed.json()["description"]) == (200, "d"), changed.text
+    assert_error(await console.ask("PUT", path, {"client_type": "confidential"}), 400, "VALIDATION_FAILED")
+    body = {"name": "x", "redirect_uris": ["https://club.example/cb"], "client_type": "public"}
+    answer = await console.ask("POST", "clients", body)
+    assert assert_error(answer, 400, "VALIDATION_FAILED")["details"][0]["field"] == "client_type"
+
+
 async def test_a_change_leaves_what_is_absent(console: Console):
     made = await console.registered(description="d")
     del made["client_secret"]

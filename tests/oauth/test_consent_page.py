@@ -96,6 +96,42 @@ async def test_a_member_declines(provider: Provider, club: Registered, visitor: 
     assert landed(visitor.landed or "")["error"] == "access_denied"
 
 
+async def test_a_visitor_without_an_account_creates_one(provider: Provider, club: Registered, visitor: Visitor):
+    page, pkce = visitor.page, Pkce()
+    await visitor.open(provider.authorize_url(club, pkce))
+    await page.click("#switch")
+    await expect(page.locator("#sign-in-title")).to_have_text(re.compile(r"Create an account at app \d+"))
+    await expect(page.locator("#password")).to_have_attribute("autocomplete", "new-password")
+    for login_id, password, told in (
+        ("ada", PASSWORD, "This login ID is taken. Choose another one."),
+        ("new visitor", "short", "Choose another login ID or a longer password."),
+    ):
+        await sign_in(page, login_id, password)
+        await expect(page.locator("#sign-in-error")).to_have_text(told)
+    # And back again, and once more.
+    await page.click("#switch")
+    await expect(page.locator("#sign-in-button")).to_have_text("Sign in")
+    await expect(page.locator("#sign-in-error")).to_be_hidden()
+    await page.click("#switch")
+    await sign_in(page, "new visitor", PASSWORD)
+    await expect(page.locator("#consent-title")).to_have_text(re.compile("Coffee club wants to use your app"))
+    await page.click("#allow")
+    await page.wait_for_url(CALLBACK + "**")
+    assert (await redeem(provider, club, landed(visitor.landed or "")["code"], pkce))["id_token"]
+    async with provider.app.client() as client:
+        body = {"login_id": "new visitor", "password": PASSWORD}
+        assert (await client.post("/v1/public/app-members/signin", json=body)).status_code == 200
+    # Where nobody signs in with a password, nobody signs up.
+    async with owner_of(provider.app).client(provider.app) as console:
+        changed = await console.put(
+            "/auth-settings", json={"allow_id_password_login": False, "allow_guest_login": True}
+        )
+        assert changed.status_code == 200, changed.text
+    await visitor.open(provider.authorize_url(club, Pkce(), prompt="login"))
+    await expect(page.locator("#sign-in-error")).to_be_visible()
+    await expect(page.locator("#switch")).to_be_hidden()
+
+
 async def test_a_scope_that_is_not_required_may_be_left_out(provider: Provider, club: Registered, visitor: Visitor):
     pkce = Pkce()
     await visitor.open(provider.authorize_url(club, pkce, scope="openid profile email"))

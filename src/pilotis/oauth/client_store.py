@@ -30,6 +30,7 @@ _CHANGEABLE = (
     "is_resource_server",
     "require_pushed_authorization_requests",
     "dpop_bound_access_tokens",
+    "claims_in_id_token",
     "jwks",
 )
 _INSERT = f"""

@@ -26,6 +26,7 @@ from pilotis.oauth.types import (
     ApiScopeChange,
     ClientChange,
     ClientKeys,
+    ClientType,
     CreatedClient,
     NewClient,
     RegeneratedSecret,
@@ -151,6 +152,7 @@ class Clients:
     async def create(self, app_id: UUID, actor: Actor, new: NewClient, *, source: str = "console") -> CreatedClient:
         """Register a client; the secret of a confidential one is returned only here."""
         fields = msgspec.to_builtins(new)
+        _check_type(fields, new.token_endpoint_auth_method)
         is_public = new.token_endpoint_auth_method == NO_SECRET
         check_client(fields, is_public=is_public)
         client_id = new_id(app_id)
@@ -189,6 +191,7 @@ class Clients:
                 raise OAuthClientNotFoundError
             if row["is_dynamic"] and given.keys() - {"is_active"}:
                 raise DynamicClientError
+            _check_type(given, row["token_endpoint_auth_method"])
             fields = {**row, **given}
             check_client(fields, is_public=row["token_endpoint_auth_method"] == NO_SECRET)
             await require_scopes(connection, app_id, given.get("scopes", []))
@@ -228,6 +231,17 @@ class Clients:
             known = {*own_resources(self._issuer, app_id), *await client_store.resources(connection, app_id)}
             if missing := set(wanted) - known:
                 raise invalid("resources", f"The app has no resource {min(missing)}; PUT oauth/settings adds it.")
+
+
+def _type_of(method: str) -> ClientType:
+    return "public" if method == NO_SECRET else "confidential"
+
+
+def _check_type(given: dict[str, Any], method: str) -> None:
+    """Take `client_type` out of what was sent; raises a 400 error if it contradicts how the client authenticates."""
+    expected = _type_of(method)
+    if given.pop("client_type", expected) != expected:
+        raise invalid("client_type", f"client_type: with token_endpoint_auth_method {method} a client is {expected}.")
 
 
 def check_client(fields: dict[str, Any], *, is_public: bool) -> None:
@@ -307,7 +321,7 @@ def _client(row: Record, issuer: str) -> RegisteredClient:
         consumer_app_id=row["consumer_app_id"],
         name=row["name"],
         description=row["description"],
-        client_type="public" if row["token_endpoint_auth_method"] == NO_SECRET else "confidential",
+        client_type=_type_of(row["token_endpoint_auth_method"]),
         token_endpoint_auth_method=row["token_endpoint_auth_method"],
         grant_types=row["grant_types"],
         redirect_uris=row["redirect_uris"],
@@ -323,6 +337,7 @@ def _client(row: Record, issuer: str) -> RegisteredClient:
         is_resource_server=row["is_resource_server"],
         require_pushed_authorization_requests=row["require_pushed_authorization_requests"],
         dpop_bound_access_tokens=row["dpop_bound_access_tokens"],
+        claims_in_id_token=row["claims_in_id_token"],
         jwks=None if row["jwks"] is None else msgspec.json.decode(row["jwks"], type=ClientKeys),
         first_party=row["first_party"],
         is_dynamic=row["is_dynamic"],

@@ -37,6 +37,7 @@ _CLIENT = {
     "is_resource_server": False,
     "require_pushed_authorization_requests": False,
     "dpop_bound_access_tokens": False,
+    "claims_in_id_token": False,
     "jwks": None,
     "first_party": False,
     "is_dynamic": False,

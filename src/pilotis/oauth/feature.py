@@ -99,8 +99,8 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
 
     https = Https(issuer, allow_http=floor.settings.oauth_allow_http)
     tokens_issuer = Issuer(keys, issuer)
-    tokens = Tokens(floor.database, tokens_issuer, floor.signing_keys)
     inspection = Inspection(floor.database, tokens_issuer, floor.signing_keys)
+    tokens = Tokens(floor.database, tokens_issuer, inspection, floor.signing_keys)
     proofs = Proofs(floor.database, issuer, Nonces(floor.signing_keys))
     access_tokens = AccessTokens(floor.database, apps.apps, tokens_issuer, inspection, proofs)
     documents = ClientDocuments(lambda: floor.outgoing, issuer)

@@ -71,6 +71,7 @@ class KnownClient(msgspec.Struct, frozen=True, kw_only=True):
     is_resource_server: bool
     require_pushed_authorization_requests: bool
     dpop_bound_access_tokens: bool
+    claims_in_id_token: bool
     secret_hash: bytes | None
     previous_secret_hash: bytes | None
     previous_secret_expires_at: datetime | None

@@ -95,6 +95,7 @@ class IssuedGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 GrantType = Literal["authorization_code", "refresh_token", "client_credentials"]
+ClientType = Literal["confidential", "public"]
 AuthMethod = Literal["client_secret_basic", "client_secret_post", "private_key_jwt", "none"]
 ClientId = Annotated[str, msgspec.Meta(max_length=2048, pattern=r"^[\x21-\x7E]+$")]
 ScopeName = Annotated[str, msgspec.Meta(max_length=64, pattern=r"^[\x21\x23-\x5B\x5D-\x7E]+$")]
@@ -162,13 +163,16 @@ class DeletedScope(msgspec.Struct, frozen=True):
 class NewClient(msgspec.Struct, forbid_unknown_fields=True):
     """A client to register. With `token_endpoint_auth_method` `none` it is public and has no secret.
 
-    With `private_key_jwt` it has none either, and `jwks` are its public keys.
+    With `private_key_jwt` it has none either, and `jwks` are its public keys. `client_type` follows from it, and may be
+    sent where it does not contradict. With `claims_in_id_token` ID tokens also have the claims of the granted scopes,
+    for programs that do not ask `/oauth/userinfo`.
     `resources` are those of the app for which it may request tokens; if empty, all of them.
     """
 
     name: Title
     description: Description = ""
     token_endpoint_auth_method: AuthMethod = "client_secret_basic"  # noqa: S105 - a name
+    client_type: ClientType | msgspec.UnsetType = msgspec.UNSET
     grant_types: GrantTypes = msgspec.field(default_factory=lambda: ["authorization_code", "refresh_token"])
     redirect_uris: RedirectUris = []
     post_logout_redirect_uris: RedirectUris = []
@@ -182,6 +186,7 @@ class NewClient(msgspec.Struct, forbid_unknown_fields=True):
     is_resource_server: bool = False
     require_pushed_authorization_requests: bool = False
     dpop_bound_access_tokens: bool = False
+    claims_in_id_token: bool = False
     jwks: ClientKeys | None = None
 
 
@@ -190,6 +195,7 @@ class ClientChange(msgspec.Struct, forbid_unknown_fields=True):
 
     name: Title | msgspec.UnsetType = msgspec.UNSET
     description: Description | msgspec.UnsetType = msgspec.UNSET
+    client_type: ClientType | msgspec.UnsetType = msgspec.UNSET
     grant_types: GrantTypes | msgspec.UnsetType = msgspec.UNSET
     redirect_uris: RedirectUris | msgspec.UnsetType = msgspec.UNSET
     post_logout_redirect_uris: RedirectUris | msgspec.UnsetType = msgspec.UNSET
@@ -203,6 +209,7 @@ class ClientChange(msgspec.Struct, forbid_unknown_fields=True):
     is_resource_server: bool | msgspec.UnsetType = msgspec.UNSET
     require_pushed_authorization_requests: bool | msgspec.UnsetType = msgspec.UNSET
     dpop_bound_access_tokens: bool | msgspec.UnsetType = msgspec.UNSET
+    claims_in_id_token: bool | msgspec.UnsetType = msgspec.UNSET
     jwks: ClientKeys | msgspec.UnsetType | None = msgspec.UNSET
     is_active: bool | msgspec.UnsetType = msgspec.UNSET
     consumer_app_id: msgspec.UnsetType | None = msgspec.UNSET
@@ -216,7 +223,7 @@ class RegisteredClient(msgspec.Struct, frozen=True, kw_only=True):
     consumer_app_id: UUID | None
     name: str
     description: str
-    client_type: Literal["confidential", "public"]
+    client_type: ClientType
     token_endpoint_auth_method: AuthMethod
     grant_types: list[GrantType]
     redirect_uris: list[str]
@@ -232,6 +239,7 @@ class RegisteredClient(msgspec.Struct, frozen=True, kw_only=True):
     is_resource_server: bool
     require_pushed_authorization_requests: bool
     dpop_bound_access_tokens: bool
+    claims_in_id_token: bool
     jwks: ClientKeys | None
     first_party: bool
     is_dynamic: bool

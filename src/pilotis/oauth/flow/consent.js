@@ -10,6 +10,10 @@
       loginId: 'Login ID',
       password: 'Password',
       signIn: 'Sign in',
+      signUpTitle: (app) => `Create an account at ${app}`,
+      signUp: 'Create account',
+      toSignUp: 'Create an account',
+      toSignIn: 'I already have an account',
       noPassword: (app) => `${app} does not support password sign-in.`,
       or: 'or',
       goOnWith: (name) => `Continue with ${name}`,
@@ -29,6 +33,8 @@
       next: 'Close this page, go back to where you came from, and start again.',
       errors: {
         INVALID_CREDENTIALS: 'The login ID or the password is wrong.',
+        LOGIN_ID_TAKEN: 'This login ID is taken. Choose another one.',
+        SIGN_UP_INVALID: 'Choose another login ID or a longer password.',
         RATE_LIMITED: 'Too many attempts. Wait a moment and try again.',
         LOGIN_DISABLED: 'Password sign-in is disabled.',
         MEMBER_INACTIVE: 'This account has been deactivated.',
@@ -51,6 +57,10 @@
       loginId: '아이디',
       password: '비밀번호',
       signIn: '로그인',
+      signUpTitle: (app) => `${app} 회원가입`,
+      signUp: '가입하기',
+      toSignUp: '계정 만들기',
+      toSignIn: '이미 계정이 있습니다',
       noPassword: (app) => `${app}에서는 비밀번호 로그인을 사용하지 않습니다.`,
       or: '또는',
       goOnWith: (name) => `${name}(으)로 계속하기`,
@@ -70,6 +80,8 @@
       next: '이 페이지를 닫고 처음 시작한 곳에서 다시 시도하세요.',
       errors: {
         INVALID_CREDENTIALS: '아이디 또는 비밀번호가 올바르지 않습니다.',
+        LOGIN_ID_TAKEN: '이미 사용 중인 아이디입니다. 다른 아이디를 선택하세요.',
+        SIGN_UP_INVALID: '다른 아이디나 더 긴 비밀번호를 선택하세요.',
         RATE_LIMITED: '시도가 너무 많습니다. 잠시 후 다시 시도하세요.',
         LOGIN_DISABLED: '비밀번호 로그인이 꺼져 있습니다.',
         MEMBER_INACTIVE: '비활성화된 계정입니다.',
@@ -93,6 +105,7 @@
   let options;
   let token = null;
   let loginId = '';
+  let isNew = false;
 
   const SVG = 'http://www.w3.org/2000/svg';
   // Marks of the vendors in one path or more, each with its colour.
@@ -169,13 +182,25 @@
     $(id).hidden = false;
   }
 
+  // Whether the form signs a new member up, which is allowed wherever members sign in with a password.
+  function choose(signUp) {
+    isNew = signUp;
+    const title = (signUp ? T.signUpTitle : T.signInTitle)(options.provider_app.name);
+    document.title = title;
+    text('sign-in-title', title);
+    text('sign-in-button', signUp ? T.signUp : T.signIn);
+    text('switch', signUp ? T.toSignIn : T.toSignUp);
+    $('password').autocomplete = signUp ? 'new-password' : 'current-password';
+    $('sign-in-error').hidden = true;
+  }
+
   function signIn(again) {
     token = null;
     const [app, name] = [options.provider_app.name, options.client.name];
-    document.title = T.signInTitle(app);
-    text('sign-in-title', T.signInTitle(app));
+    choose(false);
     text('sign-in-why', again ? T.again(name) : T.signInWhy(name));
-    $('sign-in-error').hidden = true;
+    // Who is asked to sign in again has an account.
+    $('switch').hidden = again || !options.allow_id_password_login;
     $('password-form').hidden = !options.allow_id_password_login;
     if (!options.allow_id_password_login && !options.providers.length) {
       text('sign-in-error', T.noPassword(app));
@@ -283,10 +308,11 @@
 
   async function sendPassword(event) {
     event.preventDefault();
+    const invalid = isNew ? 'SIGN_UP_INVALID' : 'INVALID_CREDENTIALS';
     $('sign-in-error').hidden = true;
     $('sign-in-button').disabled = true;
     try {
-      const signedIn = await call('POST', '/v1/public/app-members/signin', {
+      const signedIn = await call('POST', `/v1/public/app-members/${isNew ? 'signup' : 'signin'}`, {
         headers: { 'X-Public-Key': options.provider_app.public_key },
         body: { login_id: $('login-id').value, password: $('password').value },
       });
@@ -296,7 +322,7 @@
     } catch (refused) {
       if (!(refused instanceof Refused)) throw refused;
       if (FINAL.includes(refused.code)) problem(refused.code);
-      else complain('sign-in-error', refused.code === 'VALIDATION_FAILED' ? 'INVALID_CREDENTIALS' : refused.code);
+      else complain('sign-in-error', refused.code === 'VALIDATION_FAILED' ? invalid : refused.code);
     } finally {
       $('password').value = '';
       $('sign-in-button').disabled = false;
@@ -409,7 +435,6 @@
     text('wait', T.wait);
     text('label-login-id', T.loginId);
     text('label-password', T.password);
-    text('sign-in-button', T.signIn);
     text('other-account', T.other);
     text('scopes-title', T.scopes);
     text('allow', T.allow);
@@ -439,6 +464,10 @@
   }
 
   $('password-form').addEventListener('submit', sendPassword);
+  $('switch').addEventListener('click', () => {
+    choose(!isNew);
+    $('login-id').focus();
+  });
   $('other-account').addEventListener('click', () => signIn(false));
   $('allow').addEventListener('click', () => decide('approve'));
   $('deny').addEventListener('click', () => decide('deny'));

@@ -7,7 +7,14 @@ import msgspec
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.db.pool import Database
 from pilotis.http.api.challenges import resource_challenge
-from pilotis.http.api.principals import DpopRefusedError, InvalidTokenError, MemberInfo, OAuthClient, TokenCall
+from pilotis.http.api.principals import (
+    DpopRefusedError,
+    InvalidTokenError,
+    MemberInfo,
+    OAuthClient,
+    TokenCall,
+    TokenFault,
+)
 from pilotis.kit.crypto import from_base64url
 from pilotis.oauth.public_keys import ALGORITHMS
 from pilotis.oauth.registry import find_client
@@ -43,7 +50,7 @@ class AccessTokens:
         try:
             claims = await self._issuer.read_access_token(token, expired=True)
         except InvalidAccessTokenError:
-            raise InvalidTokenError from None
+            raise InvalidTokenError(fault=TokenFault.MALFORMED) from None
         try:
             # An expired token of ours still tells which app it was for.
             claims = await self._issuer.read_access_token(token)
@@ -52,10 +59,12 @@ class AccessTokens:
                 raise InvalidTokenError("The access token is for another resource.")
             await self.require_bound(call, claims, scheme, token)
             if not await self._inspection.is_valid(claims):
-                raise InvalidTokenError
+                raise InvalidTokenError(fault=TokenFault.REVOKED)
             app = await self._apps.by_id(claims.app_id)
         except (InvalidTokenError, InvalidAccessTokenError, InvalidOAuthTokenError, AppNotFoundError) as error:
-            found = error if isinstance(error, InvalidTokenError | InvalidOAuthTokenError) else InvalidTokenError()
+            fault = TokenFault.EXPIRED if isinstance(error, InvalidAccessTokenError) else TokenFault.REVOKED
+            known = error if isinstance(error, InvalidTokenError | InvalidOAuthTokenError) else None
+            found = known or InvalidTokenError(fault=fault)
             found.headers |= resource_challenge(self._issuer.issuer, claims.app_id, error="invalid_token")
             raise found from None
         except (InvalidDpopProofError, UseDpopNonceError) as error:

@@ -55,19 +55,28 @@ class Inspection:
         """
         if claims.grant_id is None:
             raise InsufficientScopeError
-        row = await store.token_state(self._database, claims.app_id, claims.grant_id, claims.jti)
+        if "openid" not in claims.scopes:
+            await self._require_state(claims.app_id, claims.grant_id, claims.jti)
+            raise InsufficientScopeError
+        return await self.shared(claims.app_id, claims.grant_id, claims.jti, claims.scopes)
+
+    async def shared(self, app_id: UUID, grant_id: UUID, jti: UUID, scopes: frozenset[str]) -> dict[str, Any]:
+        """Return the claims of the scopes about the member of a grant; raises `InvalidOAuthTokenError`."""
+        row = await self._require_state(app_id, grant_id, jti)
+        return _claims(scopes, row, await self._own_claims(app_id, scopes))
+
+    async def _require_state(self, app_id: UUID, grant_id: UUID, jti: UUID) -> Record:
+        row = await store.token_state(self._database, app_id, grant_id, jti)
         if row is None:
             raise InvalidOAuthTokenError
-        if "openid" not in claims.scopes:
-            raise InsufficientScopeError
-        return _claims(claims.scopes, row, await self._own_claims(claims))
+        return row
 
-    async def _own_claims(self, claims: AccessClaims) -> dict[str, str]:
+    async def _own_claims(self, app_id: UUID, scopes: frozenset[str]) -> dict[str, str]:
         """Return the claims of the app's scopes, each with its key in `custom_data`."""
         found: dict[str, str] = {}
-        if claims.scopes - BUILT_IN_SCOPES:
-            for row in await client_store.scope_texts(self._database, claims.app_id):
-                if row["name"] in claims.scopes:
+        if scopes - BUILT_IN_SCOPES:
+            for row in await client_store.scope_texts(self._database, app_id):
+                if row["name"] in scopes:
                     found |= json.decode(row["claims"].encode())
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -23,6 +23,8 @@ from pilotis.oauth.resources import own_resources
 ACCESS_TYPE = "at+jwt"
 ID_TYPE = "JWT"
 _LEEWAY = 60
+# Claims about a token, which an app's scope must not make up even where this one lacks them.
+_TOKEN_CLAIMS = frozenset({"nonce", "acr", "nbf", "jti", "c_hash", "cnf", "act", "events", "client_id", "scope"})
 
 
 class AccessClaims(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,11 +116,16 @@ class Issuer:
         amr: Sequence[str],
         access_token: str,
         nonce: str | None,
+        shared: Mapping[str, Any],
     ) -> str:
-        """Return an ID token for an access token; only the first one of a grant has the `nonce`."""
+        """Return an ID token for an access token; only the first one of a grant has the `nonce`.
+
+        `shared` are claims about the member; they replace none of the token's own.
+        """
         now = int(time.time())
         digest = hashlib.sha256(access_token.encode()).digest()
         claims: dict[str, Any] = {
+            **{name: value for name, value in shared.items() if name not in _TOKEN_CLAIMS},
             "iss": self.issuer,
             "sub": sub,
             "aud": client.client_id,

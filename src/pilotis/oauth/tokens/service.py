@@ -7,6 +7,7 @@ import hmac
 import re
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from asyncpg import Connection, Record
@@ -26,6 +27,7 @@ from pilotis.oauth.parameters import CODE_PREFIX, Parameters
 from pilotis.oauth.registry import KnownClient
 from pilotis.oauth.resources import chosen_resources, narrowed_resources
 from pilotis.oauth.tokens import refresh_tokens, store
+from pilotis.oauth.tokens.inspection import Inspection, InvalidOAuthTokenError
 from pilotis.oauth.tokens.issuing import Issuer
 from pilotis.oauth.tokens.refresh_tokens import RefreshToken
 from pilotis.oauth.tokens.types import TokenAnswer
@@ -41,8 +43,9 @@ _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 class Tokens:
     """Exchanges codes, refresh tokens and client credentials for tokens."""
 
-    def __init__(self, database: Database, issuer: Issuer, keyring: MasterKeyring) -> None:
+    def __init__(self, database: Database, issuer: Issuer, inspection: Inspection, keyring: MasterKeyring) -> None:
         self._database = database
+        self._inspection = inspection
         self._issuer = issuer
         self._keyring = keyring
 
@@ -156,6 +159,9 @@ class Tokens:
         )
         identity = None
         if "openid" in scopes:
+            shared: dict[str, Any] = {}
+            if client.claims_in_id_token:
+                shared = await self._shared(client.app_id, row["grant_id"], scopes)
             identity = await self._issuer.id_token(
                 client,
                 sub=member_id,
@@ -164,11 +170,19 @@ class Tokens:
                 amr=row["amr"],
                 access_token=access,
                 nonce=nonce,
+                shared=shared,
             )
         refresh = None
         if refresh_id is not None:
             refresh = refresh_tokens.write(self._keyring, RefreshToken(client.app_id, row["grant_id"], refresh_id))
         return _token_answer(client, access, scopes, jkt, refresh, identity)
+
+    async def _shared(self, app_id: UUID, grant_id: UUID, scopes: Sequence[str]) -> dict[str, Any]:
+        try:
+            return await self._inspection.shared(app_id, grant_id, uuid7(), frozenset(scopes))
+        except InvalidOAuthTokenError:
+            # The member was deactivated, or the grant revoked, a moment ago.
+            raise InvalidGrantError from None
 
     def _narrowed(self, row: Record, form: Parameters) -> list[str]:
         allowed = row["resources"] or [self._issuer.default_resource(row["app_id"])]
