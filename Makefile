@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --retries 10 --timeout 60 install --quiet
+# What pip says about each package, as one line while it is fetched. A pipe has no status of its own in sh.
+LOUD := --verbose --progress-bar off
+SHOWN := sed -n 's/^Collecting \([^ =]*\)==\([^ ]*\).*/  \1 \2/p; s/^Installing collected packages.*/  Unpacking .../p'
 ARGS ?=
 
 .PHONY: serve test check format lock bench clean
@@ -31,13 +34,15 @@ $(VENV)/.created:
 
 $(VENV)/.installed: $(VENV)/.created requirements.lock pyproject.toml
 	@echo "Installing Pilotis into $(VENV) …"
-	@$(PIP) --require-hashes -r requirements.lock
+	@{ $(PIP) $(LOUD) --require-hashes -r requirements.lock || touch $@.failed; } | $(SHOWN)
+	@if [ -e $@.failed ]; then rm $@.failed; exit 1; fi
 	@$(PIP) --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@echo "Installing the development tools …"
-	@$(PIP) --require-hashes -r requirements-dev.lock
+	@{ $(PIP) $(LOUD) --require-hashes -r requirements-dev.lock || touch $@.failed; } | $(SHOWN)
+	@if [ -e $@.failed ]; then rm $@.failed; exit 1; fi
 	@touch $@
 
 clean:

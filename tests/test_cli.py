@@ -208,6 +208,10 @@ def test_a_link_resets_a_forgotten_password(server):
     assert httpx.post(f"{server.url}/v1/auth/password-reset", json=body).status_code == 200
     assert sign_in(server, "forgot@example.com").status_code == 401
     assert "console user does not exist" in refused(on(server, "user", "reset", "nobody@example.com"))
+    # Without the flag the link leads to the server that runs on the data directory.
+    text = done(on(server, "user", "reset", "forgot@example.com"))
+    assert f"{server.url}/setup/reset#" in text
+    assert "--base-url" not in text
 
 
 def test_a_console_user_is_deactivated_and_activated(server):

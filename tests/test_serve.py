@@ -22,7 +22,12 @@ import httpx
 import pytest
 
 from pilotis.db.embedded import EmbeddedPostgres, running_address
+from pilotis.functions.runtime import policy
+from pilotis.functions.runtime.policy import Isolation, Runtime
+from pilotis.serve import welcome
+from pilotis.serve.installation import Prepared
 from tests import databases
+from tests.functions.support import require_sandboxes
 from tests.support import Server, assert_error
 from tests.waiting import PATIENCE, children, is_running, reserved_port, wait_until
 
@@ -80,7 +85,13 @@ def test_the_first_start_prints_commands_that_work_and_a_link_for_the_first_user
     assert re.search(r"app id +[0-9a-f-]{36}", server.output)
     assert f"{server.url}/setup#{server.setup_token}" in server.output
     assert server.output.splitlines()[-1] == "Ctrl-C stops it."
+    # Nobody has seen a secret key of the app, so it has none.
+    app_id = re.search(r"app id +([0-9a-f-]{36})", server.output)[1]
+    command = [sys.executable, "-m", "pilotis", "key", "list", "--app", app_id, *server.place]
+    keys = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert (keys.returncode, "pk_" in keys.stdout, "sk_" in keys.stdout) == (0, True, False), keys
     assert server.stop() == 0
+    assert not (server.data_dir / "pilotis.address").exists()
 
     server.start()
     assert "public key" not in server.output, "the first app is made once"
@@ -561,3 +572,30 @@ def test_a_killed_servers_shared_metrics_are_removed_by_the_next_start_and_a_liv
     for server in servers[1:]:
         assert server.stop() == 0
     assert directories() == set()
+
+
+def test_the_start_says_that_functions_are_not_isolated_and_what_to_install():
+    sample, sentence = Prepared(None, None), "Functions are not fully isolated: bubblewrap is missing."
+    assert sentence in welcome.text(sample, "http://x", "http://x", isolation=sentence).splitlines()
+    assert "isolated" not in welcome.text(sample, "http://x", "http://x")
+
+
+def test_what_is_missing_for_isolation_is_named(tmp_path):
+    script = (
+        "from pilotis.functions.runtime import policy; policy._BINARY_PATHS = sys.argv[1]\n"
+        "from pilotis.serve.start import _isolation; from pilotis.settings import Settings\n"
+        "print(_isolation(Settings(functions_isolation=sys.argv[2])))"
+    )
+    for path, chosen, said in ((tmp_path, "auto", True), (tmp_path, "permissions", False)):
+        command = [sys.executable, "-c", f"import sys; {script}", str(path), chosen]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        assert ("apt install bubblewrap" in done.stdout) is said, done
+
+
+def test_a_sandbox_needs_no_name_of_its_own():
+    """Setting a host name is what container engines refuse to bubblewrap first."""
+    require_sandboxes()
+    for runtime in Runtime:
+        line, _ = policy.command(Isolation.NAMESPACE, runtime, seccomp=3, user=0, memory_mb=128)
+        assert "--unshare-net" in line
+        assert "--hostname" not in line

@@ -158,16 +158,18 @@ class Apps:
 
         `owner_id` is the console user that owns it; without one it belongs to the server's operator.
         """
-        app_id = uuid7()
         async with self._database.transaction(CONSOLE) as connection:
-            await store.insert_app(connection, app_id, name)
-            await store.create_schema(connection, app_id)
-            if owner_id is not None:
-                await grant_role(connection, app_id, owner_id, "owner")
-            await record(connection, app_id, actor, "app.create", app_id, name=name)
-            public_key = await add_public_key(connection, app_id, actor, "first", [])
+            app_id, public_key = await _insert(connection, name, owner_id, actor)
             secret_key = await add_secret_key(connection, app_id, actor, owner_id, "first")
-        return NewApp(app_id=app_id, name=name, public_key=public_key.key, secret_key=secret_key.key)
+        return NewApp(app_id=app_id, name=name, public_key=public_key, secret_key=secret_key.key)
+
+    async def create_sample(self, name: str) -> tuple[UUID, str]:
+        """Create an app for the operator and return its id and public key.
+
+        It has no secret key: it is made without anybody asking, so nobody would read the key.
+        """
+        async with self._database.transaction(CONSOLE) as connection:
+            return await _insert(connection, name, None, OPERATOR)
 
     async def all(self) -> list[ListedApp]:
         """Return every app of the server, including deleted ones, for the operator."""
@@ -282,6 +284,11 @@ class Apps:
 
     async def _look_up(self, key: str) -> _KnownKey:
         app_id = keys.app_of(key, keys.PUBLIC_PREFIX)
+        if app_id is None and key.startswith(keys.SECRET_PREFIX):
+            raise InvalidPublicKeyError(
+                "X-Public-Key holds a secret key. Send that as Authorization: Bearer, and only from a server of yours; "
+                "one that was in a page is known to others, so revoke it."
+            )
         if app_id is None:
             raise InvalidPublicKeyError
         changes = self._changes
@@ -356,3 +363,15 @@ def _keep(cache: OrderedDict[Key, Value], key: Key, value: Value) -> None:
     cache[key] = value
     while len(cache) > _KEYS_KEPT:
         cache.popitem(last=False)
+
+
+async def _insert(connection: Connection, name: str, owner_id: UUID | None, actor: Actor) -> tuple[UUID, str]:
+    """Insert an app with its schema and its first public key; return its id and that key."""
+    app_id = uuid7()
+    await store.insert_app(connection, app_id, name)
+    await store.create_schema(connection, app_id)
+    if owner_id is not None:
+        await grant_role(connection, app_id, owner_id, "owner")
+    await record(connection, app_id, actor, "app.create", app_id, name=name)
+    public_key = await add_public_key(connection, app_id, actor, "first", [])
+    return app_id, public_key.key

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pilotis.cli.command import Outcome, Place, command, told
+from pilotis.serve.data_directory import running_url
 
 if TYPE_CHECKING:
     from pilotis.cli.session import Session
@@ -52,7 +54,7 @@ def reset(place: Place, email: str) -> Outcome:
 
     made = place.run(work)
     said = [f"Give the link to {email.strip().lower()} in person: it works once, until then."]
-    if place.settings.base_url is None:
+    if place.settings.base_url is None and running_url(Path(place.settings.data_dir)) is None:
         said.append("If the server has another address, name it by --base-url.")
     return Outcome(made, made, said=said)
 
@@ -91,7 +93,9 @@ def _set_active(place: Place, email: str, *, is_active: bool) -> dict[str, Any]:
 
 
 def _address(settings: Settings) -> str:
-    """Return the URL of the server, as far as the settings say."""
+    """Return the URL of the server: what the settings say, else that of the server that runs, else what they imply."""
+    if settings.base_url is None and (url := running_url(Path(settings.data_dir))):
+        return url
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - not listened on
     return settings.base_url or f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
 

@@ -9,13 +9,15 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pilotis.serve.errors import CommandError
 
 LOCK_FILE = "pilotis.lock"
+ADDRESS_FILE = "pilotis.address"
+"""Names the URL of the server that runs on the directory, for commands that print links."""
 MODE = 0o700
 _COMMAND_LIMIT = 60.0
 _POLL = 0.02
@@ -95,3 +97,31 @@ def _holder(descriptor: int) -> _Holder:
 def _write(descriptor: int, text: str) -> None:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, text.encode(), 0)
+
+
+@contextmanager
+def announced(directory: Path, url: str) -> Generator[None]:
+    """Let commands find the URL of the server that this process is, while the block runs."""
+    file, pid = directory / ADDRESS_FILE, os.getpid()
+    with suppress(OSError):
+        file.write_text(f"{pid} {url}", "utf-8")
+    try:
+        yield
+    finally:
+        # Not by a process that was forked meanwhile.
+        if os.getpid() == pid:
+            with suppress(OSError):
+                file.unlink()
+
+
+def running_url(directory: Path) -> str | None:
+    """Return the URL of the server that runs on the directory; None if none does."""
+    try:
+        pid, _, url = (directory / ADDRESS_FILE).read_text("utf-8").partition(" ")
+        # One that was killed has left its file behind.
+        os.kill(int(pid), 0)
+    except PermissionError:
+        return url
+    except (OSError, ValueError, OverflowError):
+        return None
+    return url

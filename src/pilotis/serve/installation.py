@@ -156,14 +156,14 @@ async def _first_app(connection: Connection, features: Features) -> Sample | Non
     if made:
         return None
     apps, tables = features.get(AppsFeature).apps, features.get(TablesFeature).tables
-    app = await apps.create("first app", None)
+    app_id, public_key = await apps.create_sample("first app")
     table = TableDefinition("notes", {"text": {"type": "string", "required": True}}, AccessLevel.PUBLIC)
-    table_id = await tables.create(await apps.by_id(app.app_id), OPERATOR, table)
+    table_id = await tables.create(await apps.by_id(app_id), OPERATOR, table)
     await connection.execute(
         "insert into pilotis.installation (key, value) values ('first_app', $1)",
-        json.encode({"app_id": app.app_id}).decode(),
+        json.encode({"app_id": app_id}).decode(),
     )
-    return Sample(app.app_id, app.public_key, table_id)
+    return Sample(app_id, public_key, table_id)
 
 
 @asynccontextmanager

@@ -10,9 +10,10 @@ import shlex
 import signal
 import socket
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
-from pilotis.serve import database
+from pilotis.serve import data_directory, database
 from pilotis.serve.database import DatabaseSource
 from pilotis.serve.errors import CommandError
 from pilotis.serve.stopping import SIGNALS, Stopped, StopRequest
@@ -80,13 +81,20 @@ def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> Non
 
     # Before anything is printed: PostgreSQL's keeper, in a thread of its own, may have something to log at any time.
     logs.configure(settings.log_format, settings.log_level)
-    with _listen(settings.host, settings.port) as listening, metrics.exposure(settings) as exposed:
+    with (
+        ExitStack() as serving,
+        _listen(settings.host, settings.port) as listening,
+        metrics.exposure(settings) as exposed,
+    ):
         listening_url = _url(listening)
         base_url = settings.base_url or _local_url(listening)
         prepared = asyncio.run(stop.before(installation.prepare(settings, source.connect_arguments)))
         stop.check()
         metrics_url = exposed.url if exposed else None
-        text = welcome.text(prepared, base_url, listening_url, metrics_url, _place(settings))
+        text = welcome.text(
+            prepared, base_url, listening_url, metrics_url, _place(settings), isolation=_isolation(settings)
+        )
+        serving.enter_context(data_directory.announced(Path(settings.data_dir), base_url))
         print(text, flush=True)  # noqa: T201 - what the command is to print
         if settings.workers == 1:
             member = identity(__version__)
@@ -103,6 +111,18 @@ def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> Non
 
         stop_seconds = settings.stop_seconds + _KILL_SECONDS
         Supervisor(settings.workers, work, stop, stop_seconds).run()
+
+
+def _isolation(settings: Settings) -> str:
+    """Return a sentence if functions cannot be fully isolated and a program is missing for it; else an empty text.
+
+    Only what is missing is looked for: whether the system permits sandboxes is tried when one is needed.
+    """
+    from pilotis.functions.runtime.policy import tools
+
+    if settings.functions_isolation == "permissions" or tools().bwrap is not None:
+        return ""
+    return "Functions are not fully isolated: bubblewrap is missing. Install it, on Debian by apt install bubblewrap."
 
 
 def _place(settings: Settings) -> str:

@@ -7,17 +7,27 @@ import shlex
 from pilotis.serve.installation import Prepared, Sample
 
 
-def text(prepared: Prepared, base_url: str, listening_url: str, metrics_url: str | None = None, place: str = "") -> str:
+def text(
+    prepared: Prepared,
+    base_url: str,
+    listening_url: str,
+    metrics_url: str | None = None,
+    place: str = "",
+    *,
+    isolation: str = "",
+) -> str:
     """Return the text; its last line mentions Ctrl-C. `base_url` is for clients, `listening_url` what is bound.
 
     `metrics_url` is the URL of the metrics, None if they are off. `place` contains the flags with which a command finds
-    this server's database.
+    this server's database. `isolation` is a sentence about functions that are not fully isolated, if they are not.
     """
     parts = [_address(base_url, listening_url)]
     if prepared.applied:
         parts.insert(0, "\n".join(f"Applied {name}." for name in prepared.applied))
     if metrics_url:
         parts[-1] += f"\nMetrics for Prometheus are at {metrics_url}"
+    if isolation:
+        parts[-1] += f"\n{isolation}"
     if prepared.sample:
         parts.append(_sample(prepared.sample, base_url))
     else:

@@ -185,7 +185,7 @@ def _confined(
         line += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"]
     else:
         line += ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL"]
-    line += ["--die-with-parent", "--new-session", "--clearenv", "--hostname", "function"]
+    line += ["--die-with-parent", "--new-session", "--clearenv"]
     network = {} if certificates is None else proxied(Proxy(PROXY_PORT, CERTIFICATES))
     environment = {**inner.environment, **network}
     mounts = [part for directory in _libraries() for part in ("--ro-bind", directory, directory)]
