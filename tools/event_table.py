@@ -41,6 +41,9 @@ def fields(struct: Any, depth: int = 0) -> str:
     """Return the names of a struct's fields, those of structs in it in braces; a `?` means that it can be absent."""
     parts = []
     for field in msgspec.structs.fields(struct):
+        if depth and field.encode_name == "created_by" and field.default is msgspec.UNSET:
+            # Answers have it for the app's side; events do not.
+            continue
         inner = _struct_in(field.type) if depth < 1 else None
         mark = "?" if field.default is msgspec.UNSET else ""
         parts.append(f"{field.encode_name}{mark}" + (f" {{{fields(inner, depth + 1)}}}" if inner else ""))

@@ -482,3 +482,26 @@ async def test_a_viewer_moves_no_file(app: App):
         place = f"/storages/files/{base.rpartition('/')[2]}/items/{file['id']}"
         refused = await console.patch(place, json={"name": "x"})
     assert_error(refused, 403, "ROLE_REQUIRED")
+
+
+async def test_the_apps_side_sees_and_finds_whose_a_file_is(app: App):
+    base, ada = await storage(app), await app.member("author")
+    async with app.client(ada["access_token"]) as client, app.client() as anybody:
+        hers = await upload(client, base, b"hers", file_name="hers.txt")
+        await put_at(client, base, "folder/hers.txt")
+        nobodys = await upload(anybody, base, b"nobodys", file_name="nobodys.txt")
+        for path in ("items", "path/hers.txt", "path/folder"):
+            answer = await client.get(f"{base}/{path}")
+            assert (answer.status_code, "created_by" in answer.text) == (200, False), path
+        refused = await client.get(f"{base}/items", params={"created_by": ada["member_id"]})
+        assert_error(refused, 403, "ROLE_REQUIRED")
+    for token in (app.secret_key, app.console["access_token"]):
+        async with app.client(token) as client:
+            listed = (await client.get(f"{base}/items")).json()["files"]
+            creators = {one["id"]: one["created_by"] for one in listed if one["type"] == "file"}
+            assert (creators[hers["id"]], creators[nobodys["id"]]) == (ada["member_id"], None)
+            found = (await client.get(f"{base}/items", params={"created_by": ada["member_id"]})).json()
+            assert ([one["name"] for one in found["files"]], found["total_count"]) == (["hers.txt", "hers.txt"], 2)
+            assert (await client.get(f"{base}/path/hers.txt")).json()["created_by"] == ada["member_id"]
+            (inside,) = (await client.get(f"{base}/path/folder")).json()["files"]
+            assert inside["created_by"] == ada["member_id"]

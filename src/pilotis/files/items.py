@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import msgspec
 from asyncpg import Record
 
 from pilotis.files import paths
@@ -26,12 +27,12 @@ class Links:
         """Return the public URL of a file."""
         return self.to(row["storage_id"], row["file_id"], row["name"], row["path"], is_fixed=row["is_fixed"])
 
-    def item(self, row: Record) -> FileItem | FolderItem:
-        """Return a file or a folder."""
-        return folder(row) if row["is_folder"] else self.file(row)
+    def item(self, row: Record, *, creators: bool = False) -> FileItem | FolderItem:
+        """Return a file, with the member that uploaded it if asked, or a folder."""
+        return folder(row) if row["is_folder"] else self.file(row, creators=creators)
 
-    def file(self, row: Record) -> FileItem:
-        """Return a file."""
+    def file(self, row: Record, *, creators: bool = False) -> FileItem:
+        """Return a file, with the member that uploaded it if asked."""
         return FileItem(
             id=row["file_id"],
             name=row["name"],
@@ -43,6 +44,7 @@ class Links:
             version=row["version"],
             sha256=row["sha256"].hex() if row["sha256"] else None,
             created_at=rfc3339(row["created_at"]),
+            created_by=row["creator"] if creators else msgspec.UNSET,
             updated_at=rfc3339(row["updated_at"]),
         )
 

@@ -35,7 +35,7 @@ from pilotis.files.types import (
     SignedUrl,
     StorageAccess,
 )
-from pilotis.http.api.principals import Actor, AppInfo, Principal, Role
+from pilotis.http.api.principals import Actor, AppInfo, Principal, Role, RoleRequiredError
 from pilotis.kit import ids
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import invalid
@@ -55,6 +55,10 @@ class Listing:
     async def page(self, app: AppInfo, principal: Principal, storage_id: UUID, query: ItemQuery) -> ItemList:
         """Return a page of the items that the caller may see, by path; raises `FolderNotFoundError`."""
         creator = await self._readers_limit(app, principal, storage_id)
+        # Members stay unknown to each other.
+        creators = principal.role is not None
+        if query.created_by is not None and not creators:
+            raise RoleRequiredError("created_by is for secret keys, console users and functions.")
         limit = app.limits.page_size(query.limit)
         parent_id = _parent(query.parent_id)
         if (
@@ -70,11 +74,15 @@ class Listing:
             top=query.parent_id == "root",
             creator=creator,
             search=query.search or None,
+            created_by=query.created_by,
             limit=limit,
             offset=query.offset,
         )
         return ItemList(
-            files=[self._links.item(row) for row in rows], total_count=total, limit=limit, offset=query.offset
+            files=[self._links.item(row, creators=creators) for row in rows],
+            total_count=total,
+            limit=limit,
+            offset=query.offset,
         )
 
     async def at_path(
@@ -83,9 +91,9 @@ class Listing:
         """Return the file at a path, or the folder with its items; raises `FileNotFoundInStorageError`."""
         creator = await self._readers_limit(app, principal, storage_id)
         row = await store.item_at(self._database.of(app.app_id), app.app_id, storage_id, paths.checked_path(path))
-        row = _visible(row, creator)
+        row, creators = _visible(row, creator), principal.role is not None
         if not row["is_folder"]:
-            return self._links.file(row)
+            return self._links.file(row, creators=creators)
         rows, total = await store.page(
             self._database,
             app.app_id,
@@ -94,7 +102,7 @@ class Listing:
             creator=creator,
             limit=app.limits.page_rows,
         )
-        return items.contents(row, [self._links.item(one) for one in rows], total)
+        return items.contents(row, [self._links.item(one, creators=creators) for one in rows], total)
 
     async def folder(self, app: AppInfo, storage_id: UUID, file_id: UUID) -> FolderItem:
         """Return a folder; raises `FolderNotFoundError`."""

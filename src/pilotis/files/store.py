@@ -237,17 +237,20 @@ async def page(
     top: bool = False,
     creator: str | None = None,
     search: str | None = None,
+    created_by: str | None = None,
     limit: int,
     offset: int = 0,
 ) -> tuple[list[Record], int]:
     """Return a page of the items, by path, and their number.
 
-    Items in a folder, at the `top`, or all; only files of one `creator`; items with `search` in their name.
+    Items in a folder, at the `top`, or all; of the files only those of one `creator`; items with `search` in their
+    name; the files `created_by` a member, without folders.
     """
     conditions, arguments = ["app_id = $1", "storage_id = $2"], [app_id, storage_id]
     for value, condition in (
         (parent_id, "parent_id = ${}"),
         (creator, "(is_folder or creator = ${})"),
+        (created_by, "(not is_folder and creator = ${})"),
         (search, "position(lower(${}) in lower(name)) > 0"),
     ):
         if value is not None:

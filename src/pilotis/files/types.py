@@ -155,7 +155,10 @@ class ReceivedUpload(msgspec.Struct, frozen=True):
 
 
 class FileItem(msgspec.Struct, frozen=True, tag_field="type", tag="file", kw_only=True):
-    """A file. `version` starts at 1 and grows when its content is replaced; `sha256` is null until it is known."""
+    """A file. `version` starts at 1 and grows when its content is replaced; `sha256` is null until it is known.
+
+    `created_by` is the member that uploaded it, or null; secret keys, console users and functions see it in lists.
+    """
 
     id: UUID
     name: str
@@ -167,6 +170,7 @@ class FileItem(msgspec.Struct, frozen=True, tag_field="type", tag="file", kw_onl
     version: int
     sha256: str | None
     created_at: str
+    created_by: str | msgspec.UnsetType | None = msgspec.UNSET
     updated_at: str
 
 
@@ -197,11 +201,13 @@ class FolderContents(msgspec.Struct, frozen=True, tag_field="type", tag="folder"
 class ItemQuery(Paging, forbid_unknown_fields=True):
     """The items to list: all of the storage, those in the folder `parent_id`, or those at the top for `root`.
 
-    `search` selects items with this text in their name, ignoring case.
+    `search` selects items with this text in their name, ignoring case, `created_by` the files that a member uploaded;
+    the latter is for secret keys, console users and functions.
     """
 
     parent_id: Annotated[str, msgspec.Meta(max_length=36)] | None = None
     search: Annotated[str, msgspec.Meta(max_length=255)] | None = None
+    created_by: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
 
 
 class ItemList(msgspec.Struct, frozen=True, kw_only=True):
