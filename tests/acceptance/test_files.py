@@ -275,6 +275,15 @@ async def test_types_and_sizes_that_a_storage_does_not_take(app: App):
         assert_error(await fixed(client, base, "a.png", b"x" * 11), 413, "FILE_TOO_LARGE")
 
 
+@pytest.mark.parametrize("limit", [10, None])
+async def test_what_no_disk_holds_is_too_large_first(app: App, limit: int | None):
+    base = await storage(app, max_file_size=limit)
+    async with app.client() as client:
+        for path, body in (("presigned-url", {"file_name": "a"}), ("presigned-url/path/a", {})):
+            body |= {"file_size": 1 << 52, "mime_type": "image/png"}
+            assert_error(await client.post(f"{base}/{path}", json=body), 413, "FILE_TOO_LARGE")
+
+
 async def test_a_quota_holds_against_presigns_that_arrive_together(app: App):
     size = 1000
     base = await storage(app, quota_bytes=5 * size + 500)

@@ -343,3 +343,24 @@ async def test_a_condition_that_cannot_match_is_an_error(app: App):
         for where in ({"o": {"eq": "a"}}, {"o.eq": "a"}, {"o.eq": {"$ne": {"eq": "a"}}}):
             answer = await client.post(f"/v1/public/tables/{table}/data/query", json={"where": where})
             assert [one["id"] for one in answer.json()["data"]] == [row["id"]], where
+
+
+async def test_a_title_in_place_of_an_id_is_told_where_ids_are_listed(app: App):
+    async with app.client(app.console["access_token"]) as client:
+        for path, place in (
+            ("/v1/public/tables/posts/data", "GET /v1/public/tables."),
+            ("/v1/public/storages/files/pictures/items", "/storages/files"),
+            (f"/v1/apps/{app.app_id}/functions/greet/logs", "/functions."),
+            (f"/v1/apps/{app.app_id}/workflows/nightly", "/workflows."),
+        ):
+            message = assert_error(await client.get(path), 400, "INVALID_ID")["message"]
+            assert "listed with their ids by GET" in message
+            assert place in message
+
+
+async def test_an_address_with_a_slash_at_its_end_is_told_so(app: App):
+    async with app.client() as client:
+        slash = assert_error(await client.get("/v1/public/tables/"), 404, "NOT_FOUND")["message"]
+        assert slash.endswith("leave out the slash at its end.")
+        for path in ("/v1/tables", "/v1/tables/"):
+            assert "/docs" in assert_error(await client.get(path), 404, "NOT_FOUND")["message"]

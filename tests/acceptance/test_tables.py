@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.console import owner_of
 from tests.services import stale_node
 from tests.support import App, assert_error
 from tests.waiting import until
@@ -309,3 +310,15 @@ async def test_a_locked_schema_is_changed_with_a_secret_key_or_by_a_console_user
         async with app.client(app.secret_key if number % 2 else app.console["access_token"]) as client:
             answer = await client.request(method, TABLES + path, json=body)
             assert answer.status_code == status, answer.text
+
+
+async def test_a_webhook_does_not_change_when_a_table_was_changed(app: App):
+    table = await app.table({"a": "int"})
+    async with app.client() as client:
+        before = (await client.get(f"{TABLES}/{table}")).json()
+        async with owner_of(app).client(app) as console:
+            body = {"name": "rows", "url": "http://localhost:9/hooks", "event_types": ["row.*"]}
+            assert (await console.post("/webhooks", json=body)).status_code == 201
+        assert (await client.get(f"{TABLES}/{table}")).json() == before
+        assert (await client.patch(f"{TABLES}/{table}", json=definition({"a": "int"}, "new"))).status_code == 200
+        assert (await client.get(f"{TABLES}/{table}")).json()["update_time"] > before["update_time"]

@@ -481,3 +481,52 @@ async def test_a_member_token_is_checked_in_one_statement(app: App):
     finally:
         passwords.close()
         await database.close()
+
+
+async def told(app: App, token: str, path: str = ME, method: str = "GET", **headers: str) -> tuple[str, str]:
+    """What an answer says is wrong with a token: the detail's code, and the sentence."""
+    async with plain_client(app.server.url, **{"X-Public-Key": app.public_key, **headers}) as client:
+        answer = await client.request(method, path, headers=bearer(token))
+    body = assert_error(answer, 401, "INVALID_TOKEN")
+    (detail,) = body["details"]
+    assert (detail["field"], detail["message"]) == ("Authorization", body["message"])
+    assert token not in answer.text
+    return detail["code"], detail["message"]
+
+
+async def test_an_answer_says_what_is_wrong_with_a_token(app: App):
+    member, console = await app.member(), app.console
+    access, refresh = member["access_token"], member["refresh_token"]
+    now = claims_of(access)["iat"]
+    expired = mint(
+        app.server, TokenKind.MEMBER_ACCESS, **{**claims_of(access), "iat": now - 9 * HOUR, "exp": now - HOUR}
+    )
+    for path in (ME, "/v1/public/tables"):
+        assert (await told(app, expired, path))[0] == "EXPIRED"
+        for malformed in ("x", "a.b.c", access[:-6] + "AAAAAA", expired[:-6] + "AAAAAA"):
+            assert (await told(app, malformed, path))[0] == "MALFORMED"
+        code, message = await told(app, refresh, path)
+        assert (code, "This is a member's refresh token; a member's access token" in message) == ("WRONG_KIND", True)
+        code, message = await told(app, app.public_key, path)
+        assert (code, "X-Public-Key" in message) == ("WRONG_KIND", True)
+    assert await told(app, console["access_token"]) == (
+        "WRONG_KIND",
+        "This is a console user's access token; a member's access token belongs here.",
+    )
+    code, message = await told(app, app.secret_key)
+    assert (code, message[:25]) == ("WRONG_KIND", "This is a secret key, whi")
+    assert (await told(app, access, CONSOLE_ME))[0] == "WRONG_KIND"
+    assert (await told(app, access, RE_ISSUE, "POST"))[0] == "WRONG_KIND"
+    async with app.client(access) as client:
+        assert (await client.post(SIGN_OUT)).status_code == 200
+    for token, path, method in ((access, ME, "GET"), (access, "/v1/public/tables", "GET"), (refresh, RE_ISSUE, "POST")):
+        assert (await told(app, token, path, method))[0] == "REVOKED"
+
+
+async def test_a_key_in_the_others_header_is_named(app: App):
+    async with plain_client(app.server.url) as client:
+        answer = await client.get("/v1/public/tables", headers={"X-Public-Key": app.secret_key})
+        message = assert_error(answer, 401, "INVALID_PUBLIC_KEY")["message"]
+        assert "holds a secret key" in message
+        assert "Authorization: Bearer" in message
+        assert app.secret_key not in answer.text

@@ -50,16 +50,37 @@ async def test_no_payload_is_an_empty_object_and_no_value_is_null(functions: Fun
         assert_error(answer, 400, "VALIDATION_FAILED")
 
 
+@pytest.mark.parametrize(
+    ("runtime", "source"),
+    [("javascript", "export default (p) => p"), ("python", "def handler(p, c): return p")],
+    ids=["javascript", "python"],
+)
+async def test_any_character_is_a_value(functions: Functions, runtime: str, source: str):
+    """Payloads are not stored, unlike rows, for which U+0000 is none."""
+    function_id = await functions.made("echo", source, runtime)
+    payload = {"zero": "a\0b", "\0": ["\0"]}
+    assert (await functions.result("echo", payload))["result"] == payload
+    answer = await functions.console.post(f"{functions.base}/{function_id}/invoke", json={"payload": payload})
+    assert answer.json()["result"] == payload, answer.text
+
+
 ENDS: list[tuple[str, str, str, str]] = [
     ("javascript", "export default () => { throw new Error('no such order') }", "FUNCTION_ERROR", "no such order"),
     ("javascript", "export default () => fetch('https://example.com')", "FUNCTION_ERROR", "has no egress, and cannot connect to \"example.com:443\"."),  # noqa: E501
+    ("javascript", "export default () => import('zod' + '')", "FUNCTION_ERROR", "import it as npm:zod, or list it in package.json"),  # noqa: E501
     ("javascript", "export default () => Promise.reject('plain')", "FUNCTION_ERROR", "plain"),
+    ("javascript", "export default () => { throw { get message() { throw 1 } } }", "FUNCTION_ERROR", "cannot be converted"),  # noqa: E501
+    ("javascript", "export default () => { throw { toString() { throw 1 } } }", "FUNCTION_ERROR", "cannot be converted"),  # noqa: E501
+    ("javascript", "export default () => { throw new Proxy({}, { getPrototypeOf() { throw 1 } }) }", "FUNCTION_ERROR", ""),  # noqa: E501
+    ("javascript", "export default () => { throw Object.create(null) }", "FUNCTION_ERROR", "cannot be converted"),
+    ("javascript", "export default () => ({ toJSON() { throw { get message() { throw 1 } } } })", "RESULT_NOT_JSON", ""),  # noqa: E501
     ("javascript", "export default () => Deno.exit(0)", "SANDBOX_ENDED", ""),
     ("javascript", "export default () => 10n", "RESULT_NOT_JSON", "BigInt"),
     ("javascript", "export default () => { const a = {}; a.a = a; return a }", "RESULT_NOT_JSON", "circular"),
     ("javascript", "export default () => { let a; for (let n = 0; n < 99; n++) a = [a]; return a }", "RESULT_NOT_JSON", "64"),  # noqa: E501
     ("javascript", "export default () => 'x'.repeat(7e6)", "RESULT_TOO_LARGE", "6 MB"),
     ("python", "def handler(p, c): raise ValueError('no such order')", "FUNCTION_ERROR", "no such order"),
+    ("python", "class E(Exception):\n    def __str__(self): raise self\ndef handler(p, c): raise E()", "FUNCTION_ERROR", "E that cannot"),  # noqa: E501
     ("python", "import os\ndef handler(p, c): os._exit(0)", "SANDBOX_ENDED", ""),
     ("python", "def handler(p, c): return float('nan')", "RESULT_NOT_JSON", ""),
     ("python", "def handler(p, c): return object()", "RESULT_NOT_JSON", "object"),

@@ -144,6 +144,11 @@ async def test_files_that_cannot_be_are_refused(functions: Functions):
         ({"index.js": "1", "index.js/a.js": "1"}, "VALIDATION_FAILED"),
     ]:
         assert_error(await functions.deploy(function_id, files), 400, code)
+    answer = await functions.deploy(function_id, {"main.py": "def handler(p, c): return 1"})
+    message = assert_error(answer, 400, "ENTRYPOINT_NOT_FOUND")["message"]
+    assert message.startswith("This function's runtime is javascript")
+    assert "index.mjs or index.cjs" in message
+    assert "main.py is one for another runtime." in message
     assert_error(await functions.deploy(function_id, {"index.js": "x" * 10_485_761}), 413, "PAYLOAD_TOO_LARGE")
     path = f"{functions.base}/{function_id}/versions"
     for archive in (b"no zip", zipped({"../up.js": b"1"}), zipped({"index.js": bytes(9_000_000)})):

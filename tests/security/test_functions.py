@@ -576,7 +576,9 @@ async def test_f08_a_function_reaches_the_hosts_of_its_list_alone(
             ("/a?b=1", f"www.example.com:{plain.port}")
         ]
         assert [one.path for one in tls.received] == ["/"]
-    assert len([line for line in outcome.logs if "was not made" in line.message]) == 3
+    refusals = [line.message for line in outcome.logs if "was not made" in line.message]
+    assert len(refusals) == 3
+    assert all("Name it in the function's egress (docs/functions.md#other-servers)." in text for text in refusals)
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=["javascript", "python"])
@@ -596,8 +598,9 @@ async def test_f08_no_spelling_of_a_private_address_is_reached(level: Isolation,
         # These ports are open to none, so that the address is what is refused.
         async with way_out([f"{host}:{inside.port}" for host in ("127.0.0.1", "127.1", "localhost")]) as listed:
             for way in (egress, listed):
-                results, _ = await fetched(level, way, client, urls)
+                results, outcome = await fetched(level, way, client, urls)
                 assert not any(status == 200 for status, _ in results), results
+        assert any("egress_networks (docs/configuration.md)" in line.message for line in outcome.logs)
         assert not inside.received
 
 

@@ -86,6 +86,12 @@ async def test_a_key_belongs_to_its_body_its_path_and_its_caller(app: App, other
         path = f"/v1/public/tables/{table}/data"
         first = await client.post(path, json={"data": {"n": 1}}, headers=key)
         assert_error(await client.post(path, json={"data": {"n": 2}}, headers=key), 409, "IDEMPOTENCY_KEY_REUSED")
+        # Neither do spaces in a key make it none, and they belong to it.
+        with_spaces = {KEY: "one key, of 28 June"}
+        made = await client.post(path, json={"data": {"n": 3}}, headers=with_spaces)
+        assert made.status_code == 201, made.text
+        again = await client.post(path, json={"data": {"n": 3}}, headers=with_spaces)
+        assert (again.content, again.headers["idempotent-replayed"]) == (made.content, "true")
         # Spaces and the order of names make no other body.
         spaced = await client.post(path, content=b' { "data" : {"n":1} } ', headers=key)
         assert spaced.content == first.content
@@ -109,7 +115,7 @@ async def test_an_error_of_the_caller_frees_the_key(app: App):
         assert (await client.post(path, json={"data": {"n": 1}}, headers=key)).status_code == 201
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "a b", "é"])
+@pytest.mark.parametrize("key", ["", "x" * 256, "a\tb", "é"])
 async def test_a_key_that_is_none(app: App, key: str):
     table = await app.table({"n": "int"})
     async with app.client() as client:

@@ -68,7 +68,11 @@ async def test_urls_that_must_not_be_called_are_refused(app: App, url: str, code
 
 
 async def test_the_servers_own_ports_are_refused(app: App):
-    await refused(app, 400, "ADDRESS_NOT_ALLOWED", url=app.server.url.replace("127.0.0.1", "localhost"))
+    url = app.server.url.replace("127.0.0.1", "localhost")
+    await refused(app, 400, "ADDRESS_NOT_ALLOWED", url=url)
+    async with console(app) as client:
+        answer = await client.post("/webhooks", json={"name": "own", "url": url, "event_types": ["*"]})
+    assert answer.json()["message"] == "A port of this server itself cannot be called from here."
 
 
 @pytest.mark.parametrize("types", [["row.made"], ["nothing.*"], ["*.created"], ["row.*.x"], ["webhook.test"], ["row"]])

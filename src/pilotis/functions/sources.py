@@ -6,7 +6,7 @@ import hashlib
 import io
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pilotis.functions.errors import EntrypointNotFoundError, InvalidArchiveError, SourceTooLargeError
@@ -87,6 +87,22 @@ def of_zip(runtime: Runtime, data: bytes, entrypoint: str | None, max_bytes: int
     return _source(runtime, files, entrypoint, max_bytes)
 
 
+def _missing_entry(runtime: Runtime, files: Mapping[str, bytes], entrypoint: str | None) -> str:
+    """Return a sentence that says what is missing, and which runtime the files seem to be for."""
+    name, expected = runtime.value, _either(_ENTRIES[runtime])
+    if entrypoint and not entrypoint.endswith(_ENDINGS[runtime]):
+        return f"This function's runtime is {name}; {entrypoint[:100]} cannot be its entry file."
+    if entrypoint:
+        return f"The files do not include the entry file {entrypoint[:100]}."
+    others = [name for other, names in _ENTRIES.items() if other is not runtime for name in names if name in files]
+    seen = f" {others[0]} is one for another runtime." if others else ""
+    return f"This function's runtime is {name}, and the files do not include its entry file: {expected}.{seen}"
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def _source(runtime: Runtime, files: Mapping[str, bytes], entrypoint: str | None, max_bytes: int) -> Source:
     if len(files) > MAX_FILES:
         raise SourceTooLargeError(f"A function may have at most {MAX_FILES} files.")
@@ -98,7 +114,7 @@ def _source(runtime: Runtime, files: Mapping[str, bytes], entrypoint: str | None
     names = (entrypoint,) if entrypoint else _ENTRIES[runtime]
     found = next((name for name in names if name in files), None)
     if found is None or not found.endswith(_ENDINGS[runtime]):
-        raise EntrypointNotFoundError
+        raise EntrypointNotFoundError(_missing_entry(runtime, files, entrypoint))
     return Source(files, found)
 
 

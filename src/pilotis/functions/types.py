@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 from uuid import UUID
 
 import msgspec
@@ -179,6 +179,9 @@ class FunctionDraft(msgspec.Struct):
 class InvokeRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A call: `payload` is the object passed to the function, `timeout` its time limit in seconds."""
 
+    # Payloads are not stored, so they may contain any character.
+    allows_nul: ClassVar[bool] = True
+
     payload: JsonObject | UnsetType = UNSET
     timeout: Annotated[float, msgspec.Meta(gt=0)] | UnsetType = UNSET
 
@@ -206,6 +209,8 @@ class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 class ConsoleInvokeRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A call from the console: of the active version, another version, or the caller's `draft`."""
+
+    allows_nul: ClassVar[bool] = True
 
     payload: JsonObject | UnsetType = UNSET
     version: int | Literal["draft"] | None = None

@@ -100,10 +100,11 @@ class Outgoing:
         self._nodes = nodes
         self._nodes_known_until = 0.0
         self.refused: Counter[str] = Counter()
-        networks = [*_networks(settings.outgoing_networks), *(LOOPBACK if settings.is_on_loopback else ())]
+        development = LOOPBACK if settings.is_on_loopback else ()
+        networks = [*_networks(settings.outgoing_networks), *development]
         anything = AddressRules(networks, own_ports=self._own_ports)
         allowed_alone = AddressRules(networks, public=False, own_ports=self._own_ports)
-        function = AddressRules(_networks(settings.egress_networks), own_ports=self._own_ports)
+        function = AddressRules([*_networks(settings.egress_networks), *development], own_ports=self._own_ports)
         self._guards = {
             (Reach.SERVER, "https"): Guard(self._resolver, anything),
             (Reach.SERVER, "http"): Guard(self._resolver, allowed_alone),

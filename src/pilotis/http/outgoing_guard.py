@@ -14,6 +14,8 @@ from pilotis.http.outgoing_resolver import AddressInfo, Resolver
 from pilotis.http.outgoing_types import OutgoingError, OutgoingFailure
 from pilotis.kit.networks import AddressRules
 
+_OWN = "A port of this server itself cannot be called from here."
+
 
 class Guard:
     """Resolves names and creates sockets under one set of rules; rules None permit everything (a trusted proxy)."""
@@ -35,7 +37,8 @@ class Guard:
     def check(self, address: str, port: int) -> None:
         """Raise `OutgoingError` with `ADDRESS_NOT_ALLOWED` if the IP address must not be connected to."""
         if self._rules is not None and not self._rules.permits(address, port):
-            raise OutgoingError(OutgoingFailure.ADDRESS_NOT_ALLOWED)
+            own = _OWN if self._rules.is_own(address, port) else None
+            raise OutgoingError(OutgoingFailure.ADDRESS_NOT_ALLOWED, own)
 
     def open_socket(self, info: AddressInfo) -> socket.socket:
         """Return a socket for the address that is about to be connected to, after checking it."""

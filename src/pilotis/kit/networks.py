@@ -74,6 +74,10 @@ class AddressRules:
         self._public = public
         self._own_ports = own_ports or OwnPorts()
 
+    def is_own(self, address: str, port: int) -> bool:
+        """Return whether one of the server's processes may listen there. Raises `ValueError` as `permits` does."""
+        return "%" not in address and self._own_ports.include(_unwrapped(address), port)
+
     def permits(self, address: str, port: int) -> bool:
         """Return whether a connection to the address is permitted. Raises `ValueError` for an invalid IP address."""
         if "%" in address:

@@ -107,6 +107,10 @@ class TokenError(Exception):
     """The text is not a valid token of the kind: malformed, tampered with, expired, or of another kind."""
 
 
+class TokenExpiredError(TokenError):
+    """The token is one of the kind, and was valid earlier."""
+
+
 class TokenSigner:
     """Signs tokens of every kind with the current master key, and verifies them with any accepted one."""
 
@@ -147,7 +151,7 @@ class TokenSigner:
         if (named.get("typ"), named.get("aud"), named.get("iss")) != (kind.value, kind.audience, ISSUER):
             raise TokenError("another kind")
         if not claims.iat - 60 <= now < claims.exp:
-            raise TokenError("expired")
+            raise TokenExpiredError("expired")
         return claims
 
     def _decoded(self, kind: TokenKind, token: str) -> jwt.Token:
@@ -189,6 +193,11 @@ def looks_like(kind: TokenKind, token: str) -> bool:
     except (msgspec.DecodeError, ValueError, RecursionError):
         return False
     return isinstance(decoded, dict) and decoded.get("typ") == kind.value
+
+
+def claimed_kind(token: str) -> TokenKind | None:
+    """Return the kind that a token claims to be of, to tell its sender. This proves nothing."""
+    return next((kind for kind in TokenKind if looks_like(kind, token)), None)
 
 
 def _payload(token: str) -> bytes:

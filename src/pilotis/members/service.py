@@ -15,7 +15,15 @@ from asyncpg import Connection
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
 from pilotis.events.types import encoded
-from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidPublicKeyError, InvalidTokenError, MemberInfo
+from pilotis.http.api.principals import (
+    Actor,
+    AppInfo,
+    Client,
+    InvalidPublicKeyError,
+    InvalidTokenError,
+    MemberInfo,
+    TokenFault,
+)
 from pilotis.kit import json
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
 from pilotis.kit.ids import uuid7_text
@@ -219,7 +227,7 @@ class Members:
         else:
             row = await store.lock(connection, app.app_id, member_id)
             if row is None:
-                raise InvalidTokenError
+                raise InvalidTokenError(fault=TokenFault.REVOKED)
             if not row["is_active"]:
                 raise MemberInactiveError
             if row["is_guest"]:
@@ -284,7 +292,7 @@ class Members:
         app_id, session_id = claims.app_id, claims.sid
         row = await store.of_session(self._database, app_id, session_id, claims.sub)
         if row is None:
-            raise InvalidTokenError
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
         if not row["is_active"]:
             raise MemberInactiveError
         if row["active_again"]:
@@ -295,7 +303,7 @@ class Members:
         """Raise `InvalidTokenError` for a deleted member, `MemberInactiveError` for a deactivated one."""
         active = await store.is_active(self._database, app_id, member_id)
         if active is None:
-            raise InvalidTokenError
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
         if not active:
             raise MemberInactiveError
 
@@ -303,7 +311,7 @@ class Members:
         """Return a member's own record."""
         row = await store.own_record(self._database, app.app_id, member.member_id)
         if row is None:
-            raise InvalidTokenError
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
         return CurrentMember(
             member_id=row["member_id"],
             nickname=row["nickname"],
@@ -361,7 +369,7 @@ class Members:
             await self._sessions.revoke_all(connection, app.app_id, member.member_id)
             row = await store.delete(connection, app.app_id, member.member_id)
             if row is None:
-                raise InvalidTokenError
+                raise InvalidTokenError(fault=TokenFault.REVOKED)
             event = events.about(events.MEMBER_DELETED, actor, row)
             await self._events.emit_all(connection, app.app_id, [event])
             await record(connection, app.app_id, actor, "member.delete", member.member_id)

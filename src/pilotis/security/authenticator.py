@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
-from pilotis.apps.keys import SECRET_PREFIX
+from pilotis.apps.keys import PUBLIC_PREFIX, SECRET_PREFIX
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.http.api.principals import (
     AppInfo,
@@ -21,6 +21,7 @@ from pilotis.http.api.principals import (
     RoleRequiredError,
     SecretKey,
     TokenCall,
+    TokenFault,
 )
 from pilotis.members.service import GUEST_PREFIX, Members
 from pilotis.security.function_tokens.service import FunctionTokens
@@ -72,6 +73,7 @@ class Authentication:
             if role is None:
                 raise RoleRequiredError("You have no role on this app.")
             return AppUser(app, user, role)
+        _refuse_key(token)
         app_id, member = await self._members.authenticate(token)
         if app_id != app.app_id:
             raise InvalidTokenError("The token belongs to a different app than the public key.")
@@ -79,18 +81,24 @@ class Authentication:
 
     async def secret_key(self, app: AppInfo, key: str) -> SecretKey:
         """Return the secret key's principal on the app."""
+        if key.startswith(PUBLIC_PREFIX):
+            raise InvalidSecretKeyError(
+                "This is a public key; send it in the header X-Public-Key, beside a secret key."
+            )
         return await self._apps.by_secret_key(app, key)
 
     async def member(self, token: str) -> AppMember:
         """Return the member of an access token, and its app."""
+        _refuse_key(token)
         app_id, member = await self._members.authenticate(token)
         try:
             return AppMember(await self._apps.by_id(app_id), member)
         except AppNotFoundError:
-            raise InvalidTokenError from None
+            raise InvalidTokenError(fault=TokenFault.REVOKED) from None
 
     async def console_user(self, token: str) -> ConsoleUser:
         """Return the console user of an access token."""
+        _refuse_key(token)
         return ConsoleUser(await self._users.authenticate(token))
 
     async def oauth_client(self, call: TokenCall) -> OAuthClient | None:
@@ -130,7 +138,7 @@ class Authentication:
         try:
             app = await self._apps.by_id(claims.app_id)
         except AppNotFoundError:
-            raise InvalidTokenError from None
+            raise InvalidTokenError(fault=TokenFault.REVOKED) from None
         await self._members.require_active(claims.app_id, claims.sub)
         is_guest = claims.sub.startswith(GUEST_PREFIX)
         return await self._sessions.refresh(claims, app.limits, is_guest=is_guest)
@@ -139,6 +147,16 @@ class Authentication:
         """End the session of a console user's refresh token."""
         claims = self._sessions.refresh_claims(token)
         if claims.app_id != CONSOLE:
-            raise InvalidTokenError("This route accepts only a console user's refresh token.")
+            message = "This route accepts only a console user's refresh token."
+            raise InvalidTokenError(message, TokenFault.WRONG_KIND)
         if not await self._sessions.revoke(CONSOLE, claims.sid):
-            raise InvalidTokenError
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
+
+
+def _refuse_key(token: str) -> None:
+    """Raise the error about a key of the app in place of a token."""
+    if token.startswith(PUBLIC_PREFIX):
+        message = "This is a public key; send it in the header X-Public-Key. A token belongs here."
+        raise InvalidTokenError(message, TokenFault.WRONG_KIND)
+    if token.startswith(SECRET_PREFIX):
+        raise InvalidTokenError("This is a secret key, which this route does not take.", TokenFault.WRONG_KIND)

@@ -12,7 +12,7 @@ from asyncpg import Connection, Record
 
 from pilotis.db.batching import SingleFlight
 from pilotis.db.pool import Database
-from pilotis.http.api.principals import OPERATOR, Actor, Client, InvalidTokenError, Role, UserInfo
+from pilotis.http.api.principals import OPERATOR, Actor, Client, InvalidTokenError, Role, TokenFault, UserInfo
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, ForbiddenError, NotFoundError, PayloadTooLargeError, UnauthorizedError
@@ -214,7 +214,7 @@ class Users:
         check_password(change.new_password, self.limits, "new_password")
         row = await store.by_id(self._database.of(CONSOLE), user_id)
         if row is None:
-            raise InvalidTokenError
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
         key = f"password:console:{user_id}"
         await self._rate_limits.attempt_password(client, None, key)
         if not await self._passwords.verify(row["password_hash"], change.current_password):
@@ -285,7 +285,7 @@ class Users:
         find = partial(store.of_session, self._database, CONSOLE, session_id, user_id)
         row = await self._of_sessions.run((session_id, user_id), find)
         if row is None:
-            raise InvalidTokenError
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
         if not row["is_active"]:
             raise UserInactiveError
         return UserInfo(user_id, row["email"], session_id)
@@ -294,7 +294,7 @@ class Users:
         """Raise `InvalidTokenError` for a deleted user, `UserInactiveError` for a deactivated one."""
         row = await store.by_id(self._database.of(CONSOLE), user_id)
         if row is None:
-            raise InvalidTokenError
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
         if not row["is_active"]:
             raise UserInactiveError
 
@@ -302,7 +302,7 @@ class Users:
         """Return a console user."""
         row = await store.by_id(self._database.of(CONSOLE), user_id)
         if row is None:
-            raise InvalidTokenError
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
         return User(
             user_id=user_id, email=row["email"], is_active=row["is_active"], created_at=rfc3339(row["created_at"])
         )

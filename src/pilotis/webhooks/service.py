@@ -21,7 +21,7 @@ from pilotis.events.types import Target
 from pilotis.http.api.principals import SYSTEM, Actor, AppInfo
 from pilotis.http.api.schemas import ItemPage, Paging
 from pilotis.http.outgoing import Outgoing, Reach
-from pilotis.http.outgoing_types import OutgoingError, OutgoingFailure
+from pilotis.http.outgoing_types import MESSAGES, OutgoingError, OutgoingFailure
 from pilotis.jobs import lanes
 from pilotis.kit.clock import now, optional_rfc3339, rfc3339
 from pilotis.security.audit.service import record
@@ -315,7 +315,8 @@ class Webhooks:
         except OutgoingError as error:
             if error.failure is OutgoingFailure.INVALID_URL:
                 raise InvalidUrlError(str(error)) from None
-            raise AddressNotAllowedError from None
+            is_general = str(error) == MESSAGES[error.failure]
+            raise AddressNotAllowedError(None if is_general else str(error)) from None
 
     async def _check_subscription(
         self, app_id: UUID, provider_app_id: UUID, patterns: Sequence[str], table_ids: Sequence[UUID] | None

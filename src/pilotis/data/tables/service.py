@@ -398,11 +398,13 @@ class Tables:
         access_level: AccessLevel | None = None,
         trashed: bool = False,
         prepare: Edit | None = None,
+        touch: bool = True,
         **details: Any,
     ) -> None:
         """Run an edit on a locked table under a new version and audit it; every change of a table goes through here.
 
-        With `trashed` the table is one in the trash. `prepare` runs before, under the old version. Retries while the
+        With `trashed` the table is one in the trash; without `touch` its `update_time` stays, for what its users do
+        not see. `prepare` runs before, under the old version. Retries while the
         table is locked. Raises `TableNotFoundError`, `TitleTakenError`, `TableBusyError`, and what the edit raises.
         """
 
@@ -420,7 +422,7 @@ class Tables:
                 now = msgspec.structs.replace(
                     table, title=title or table.title, access_level=access_level or table.access_level
                 )
-                await _publish(connection, table, now.title, now.access_level)
+                await _publish(connection, table, now.title, now.access_level, touch=touch)
                 await record(connection, app_id, actor, action, table_id, **details)
                 if type_ := events.OF_ACTION.get(action):
                     await self._events.emit_all(connection, app_id, [events.about(type_, actor, now)])
@@ -453,7 +455,7 @@ class Tables:
             await store.set_emits(connection, table, operations)
 
         with suppress(TableNotFoundError):
-            await self.change(app_id, SYSTEM, table_id, edit, "table.arm", operations=sorted(operations))
+            await self.change(app_id, SYSTEM, table_id, edit, "table.arm", touch=False, operations=sorted(operations))
 
     async def _emits(self, app_id: UUID, table_id: UUID) -> frozenset[str] | None:
         row = await store.live_table(self._database.of(app_id), app_id, table_id)
@@ -530,8 +532,10 @@ async def require_room(connection: Connection, app: AppInfo) -> None:
         raise ConflictError(f"An app has at most {app.limits.tables} tables.")
 
 
-async def _publish(connection: Connection, table: TableSchema, title: str, access_level: AccessLevel) -> None:
-    await store.update_table(connection, table, title, access_level, table.version + 1)
+async def _publish(
+    connection: Connection, table: TableSchema, title: str, access_level: AccessLevel, *, touch: bool = True
+) -> None:
+    await store.update_table(connection, table, title, access_level, table.version + 1, touch=touch)
     for statement in ddl.index_creators(msgspec.structs.replace(table, access_level=access_level)):
         await connection.execute(statement)
     await publish(connection, Topic.TABLE, f"{table.app_id}/{table.table_id}")

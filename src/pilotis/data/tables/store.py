@@ -214,12 +214,13 @@ async def row_count(connection: Connection, table: TableSchema) -> int:
 
 
 async def update_table(
-    connection: Connection, table: TableSchema, title: str, access_level: AccessLevel, version: int
+    connection: Connection, table: TableSchema, title: str, access_level: AccessLevel, version: int, *, touch: bool
 ) -> None:
-    """Change a table's title, access level and version."""
+    """Change a table's title, access level and version, and with `touch` the time of its last change."""
     await connection.execute(
         """
-        update pilotis.tables set title = $3, access_level = $4, version = $5, updated_at = now()
+        update pilotis.tables set title = $3, access_level = $4, version = $5,
+            updated_at = case when $6 then now() else updated_at end
         where app_id = $1 and table_id = $2
         """,
         table.app_id,
@@ -227,6 +228,7 @@ async def update_table(
         title,
         access_level.value,
         version,
+        touch,
     )
 
 

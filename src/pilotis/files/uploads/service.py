@@ -61,6 +61,7 @@ from pilotis.files.uploads import leases
 from pilotis.files.uploads import store as upload_store
 from pilotis.http.api.principals import AppInfo, Principal, Role
 from pilotis.kit.clock import rfc3339
+from pilotis.kit.errors import StorageFullError
 from pilotis.kit.ids import uuid7
 from pilotis.limits import Limits
 
@@ -134,7 +135,6 @@ class Uploads:
         """Authorize the upload of a new file to a folder and reserve its space; resumable if requested."""
         name = paths.checked_name(new.file_name)
         mime_type = media.checked_type(new.mime_type)
-        self._blobs.require_space(new.file_size)
         if resumable is None and (
             presigned := await self._presign_batched(app, principal, storage_id, name, mime_type, new)
         ):
@@ -160,7 +160,6 @@ class Uploads:
         name = paths.checked_name(new.file_name) if new.file_name is not None else paths.name_of(path)
         mime_type = media.checked_type(new.mime_type)
         wanted = _Wanted(path, name, new.file_size, mime_type, _digest(new.sha256), True, new.overwrite, resumable)
-        self._blobs.require_space(new.file_size)
         async with self._database.transaction(app.app_id) as connection:
             storage = await _storage(connection, app, storage_id)
             return await self._reserve(connection, app, principal, storage, wanted, None)
@@ -208,7 +207,7 @@ class Uploads:
         self, app: AppInfo, principal: Principal, storage_id: UUID, name: str, mime_type: str, new: NewUpload
     ) -> UploadPermit | None:
         """Authorize an upload in one batched statement with concurrent ones; None if it needs the full procedure."""
-        if new.file_size > app.limits.file_bytes:
+        if new.file_size > app.limits.file_bytes or not self._has_space(new.file_size):
             return None
         upload_id = uuid7()
         wanted = _Wanted(name, name, new.file_size, mime_type, _digest(new.sha256), False, False, None)
@@ -234,6 +233,13 @@ class Uploads:
         except asyncpg.DeadlockDetectedError:
             return None
         return self._presigned(app, storage_id, upload_id, upload_id, wanted, ticket)
+
+    def _has_space(self, size: int) -> bool:
+        try:
+            self._blobs.require_space(size)
+        except StorageFullError:
+            return False
+        return True
 
     async def _complete_batched(
         self, app: AppInfo, principal: Principal, storage_id: UUID, file_id: UUID
@@ -264,6 +270,8 @@ class Uploads:
         storage_id = storage["storage_id"]
         limit = creator_limit(principal, StorageAccess(storage["upload_access"]), Role.EDITOR)
         _check_wanted(app, storage, wanted)
+        # After the limits: that a file is too large for the storage stays true when the disk has room again.
+        self._blobs.require_space(wanted.size)
         folders = paths.folders_of(wanted.path) if wanted.is_fixed else []
         if folders and await store.has_file_at(connection, app.app_id, storage_id, folders):
             raise PathTakenError

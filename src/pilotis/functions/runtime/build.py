@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import platform
+import re
 import resource
 import shutil
 import signal
@@ -220,6 +221,9 @@ async def _drain(process: asyncio.subprocess.Process, log: bytearray) -> None:
         log += chunk[: max(0, MAX_LOG - len(log))]
 
 
+_DENO_ADD = re.compile(r"try running `deno add ([^`\s]+)`", re.IGNORECASE)
+
+
 def _host_of(url: str) -> HostPattern:
     parts = urlsplit(url)
     return HostPattern(parts.hostname or "", False, parts.port)
@@ -227,5 +231,7 @@ def _host_of(url: str) -> HostPattern:
 
 def _text(log: bytearray, folder: str | None) -> str:
     text = bytes(log).decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    # There is no project on which the caller could run Deno.
+    text = _DENO_ADD.sub(r"import it as \1, or list it in package.json", text)
     place = f"{folder or '/tmp'}/app/"  # noqa: S108
     return text.replace(f"file://{place}", "").replace(place, "")

@@ -59,6 +59,15 @@ class EgressPolicy:
         return self.hosts is None or any(pattern.matches(own.host, own.port) for pattern in self.hosts)
 
 
+_ADVICE = {
+    OutgoingFailure.ADDRESS_NOT_ALLOWED: " The operator of the server permits private networks by the setting "
+    "egress_networks (docs/configuration.md).",
+    OutgoingFailure.HOST_NOT_ALLOWED: " Name it in the function's egress (docs/functions.md#other-servers).",
+    OutgoingFailure.BYTES_USED_UP: " See docs/functions.md#other-servers.",
+}
+"""What to do about a refusal, for the log that the function's developers read."""
+
+
 class OwnAddress(NamedTuple):
     """The server's own address in its base URL, which calls with a token may reach."""
 
@@ -193,7 +202,7 @@ class Egress:
             upstream = await self._open(host, port)
         except OutgoingError as error:
             self._counts[error.failure.value.lower()] += 1
-            self._report(f"A connection was not made: {error}")
+            self._report(f"A connection was not made: {error}{_ADVICE.get(error.failure, '')}")
             text = str(error).encode()
             writer.write(
                 b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\n"

@@ -382,9 +382,13 @@ def failure(error):
     trace = error.__traceback__
     while trace and not trace.tb_frame.f_code.co_filename.startswith(APP):
         trace = trace.tb_next
-    stack = "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
     code = "MEMORY_EXCEEDED" if isinstance(error, MemoryError) else "FUNCTION_ERROR"
-    message = str(error) or type(error).__name__
+    try:
+        stack = "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
+        message = str(error) or type(error).__name__
+    except Exception:
+        # Its conversion to text is the function's own code.
+        stack, message = "", f"A {type(error).__name__} that cannot be converted to text."
     return {"error": message[:2000], "code": code, "stack": stack.replace(APP, "")[:8000]}
 
 

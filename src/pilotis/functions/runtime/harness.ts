@@ -191,14 +191,34 @@ async function commonjs(path: string) {
   return module.exports;
 }
 
+// The text of what was thrown, whose getters and conversions are the function's own code, and may throw as well.
+function textOf(read: () => unknown): string {
+  try {
+    return String(read());
+  } catch {
+    return "The thrown value cannot be converted to text.";
+  }
+}
+
 function failure(error: any) {
   // Deno's advice is to run it with another flag.
-  const message = String(error?.message ?? error).replaceAll("file://" + APP, "")
+  const message = textOf(() => error?.message ?? error).replaceAll("file://" + APP, "")
     .replace(/^Requires net access to (.*), run again .*$/, "The function has no egress, and cannot connect to $1.")
-    .replace(/, run again with the --allow-\S+ flag$/, ".");
-  const isMemory = error instanceof RangeError && /allocation failed|out of memory|could not allocate/i.test(message);
-  const stack = String(error?.stack ?? "").replaceAll("file://" + APP, "").slice(0, 8000);
+    .replace(/, run again with the --allow-\S+ flag$/, ".")
+    .replace(/try running `deno add ([^`\s]+)`/gi, "import it as $1, or list it in package.json")
+    .replace(/^Import "([^"]+)" not a dependency$/, 'Import "$1" not a dependency: import it as npm:$1, or list it in package.json');
+  const isMemory = isRangeError(error) && /allocation failed|out of memory|could not allocate/i.test(message);
+  const stack = textOf(() => error?.stack ?? "").replaceAll("file://" + APP, "").slice(0, 8000);
   return { error: message.slice(0, 2000), code: isMemory ? "MEMORY_EXCEEDED" : "FUNCTION_ERROR", stack };
+}
+
+// A proxy's trap runs for `instanceof`.
+function isRangeError(error: unknown): boolean {
+  try {
+    return error instanceof RangeError;
+  } catch {
+    return false;
+  }
 }
 
 async function invoke(message: any) {
@@ -227,7 +247,7 @@ function ended(result: unknown) {
   try {
     text = stringify(result);
   } catch (error: any) {
-    return { error: "The result cannot be converted to JSON: " + String(error?.message ?? error).split("\n")[0], code: "RESULT_NOT_JSON" };
+    return { error: "The result cannot be converted to JSON: " + textOf(() => error?.message ?? error).split("\n")[0], code: "RESULT_NOT_JSON" };
   }
   if (text === undefined) return "null";
   // A character has up to three bytes.

@@ -295,11 +295,19 @@ class Application:
         call.error_code = error.code
         return error_response(error, call.request_id, style or self._error_styles.of(call.scope["path"]))
 
+    def _nothing_at(self, method: str, path: str) -> NotFoundError:
+        """Return the error about a path without a route, which names the mistake that is made most."""
+        if path.endswith("/") and self._router.find(method, path.rstrip("/")) is not None:
+            return NotFoundError("Nothing was found at this address; leave out the slash at its end.")
+        if path.startswith("/v1/"):
+            return NotFoundError(f"{NotFoundError.message} The routes are described at /docs.")
+        return NotFoundError()
+
     async def _dispatch(self, call: Call) -> Reply:
         method = call.scope["method"]
         match = self._router.find("GET" if method == "HEAD" else method, call.scope["path"], call.scope["raw_path"])
         if match is None:
-            raise NotFoundError
+            raise self._nothing_at(method, call.scope["path"])
         if method == "OPTIONS":
             wanted = call.header(b"access-control-request-method") or ""
             call.answer_headers.extend(self._cors.preflight(match.targets.get(wanted), call, _allow(match)))

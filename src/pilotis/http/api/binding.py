@@ -45,11 +45,22 @@ async def arguments(endpoint: Endpoint, call: Call, values: tuple[str, ...]) -> 
     return bound
 
 
+# Where those who know the title or name of a thing find its id.
+_LISTED = {
+    "table_id": " Titles are listed with their ids by GET /v1/public/tables.",
+    "storage_id": " Names are listed with their ids by GET /v1/apps/:app_id/storages/files and …/storages/webs.",
+    "function_id": " Names are listed with their ids by GET /v1/apps/:app_id/functions.",
+    "workflow_id": " Names are listed with their ids by GET /v1/apps/:app_id/workflows.",
+    "webhook_id": " Names are listed with their ids by GET /v1/apps/:app_id/webhooks.",
+}
+
+
 def _path_value(name: str, kind: type, value: str) -> UUID | str:
     if kind is str:
         return value
     if not ids.is_uuid(value):
-        raise InvalidIdError(f"{name} in the path is not a UUID.")
+        listed = _LISTED.get(name, "")
+        raise InvalidIdError(f"{name} in the path is not a UUID.{listed}")
     # Much faster than `UUID(value)`.
     return msgspec.convert(value, UUID)
 
@@ -152,7 +163,8 @@ def decoded(endpoint: Endpoint, data: bytes, limits: Limits) -> Any:
     value = json.decode(data, endpoint.decoder, limits.json_depth)
     if endpoint.unique_keys:
         json.check_unique_keys(data)
-    if b"\\u0000" in data and json.has_nul(json.decode(data)):
+    stored = not getattr(endpoint.body, "allows_nul", False)
+    if stored and b"\\u0000" in data and json.has_nul(json.decode(data)):
         raise ValidationError("A text contains the character U+0000, which cannot be stored.")
     return value
 

@@ -38,7 +38,9 @@ class InvalidIdempotencyKeyError(BadRequestError):
     """400 `INVALID_IDEMPOTENCY_KEY`: the header is empty, too long, or not printable ASCII."""
 
     code = "INVALID_IDEMPOTENCY_KEY"
-    message = f"Idempotency-Key is 1 to {_MAX_KEY_LENGTH} printable ASCII characters, preferably a UUID."
+    message = (
+        f"Idempotency-Key is 1 to {_MAX_KEY_LENGTH} printable ASCII characters, spaces included, preferably a UUID."
+    )
 
 
 class IdempotencyKeyInUseError(ConflictError):
@@ -150,7 +152,7 @@ class Idempotency:
 def key_of(call: Call) -> bytes | None:
     """Return the request's key; raises `InvalidIdempotencyKeyError`."""
     key = call.headers.get(HEADER)
-    if key is not None and not (0 < len(key) <= _MAX_KEY_LENGTH and all(0x20 < byte < 0x7F for byte in key)):
+    if key is not None and not (0 < len(key) <= _MAX_KEY_LENGTH and all(0x20 <= byte < 0x7F for byte in key)):
         raise InvalidIdempotencyKeyError
     return key
 

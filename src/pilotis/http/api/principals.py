@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.kit.errors import ForbiddenError, Standing, UnauthorizedError
+from pilotis.kit.errors import Detail, ForbiddenError, Standing, UnauthorizedError
 from pilotis.limits import Limits
 
 
@@ -401,14 +401,33 @@ class TokenRequiredError(UnauthorizedError):
         super().__init__(message, headers={"WWW-Authenticate": "Bearer"})
 
 
+class TokenFault(enum.StrEnum):
+    """What is wrong with a token, the code of the error's detail. Only the holder of the token learns it."""
+
+    MALFORMED = "MALFORMED"
+    EXPIRED = "EXPIRED"
+    REVOKED = "REVOKED"
+    WRONG_KIND = "WRONG_KIND"
+
+
+_FAULTS = {
+    TokenFault.MALFORMED: "The token is malformed: this server has not signed it.",
+    TokenFault.EXPIRED: "The token has expired. Exchange the refresh token for a new one, or sign in again.",
+    TokenFault.REVOKED: "The token is revoked: its session has ended. Sign in again.",
+    TokenFault.WRONG_KIND: "The token is of another kind than this route takes.",
+}
+
+
 class InvalidTokenError(UnauthorizedError):
     """401: the token is malformed, expired, revoked, or not of the kind that this route accepts."""
 
     code = "INVALID_TOKEN"
     message = "The token is invalid: it is malformed, expired, revoked, or of the wrong kind."
 
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(message, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
+    def __init__(self, message: str | None = None, fault: TokenFault | None = None) -> None:
+        text = message or (fault and _FAULTS[fault]) or self.message
+        details = [Detail("Authorization", fault.value, text)] if fault else []
+        super().__init__(text, details=details, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
 
 
 class RoleRequiredError(ForbiddenError):

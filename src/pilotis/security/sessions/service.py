@@ -15,10 +15,10 @@ import msgspec
 from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
-from pilotis.http.api.principals import InvalidTokenError
+from pilotis.http.api.principals import InvalidTokenError, TokenFault
 from pilotis.kit.errors import NotFoundError, UnauthorizedError
 from pilotis.kit.ids import is_uuid, uuid7
-from pilotis.kit.signing import Claims, TokenError, TokenKind, TokenSigner, looks_like
+from pilotis.kit.signing import Claims, TokenError, TokenExpiredError, TokenKind, TokenSigner, claimed_kind, looks_like
 from pilotis.limits import Limits
 from pilotis.security.sessions import store
 
@@ -155,7 +155,7 @@ class Sessions:
         if row is None:
             if await store.revoke(self._database, app_id, session_id):
                 raise RefreshTokenReusedError
-            raise InvalidTokenError
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
         return self._pair(row, limits)
 
     def short_token(self, app_id: UUID, subject: str, session_id: UUID, seconds: int) -> str:
@@ -202,8 +202,10 @@ class Sessions:
     def _claims(self, kind: TokenKind, token: str) -> Claims:
         try:
             claims = self._signer.verify(kind, token, time.time())
+        except TokenExpiredError:
+            raise InvalidTokenError(fault=TokenFault.EXPIRED) from None
         except TokenError:
-            raise InvalidTokenError from None
+            raise _not_valid(kind, token) from None
         console = kind in {TokenKind.CONSOLE_ACCESS, TokenKind.CONSOLE_REFRESH}
         if console != (claims.app_id == CONSOLE) or (console and not is_uuid(claims.sub)):
             raise InvalidTokenError
@@ -231,3 +233,20 @@ class Sessions:
             sign(access, uuid5(refresh_id, "access"), issued + limits.access_token_seconds),
             sign(refresh, refresh_id, int(row["expires_at"].timestamp())),
         )
+
+
+_KINDS = {
+    TokenKind.MEMBER_ACCESS: "a member's access token",
+    TokenKind.MEMBER_REFRESH: "a member's refresh token",
+    TokenKind.CONSOLE_ACCESS: "a console user's access token",
+    TokenKind.CONSOLE_REFRESH: "a console user's refresh token",
+}
+
+
+def _not_valid(wanted: TokenKind, token: str) -> InvalidTokenError:
+    """Return the error about a token that is not of the wanted kind, or of none."""
+    found = claimed_kind(token)
+    if found is None or found is wanted:
+        return InvalidTokenError(fault=TokenFault.MALFORMED)
+    is_one = f"This is {_KINDS[found]}" if found in _KINDS else "This is a token of another kind"
+    return InvalidTokenError(f"{is_one}; {_KINDS[wanted]} belongs here.", TokenFault.WRONG_KIND)
