@@ -19,6 +19,7 @@ from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.data.transfer.feature import TransferFeature
 from pilotis.data.trash.feature import TrashFeature
+from pilotis.db import sharding
 from pilotis.db.migrations import require_current
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic
@@ -170,6 +171,7 @@ class Node:
 
     async def start(self) -> None:
         """Listen for changes by other processes, start the features, and start background work."""
+        self.database.is_sharded = bool(await self.database.fetchval(sharding.IS_SHARDED))
         await self.floor.control.start()
         for feature in self.features:
             await feature.start()

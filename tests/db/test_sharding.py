@@ -9,7 +9,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from pilotis.data.rows.operations import plan_update
+from pilotis.data.rows.operations import RowNotFoundError, plan_update
+from pilotis.data.rows.types import DeleteWhere
 from pilotis.data.tables import ddl
 from pilotis.db import sharding
 from pilotis.http.api.principals import AppUser, Role, UserInfo
@@ -88,6 +89,31 @@ async def test_renaming_a_column_lets_only_immutable_functions_see_the_rows(app:
         *_, update = ddl.rename_column(table, column, msgspec.structs.replace(column, name="called"))
         assert await mutable_functions(connection, update, "") == set()
         await connection.execute("drop function pg_temp.read")
+
+
+async def test_on_several_nodes_row_counts_are_statements_of_their_own(app: App):
+    """One that inserts into the counts what another part of it returns would involve every node, and fail with any."""
+    table_id = await app.table({"n": "int"})
+    async with stale_node(app.server) as services, connection_to(app.server) as connection:
+        services.database.is_sharded = True
+        info = await services.apps.by_id(UUID(app.app_id))
+        caller = AppUser(info, UserInfo(UUID(int=0), "owner@example.com", None), Role.OWNER)
+        table = await services.prepared_tables.current(info, UUID(table_id))
+        assert table.schema.counts not in table.statements.insert + table.statements.delete("true")
+        rows = services.rows
+        made = [await rows.create(caller, table.schema.table_id, msgspec.Raw(b'{"n":%d}' % n)) for n in range(3)]
+        await rows.create_many(caller, table.schema.table_id, msgspec.Raw(b'[{"n":3},{"n":4},{"n":5},{"n":6}]'))
+        await rows.delete(caller, table.schema.table_id, UUID(msgspec.json.decode(made[0])["id"]))
+        with pytest.raises(RowNotFoundError):
+            await rows.delete(caller, table.schema.table_id, UUID(int=1))
+        assert await rows.delete_where(caller, table.schema.table_id, DeleteWhere(where={"n": {"$gte": 5}})) == 2
+        assert await rows.delete_where(caller, table.schema.table_id, DeleteWhere(where={"n": 99})) == 0
+        create = {"type": "create", "table_id": table_id, "data": {"n": 7}}
+        delete = {"type": "delete", "table_id": table_id, "doc_id": msgspec.json.decode(made[1])["id"]}
+        sent = [msgspec.Raw(msgspec.json.encode(one)) for one in (create, create, delete)]
+        await services.batches.transaction(caller, sent)
+        stored = await connection.fetchval(table.statements.row_count())
+        assert stored == await connection.fetchval(f"select count(*) from {table.schema.physical}") == 5
 
 
 def _type(value: object) -> str:

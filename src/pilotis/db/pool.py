@@ -61,6 +61,8 @@ class Database:
         self._arguments = connect_arguments
         self._direct_arguments = direct_arguments or connect_arguments
         self._is_pooled = is_pooled
+        self.is_sharded = False
+        """Whether Citus spreads apps over several nodes; set when the process starts."""
         self._size = size
         self._statement_seconds = statement_seconds
         # Connections that are being opened or settled count as well.

@@ -12,6 +12,9 @@ from pilotis.db.pool import TenantDatabase
 NODE_PARAMETERS = {"jit": "off", "pg_trgm.word_similarity_threshold": "0.4"}
 """Those of our session parameters that change what a statement does or costs on another node."""
 
+IS_SHARDED = "select true from pg_extension where extname = 'citus'"
+"""Whether the database has Citus; null if not."""
+
 
 async def distribute_new_schemas(connection: Connection, distribute: bool) -> None:
     """Set, for the rest of the transaction, whether Citus distributes new schemas; no effect without Citus."""
@@ -42,7 +45,7 @@ async def configure_nodes(connection: Connection) -> None:
 
 async def wrong_on_nodes(connection: Connection) -> list[str]:
     """Return the names of those `NODE_PARAMETERS` that new sessions on some other node lack; none without Citus."""
-    if not await connection.fetchval("select true from pg_extension where extname = 'citus'"):
+    if not await connection.fetchval(IS_SHARDED):
         return []
     rows = await connection.fetch(
         """
@@ -64,7 +67,7 @@ async def schema_bytes(connection: Connection | TenantDatabase, schema: str) -> 
     `schema` is a name that needs no quoting; it must exist.
     """
     size = "pg_total_relation_size(oid)"
-    if await connection.fetchval("select true from pg_extension where extname = 'citus'"):
+    if await connection.fetchval(IS_SHARDED):
         size = f"""
             case when oid in (select logicalrelid from pg_dist_partition) then citus_total_relation_size(oid)
             else {size} end

@@ -69,6 +69,8 @@ class Plan(NamedTuple):
     max_bytes: int = 0
     probe: tuple[str, Sequence[Any]] | None = None
     size: int = 0
+    counted: tuple[str, int] | None = None
+    """A statement that changes the row count, by how much, where the plan's does not: in the same transaction."""
 
 
 async def perform(fetchval: FetchValue, plan: Plan) -> bytes:
@@ -85,6 +87,8 @@ async def perform(fetchval: FetchValue, plan: Plan) -> bytes:
         if plan.probe is not None and await fetchval(plan.probe[0], *plan.probe[1]):
             raise PreconditionFailedError
         raise RowNotFoundError
+    if plan.counted:
+        await fetchval(*plan.counted)
     return await offload(plan.size, plan.finish, value)
 
 
@@ -103,6 +107,8 @@ async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[byte
         raise
     if len(rows) != len(plans) or not all(row[0] for row in rows):
         raise UndecidedError
+    if (counted := plans[0].counted) is not None:
+        await fetchmany(counted[0], [(counted[1] * len(plans),)])
     return await offload(sum(plan.size for plan in plans), _finished, plans, rows)
 
 
@@ -119,7 +125,7 @@ def plan_create(principal: Principal, table: PreparedTable, limits: Limits, data
     def finish(created: datetime) -> bytes:
         return records.item(row_id, new.row, rfc3339(created), new.created_by)
 
-    return Plan(row_id, table.statements.insert, [rows], finish, size=len(new.record))
+    return Plan(row_id, table.statements.insert, [rows], finish, size=len(new.record), counted=_counted(table, 1))
 
 
 class NewRecord(NamedTuple):
@@ -217,7 +223,11 @@ def plan_delete(principal: Principal, table: PreparedTable, row_id: UUID, expect
     condition = f"__id = $1 and {_condition(creator, expected, arguments)}"
     probe = _probe(table, creator, row_id) if expected is not None else None
     sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
-    return Plan(str(row_id), sql, arguments.values, lambda _: b"", probe=probe)
+    return Plan(str(row_id), sql, arguments.values, lambda _: b"", probe=probe, counted=_counted(table, -1))
+
+
+def _counted(table: PreparedTable, change: int) -> tuple[str, int] | None:
+    return (table.statements.add_to_count, change) if table.statements.counts_apart else None
 
 
 def _condition(creator: str | None, expected: str | None, arguments: Arguments) -> str:

@@ -219,7 +219,12 @@ class Rows:
         """Delete a row; `expected` is the `updated_at` it must have."""
 
         async def delete(table: PreparedTable) -> None:
-            await perform(table.fetchval, plan_delete(principal, table, row_id, expected))
+            plan = plan_delete(principal, table, row_id, expected)
+            if plan.counted is None:
+                await perform(table.fetchval, plan)
+            else:
+                async with table.transaction() as connection:
+                    await perform(connection.fetchval, plan)
             table.emitted()
 
         await self._tables.use(_app(principal), table_id, delete)

@@ -29,9 +29,14 @@ class Statements:
     """Statements on one table. Conditions and orders come from `data.where.compiler` and `data.rows.query`.
 
     With `creators`, rows say who created them. Those without are a column shorter for the callers who do not learn it.
+
+    With `counts_apart`, inserts and deletes leave the row counts to `add_to_count`, which their transaction must run
+    next. On Citus an insert that reads what another part of its statement returns involves every node, and so fails
+    with any.
     """
 
-    def __init__(self, table: TableSchema, *, creators: bool = False) -> None:
+    def __init__(self, table: TableSchema, *, creators: bool = False, counts_apart: bool = False) -> None:
+        self.counts_apart = counts_apart
         self._table = table
         self._creators = creators
 
@@ -93,7 +98,7 @@ class Statements:
                 select {", ".join(values)}, now(), now(), null
                 from json_to_recordset($1) as r({", ".join(source)})
                 returning {"*" if emits else "__created_at"}
-            ), {self._counted("count(*)")}{", " + self._emitter.created() if emits else ""}
+            ){self._counted("count(*)")}{", " + self._emitter.created() if emits else ""}
             select __created_at from written limit 1
         """
 
@@ -247,12 +252,23 @@ class Statements:
         return f"""
             with written as (
                 delete from {table.physical} where {condition} and {table.version_column} is null returning {returned}
-            ), {self._counted("-count(*)")}{emitted}
+            ){self._counted("-count(*)")}{emitted}
             select count(*) from written
         """
 
+    @functools.cached_property
+    def add_to_count(self) -> str:
+        """Add `$1` to the row count."""
+        return f"""
+            insert into {self._table.counts} as stored (table_id, slot, rows)
+            values ('{self._table.table_id}'::uuid, pg_backend_pid(), $1)
+            on conflict (table_id, slot) do update set rows = stored.rows + excluded.rows
+        """
+
     def _counted(self, change: str) -> str:
-        return f"""counted as (
+        if self.counts_apart:
+            return ""
+        return f""", counted as (
                 insert into {self._table.counts} as stored (table_id, slot, rows)
                 select '{self._table.table_id}'::uuid, pg_backend_pid(), {change} from written having count(*) > 0
                 on conflict (table_id, slot) do update set rows = stored.rows + excluded.rows

@@ -76,7 +76,7 @@ class PreparedTable:
         self.schema = schema
         self._generation = next(_generations)
         self.cipher = ColumnCipher(schema, cipher) if cipher else None
-        self.statements = Statements(schema)
+        self.statements = Statements(schema, counts_apart=database.is_sharded)
         self.statements_with_creators = Statements(schema, creators=True)
         self.new_rows = RowDecoder(schema.columns)
         self.changes = RowDecoder(schema.columns, partial=True)
@@ -133,12 +133,19 @@ class PreparedTable:
     ) -> list[Record]:
         """Run one statement that was compiled from a request, on a connection of the app.
 
-        It is timed, because slow statements get indexes: `access` describes how it reads the table.
+        It is timed, because slow statements get indexes: `access` describes how it reads the table. One that is not
+        `read_only` deletes rows, and returns their `count`.
         """
-        async with self._database.statement(self.schema.app_id, read_only=read_only) as connection:
+        is_counted = not read_only and self.statements.counts_apart
+        tenant = self.schema.app_id
+        block = self.transaction() if is_counted else self._database.statement(tenant, read_only=read_only)
+        async with block as connection:
             started = time.perf_counter()
             try:
-                return await connection.fetch(self.replanned(query), *values)
+                rows = await connection.fetch(self.replanned(query), *values)
+                if is_counted:
+                    await connection.execute(self.statements.add_to_count, -rows[0]["count"])
+                return rows
             finally:
                 # A statement that was cancelled for being slow counts as well.
                 if access is not None and self._uses is not None:
@@ -177,9 +184,19 @@ class PreparedTable:
 
     async def _insert(self, records: Sequence[bytes]) -> Sequence[datetime]:
         rows = await offload(sum(map(len, records)), _array, records)
-        created: datetime = await self.fetchval(self.statements.insert, rows)
+        created = await self._inserted(rows, len(records))
         self.written(len(records))
         return [created] * len(records)
+
+    async def _inserted(self, rows: str, number: int) -> datetime:
+        created: datetime
+        if not self.statements.counts_apart:
+            created = await self.fetchval(self.statements.insert, rows)
+            return created
+        async with self.transaction() as connection:
+            created = await connection.fetchval(self.statements.insert, rows)
+            await connection.execute(self.statements.add_to_count, number)
+        return created
 
     async def read(self, row_id: str, *, creators: bool = False) -> str | None:
         """Return one row's JSON text by its id, with its creator if asked, or None."""
