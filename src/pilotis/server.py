@@ -23,6 +23,7 @@ from pilotis.db import sharding
 from pilotis.db.migrations import require_current
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic
+from pilotis.db.waiters import CONSOLE
 from pilotis.dead_jobs.feature import DeadJobsFeature
 from pilotis.events.feature import EventsFeature
 from pilotis.events.types import TargetKind
@@ -252,7 +253,7 @@ class Node:
         for feature in self.features:
             checks.update(feature.checks)
         endpoints = [part for feature in self.features for part in feature.endpoints]
-        health = HealthEndpoints(checks, self.made.get(FunctionsFeature).isolation)
+        health = HealthEndpoints(checks, self.made.get(FunctionsFeature).isolation, self._lost_nodes)
         table = [endpoint for part in (*endpoints, health) for endpoint in part.table()]
         described = [endpoint for endpoint in table if endpoint.tag != SiteEndpoints.tag]
         site = SiteEndpoints(described, base_url=self.floor.base_url, version=__version__, limits=self.floor.limits)
@@ -264,6 +265,9 @@ class Node:
 
     async def _answers(self) -> None:
         await self.database.fetchval("select 1")
+
+    async def _lost_nodes(self) -> list[str]:
+        return await sharding.lost_nodes(self.database.of(CONSOLE)) if self.database.is_sharded else []
 
     async def _is_current(self) -> None:
         async with self.database.connection() as connection:

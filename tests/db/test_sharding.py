@@ -151,6 +151,7 @@ async def test_on_citus_an_apps_schema_is_distributed_and_the_services_is_not(ap
 @pytest.mark.with_citus
 async def test_on_citus_the_sessions_on_other_nodes_have_the_parameters_that_searches_need(app: App):
     async with connection_to(app.server) as connection:
+        assert await sharding.lost_nodes(connection) == []
         assert await sharding.wrong_on_nodes(connection) == []
         name = await connection.fetchval("select current_database()")
         await connection.execute(f"alter role current_user in database {name} reset jit")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from pilotis.db.pool import Database
@@ -45,6 +46,23 @@ async def test_many_questions_are_one_check(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health_endpoints, "KEPT_SECONDS", 0.0)
     await health.ready(CALL)
     assert asked == 2
+
+
+async def test_a_lost_node_of_the_database_is_named_and_the_others_are_served():
+    async def answers() -> None:
+        """The database is there."""
+
+    async def lost() -> list[str]:
+        return ["10.0.0.5:5432"]
+
+    ready = await HealthEndpoints({"database": answers}, lost_nodes=lost).ready(CALL)
+    assert msgspec.to_builtins(ready) == {"status": "ready", "parts": ["database"], "lost_nodes": ["10.0.0.5:5432"]}
+    hanging = HealthEndpoints({"database": answers}, lost_nodes=unavailable_nodes)
+    assert msgspec.to_builtins(await hanging.ready(CALL)) == {"status": "ready", "parts": ["database"]}
+
+
+async def unavailable_nodes() -> list[str]:
+    raise UnavailableError
 
 
 async def hang() -> None:

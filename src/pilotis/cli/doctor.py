@@ -181,6 +181,19 @@ async def _pooler(settings: Settings) -> list[Finding]:
 async def _citus(connection: Connection) -> list[Finding]:
     """Check, with Citus, the parameters of the sessions on other nodes."""
     role, _ = await inspection.role_parameters(connection, ())
+    if not await connection.fetchval(sharding.IS_SHARDED):
+        return []
+    lost = await sharding.lost_nodes(connection)
+    return [
+        *(
+            Finding(Level.PROBLEM, f"The node {name} of Citus does not answer; its apps are unavailable.")
+            for name in lost
+        ),
+        *await _node_parameters(connection, role),
+    ]
+
+
+async def _node_parameters(connection: Connection, role: str) -> list[Finding]:
     return [
         Finding(
             Level.PROBLEM,

@@ -61,6 +61,17 @@ async def wrong_on_nodes(connection: Connection) -> list[str]:
     return [row["name"] for row in rows]
 
 
+async def lost_nodes(connection: Connection | TenantDatabase) -> list[str]:
+    """Return the nodes of Citus, as `host:port`, that this one cannot connect to. Call it only with Citus."""
+    rows = await connection.fetch(
+        """
+        select nodename || ':' || nodeport as name from pg_dist_node
+        where isactive and not citus_check_connection_to_node(nodename, nodeport) order by nodeid
+        """
+    )
+    return [row["name"] for row in rows]
+
+
 async def schema_bytes(connection: Connection | TenantDatabase, schema: str) -> int:
     """Return the size in bytes of a schema's tables and indexes, on whichever node they are.
 

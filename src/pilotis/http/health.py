@@ -48,11 +48,16 @@ class Passed(msgspec.Struct):
     missing: list[str]
 
 
-class Ready(msgspec.Struct):
-    """All parts that were checked are ready."""
+class Ready(msgspec.Struct, omit_defaults=True):
+    """All parts that were checked are ready.
+
+    `lost_nodes` are the nodes of the database, `host:port`, that do not answer: the apps on them are unavailable. It is
+    absent if there are none.
+    """
 
     status: Literal["ready"]
     parts: list[str]
+    lost_nodes: list[str] = []
 
 
 class NotReadyError(UnavailableError):
@@ -69,12 +74,19 @@ class NotReadyError(UnavailableError):
 class HealthEndpoints(Endpoints, tag="Health", examples=EXAMPLES):
     """Liveness and readiness. `checks` are functions by part; each raises if its part is not ready.
 
-    `isolation` returns that of functions.
+    `isolation` returns that of functions, `lost_nodes` the nodes of the database that do not answer.
     """
 
-    def __init__(self, checks: Mapping[str, Check], isolation: Callable[[], str] = lambda: "unknown") -> None:
+    def __init__(
+        self,
+        checks: Mapping[str, Check],
+        isolation: Callable[[], str] = lambda: "unknown",
+        lost_nodes: Callable[[], Awaitable[list[str]]] | None = None,
+    ) -> None:
         self._checks = checks
         self._isolation = isolation
+        self._find_lost_nodes = lost_nodes
+        self._lost_nodes: list[str] = []
         self._asked = -KEPT_SECONDS
         self._failed: list[Detail] = []
         self._asking = asyncio.Lock()
@@ -100,10 +112,22 @@ class HealthEndpoints(Endpoints, tag="Health", examples=EXAMPLES):
         async with self._asking:
             if time.monotonic() - self._asked >= KEPT_SECONDS:
                 self._failed = [detail for detail in [await _failure(*item) for item in self._checks.items()] if detail]
+                self._lost_nodes = [] if self._failed else await self._lost()
                 self._asked = time.monotonic()
         if self._failed:
             raise NotReadyError(self._failed)
-        return Ready("ready", list(self._checks))
+        return Ready("ready", list(self._checks), self._lost_nodes)
+
+    async def _lost(self) -> list[str]:
+        """Return the nodes that do not answer: the others' apps are served, so the server is ready all the same."""
+        if self._find_lost_nodes is None:
+            return []
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                return await self._find_lost_nodes()
+        except (TimeoutError, PilotisError) as error:
+            _log.warning("nodes not checked", error=type(error).__name__)
+            return []
 
 
 def _missing(call: Call) -> list[str]:
