@@ -181,8 +181,6 @@ async def _pooler(settings: Settings) -> list[Finding]:
 async def _citus(connection: Connection) -> list[Finding]:
     """Check, with Citus, the parameters of the sessions on other nodes."""
     role, _ = await inspection.role_parameters(connection, ())
-    if not await connection.fetchval(sharding.IS_SHARDED):
-        return []
     lost = await sharding.lost_nodes(connection)
     return [
         *(

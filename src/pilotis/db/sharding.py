@@ -62,7 +62,9 @@ async def wrong_on_nodes(connection: Connection) -> list[str]:
 
 
 async def lost_nodes(connection: Connection | TenantDatabase) -> list[str]:
-    """Return the nodes of Citus, as `host:port`, that this one cannot connect to. Call it only with Citus."""
+    """Return the nodes of Citus, as `host:port`, that this one cannot connect to; none without Citus."""
+    if not await connection.fetchval(IS_SHARDED):
+        return []
     rows = await connection.fetch(
         """
         select nodename || ':' || nodeport as name from pg_dist_node
