@@ -32,6 +32,7 @@ from pilotis.blobs.keys import check_key, check_prefix
 from pilotis.blobs.protocol import BlobInfo, Draft, UploadTicket
 from pilotis.blobs.streams import BATCH_BYTES, Digest, Pieces, batches
 from pilotis.kit.disk import DiskReserve
+from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import StorageFullError
 from pilotis.kit.threads import finished
 
@@ -74,6 +75,7 @@ class LocalStore:
         self, key: str, chunks: AsyncIterator[bytes], *, size: int, content_type: str, sha256: bytes | None = None
     ) -> BlobInfo:
         """See `BlobStore.put`. Holds two batches of 1 MiB: one is written while the next arrives."""
+        took_effect()
         target = self._path(key)
         self._reserve.require(size)
         writer = await self._new_file()
@@ -155,11 +157,13 @@ class LocalStore:
 
     async def copy(self, source: str, target: str) -> BlobInfo:
         """See `BlobStore.copy`: a hard link where the file system has them, as files are never changed in place."""
+        took_effect()
         info = await self._run(self._link, source, target)
         return info or await self._copy_bytes(source, target)
 
     async def delete(self, keys: Sequence[str]) -> None:
         """See `BlobStore.delete`."""
+        took_effect()
         await self._run(self._remove_all, [self._path(key) for key in keys])
 
     async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[BlobInfo]:

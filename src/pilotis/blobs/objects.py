@@ -21,6 +21,7 @@ from pilotis.blobs.presign import Presigner
 from pilotis.blobs.protocol import BlobInfo, Draft, UploadTicket
 from pilotis.blobs.streams import BATCH_BYTES, Digest, Pieces, batches
 from pilotis.kit import clock
+from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import StorageFullError, UnavailableError
 
 PART_BYTES = 8 << 20
@@ -49,6 +50,7 @@ class ObjectStore:
     ) -> BlobInfo:
         """See `BlobStore.put`. From 8 MiB on as a multipart upload with three parts in flight."""
         check_key(key)
+        took_effect()
         digest = Digest()
         stream = _Stream(digest.watch(batches(chunks, size), sha256))
         attributes = {"Content-Type": content_type}
@@ -124,6 +126,7 @@ class ObjectStore:
     async def copy(self, source: str, target: str) -> BlobInfo:
         """See `BlobStore.copy`: by the store itself, or through this server above the size that the store copies."""
         check_key(target)
+        took_effect()
         info = await self.stat(source)
         if info is None:
             raise BlobNotFoundError
@@ -141,6 +144,7 @@ class ObjectStore:
         paths = [check_key(key) for key in keys]
         if not paths:
             return
+        took_effect()
         with _errors():
             try:
                 await obstore.delete_async(self._backend, paths)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
+from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import UnavailableError
 
 Key = TypeVar("Key", bound=Hashable)
@@ -43,7 +44,9 @@ class Batcher(Generic[Item, Result]):
 
         Raises `UnavailableError`, and does not run the item, when the queue is full or blocked.
         """
-        return await self.begin(item)
+        result = await self.begin(item)
+        took_effect()
+        return result
 
     def begin(self, item: Item) -> asyncio.Future[Result]:
         """Return a future of what `submit` returns; raises `UnavailableError` when the queue is full."""

@@ -18,6 +18,7 @@ from asyncpg.transaction import Transaction as TransactionBlock
 
 from pilotis.db.connecting import client_seconds, set_client_seconds
 from pilotis.db.waiters import Tenant
+from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import OutcomeUnknownError, PilotisError, QueryTimeoutError, StorageFullError, UnavailableError
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class Statement:
         self._database._deadlines.end(self._connection)
         self._release(error)
         if error is None:
+            if not self._read_only:
+                took_effect()
             return
         if _is_lost(error, self._connection):
             raise (unreachable() if self._read_only else OutcomeUnknownError()) from error
@@ -168,6 +171,7 @@ class Transaction(Acquire):
             self._release(failure)
             # A rollback hides a lost connection, so it was lost during the commit.
             if _is_lost(failure, self._connection):
+                took_effect()
                 raise OutcomeUnknownError from failure
             if mapped := _map_error(failure):
                 raise mapped from failure
@@ -177,7 +181,9 @@ class Transaction(Acquire):
                 for run in waiting:
                     run()
         self._release(error)
-        if error is not None and (mapped := self._nothing_changed(error)):
+        if error is None:
+            took_effect()
+        elif mapped := self._nothing_changed(error):
             raise mapped from error
 
     async def _roll_back(self, error: BaseException) -> None:

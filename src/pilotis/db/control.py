@@ -18,6 +18,7 @@ from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
 from pilotis.db.topics import CHANNEL, Topic, WakeUpTopic
+from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import UnavailableError
 
 STATEMENT_SECONDS = 4.0
@@ -85,6 +86,7 @@ class Control:
         Raises `UnavailableError` without contact or after `seconds`; the connection is then closed.
         """
         connection: Connection | None = None
+        took_effect()
         try:
             async with asyncio.timeout(seconds), self._lock:
                 connection = self._connection

@@ -154,9 +154,9 @@ class Events:
         """Store an event without dispatching it, such as a test event, so that a delivery can refer to it."""
         await store.keep(connection, app_id, encoded(event))
 
-    async def can_be_sent(self, app_id: UUID, event_id: UUID) -> bool:
+    async def can_be_sent(self, connection: Connection, app_id: UUID, event_id: UUID) -> bool:
         """Return whether an event is stored with its data, which goes a day after it was delivered everywhere."""
-        return await store.has_payload(self._database.of(app_id), app_id, event_id)
+        return await store.has_payload(connection, app_id, event_id)
 
     async def read(self, app_id: UUID, event_id: UUID) -> Event | None:
         """Return a stored event."""

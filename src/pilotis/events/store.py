@@ -98,7 +98,7 @@ async def keep(connection: Connection, app_id: UUID, events: str) -> None:
     await connection.execute(keeping("$1::uuid", "$2"), app_id, events)
 
 
-async def event(connection: TenantDatabase, app_id: UUID, event_id: UUID) -> Event | None:
+async def event(connection: TenantDatabase | Connection, app_id: UUID, event_id: UUID) -> Event | None:
     """Return an event."""
     row = await connection.fetchrow(
         f"select {selected()} from pilotis.events where app_id = $1 and event_id = $2", app_id, event_id
@@ -106,7 +106,7 @@ async def event(connection: TenantDatabase, app_id: UUID, event_id: UUID) -> Eve
     return None if row is None else _event(app_id, row)
 
 
-async def has_payload(connection: TenantDatabase, app_id: UUID, event_id: UUID) -> bool:
+async def has_payload(connection: TenantDatabase | Connection, app_id: UUID, event_id: UUID) -> bool:
     """Return whether an event is stored with its data."""
     return bool(
         await connection.fetchval(

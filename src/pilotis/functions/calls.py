@@ -51,6 +51,7 @@ from pilotis.http.api.principals import (
 from pilotis.http.outgoing_allowance import parse_host
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
+from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import BadRequestError, NotFoundError, PayloadTooLargeError, invalid
 from pilotis.kit.ids import is_uuid, uuid7
 from pilotis.security.function_tokens.service import FunctionTokens
@@ -221,6 +222,7 @@ class Calls:
         seconds = min(seconds or row["timeout_seconds"], row["timeout_seconds"], limits.function_seconds_max)
         deadline = asyncio.get_running_loop().time() + seconds
         wanted = await self._wanted(app, row, version, draft_of, may_wait=origin.may_wait)
+        took_effect()
         execution_id, started = uuid7(), datetime.now(UTC)
         label = "draft" if draft_of else wanted.key[2]
         token = _Token(self._tokens, _as_function(app, row, execution_id, origin.depth), deadline)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -18,6 +18,20 @@ _COLUMNS = (
     "load_ms, cpu_ms, peak_memory_mb, error, error_code, request_id, workflow_execution_id, step_id, log_lines, "
     "log_dropped, started_at, finished_at"
 )
+
+
+async def keep_functions(connection: Connection, functions: Iterable[tuple[UUID, UUID]]) -> None:
+    """Keep functions, given by app and id, from deletion until the transaction ends: before what belongs to them."""
+    app_ids, function_ids = zip(*functions, strict=True)
+    await connection.execute(
+        """
+        select from pilotis.functions
+        where (app_id, function_id) in (select * from unnest($1::uuid[], $2::uuid[]))
+        order by app_id, function_id for key share
+        """,
+        app_ids,
+        function_ids,
+    )
 
 
 async def insert(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:

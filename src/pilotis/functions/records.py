@@ -113,6 +113,7 @@ class Records(BufferedWriter):
         try:
             async with self._database.transaction(BACKGROUND) as connection:
                 transaction_id = await connection.fetchval("select pg_current_xact_id()::text")
+                await execution_store.keep_functions(connection, {key[:2] for key in buffer.counts})
                 await execution_store.count(connection, [(*key, number) for key, number in buffer.counts.items()])
                 if buffer.rows:
                     await execution_store.insert(connection, buffer.rows)

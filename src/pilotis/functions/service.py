@@ -12,6 +12,7 @@ import msgspec
 from asyncpg import Connection, Record
 from msgspec import UNSET
 
+from pilotis.db.locks import lock_app
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
 from pilotis.events.service import Events
@@ -155,7 +156,7 @@ class Functions:
         if "scopes" in values:
             values["scopes"] = sorted(set(values["scopes"]))
         _check(app, values)
-        async with self._locked(app.app_id, function_id) as (connection, row):
+        async with self._locked(app.app_id, function_id, with_app="name" in values) as (connection, row):
             name = values.get("name", row["name"])
             if name != row["name"] and await store.is_taken(connection, app.app_id, name):
                 raise FunctionNameTakenError
@@ -168,7 +169,7 @@ class Functions:
 
         Raises `FunctionNotFoundError` and, without `force`, `FunctionInUseError`.
         """
-        async with self._locked(app.app_id, function_id) as (connection, row):
+        async with self._locked(app.app_id, function_id, deletes=True) as (connection, row):
             if not force and (uses := await self._find_uses(connection, app.app_id, function_id)):
                 raise FunctionInUseError(details=[Detail("workflows", "IN_USE", name) for name in uses])
             await self._remove_triggers(connection, app.app_id, function_id)
@@ -424,10 +425,14 @@ class Functions:
         return row
 
     @asynccontextmanager
-    async def _locked(self, app_id: UUID, function_id: UUID) -> AsyncGenerator[tuple[Connection, Record]]:
-        """Yield a transaction with the function locked; the commit notifies other nodes."""
+    async def _locked(
+        self, app_id: UUID, function_id: UUID, *, with_app: bool = False, deletes: bool = False
+    ) -> AsyncGenerator[tuple[Connection, Record]]:
+        """Yield a transaction with the function locked, after the app if so asked; the commit notifies other nodes."""
         async with self._database.transaction(app_id) as connection:
-            row = await store.lock(connection, app_id, function_id)
+            if with_app:
+                await lock_app(connection, app_id)
+            row = await store.lock(connection, app_id, function_id, deletes=deletes)
             if row is None:
                 raise FunctionNotFoundError
             await publish(connection, Topic.FUNCTION, app_id)

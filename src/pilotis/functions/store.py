@@ -66,10 +66,14 @@ async def update(
     )
 
 
-async def lock(connection: Connection, app_id: UUID, function_id: UUID) -> Record | None:
-    """Return a function, locked against other changes until the transaction ends."""
+async def lock(connection: Connection, app_id: UUID, function_id: UUID, *, deletes: bool = False) -> Record | None:
+    """Return a function, locked against other changes until the transaction ends.
+
+    A transaction that deletes it locks it as strongly at once: those who record its calls hold the weakest lock.
+    """
+    mode = "update" if deletes else "no key update"
     return await connection.fetchrow(
-        "select * from pilotis.functions where app_id = $1 and function_id = $2 for no key update", app_id, function_id
+        f"select * from pilotis.functions where app_id = $1 and function_id = $2 for {mode}", app_id, function_id
     )
 
 
@@ -393,8 +397,13 @@ async def revise(connection: Connection, app_id: UUID, function_id: UUID) -> Non
     """Increment the revision of a function, or of all functions of the app, so that sandboxes are replaced."""
     await connection.execute(
         """
-        update pilotis.functions set revision = revision + 1
-        where app_id = $1 and (function_id = $2 or $2 = '00000000-0000-0000-0000-000000000000')
+        with locked as (
+            select app_id, function_id from pilotis.functions
+            where app_id = $1 and (function_id = $2 or $2 = '00000000-0000-0000-0000-000000000000')
+            order by function_id for no key update
+        )
+        update pilotis.functions f set revision = f.revision + 1 from locked l
+        where (f.app_id, f.function_id) = (l.app_id, l.function_id)
         """,
         app_id,
         function_id,

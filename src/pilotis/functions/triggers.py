@@ -104,7 +104,6 @@ class Triggers:
         values = _values(new)
         await self._check(app, values)
         async with self._function(app.app_id, function_id) as connection:
-            await lock_app(connection, app.app_id)
             if await trigger_store.count(connection, app.app_id) >= app.limits.function_triggers:
                 raise FunctionLimitError("The app has reached its limit of triggers.")
             await trigger_store.insert(connection, app.app_id, function_id, trigger_id, values)
@@ -135,12 +134,16 @@ class Triggers:
         """Change a trigger and return it."""
         given = {name: getattr(change, name) for name in change.__struct_fields__}
         values = {name: value for name, value in given.items() if value is not UNSET}
-        async with self._function(app.app_id, function_id) as connection:
+        before = await trigger_store.read(self._database.of(app.app_id), app.app_id, function_id, trigger_id)
+        if before is None:
+            await self._require(app.app_id, function_id)
+            raise TriggerNotFoundError
+        await self._check(app, {name: values.get(name, before[name]) for name in ("type", *given)}, is_new=False)
+        async with self._function(app.app_id, function_id, trigger_id) as connection:
             row = await trigger_store.lock(connection, app.app_id, function_id, trigger_id)
             if row is None:
                 raise TriggerNotFoundError
             after = {name: values.get(name, row[name]) for name in ("type", *given)}
-            await self._check(app, after, is_new=False)
             await trigger_store.update(connection, app.app_id, trigger_id, values)
             await self._end(connection, app.app_id, trigger_id)
             target = await self._begin(connection, app.app_id, trigger_id, after)
@@ -158,7 +161,7 @@ class Triggers:
 
     async def delete(self, app: AppInfo, actor: Actor, function_id: UUID, trigger_id: UUID) -> None:
         """Delete a trigger; raises `TriggerNotFoundError`."""
-        async with self._function(app.app_id, function_id) as connection:
+        async with self._function(app.app_id, function_id, trigger_id) as connection:
             if await trigger_store.lock(connection, app.app_id, function_id, trigger_id) is None:
                 raise TriggerNotFoundError
             await self._end(connection, app.app_id, trigger_id)
@@ -301,8 +304,9 @@ class Triggers:
         except BaseException:
             # A table is busy, or the client disconnected: the trigger stays, disabled.
             async with self._database.transaction(app_id) as connection:
-                await self._end(connection, app_id, trigger_id)
+                await schedules.lock(connection, app_id, [trigger_id])
                 await trigger_store.update(connection, app_id, trigger_id, {"is_active": False})
+                await self._end(connection, app_id, trigger_id)
             raise
 
     async def _check(self, app: AppInfo, values: dict[str, Any], *, is_new: bool = True) -> None:
@@ -335,11 +339,13 @@ class Triggers:
             raise FunctionNotFoundError
 
     @asynccontextmanager
-    async def _function(self, app_id: UUID, function_id: UUID) -> AsyncGenerator[Connection]:
-        """Yield a transaction in which the function is locked against deletion."""
+    async def _function(self, app_id: UUID, function_id: UUID, *trigger_ids: UUID) -> AsyncGenerator[Connection]:
+        """Yield a transaction in which the app, the function, and the schedules of triggers are locked."""
         async with self._database.transaction(app_id) as connection:
+            await lock_app(connection, app_id)
             if await store.lock(connection, app_id, function_id) is None:
                 raise FunctionNotFoundError
+            await schedules.lock(connection, app_id, trigger_ids)
             yield connection
 
 

@@ -120,8 +120,9 @@ class Variables:
                 await lock_app(connection, app_id)
             elif await store.lock(connection, app_id, function_id) is None:
                 raise FunctionNotFoundError
-            yield connection
+            # Functions before their variables, as when a function is deleted.
             await store.revise(connection, app_id, function_id)
+            yield connection
             await publish(connection, Topic.FUNCTION, app_id)
         self._changed(str(app_id))
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from asyncpg import Connection
+from asyncpg import Connection, Record
 
 from pilotis.db.blocks import after_commit
 from pilotis.db.pool import Database, TenantDatabase
@@ -83,7 +83,8 @@ class Pages:
     async def delete(self, app_id: UUID, actor: Actor, storage_id: UUID, path: str) -> PageMetaDeleted:
         """Delete the metadata of a page; raises `PageMetaNotFoundError`."""
         async with self._database.transaction(app_id) as connection:
-            key = _key(path, "path", clean_urls=await self._clean_urls(connection, app_id, storage_id))
+            storage = await self._locked(connection, app_id, storage_id)
+            key = _key(path, "path", clean_urls=storage["clean_urls"])
             if not await store.delete_page_meta(connection, app_id, storage_id, key):
                 raise PageMetaNotFoundError
             await record(connection, app_id, actor, "page_meta.delete", storage_id, path=key)
@@ -93,7 +94,7 @@ class Pages:
     async def delete_all(self, app_id: UUID, actor: Actor, storage_id: UUID) -> PageMetasDeleted:
         """Delete the metadata of all pages of a storage."""
         async with self._database.transaction(app_id) as connection:
-            await self._clean_urls(connection, app_id, storage_id)
+            await self._locked(connection, app_id, storage_id)
             count = await store.delete_page_metas(connection, app_id, storage_id)
             await record(connection, app_id, actor, "page_meta.delete_all", storage_id, count=count)
             await self._announce(connection, app_id, storage_id)
@@ -104,9 +105,7 @@ class Pages:
     ) -> list[PageMeta]:
         app_id = app.app_id
         async with self._database.transaction(app_id) as connection:
-            storage = await store.lock_storage(connection, app_id, storage_id)
-            if storage is None:
-                raise WebStorageNotFoundError
+            storage = await self._locked(connection, app_id, storage_id)
             if not pages:
                 return []
             rows = _rows(pages, clean_urls=storage["clean_urls"])
@@ -123,6 +122,13 @@ class Pages:
         await store.count_change(connection, app_id, storage_id)
         await publish(connection, Topic.SITE, storage_id)
         after_commit(connection, functools.partial(self._changed, storage_id))
+
+    async def _locked(self, connection: Connection, app_id: UUID, storage_id: UUID) -> Record:
+        """Return the storage, locked before its pages, as every change of a site does."""
+        storage = await store.lock_storage(connection, app_id, storage_id)
+        if storage is None:
+            raise WebStorageNotFoundError
+        return storage
 
     async def _clean_urls(self, connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> bool:
         storage = await store.storage(connection, app_id, storage_id)

@@ -32,6 +32,7 @@ from pilotis.http.outgoing_types import (
     OutgoingResponse,
     RedirectError,
 )
+from pilotis.kit.effects import took_effect
 from pilotis.kit.networks import LOOPBACK, AddressRules, Network, OwnPorts, parse_network, serves_this_machine
 from pilotis.kit.target_urls import Target, parse_target
 
@@ -129,6 +130,7 @@ class Outgoing:
         up: each has its share. Raises `OutgoingError`; for `Reach.SERVER` an
         answer that redirects is a `RedirectError`.
         """
+        took_effect()
         with self._counted(tenant):
             if allowance is None:
                 return await self._send(request, reach, seconds, max_bytes)

@@ -114,6 +114,17 @@ async def put(
     return due
 
 
+async def lock(connection: Connection, app_id: UUID, schedule_ids: Sequence[UUID]) -> None:
+    """Lock schedules until the transaction ends: before what they start, as when they fire."""
+    await connection.execute(
+        """
+        select from pilotis.schedules where app_id = $1 and schedule_id = any($2) order by schedule_id for update
+        """,
+        app_id,
+        list(schedule_ids),
+    )
+
+
 async def remove(connection: Connection, app_id: UUID, schedule_id: UUID) -> None:
     """Delete a schedule if it exists."""
     await connection.execute(

@@ -141,7 +141,7 @@ class Deliveries:
                 raise DeliveryNotFoundError
             if row["is_test"]:
                 raise TestNotRepeatableError
-            if not await self._events.can_be_sent(row["event_app_id"], row["event_id"]):
+            if not await self._events.can_be_sent(connection, row["event_app_id"], row["event_id"]):
                 raise EventExpiredError
             await add_work(connection, KIND, [(app.app_id, webhook_id)])
             await log_store.send_again(connection, app.app_id, webhook_id, delivery_id)

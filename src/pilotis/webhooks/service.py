@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,9 @@ from asyncpg import Connection, Record
 from msgspec import UNSET
 
 from pilotis.data.tables.service import Tables
+from pilotis.db.locks import lock_apps
 from pilotis.db.pool import Database
+from pilotis.db.repeating import ContendedError
 from pilotis.db.waiters import BACKGROUND
 from pilotis.events.service import Events
 from pilotis.events.types import Target
@@ -185,7 +187,8 @@ class Webhooks:
         if values.get("is_active") and not before["is_active"]:
             values |= {"disabled_reason": None}
         secret = None if change.client_secret is UNSET else change.client_secret
-        row, target = await self._changed(app.app_id, actor, webhook_id, values, secret)
+        apps = {app.app_id, before["provider_app_id"] or app.app_id, provider or app.app_id}
+        row, target = await self._changed(app.app_id, apps, actor, webhook_id, values, secret)
         if target is not None:
             try:
                 await self._events.enable(target)
@@ -243,10 +246,19 @@ class Webhooks:
             await self._remove(row["app_id"], row["webhook_id"], SYSTEM)
 
     async def _changed(
-        self, app_id: UUID, actor: Actor, webhook_id: UUID, values: dict[str, Any], client_secret: str | None
+        self,
+        app_id: UUID,
+        apps: Collection[UUID],
+        actor: Actor,
+        webhook_id: UUID,
+        values: dict[str, Any],
+        client_secret: str | None,
     ) -> tuple[Record, Target | None]:
-        """Write a change; return the previous webhook, and the target to enable, if there is one."""
-        async with self._locked(app_id, webhook_id) as (connection, row):
+        """Write a change; return the previous webhook, and the target to enable, if there is one.
+
+        `apps` are those whose events it receives, before and afterwards, and its own: they are locked before it.
+        """
+        async with self._locked(app_id, webhook_id, apps) as (connection, row):
             if "client_id" in values:
                 await self._link(connection, app_id, values, client_secret)
             await store.update(connection, app_id, webhook_id, values)
@@ -258,6 +270,9 @@ class Webhooks:
                     await self._stop_events(connection, app_id, row)
                 return row, None
             target = _target(app_id, webhook_id, after)
+            if target.app_id not in apps:
+                # Another request has changed the provider meanwhile.
+                raise ContendedError
             if target.app_id != _emitting_app(row):
                 await self._events.remove_target(connection, _emitting_app(row), KIND, webhook_id)
             await self._events.store_target(connection, target)
@@ -266,6 +281,7 @@ class Webhooks:
     async def _undo(self, app_id: UUID, webhook_id: UUID, row: Record, values: dict[str, Any]) -> None:
         """Undo a change whose target could not be enabled."""
         async with self._database.transaction(app_id) as connection:
+            await lock_apps(connection, {app_id, _emitting_app(row)})
             after = await store.lock(connection, app_id, webhook_id)
             if after is None:
                 return
@@ -302,8 +318,12 @@ class Webhooks:
         await delivery_store.reset_health(connection, app_id, webhook_id)
 
     @asynccontextmanager
-    async def _locked(self, app_id: UUID, webhook_id: UUID) -> AsyncGenerator[tuple[Connection, Record]]:
+    async def _locked(
+        self, app_id: UUID, webhook_id: UUID, apps: Collection[UUID] = ()
+    ) -> AsyncGenerator[tuple[Connection, Record]]:
         async with self._database.transaction(app_id) as connection:
+            if apps:
+                await lock_apps(connection, apps)
             row = await store.lock(connection, app_id, webhook_id)
             if row is None:
                 raise WebhookNotFoundError

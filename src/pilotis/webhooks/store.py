@@ -8,6 +8,7 @@ from uuid import UUID
 
 from asyncpg import Connection, Record
 
+from pilotis.db.locks import lock_apps
 from pilotis.db.pool import Database, TenantDatabase
 
 _WITH_HEALTH = """
@@ -45,9 +46,7 @@ async def count(connection: Connection, app_id: UUID, provider_app_id: UUID) -> 
     The app's row is locked against further ones until the transaction ends, and so is the provider's, in the order of
     their ids: two apps may consume each other's events.
     """
-    await connection.execute(
-        "select from pilotis.apps where app_id = any($1) order by app_id for no key update", [app_id, provider_app_id]
-    )
+    await lock_apps(connection, [app_id, provider_app_id])
     number: int = await connection.fetchval("select count(*) from pilotis.webhooks where app_id = $1", app_id)
     return number
 

@@ -61,6 +61,11 @@ def change_version(table: TableSchema, version: int) -> str:
     return f'alter table {table.physical} rename column {table.version_column} to "__v{version}"'
 
 
+def lock_form(app_id: UUID, table_id: UUID) -> str:
+    """Return the statement that keeps the columns of a table as they are until the transaction ends."""
+    return f"lock table app_{app_id.hex}.t_{table_id.hex} in access share mode"
+
+
 def drop_table(table: TableSchema) -> str:
     """Return the statement that permanently drops a table."""
     return f"drop table {table.physical}"

@@ -35,6 +35,7 @@ from pilotis.data.tables.schema import (
 from pilotis.data.tables.types import ColumnChange, ColumnItem, NewColumn, SchemaPreview, Table, TableDefinition
 from pilotis.data.tables.values import check_default
 from pilotis.db.control import Control
+from pilotis.db.locks import lock_app
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
 from pilotis.events.service import Events, register_outbox
@@ -238,12 +239,17 @@ class Tables:
         Raises `QueryTimeoutError` if the table is too large to scan.
         """
         wanted = _wanted(app, definition)
-        async with self._database.transaction(app.app_id, isolation="repeatable_read") as connection:
-            row = await store.live_table(connection, app.app_id, table_id)
-            if row is None:
-                raise TableNotFoundError
-            table = store.table_schema(row)
-            return await preview(connection, table, wanted, app.limits.column_migration_rows)
+        try:
+            async with self._database.transaction(app.app_id, isolation="repeatable_read") as connection:
+                # Before the snapshot: the table that it shows must have the columns that its schema has there.
+                await connection.execute(ddl.lock_form(app.app_id, table_id))
+                row = await store.live_table(connection, app.app_id, table_id)
+                if row is None:
+                    raise TableNotFoundError
+                table = store.table_schema(row)
+                return await preview(connection, table, wanted, app.limits.column_migration_rows)
+        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+            raise TableNotFoundError from None
 
     async def rename_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str, new_name: str) -> str:
         """Rename a column and return its new name in NFC.
@@ -397,19 +403,22 @@ class Tables:
         title: str | None = None,
         access_level: AccessLevel | None = None,
         trashed: bool = False,
+        locks_app: bool = False,
         prepare: Edit | None = None,
         touch: bool = True,
         **details: Any,
     ) -> None:
         """Run an edit on a locked table under a new version and audit it; every change of a table goes through here.
 
-        With `trashed` the table is one in the trash; without `touch` its `update_time` stays, for what its users do
-        not see. `prepare` runs before, under the old version. Retries while the
-        table is locked. Raises `TableNotFoundError`, `TitleTakenError`, `TableBusyError`, and what the edit raises.
+        With `trashed` the table is one in the trash; with `locks_app` the app is locked before it; without `touch` its
+        `update_time` stays, for what its users do not see. `prepare` runs before, under the old version. Retries while
+        the table is locked. Raises `TableNotFoundError`, `TitleTakenError`, `TableBusyError`, and what the edit raises.
         """
 
         async def once() -> None:
             async with _unique_title(), schema_transaction(self._database, app_id) as connection:
+                if locks_app:
+                    await lock_app(connection, app_id)
                 row = await store.lock_table(connection, app_id, table_id, trashed=trashed)
                 if row is None:
                     raise TableNotFoundError

@@ -49,7 +49,7 @@ class TrashService:
             await require_room(connection, app)
             await store.restore_table(connection, table)
 
-        await self._tables.change(app.app_id, actor, table_id, edit, "table.restore", trashed=True)
+        await self._tables.change(app.app_id, actor, table_id, edit, "table.restore", trashed=True, locks_app=True)
 
     async def restore_column(self, app: AppInfo, actor: Actor, table_id: UUID, number: int) -> str:
         """Restore a column and return its name; raises `ColumnExistsError` if another column has its name now.

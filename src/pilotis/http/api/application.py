@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 import structlog
 
+from pilotis.db.repeating import repeated
 from pilotis.http.api import binding, inside
 from pilotis.http.api.addresses import client_address
 from pilotis.http.api.authorize import authorizer
@@ -341,7 +342,19 @@ class Application:
                     raise
         if endpoint.creates is not None and HEADER in call.headers and not call.is_inside:
             return await self._run_once(call, endpoint, arguments)
-        return _reply(endpoint, await endpoint.handler(call, *arguments))
+        return await self._handled(call, endpoint, arguments)
+
+    async def _handled(self, call: Call, endpoint: Endpoint, arguments: list[Any]) -> Reply:
+        """Return the handler's answer; a change that loses against others runs again (`db.repeating`)."""
+        if endpoint.method in _SAFE:
+            return _reply(endpoint, await endpoint.handler(call, *arguments))
+        kept = len(call.answer_headers)
+
+        async def run() -> Any:
+            del call.answer_headers[kept:]
+            return await endpoint.handler(call, *arguments)
+
+        return _reply(endpoint, await repeated(run))
 
     async def _run_once(self, call: Call, endpoint: Endpoint, arguments: list[Any]) -> Reply:
         """Answer a call with an `Idempotency-Key`."""
@@ -350,7 +363,7 @@ class Application:
         known = dict(zip(names, arguments, strict=False))
 
         async def run() -> Reply:
-            return _reply(endpoint, await endpoint.handler(call, *arguments))
+            return await self._handled(call, endpoint, arguments)
 
         async def read(resource_id: UUID) -> Reply:
             again = endpoint.again

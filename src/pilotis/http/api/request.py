@@ -23,6 +23,7 @@ from pilotis.http.api.principals import (
 )
 from pilotis.http.in_flight import UNCOUNTED_BYTES, InFlight, Reservation
 from pilotis.kit.addresses import one_client
+from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import PayloadTooLargeError, PilotisError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.pace import Pace
@@ -295,6 +296,7 @@ class Call:
 
     async def next_message(self) -> Message:
         """Wait for more of the body, or its end; raises `ClientDisconnectedError`."""
+        took_effect()
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnectedError

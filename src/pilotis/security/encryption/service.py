@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 from uuid import UUID
 
-from asyncpg import Connection
+from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
 from pilotis.kit.crypto import MasterKeyring, MasterKeys, derive_key, fingerprint
@@ -61,9 +61,25 @@ class Encryption:
             return await self._unwrapped(app_id, self._keyring.keys)
 
     async def _unwrapped(self, app_id: UUID, keys: MasterKeys) -> bytes:
+        # Almost always there is a key, which a reader gets without a wait for those who have locked the app.
+        row = await self._database.fetchrow(
+            "select encryption_key from pilotis.apps where app_id = $1", app_id, tenant=app_id
+        )
+        if row is None or row["encryption_key"] is None:
+            row = await self._create(app_id, keys)
+        if row is None:
+            raise NotFoundError
+        if row["encryption_key"] is None:
+            raise DataKeyUnavailableError
+        try:
+            return open_data_key(row["encryption_key"], keys, app_id)
+        except DecryptionError as error:
+            raise DataKeyUnavailableError from error
+
+    async def _create(self, app_id: UUID, keys: MasterKeys) -> Record | None:
         # If two nodes create a key at once, the first one wins: the second's update changes nothing. The lock
         # on the fingerprint prevents a change of the master key until the new data key is committed.
-        row = await self._database.fetchrow(
+        return await self._database.fetchrow(
             """
             with in_force as (
                 select from pilotis.installation
@@ -78,14 +94,6 @@ class Encryption:
             [fingerprint(key) for key in keys.accepted],
             tenant=app_id,
         )
-        if row is None:
-            raise NotFoundError
-        if row["encryption_key"] is None:
-            raise DataKeyUnavailableError
-        try:
-            return open_data_key(row["encryption_key"], keys, app_id)
-        except DecryptionError as error:
-            raise DataKeyUnavailableError from error
 
 
 class Secrets:

@@ -1,0 +1,137 @@
+"""Sixteen clients who want the same, or the opposite, at once: nobody gets a 500, and nobody waits for a deadlock."""
+
+import asyncio
+import os
+import random
+import statistics
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.acceptance.test_files import complete, fixed, storage
+from tests.acceptance.test_files import send as send_bytes
+from tests.backstage import bearer
+from tests.races.requests import AT_ONCE, Got, at_once, families, mixtures, prepared
+from tests.services import address
+from tests.support import App, Server
+
+SEED = int(os.environ.get("TEST_SEED", "1"))
+FAMILIES = families()
+# Their examples call functions.
+_RUNNING = {"Functions", "Workflows"}
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    limits = httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=AT_ONCE)
+    async with httpx.AsyncClient(verify=False, timeout=120, limits=limits) as made:
+        yield made
+
+
+async def deadlocks(server: Server) -> int:
+    connection = await asyncpg.connect(**address(server))
+    try:
+        await connection.execute("select pg_stat_force_next_flush()")
+        return int(await connection.fetchval("select sum(deadlocks) from pg_stat_database"))
+    finally:
+        await connection.close()
+
+
+def check(answers: list[Got]) -> None:
+    failed = [got for got in answers if got.status >= 500 and got.status != 503]
+    assert not failed, failed[:5]
+    busy = [got for got in answers if got.status == 503]
+    assert not busy, busy[:5]
+    durations = sorted(got.seconds for got in answers)
+    slowest = durations[int(len(durations) * 0.99)]
+    # Where requests are short, PostgreSQL's second before it looks for a deadlock is still far more than this.
+    assert slowest <= max(20 * statistics.median(durations), 0.9), answers
+
+
+@pytest.fixture
+def runnable(request: pytest.FixtureRequest, family: str) -> None:
+    """Skip a family whose functions cannot run here."""
+    if family in _RUNNING:
+        request.getfixturevalue("sandboxes")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.usefixtures("runnable")
+async def test_sixteen_at_once(server: Server, console: dict[str, str], client: httpx.AsyncClient, family: str):
+    before = await deadlocks(server)
+    wanted = await asyncio.to_thread(prepared, server, console, FAMILIES[family])
+    answers: list[Got] = []
+    for mixture in mixtures(wanted, random.Random(SEED), rounds=3):
+        answers += await at_once(client, mixture)
+    check(answers)
+    assert await deadlocks(server) == before
+
+
+async def test_the_same_sixteen_times(server: Server, console: dict[str, str], client: httpx.AsyncClient):
+    """Of each route one request, at once with its repetitions; the families of people take a processor each time."""
+    before = await deadlocks(server)
+    for family in ("Tables and columns", "File storages", "Page metadata", "Webhooks", "Workflows", "Events"):
+        for one in await asyncio.to_thread(prepared, server, console, FAMILIES[family]):
+            answers = await at_once(client, [one] * AT_ONCE)
+            failed = [got for got in answers if got.status >= 500]
+            assert not failed, failed[:3]
+    assert await deadlocks(server) == before
+
+
+async def test_one_path_replaced_completed_and_limited_at_once(app: App, client: httpx.AsyncClient):
+    """Each completes its upload twice, while the quota and the name of what they replace change."""
+    before = await deadlocks(app.server)
+    base = await storage(app, quota_bytes=1_000_000)
+    headers = bearer(app.console["access_token"])
+    settings = f"{app.server.url}/v1/apps/{app.app_id}/storages/files/{base.rpartition('/')[2]}"
+    answers: list[httpx.Response] = []
+
+    async def replace(number: int) -> None:
+        async with app.client() as public:
+            for round_ in range(3):
+                path = ("a.png", "b.png")[(number + round_) % 2]
+                made = await fixed(public, base, path, b"%d" % number, overwrite=True)
+                answers.append(made)
+                if made.status_code != 200:
+                    continue
+                answers.append(await send_bytes(made.json(), b"%d" % number))
+                done = await asyncio.gather(*(complete(public, base, made.json()) for _ in range(2)))
+                answers.extend(done)
+                item = f"{settings}/items/{made.json()['file_id']}"
+                change: dict[str, Any] = {"name": ("b.png", "a.png")[number % 2]}
+                if number % 4 == 0:
+                    answers.append(await client.patch(item, json=change, headers=headers))
+                elif number % 4 == 1:
+                    size = {"quota_bytes": 1_000_000 + number}
+                    answers.append(await client.patch(settings, json=size, headers=headers))
+                elif number % 8 == 2:
+                    answers.append(await public.delete(f"{base}/items/{made.json()['file_id']}"))
+
+    await asyncio.gather(*(replace(number) for number in range(AT_ONCE)))
+    failed = [
+        (answer.request.method, answer.request.url.path, answer.text) for answer in answers if answer.status_code >= 500
+    ]
+    assert not failed, failed[:5]
+    assert await deadlocks(app.server) == before
+
+
+async def test_the_same_name_for_sixteen_functions(app: App, client: httpx.AsyncClient):
+    """One is made or gets it, the others hear that it is taken."""
+    headers = bearer(app.console["access_token"])
+    base = f"{app.server.url}/v1/apps/{app.app_id}/functions"
+    bodies = [{"name": f"f{number}", "runtime": "javascript"} for number in range(8)]
+    made = [(await client.post(base, json=body, headers=headers)).json()["id"] for body in bodies]
+    new = {"name": "same", "runtime": "javascript"}
+    schedule = {"type": "event", "events": ["row.created"]}
+    answers = await asyncio.gather(
+        *(client.post(base, json=new, headers=headers) for _ in range(8)),
+        *(client.patch(f"{base}/{one}", json={"name": "same"}, headers=headers) for one in made),
+        *(client.post(f"{base}/{one}/triggers", json=schedule, headers=headers) for one in made),
+    )
+    named = [answer.status_code for answer in answers[:16]]
+    assert sum(status in {200, 201} for status in named) == 1
+    assert sum(status == 409 for status in named) == 15
+    assert [answer.status_code for answer in answers[16:]] == [201] * 8
