@@ -42,7 +42,7 @@ def test_where_clients_reach_an_s3_bucket(url: str, address: str, tmp_path: Path
 
 
 def test_without_keys_nothing_is_presigned(tmp_path: Path):
-    store = open_store("s3://bucket", tmp_path)
+    store = open_store("s3://bucket?credentials=instance", tmp_path)
     assert store.presign_get("key", expires_seconds=60) is None
 
 

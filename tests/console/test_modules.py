@@ -92,3 +92,24 @@ def test_the_types_hold(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
     )
     done = subprocess.run(["node", compiler, "-p", project], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+async def test_scripts_come_from_the_consoles_own_paths(server: Server, visit: Opening) -> None:
+    """Other paths of this host may serve what users stored."""
+    host = server.url.partition("://")[2]
+    async with visit(f"{server.url}/console/sign-in") as page:
+        answer = await page.request.get(f"{server.url}/console/sign-in")
+        policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+        assert {policy[name] for name in ("script-src", "style-src", "font-src")} == {f"{host}/console/assets/"}
+        await page.locator("h1").wait_for()
+        refused = await page.evaluate(
+            """(path) => new Promise((done) => {
+                document.addEventListener("securitypolicyviolation", (event) => done(event.violatedDirective));
+                const link = document.createElement("link");
+                link.rel = "stylesheet";
+                link.href = path;
+                document.head.append(link);
+            })""",
+            "/docs/page.css",
+        )
+        assert refused.startswith("style-src")

@@ -1,6 +1,7 @@
 """Uploads that go straight to an S3 store, and what keeps them in order there."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -55,6 +56,26 @@ async def test_bytes_go_straight_to_the_store(app: App, client: httpx.AsyncClien
             served = await anybody.get(served.headers["location"])
         assert served.headers["content-disposition"].startswith("inline")
     assert (served.status_code, served.content) == (200, PNG)
+    # The digest is known, and no answer shows the key of the bytes.
+    sha256 = hashlib.sha256(PNG).hexdigest()
+    assert done.json()["sha256"] == sha256
+    assert (await client.head(done.json()["url"])).headers["etag"] == f'"{sha256}"'
+
+
+@pytest.mark.parametrize("delivery", ["redirect"])
+@pytest.mark.parametrize("mime_type", ["image/svg+xml", "text/html", "application/xhtml+xml", "text/javascript"])
+async def test_what_a_browser_runs_is_never_redirected_to_the_store(
+    app: App, client: httpx.AsyncClient, mime_type: str
+):
+    """The store sends no sandbox."""
+    base = await storage(app)
+    data = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+    permitted = await permit(client, base, data, mime_type=mime_type)
+    assert (await send(permitted, data)).status_code == 200
+    served = await client.get((await complete(client, base, permitted)).json()["url"])
+    assert (served.status_code, served.content) == (200, data)
+    assert served.headers["content-security-policy"].endswith("; sandbox")
+    assert served.headers["x-content-type-options"] == "nosniff"
 
 
 @pytest.mark.parametrize("delivery", ["proxy"])

@@ -6,7 +6,7 @@ import pytest
 from pilotis.db.repeating import ContendedError, MadeAtOnceError, repeated
 from pilotis.kit.effects import took_effect
 from tests.backstage import run_sql
-from tests.services import serving_node
+from tests.services import stale_node
 from tests.support import Server
 
 
@@ -48,7 +48,7 @@ async def test_what_had_an_effect_does_not_run_again():
 async def test_reads_and_what_was_rolled_back_are_no_effects(server: Server):
     """A committed transaction is one, and so is a single statement that writes."""
     await run_sql(server, "create table if not exists public.effects (id int primary key)")
-    async with serving_node(server) as node:
+    async with stale_node(server) as node:
         database, runs = node.database, 0
 
         async def read() -> int:

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from pilotis.blobs.errors import BlobStoreUnavailableError
+from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError
+from pilotis.blobs.presign import Presigner
 from pilotis.blobs.protocol import BlobStore, UploadTicket
 from pilotis.kit import clock
 from pilotis.kit.errors import StorageFullError
@@ -18,6 +19,10 @@ _CONTENT = b"pilotis"
 _TYPE = "text/plain"
 _MAX_SKEW = timedelta(minutes=1)
 _SECONDS = 10
+COPIES_FOR_ANYBODY = (
+    "The object store copies any blob for whoever has the URL of an upload (x-amz-copy-source), so clients could read "
+    "each other's files: uploads pass through Pilotis instead."
+)
 
 
 async def check_round_trip(store: BlobStore) -> list[str]:
@@ -32,7 +37,7 @@ async def check_round_trip(store: BlobStore) -> list[str]:
         await store.delete([source, target])
         left = [key for key in (source, target) if await store.stat(key)]
     except (BlobStoreUnavailableError, StorageFullError) as error:
-        return [f"{error.text} The store says: {_cause(error)}"]
+        return [f"{error.text} The store says: {cause(error)}"]
     return problems + ["The object store did not delete a blob."] * bool(left)
 
 
@@ -59,8 +64,33 @@ async def check_direct_uploads(store: BlobStore, origin: str) -> list[str]:
     except (OSError, http.client.HTTPException) as error:
         problems.append(f"The address for direct uploads cannot be reached: {error}.")
     except BlobStoreUnavailableError as error:
-        problems.append(f"{error.text} The store says: {_cause(error)}")
+        problems.append(f"{error.text} The store says: {cause(error)}")
     return problems
+
+
+async def copies_for_anybody(store: BlobStore, place: str, signer: Presigner) -> bool:
+    """Whether a client with the URL of an upload can have any blob copied to it, by an unsigned `x-amz-copy-source`.
+
+    Such a store, MinIO for example, must not be given to clients: they could read each other's files. `place` is the
+    bucket and the prefix, as `/bucket/prefix`. Raises `BlobStoreUnavailableError`.
+    """
+    secret, target = probe_key(), probe_key()
+    other = _CONTENT.upper()
+    try:
+        await store.put(secret, _content(), size=len(_CONTENT), content_type=_TYPE)
+        headers = {"Content-Type": _TYPE}
+        bound = headers | {"Content-Length": str(len(other))}
+        url = signer.sign("PUT", target, expires_seconds=60, headers=bound)
+        hostile = headers | {"x-amz-copy-source": f"{place}/{secret}"}
+        await asyncio.to_thread(send, "PUT", url, hostile, other)
+        try:
+            return b"".join([chunk async for chunk in store.open(target)]) == _CONTENT
+        except BlobNotFoundError:
+            return False
+        finally:
+            await store.delete([secret, target])
+    except (OSError, http.client.HTTPException, StorageFullError) as error:
+        raise BlobStoreUnavailableError from error
 
 
 def probe_key() -> str:
@@ -99,7 +129,8 @@ def _cors_problems(ticket: UploadTicket, origin: str) -> list[str]:
     ]
 
 
-def _cause(error: Exception) -> str:
+def cause(error: Exception) -> str:
+    """Return what the store itself said."""
     return str(error.__cause__ or "nothing").partition("\n\nDebug source")[0]
 
 

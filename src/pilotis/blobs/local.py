@@ -166,6 +166,11 @@ class LocalStore:
         took_effect()
         await self._run(self._remove_all, [self._path(key) for key in keys])
 
+    async def ping(self) -> None:
+        """See `BlobStore.ping`."""
+        if not await self._run(self._objects.is_dir):
+            raise BlobStoreUnavailableError
+
     async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[BlobInfo]:
         """See `BlobStore.list`. A folder of n blobs is scanned n / 20,000 times, so that memory stays bounded."""
         folder = check_prefix(prefix)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import obstore
+import structlog
 from obstore.exceptions import BaseError
 from obstore.store import ObjectStore as Backend
 
-from pilotis.blobs.check import check_direct_uploads, check_round_trip
+from pilotis.blobs.check import COPIES_FOR_ANYBODY, check_direct_uploads, check_round_trip, copies_for_anybody
 from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, SizeMismatchError
 from pilotis.blobs.keys import check_key, check_prefix
 from pilotis.blobs.parts import Part, Run, parts
@@ -30,8 +32,17 @@ _CONCURRENT_PARTS = 3
 _READ_BYTES = 256 << 10
 _LIST_BATCH = 1000
 _COPY_BYTES = 5 << 30
+_SILENT_SECONDS = 5.0
 _DIGEST = "sha256"
 _FULL_WORDS = ("Insufficient Storage", "QuotaExceeded", "XMinioStorageFull")
+_log = structlog.get_logger("pilotis.blobs")
+
+
+class Probe(NamedTuple):
+    """With what the store is tried as a hostile client would: its bucket and prefix as a path, and a signer for it."""
+
+    place: str
+    signer: Presigner
 
 
 class ObjectStore:
@@ -40,10 +51,29 @@ class ObjectStore:
     The store itself copies blobs smaller than `copy_bytes`; S3 copies up to 5 GiB in one request.
     """
 
-    def __init__(self, backend: Backend, presigner: Presigner | None = None, *, copy_bytes: int = _COPY_BYTES) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        presigner: Presigner | None = None,
+        *,
+        patient: Backend | None = None,
+        probe: Probe | None = None,
+        copy_bytes: int = _COPY_BYTES,
+    ) -> None:
+        """`patient` leads to the same store and waits for minutes: for copies, and for joining parts."""
         self._backend = backend
+        self._patient = patient or backend
         self._presigner = presigner
+        self.probe = probe
+        self.takes_direct_uploads = True
+        """False for a store to which clients must not upload directly; see `pilotis.blobs.watch`."""
         self._copy_bytes = copy_bytes
+
+    async def ping(self) -> None:
+        """See `BlobStore.ping`: one request for a list, which fails without the bucket."""
+        with _errors():
+            async for _ in obstore.list(self._backend, "staging/check/", chunk_size=1):
+                break
 
     async def put(
         self, key: str, chunks: AsyncIterator[bytes], *, size: int, content_type: str, sha256: bytes | None = None
@@ -133,7 +163,7 @@ class ObjectStore:
         if info.size > self._copy_bytes:
             return await self._copy_through(info, target)
         with _errors(may_be_absent=True):
-            await obstore.copy_async(self._backend, source, target)
+            await obstore.copy_async(self._patient, source, target)
         copied = await self.stat(target)
         if copied is None:
             raise BlobStoreUnavailableError
@@ -164,7 +194,7 @@ class ObjectStore:
     ) -> UploadTicket | None:
         """See `BlobStore.presign_put`."""
         check_key(key)
-        if self._presigner is None:
+        if self._presigner is None or not self.takes_direct_uploads:
             return None
         headers = {"Content-Type": content_type}
         if sha256 is not None:
@@ -191,7 +221,10 @@ class ObjectStore:
 
     async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
         """See `BlobStore.check`: credentials, clock, and direct uploads with their CORS."""
-        return await check_round_trip(self) or await check_direct_uploads(self, origin)
+        problems = await check_round_trip(self) or await check_direct_uploads(self, origin)
+        if not problems and self.probe is not None and await copies_for_anybody(self, *self.probe):
+            problems.append(COPIES_FOR_ANYBODY)
+        return problems
 
     def require_space(self, size: int) -> None:
         """See `BlobStore.require_space`: an object store manages its own space."""
@@ -205,7 +238,8 @@ class ObjectStore:
         options |= {"use_multipart": body is stream, "max_concurrency": _CONCURRENT_PARTS}
         try:
             with _errors():
-                return await obstore.put_async(self._backend, key, body, attributes=attributes, **options)
+                backend = self._patient if body is stream else self._backend
+                return await obstore.put_async(backend, key, body, attributes=attributes, **options)
         except UnavailableError:
             if stream.error is not None:
                 raise stream.error from None
@@ -214,6 +248,8 @@ class ObjectStore:
     async def _get(self, key: str, start: int, end: int | None) -> obstore.GetResult | None:
         """Return the answer to a GET, or None if the range contains no byte of the blob."""
         check_key(key)
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         try:
             with _errors(may_be_absent=True):
                 if end is not None and end > start:
@@ -223,6 +259,9 @@ class ObjectStore:
                 if end is None:
                     return await obstore.get_async(self._backend, key)
         except BlobStoreUnavailableError:
+            if not start or loop.time() - begun > _SILENT_SECONDS:
+                # Asked again, a store that was silent would be silent again.
+                raise
             info = await self.stat(key)
             if info is None or start < info.size:
                 raise
@@ -291,6 +330,9 @@ def _errors(*, may_be_absent: bool = False) -> Iterator[None]:
 
 def _translated(error: Exception, may_be_absent: bool) -> Exception:
     text = str(error)
+    if not isinstance(error, FileNotFoundError):
+        # In the store's own words, which the answer does not repeat.
+        _log.warning("object store", says=text.partition("\n\nDebug source")[0][:500])
     if may_be_absent and isinstance(error, FileNotFoundError) and "NoSuchBucket" not in text:
         return BlobNotFoundError()
     return StorageFullError() if any(words in text for words in _FULL_WORDS) else BlobStoreUnavailableError()

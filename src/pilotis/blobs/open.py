@@ -3,7 +3,7 @@
 | URL | Store |
 |---|---|
 | none, or a path, or `file:///path` | a directory |
-| `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…&addressing=path` | S3 and compatible servers |
+| `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…&addressing=path&credentials=instance` | S3 and compatible |
 | `gs://bucket/prefix`, `az://container/prefix` | Google Cloud Storage, Azure |
 
 The last two take credentials from the environment as the clouds' own tools do: `GOOGLE_APPLICATION_CREDENTIALS` or the
@@ -33,9 +33,9 @@ def open_store(
 ) -> BlobStore:
     """Return the store without sending anything to it. Raises `InvalidStoreUrlError`, and `OSError` for a directory.
 
-    Without the two keys an S3 store looks for credentials as the AWS tools do, and clients cannot upload to it
-    directly. A directory keeps the smaller of the two reserves free in its file system, but no less than
-    `reserve_least` bytes.
+    Without the two keys an S3 store looks for credentials in the environment as the AWS tools do, with
+    `credentials=instance` in its URL also at the cloud's metadata address, and clients cannot upload to it directly. A
+    directory keeps the smaller of the two reserves free in its file system, but no less than `reserve_least` bytes.
     """
     local = partial(
         LocalStore, reserve_bytes=reserve_bytes, reserve_percent=reserve_percent, reserve_least=reserve_least

@@ -107,6 +107,10 @@ class BlobStore(Protocol):
         """
         ...
 
+    async def ping(self) -> None:
+        """Ask the store for almost nothing; raises `BlobStoreUnavailableError`, also if its bucket is missing."""
+        ...
+
     async def stat(self, key: str) -> BlobInfo | None:
         """Return the blob's metadata, or None if it does not exist."""
         ...

@@ -13,6 +13,8 @@ import asyncpg
 from asyncpg import Connection
 
 from pilotis.apps.feature import AppsFeature
+from pilotis.blobs.check import cause
+from pilotis.blobs.errors import BlobStoreUnavailableError, InvalidStoreUrlError
 from pilotis.console import exposure
 from pilotis.data.indexes.service import report as index_report
 from pilotis.data.tables.feature import TablesFeature
@@ -24,7 +26,7 @@ from pilotis.dead_jobs.service import report as job_report
 from pilotis.events.service import report as event_report
 from pilotis.feature import Features
 from pilotis.files.storages import Storages
-from pilotis.floor import command_floor
+from pilotis.floor import command_floor, open_blobs
 from pilotis.functions.runtime.isolation import choice, probe
 from pilotis.functions.runtime.policy import Runtime
 from pilotis.hosting.feature import HostingFeature
@@ -67,7 +69,8 @@ class Finding(NamedTuple):
 
 def examine(settings: Settings, app_id: UUID | None) -> list[Finding]:
     """Return the findings; raises `CommandError` only for an app that does not exist."""
-    findings = [*_data_directory(Path(settings.data_dir)), *asyncio.run(_functions(settings))]
+    findings = _data_directory(Path(settings.data_dir))
+    findings += [*asyncio.run(_object_store(settings)), *asyncio.run(_functions(settings))]
     try:
         with database.for_command(settings) as source:
             return findings + asyncio.run(_database(settings, source.connect_arguments, app_id))
@@ -94,6 +97,24 @@ def _data_directory(directory: Path) -> list[Finding]:
     level = Level.OK if free >= _LEAST_FREE_BYTES else Level.PROBLEM
     findings.append(Finding(level, f"{free / (1 << 30):.1f} GiB are free on its disk; at least 1 should be."))
     return findings
+
+
+async def _object_store(settings: Settings) -> list[Finding]:
+    """Ask the object store for a key, if there is one beside the data directory."""
+    if settings.blob_store is None:
+        return []
+    try:
+        store = open_blobs(settings)
+    except (InvalidStoreUrlError, OSError) as error:
+        return [Finding(Level.PROBLEM, f"The object store cannot be used: {error}")]
+    try:
+        await store.ping()
+    except BlobStoreUnavailableError as error:
+        sentence = f"The object store is unavailable: pilotis storage check says more. It says: {cause(error)}"
+        return [Finding(Level.PROBLEM, sentence)]
+    finally:
+        await store.close()
+    return [Finding(Level.OK, "The object store answers.")]
 
 
 async def _functions(settings: Settings) -> list[Finding]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
+from functools import lru_cache, partial
 from typing import Annotated
 from uuid import UUID
 
@@ -30,6 +32,7 @@ from pilotis.kit.errors import NotFoundError
 from pilotis.security.sessions.service import RefreshTokenReusedError
 from pilotis.users.service import InvalidUserCredentialsError, UserInactiveError, Users
 
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?")
 _IMMUTABLE = b"public, max-age=31536000, immutable"
 
 
@@ -39,7 +42,7 @@ class ConsolePageEndpoints(Endpoints, tag="Pages"):
     def __init__(self, assets: Assets, sources: str) -> None:
         """Take the `sources`: other origins to which files are uploaded, and from which they are shown."""
         self._assets = assets
-        self._headers = _page_headers(sources)
+        self._headers_for = lru_cache(maxsize=64)(partial(_page_headers, sources))
 
     @get("/console/", access=Access.OPEN, returns=str, media_type="text/html", cors="none")
     @get("/console", access=Access.OPEN, returns=str, media_type="text/html", cors="none")
@@ -48,10 +51,12 @@ class ConsolePageEndpoints(Endpoints, tag="Pages"):
         return await self.page(call, "")
 
     @get("/console/*path", access=Access.OPEN, returns=str, media_type="text/html", cors="none")
-    async def page(self, _call: Call, path: str) -> Reply:
+    async def page(self, call: Call, path: str) -> Reply:
         """Show the console, which selects the screen by the address."""
         content = self._assets.page(f"/{path}".rstrip("/"))
-        return Reply(content, headers=self._headers, content_type=b"text/html; charset=utf-8")
+        return Reply(
+            content, headers=self._headers_for(call.header(b"host") or ""), content_type=b"text/html; charset=utf-8"
+        )
 
     @get("/console/assets/:version/*path", access=Access.OPEN, returns=bytes, media_type="*/*", cors="none")
     async def asset(self, call: Call, version: str, path: str) -> Reply:
@@ -193,13 +198,18 @@ def _encoded(asset: Asset, accepted: str, headers: list[tuple[bytes, bytes]]) ->
     return Reply(asset.gzipped, headers=[*headers, (b"content-encoding", b"gzip")], content_type=asset.content_type)
 
 
-def _page_headers(sources: str) -> list[tuple[bytes, bytes]]:
-    """Return the headers that restrict the console to its own files (CSP 3; Trusted Types, section 3)."""
+def _page_headers(sources: str, host: str) -> list[tuple[bytes, bytes]]:
+    """Return the headers that restrict the console to its own files (CSP 3; Trusted Types, section 3).
+
+    Scripts, styles and fonts come from the console's own paths of the host that the browser asked, because other paths
+    of it may serve what users stored. Policies cannot name an IPv6 address (CSP 3, section 2.3.1).
+    """
+    own = f"{host}/console/assets/" if _HOST.fullmatch(host) else "'self'"
     policy = [
         "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "font-src 'self'",
+        f"script-src {own}",
+        f"style-src {own}",
+        f"font-src {own}",
         f"img-src 'self' data: blob: {sources}",
         f"media-src 'self' blob: {sources}",
         f"connect-src 'self' {sources}",

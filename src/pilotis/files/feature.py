@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pilotis.apps.feature import AppsFeature
+from pilotis.blobs.watch import StoreWatch
 from pilotis.feature import Feature
 from pilotis.files.endpoints import FileAdministrationEndpoints, FileEndpoints, FileTransferEndpoints, StorageEndpoints
 from pilotis.files.events import EVENT_TYPES
@@ -37,6 +38,12 @@ def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature) -> Files
         largest=floor.limits.file_bytes,
         node_id=floor.jobs.node_id,
     )
+    watch = StoreWatch(floor.blobs)
+
+    async def close() -> None:
+        await watch.stop()
+        await files.variants.stop()
+
     return FilesFeature(
         name="files",
         endpoints=[
@@ -49,6 +56,8 @@ def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature) -> Files
         periodic=periodic(floor.database, files.cleaning),
         holdings=[ReceivedUploads()],
         event_types=EVENT_TYPES,
-        close=files.variants.stop,
+        checks={"object_store": watch.check},
+        start=watch.start,
+        close=close,
         files=files,
     )

@@ -44,6 +44,20 @@ _INLINE = frozenset(
     }
 )
 
+_DATA = frozenset(
+    {
+        "application/gzip",
+        "application/json",
+        "application/octet-stream",
+        "application/pdf",
+        "application/x-7z-compressed",
+        "application/x-tar",
+        "application/zip",
+        "text/csv",
+        "text/plain",
+    }
+)
+
 
 def checked_type(text: str) -> str:
     """Validate a media type (RFC 9110, section 8.3.1) and return it unchanged; raises a `ValidationError`."""
@@ -73,6 +87,17 @@ def patterns_of(mime_type: str) -> list[str]:
 def is_allowed(mime_type: str, patterns: Sequence[str]) -> bool:
     """Return whether the patterns allow a type; an empty list allows any."""
     return not patterns or not set(patterns).isdisjoint(patterns_of(mime_type))
+
+
+def runs_nothing(mime_type: str) -> bool:
+    """Whether no browser runs anything in a file of the type, however it is embedded and whoever serves it.
+
+    SVG, HTML, XML and scripts need the sandbox with which this server sends them, and so does what nobody knows.
+    """
+    kind = essence(mime_type)
+    if kind.endswith("xml"):
+        return False
+    return kind.partition("/")[0] in {"image", "audio", "video", "font"} or kind in _DATA
 
 
 @functools.lru_cache(maxsize=4096)

@@ -63,6 +63,24 @@ async def lock_storage_shared(connection: Connection, app_id: UUID, storage_id: 
     )
 
 
+async def lock_storage_to_charge(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
+    """As `lock_storage_shared`; a storage with a quota is locked for the change of its sums, before any upload."""
+    return await connection.fetchrow(
+        """
+        with limited as (
+            select * from pilotis.file_storages
+            where app_id = $1 and storage_id = $2 and quota_bytes is not null for no key update
+        ), unlimited as (
+            select * from pilotis.file_storages
+            where app_id = $1 and storage_id = $2 and quota_bytes is null for key share
+        )
+        select * from limited union all select * from unlimited
+        """,
+        app_id,
+        storage_id,
+    )
+
+
 async def lock_storage(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
     """Return a storage locked for a change or deletion; waits for the uploads that locked it."""
     return await connection.fetchrow(

@@ -7,6 +7,7 @@ until it expires.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -382,7 +383,9 @@ class Uploads:
 
         The bytes of the uploads in `absent` are not there.
         """
-        storage = await _storage(connection, app, storage_id)
+        storage = await store.lock_storage_to_charge(connection, app.app_id, storage_id)
+        if storage is None:
+            raise StorageNotFoundError
         limit = creator_limit(principal, StorageAccess(storage["upload_access"]), Role.EDITOR)
         creator, anyone = member_of(principal), principal.may(Role.EDITOR)
         upload = await upload_store.lock_by_file(
@@ -399,7 +402,7 @@ class Uploads:
         if upload["is_direct"] and upload["state"] == "pending":
             if promoted is None or promoted.upload_id != upload["upload_id"]:
                 return upload
-            taken = await upload_store.promote(connection, upload, promoted.blob_id)
+            taken = await upload_store.promote(connection, upload, promoted.blob_id, promoted.sha256)
             if taken is None:
                 return upload
             upload = taken
@@ -430,6 +433,8 @@ class Uploads:
         staging = staging_key(app_id, upload_id)
         sent = await self._blobs.stat(staging)
         if sent is None:
+            # Without a bucket nothing is found: that is no fault of the client.
+            await self._blobs.ping()
             raise UploadNotReceivedError
         if sent.size != upload["size"]:
             raise SizeMismatchError
@@ -445,7 +450,19 @@ class Uploads:
             raise UploadNotReceivedError from None
         if copied.size != upload["size"]:
             raise SizeMismatchError
-        return _Promoted(upload_id, blob_id)
+        if upload["sha256"] is not None:
+            # The store compared it when it received the bytes.
+            return _Promoted(upload_id, blob_id, upload["sha256"])
+        return _Promoted(upload_id, blob_id, await self._digest(copied))
+
+    async def _digest(self, blob: BlobInfo) -> bytes:
+        """Return a blob's SHA-256: the one that is stored with it, or that of its bytes, which are read once."""
+        if blob.sha256 is not None:
+            return bytes.fromhex(blob.sha256)
+        digest = hashlib.sha256()
+        async for chunk in self._blobs.open(blob.key):
+            digest.update(chunk)
+        return digest.digest()
 
 
 class _Promoted(NamedTuple):
@@ -453,6 +470,7 @@ class _Promoted(NamedTuple):
 
     upload_id: UUID
     blob_id: UUID
+    sha256: bytes
 
 
 def _seconds(limits: Limits, wanted: _Wanted, ticket: UploadTicket | None) -> int:

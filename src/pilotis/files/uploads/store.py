@@ -174,8 +174,8 @@ async def lock_by_file(
     )
 
 
-async def promote(connection: Connection, upload: Record, blob_id: UUID) -> Record | None:
-    """Record that a direct upload was copied to a blob, and cancel the blob's deletion.
+async def promote(connection: Connection, upload: Record, blob_id: UUID, sha256: bytes) -> Record | None:
+    """Record that a direct upload was copied to a blob with this digest, and cancel the blob's deletion.
 
     None if the copy took so long that its deletion has begun; then it must be repeated.
     """
@@ -183,12 +183,13 @@ async def promote(connection: Connection, upload: Record, blob_id: UUID) -> Reco
         return None
     row = await connection.fetchrow(
         """
-        update pilotis.uploads set state = 'uploaded', blob_id = $3, received_at = clock_timestamp()
+        update pilotis.uploads set state = 'uploaded', blob_id = $3, sha256 = $4, received_at = clock_timestamp()
         where app_id = $1 and upload_id = $2 returning *
         """,
         upload["app_id"],
         upload["upload_id"],
         blob_id,
+        sha256,
     )
     assert row is not None
     return row
