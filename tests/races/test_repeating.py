@@ -3,8 +3,9 @@
 import asyncpg
 import pytest
 
-from pilotis.db.repeating import ContendedError, MadeAtOnceError, repeated
+from pilotis.db.repeating import ContendedError, repeated
 from pilotis.kit.effects import took_effect
+from pilotis.kit.errors import ConflictError
 from tests.backstage import run_sql
 from tests.services import stale_node
 from tests.support import Server
@@ -27,7 +28,7 @@ async def test_what_loses_runs_again_and_what_always_loses_is_told():
         await repeated(run)
     assert runs == 9
     lost[:] = [asyncpg.UniqueViolationError() for _ in range(100)]
-    with pytest.raises(MadeAtOnceError):
+    with pytest.raises(ConflictError):
         await repeated(run)
 
 

@@ -26,7 +26,7 @@ _log = structlog.get_logger("pilotis.blobs")
 class StoreWatch:
     """Asks a store regularly; a directory is not asked.
 
-    Until a store was tried, and for good if it failed, clients do not upload to it directly.
+    Until a store was tried, and afterwards if it failed, clients do not upload to it directly.
     """
 
     def __init__(

@@ -24,13 +24,6 @@ class ContendedError(UnavailableError):
     message = "Other requests change the same at the same time. Nothing was changed; try again shortly."
 
 
-class MadeAtOnceError(ConflictError):
-    """409 `MADE_AT_ONCE`: another request made the same thing at the same time."""
-
-    code = "MADE_AT_ONCE"
-    message = "Another request made the same thing at the same time."
-
-
 ROLLED_BACK = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, ContendedError)
 """40P01 and 40001: PostgreSQL rolled the transaction back so that another one could go on."""
 OUTDATED = (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError)
@@ -40,7 +33,7 @@ OUTDATED = (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError)
 async def repeated(run: Callable[[], Awaitable[T]]) -> T:
     """Return the result of `run`, which runs again while it loses against others and has had no effect.
 
-    Raises `ContendedError`, for a unique violation that stays `MadeAtOnceError`, and what `run` raises.
+    Raises `ContendedError`, for a unique violation that stays a `ConflictError`, and what `run` raises.
     """
     for number in range(1, _MAX_TRIES + 1):
         done, token = effects.begin()
@@ -58,5 +51,5 @@ async def repeated(run: Callable[[], Awaitable[T]]) -> T:
 def settled(error: Exception) -> Exception:
     """Return the error for a caller whose request lost against others and cannot run again."""
     if isinstance(error, asyncpg.UniqueViolationError):
-        return MadeAtOnceError()
+        return ConflictError("Another request made the same thing at the same time.")
     return ContendedError() if isinstance(error, ROLLED_BACK) else error
