@@ -27,7 +27,7 @@ async def test_a_running_server_is_alive_and_ready(server: Server):
         assert alive in [{"isolation": level, "status": "ok"} for level in ("unknown", "bwrap", "bwrap-userns")]
         ready = await client.get("/readyz")
     assert ready.status_code == 200
-    assert ready.json() == {"status": "ready", "parts": ["database", "migrations", "process"]}
+    assert ready.json() == {"status": "ready", "parts": ["database", "migrations", "process", "object_store"]}
 
 
 @pytest.mark.advisory("GHSA-6q22-g298-grjh")

@@ -16,6 +16,6 @@ EXAMPLES = [
     Example(
         route="GET /readyz",
         operation="getReadiness",
-        answer={"status": "ready", "parts": ["database", "migrations", "process"]},
+        answer={"status": "ready", "parts": ["database", "migrations", "process", "object_store"]},
     ),
 ]
