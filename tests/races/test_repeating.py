@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from pilotis.db.repeating import ContendedError, repeated
+from pilotis.http.api.repeating import ContendedError, repeated
 from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import ConflictError
 from tests.backstage import run_sql

@@ -16,11 +16,11 @@ from msgspec import UNSET
 from pilotis.data.tables.service import Tables
 from pilotis.db.locks import lock_apps
 from pilotis.db.pool import Database
-from pilotis.db.repeating import ContendedError
 from pilotis.db.waiters import BACKGROUND
 from pilotis.events.service import Events
 from pilotis.events.types import Target
 from pilotis.http.api.principals import SYSTEM, Actor, AppInfo
+from pilotis.http.api.repeating import ContendedError
 from pilotis.http.api.schemas import ItemPage, Paging
 from pilotis.http.outgoing import Outgoing, Reach
 from pilotis.http.outgoing_types import MESSAGES, OutgoingError, OutgoingFailure

@@ -11,7 +11,6 @@ from uuid import UUID
 import msgspec
 import structlog
 
-from pilotis.db.repeating import repeated
 from pilotis.http.api import binding, inside
 from pilotis.http.api.addresses import client_address
 from pilotis.http.api.authorize import authorizer
@@ -24,6 +23,7 @@ from pilotis.http.api.hosts import Area
 from pilotis.http.api.idempotency import HEADER, Idempotency, IdempotencyStore, key_of
 from pilotis.http.api.principals import AppInfo, Authenticator, Client, Principal
 from pilotis.http.api.rates import Limiter, Rates
+from pilotis.http.api.repeating import repeated
 from pilotis.http.api.request import (
     DEFAULT_LIMITS,
     Call,
@@ -345,7 +345,7 @@ class Application:
         return await self._handled(call, endpoint, arguments)
 
     async def _handled(self, call: Call, endpoint: Endpoint, arguments: list[Any]) -> Reply:
-        """Return the handler's answer; a change that loses against others runs again (`db.repeating`)."""
+        """Return the handler's answer; a change that loses against others runs again (`http.api.repeating`)."""
         if endpoint.method in _SAFE:
             return _reply(endpoint, await endpoint.handler(call, *arguments))
         kept = len(call.answer_headers)
