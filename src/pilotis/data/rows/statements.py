@@ -153,12 +153,13 @@ class Statements:
         `data` is null for a page after pages of more than `MAX_PAGES_BYTES` bytes together.
         """
         rows = self._rows("true", f"order by __id asc limit {limit} offset start", deep=deep)
+        # The offsets come from a subquery, or PostgreSQL would plan again for each number of them.
         return f"""select ({self.row_count()}) as total_count,
                 case when sum(octet_length(text)) over (order by number) - octet_length(text) <= {MAX_PAGES_BYTES}
                 then text end as data
             from (
                 select number, '[' || coalesce((select string_agg(__item, ',') from ({rows}) page), '') || ']' as text
-                from unnest($1::bigint[]) with ordinality as given (start, number)
+                from unnest((select $1::bigint[])) with ordinality as given (start, number)
             ) read order by number"""
 
     def _rows(self, condition: str, slice_: str, *, deep: bool) -> str:
