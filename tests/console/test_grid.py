@@ -206,3 +206,18 @@ async def test_json_is_edited_where_the_program_for_it_does_not_arrive(
             return (await stored(app, table_id))[0]["extras"] == json.loads('{"crew": 42, "deep": [1]}')
 
         await until(is_stored)
+
+
+async def test_the_first_digits_of_a_wide_number_stay_in_view(server: Server, app: App, visit: Opening) -> None:
+    table = await app.table({"total": "number"}, title="orders")
+    await app.row(table, {"total": 123456789012345680000})
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table}")
+        cell = page.locator(".gc.t-number").first
+        await expect(cell).to_contain_text("123456789")
+        hidden = await cell.evaluate(
+            """(cell) => { const text = document.createRange(); text.selectNodeContents(cell);
+                return cell.getBoundingClientRect().left - text.getBoundingClientRect().left; }"""
+        )
+        assert hidden <= 0
+        assert await cell.evaluate("(cell) => getComputedStyle(cell).textOverflow") == "ellipsis"
