@@ -12,7 +12,7 @@ from pilotis_client.models import (
     ColumnType,
     Error,
     ErrorCode,
-    NewRow,
+    RowInput,
     Query,
     QueryResult,
     TableDefinition,
@@ -30,7 +30,7 @@ assert ColumnType("string") is ColumnType.STRING
 assert AccessLevel("Public") is AccessLevel.PUBLIC
 for rating in (4.5, 3.0):
     create_row.sync(
-        table.id, client=client, body=NewRow.from_dict({"data": {"name": f"cafe {rating}", "rating": rating}})
+        table.id, client=client, body=RowInput.from_dict({"data": {"name": f"cafe {rating}", "rating": rating}})
     )
 found = query_rows.sync(table.id, client=client, body=Query.from_dict({"where": {"rating": {"$gte": 4}}}))
 assert isinstance(found, QueryResult)

@@ -15,11 +15,11 @@ for (const rating of [4.5, 3.0]) {
   await client.POST("/v1/public/tables/{table_id}/data", { params: { path }, body: { data: { name: `cafe ${rating}`, place, rating } } });
 }
 const where: components["schemas"]["Where"] = { rating: { $gte: 4 }, $or: [{ name: { $startsWith: "cafe" } }, { name: null }] };
-const found = await client.POST("/v1/public/tables/{table_id}/data/query", { params: { path }, body: { where, limit: 5, order_direction: "desc", offset: 0 } });
+const found = await client.POST("/v1/public/tables/{table_id}/data/query", { params: { path }, body: { where, order_by: "rating", limit: 5 } });
 const grouped = await client.POST("/v1/public/aggregate", {
   body: { table_id, pipeline: [{ $match: { rating: { $gt: 1 } } }, { $group: { _id: null, mean: { $avg: "$rating" } } }, { $sort: { mean: -1 } }] },
 });
-const near = await client.POST("/v1/public/geo", { body: { table_id, field: "place", near: { center: place, max_distance: 10 }, limit: 20, offset: 0 } });
+const near = await client.POST("/v1/public/geo", { body: { table_id, field: "place", near: { center: place, max_distance: 10 } } });
 const moved = await client.POST("/v1/public/transactions", {
   body: { operations: [{ type: "create", table_id, data: { name: "new" } }, { type: "update", table_id, doc_id: { $ref: 0 }, data: { rating: 1 } }] },
 });

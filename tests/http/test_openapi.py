@@ -136,6 +136,67 @@ def test_times_and_ids_have_a_format():
                 assert exact <= {"uuid", MEMBER_ID, CLIENT_ID, STEP_ID, PROVIDER_ID}, f"{place}.{name}"
 
 
+SCHEMAS = DOCUMENT["components"]["schemas"]
+
+
+def test_go_and_java_find_no_name_twice():
+    """In Go `NewApp` is the constructor of `App`, and a constant's name is its value; a file's name has no capitals."""
+    assert [name for name in SCHEMAS if re.match(r"(New|Nullable)[A-Z]", name)] == []
+    assert len({name.lower() for name in SCHEMAS}) == len(SCHEMAS)
+    constants = [value.lower() for schema in SCHEMAS.values() for value in schema.get("enum", ())]
+    assert len(set(constants)) == len(constants)
+    assert {"AccessLevel", "ColumnType", "ErrorCode"} <= SCHEMAS.keys()
+
+
+def test_no_parameter_has_the_name_of_the_body():
+    """orval names the arguments of an operation by its path's parameters, and by the schema of its body."""
+    for endpoint, operation in operations():
+        bodies = re.findall(r'schemas/(\w+)"', json.dumps(operation.get("requestBody", {})))
+        assert {name.title().replace("_", "") for name in endpoint.parameters}.isdisjoint(bodies), endpoint.path
+
+
+def test_numbers_have_64_bits():
+    """Without a format Go, Java, Kotlin, Swift and C# use 32 bits, too few for a size or a row count."""
+    numbers = [schema for _, schema in parts(DOCUMENT) if schema.get("type") in ("integer", "number")]
+    assert len(numbers) > 400
+    wide = {"integer": "int64", "number": "double"}
+    assert [one for one in numbers if "enum" not in one and one.get("format") != wide[one["type"]]] == []
+
+
+def test_what_a_request_may_leave_out_has_no_default():
+    """openapi-typescript requires a property with a `default`; answers say by `required` what they always contain."""
+    assert [
+        place for place, schema in parts(DOCUMENT) if "default" in schema and not place.endswith(".properties")
+    ] == []
+    query = SCHEMAS["Query"]
+    assert "required" not in query
+    assert query["properties"]["order_direction"]["description"] == 'Default `"asc"`.'
+    assert SCHEMAS["DayUsage"]["required"] == list(SCHEMAS["DayUsage"]["properties"])
+    assert "details" not in SCHEMAS["Error"]["required"]  # an error without details has none
+
+
+def test_every_type_exists_in_go_and_java():
+    """Go has no type for null alone, Java none for a choice between a list and anything else."""
+    for place, schema in parts(DOCUMENT):
+        kinds = [one.get("type") for one in schema.get("anyOf", ())]
+        for name, field in schema.get("properties", {}).items() if schema.get("type") == "object" else ():
+            assert field.get("type") != "null", f"{place}.{name}"
+        if "array" in kinds:
+            assert sorted({*kinds} - {"null"}) == ["array"], place
+
+
+def test_further_properties_have_a_type_that_the_named_ones_have():
+    """TypeScript's index types include the named properties."""
+    for place, schema in parts(DOCUMENT):
+        if schema.get("properties") and isinstance(further := schema.get("additionalProperties"), dict):
+            options = [resolved(one) for one in further.get("anyOf", [further])]
+            assert any({"type", "anyOf", "properties", "enum"}.isdisjoint(one) for one in options), place
+
+
+def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    return SCHEMAS[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+
+
 def resolve(schema: dict[str, Any], given: Any) -> bool:
     validator = jsonschema_rs.validator_for({**schema, "components": DOCUMENT["components"]})
     return validator.is_valid(given)
@@ -146,7 +207,7 @@ def resolve(schema: dict[str, Any], given: Any) -> bool:
     [
         ("Where", {"rating": {"$gte": 4}, "$or": [{"a": 1}, {"b": {"$in": [1, None]}}]}, True),
         ("Where", {"$or": {"a": 1}}, False),
-        ("Where", {"a": {"$between": [1]}}, False),
+        ("Condition", {"$between": [1]}, False),
         ("Stage", {"$group": {"_id": "$a", "n": {"$count": {}}}}, True),
         ("Stage", {"$group": {"n": {"$sum": 1}}}, False),
         ("Stage", {"$lookup": {}}, False),
@@ -167,6 +228,11 @@ def test_every_error_code_is_in_the_list():
     codes = DOCUMENT["components"]["schemas"]["ErrorCode"]["enum"]
     described = set(re.findall(r"- `([A-Z_0-9]+)`:", json.dumps(DOCUMENT["paths"])))
     assert described == set(codes)
+
+
+def test_a_reference_to_a_function_by_id_or_name_is_no_uuid():
+    (reference,) = [one for one in SCHEMAS["Step"]["properties"]["function_id"]["anyOf"] if one["type"] == "string"]
+    assert "format" not in reference
 
 
 def test_tus_clients_find_head_and_the_headers_described():

@@ -13,8 +13,8 @@ from pilotis.apps.types import (
     AppChange,
     AppLimits,
     AuthSettings,
+    CreatedApp,
     LimitChange,
-    NewApp,
     NewAppName,
     NewPublicKey,
     NewSecretKey,
@@ -36,7 +36,7 @@ class AppEndpoints(Endpoints, tag="Apps", examples=EXAMPLES):
         self._apps = apps
 
     @post("/v1/apps", access=Access.CONSOLE, status=201, creates="app_id")
-    async def create(self, call: Call, body: NewAppName) -> NewApp:
+    async def create(self, call: Call, body: NewAppName) -> CreatedApp:
         """Create an app with its first public and secret key. The secret key is shown only once."""
         return await self._apps.create(body.name, call.user.user_id, call.actor)
 

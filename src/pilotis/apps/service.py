@@ -15,7 +15,7 @@ from asyncpg import Connection, Record
 from pilotis.apps import key_store, keys, store
 from pilotis.apps.last_use import LastUse
 from pilotis.apps.new_keys import add_public_key, add_secret_key
-from pilotis.apps.types import App, AppChange, NewApp
+from pilotis.apps.types import App, AppChange, CreatedApp
 from pilotis.db.control import Control
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
@@ -153,7 +153,7 @@ class Apps:
             await key_store.touch_secret_key(self._database, app.app_id, row["key_id"])
         return SecretKey(app, user, role, row["key_id"])
 
-    async def create(self, name: str, owner_id: UUID | None, actor: Actor = OPERATOR) -> NewApp:
+    async def create(self, name: str, owner_id: UUID | None, actor: Actor = OPERATOR) -> CreatedApp:
         """Create an app with its schema, a public and a secret key.
 
         `owner_id` is the console user that owns it; without one it belongs to the server's operator.
@@ -161,7 +161,7 @@ class Apps:
         async with self._database.transaction(CONSOLE) as connection:
             app_id, public_key = await _insert(connection, name, owner_id, actor)
             secret_key = await add_secret_key(connection, app_id, actor, owner_id, "first")
-        return NewApp(app_id=app_id, name=name, public_key=public_key, secret_key=secret_key.key)
+        return CreatedApp(app_id=app_id, name=name, public_key=public_key, secret_key=secret_key.key)
 
     async def create_sample(self, name: str) -> tuple[UUID, str]:
         """Create an app for the operator and return its id and public key.

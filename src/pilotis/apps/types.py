@@ -35,7 +35,7 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
     role: str
 
 
-class NewApp(msgspec.Struct, frozen=True, kw_only=True):
+class CreatedApp(msgspec.Struct, frozen=True, kw_only=True):
     """A created app with its first keys. The secret key is shown only once."""
 
     app_id: UUID

@@ -12,7 +12,7 @@ from pilotis.cli.command import Outcome, Place, app_option, command, told
 if TYPE_CHECKING:
     from pilotis.cli.session import Session
     from pilotis.integrations.feature import IntegrationsFeature
-    from pilotis.integrations.types import EventTypeBody
+    from pilotis.integrations.types import EventTypeDefinition
 
 
 @click.group()
@@ -130,10 +130,10 @@ def _feature(on: Session) -> IntegrationsFeature:
     return on.features.get(IntegrationsFeature)
 
 
-def _body(title: str, scope: str | None, example: str | None, source: str | None) -> EventTypeBody:
+def _body(title: str, scope: str | None, example: str | None, source: str | None) -> EventTypeDefinition:
     import msgspec
 
-    from pilotis.integrations.types import EventTypeBody
+    from pilotis.integrations.types import EventTypeDefinition
     from pilotis.kit import json
     from pilotis.serve.errors import CommandError
 
@@ -141,7 +141,7 @@ def _body(title: str, scope: str | None, example: str | None, source: str | None
     given |= {"example": json.decode(_json(example, "--example"))} if example else {}
     given |= {"source": json.decode(_json(source, "--source"))} if source else {}
     try:
-        return msgspec.convert(given, EventTypeBody)
+        return msgspec.convert(given, EventTypeDefinition)
     except msgspec.ValidationError as error:
         raise CommandError(str(error)) from None
 

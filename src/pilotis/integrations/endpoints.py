@@ -36,7 +36,7 @@ from pilotis.integrations.types import (
     EventPage,
     EventQuery,
     EventStreamQuery,
-    EventTypeBody,
+    EventTypeDefinition,
     KnownType,
     NewEvents,
     OneEvent,
@@ -68,7 +68,7 @@ class EventTypeEndpoints(Endpoints, tag="Events", examples=EXAMPLES):
         returns=DeclaredType,
         errors=[InvalidEventTypeError, InvalidSourceError, TableNotFoundError, TooManyEventTypesError],
     )
-    async def declare(self, call: Call, app_id: UUID, event_type: str, body: EventTypeBody) -> Reply:
+    async def declare(self, call: Call, app_id: UUID, event_type: str, body: EventTypeDefinition) -> Reply:
         """Declare an event type, or replace it; 201 if it is new.
 
         With `source` its events are derived from events of a table's rows, without code.

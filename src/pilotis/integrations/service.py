@@ -30,7 +30,7 @@ from pilotis.integrations.types import (
     EventCatalog,
     EventPage,
     EventQuery,
-    EventTypeBody,
+    EventTypeDefinition,
     KnownType,
     Source,
     StoredEvent,
@@ -61,7 +61,7 @@ class EventTypes:
         self._events = events
         self._tables = tables
 
-    async def put(self, app: AppInfo, actor: Actor, name: str, body: EventTypeBody) -> tuple[DeclaredType, bool]:
+    async def put(self, app: AppInfo, actor: Actor, name: str, body: EventTypeDefinition) -> tuple[DeclaredType, bool]:
         """Declare a type, or replace it; return it and whether it is new.
 
         With a source its table emits events before this returns. Raises `InvalidEventTypeError`, `InvalidSourceError`,
@@ -197,7 +197,7 @@ def source_of(row: Record) -> Source | None:
     return None if row["source"] is None else msgspec.json.decode(row["source"], type=Source)
 
 
-def _values(body: EventTypeBody) -> list[Any]:
+def _values(body: EventTypeDefinition) -> list[Any]:
     return [
         body.title,
         body.description,

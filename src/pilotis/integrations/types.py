@@ -36,7 +36,7 @@ class Source(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     member_from: FieldName | None = None
 
 
-class EventTypeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class EventTypeDefinition(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """An event type of the app's own. `payload_schema` documents the data and is not enforced."""
 
     title: Title = ""

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.http.api.json_schemas import Json, described_as
 from pilotis.http.api.schemas import Paging
 
 
@@ -111,10 +112,19 @@ ScopeNames = Annotated[list[ScopeName], msgspec.Meta(max_length=100)]
 GrantTypes = Annotated[list[GrantType], msgspec.Meta(min_length=1, max_length=3)]
 
 
+# What its members may be is in the description: a union of a list and others does not compile in Java.
+_JWK: Json = {
+    "type": "object",
+    "additionalProperties": True,
+    "description": "A public key (RFC 7517, section 4): texts and, for `key_ops` and `x5c`, lists of them.",
+}
+PublicJwk = Annotated[dict[str, str | list[str] | bool | int], described_as(_JWK)]
+
+
 class ClientKeys(msgspec.Struct, frozen=True):
     """The public keys of a client that authenticates with `private_key_jwt` (RFC 7517, section 5)."""
 
-    keys: Annotated[list[dict[str, str | list[str] | bool | int]], msgspec.Meta(min_length=1, max_length=10)]
+    keys: Annotated[list[PublicJwk], msgspec.Meta(min_length=1, max_length=10)]
 
 
 class ScopeTranslation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -190,6 +200,14 @@ class NewClient(msgspec.Struct, forbid_unknown_fields=True):
     jwks: ClientKeys | None = None
 
 
+# Go has no type for null alone.
+_NO_ID: Json = {
+    "anyOf": [{"type": "string", "format": "uuid"}, {"type": "null"}],
+    "description": "Only null, which unlinks the app.",
+}
+Unlinked = Annotated[None, described_as(_NO_ID)]
+
+
 class ClientChange(msgspec.Struct, forbid_unknown_fields=True):
     """The changes to a client; absent fields keep their values. A null `consumer_app_id` unlinks the consumer app."""
 
@@ -212,7 +230,7 @@ class ClientChange(msgspec.Struct, forbid_unknown_fields=True):
     claims_in_id_token: bool | msgspec.UnsetType = msgspec.UNSET
     jwks: ClientKeys | msgspec.UnsetType | None = msgspec.UNSET
     is_active: bool | msgspec.UnsetType = msgspec.UNSET
-    consumer_app_id: msgspec.UnsetType | None = msgspec.UNSET
+    consumer_app_id: Unlinked | msgspec.UnsetType = msgspec.UNSET
 
 
 class RegisteredClient(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,11 +33,11 @@ from pilotis.webhooks.types import (
     DeliveryDetails,
     DeliveryPage,
     LogQuery,
-    NewSecret,
     NewTest,
     NewWebhook,
     Recovered,
     Recovery,
+    RotatedSecret,
     Rotation,
     StatsQuery,
     TestResult,
@@ -109,7 +109,7 @@ class WebhookEndpoints(Endpoints, tag="Webhooks", examples=EXAMPLES):
         return Deleted("Webhook deleted.", webhook_id)
 
     @post(f"{_WEBHOOK}/regenerate-secret", access=Access.APP_EDITOR, errors=[WebhookNotFoundError])
-    async def rotate(self, call: Call, app_id: UUID, webhook_id: UUID, body: Rotation) -> NewSecret:
+    async def rotate(self, call: Call, app_id: UUID, webhook_id: UUID, body: Rotation) -> RotatedSecret:
         """Replace the secret. It is shown only once.
 
         The previous secret also signs for `overlap_seconds`, so that the receiver can be updated; after a

@@ -48,8 +48,8 @@ from pilotis.webhooks.target import KIND
 from pilotis.webhooks.types import (
     MASK,
     CreatedWebhook,
-    NewSecret,
     NewWebhook,
+    RotatedSecret,
     Webhook,
     WebhookChange,
     WebhookDetails,
@@ -202,7 +202,7 @@ class Webhooks:
         if not await self._remove(app.app_id, webhook_id, actor):
             raise WebhookNotFoundError
 
-    async def rotate(self, app: AppInfo, actor: Actor, webhook_id: UUID, overlap_seconds: int) -> NewSecret:
+    async def rotate(self, app: AppInfo, actor: Actor, webhook_id: UUID, overlap_seconds: int) -> RotatedSecret:
         """Replace a webhook's secret; the previous one also signs for the given seconds."""
         secret = new_secret()
         values = await self._encrypted_secret(app.app_id, webhook_id, secret)
@@ -214,7 +214,7 @@ class Webhooks:
             }
             await store.update(connection, app.app_id, webhook_id, values)
             await record(connection, app.app_id, actor, "webhook.rotate_secret", webhook_id, overlap=overlap_seconds)
-        return NewSecret(webhook_id, secret, optional_rfc3339(expires_at))
+        return RotatedSecret(webhook_id, secret, optional_rfc3339(expires_at))
 
     async def disable(self, app_id: UUID, webhook_id: UUID, reason: str) -> None:
         """Disable a webhook whose receiver is gone: its pending deliveries fail, and an event is emitted."""

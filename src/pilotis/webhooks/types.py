@@ -127,7 +127,7 @@ class Rotation(msgspec.Struct, forbid_unknown_fields=True):
     overlap_seconds: OverlapSeconds = 24 * 3600
 
 
-class NewSecret(msgspec.Struct):
+class RotatedSecret(msgspec.Struct):
     """A webhook's new secret, which is shown only once."""
 
     id: UUID

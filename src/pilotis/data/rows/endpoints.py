@@ -99,12 +99,15 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         direct="begin_create",
         body_schema=NewRowBody,
         rows=True,
-        returns=Row | BulkResult,
+        returns=Row,
         cost=_rows,
         errors=[*_ALWAYS, UnknownColumnError, RowTooLargeError],
     )
     async def create(self, call: Call, table_id: UUID, body: NewRow) -> Reply:
-        """Create a row; if `data` is a list, create rows in bulk."""
+        """Create a row; if `data` is a list, create rows in bulk.
+
+        The body and answer of a bulk create are those of `…/data/bulk`; a union of the two is beyond generators.
+        """
         if is_list(body.data):
             return Reply(await self._rows.create_many(call.principal, table_id, body.data, call.new_id()))
         return Reply(await self._rows.create(call.principal, table_id, body.data, call.new_id()))

@@ -52,16 +52,8 @@ WHERE: dict[str, Json] = {
             "$or": {"type": "array", "items": _WHERE, "description": "At least one of them is true."},
             "$not": _WHERE,
         },
-        "additionalProperties": {
-            "anyOf": [
-                reference("Condition"),
-                {"type": "string"},
-                {"type": "number"},
-                {"type": "boolean"},
-                {"type": "null"},
-                _LIST,
-            ]
-        },
+        # Any type: those of `$and` and `$or` must be among them in TypeScript, and none may be a list in Java.
+        "additionalProperties": {"description": "A value to equal, or a `Condition`."},
     },
     "Condition": {
         "description": "The condition on a value: operators, all of which must be true, or an object to equal.",
@@ -178,12 +170,8 @@ POLYGON: dict[str, Json] = {
     },
     "Polygon": {
         "description": "A polygon: its corners, or a Polygon or MultiPolygon of GeoJSON.",
-        "anyOf": [
-            reference("PointsPolygon"),
-            {"type": "array", "items": _COORDINATES},
-            reference("GeoJsonPolygon"),
-            reference("GeoJsonMultiPolygon"),
-        ],
+        # The server takes a bare list of corners too; in Java a union with a list does not compile.
+        "anyOf": [reference("PointsPolygon"), reference("GeoJsonPolygon"), reference("GeoJsonMultiPolygon")],
     },
 }
 

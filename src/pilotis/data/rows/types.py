@@ -84,9 +84,9 @@ class NewRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewRowBody(msgspec.Struct):
-    """A row to create; a list of rows is a bulk create."""
+    """A row to create. A list of rows is a bulk create, whose own route has its types."""
 
-    data: dict[str, Any] | list[dict[str, Any]]
+    data: dict[str, Any]
 
 
 class NewRowsBody(msgspec.Struct):

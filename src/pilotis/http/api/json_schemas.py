@@ -1,13 +1,22 @@
 """JSON Schemas of the API's types, in the form that client generators expect.
 
-msgspec describes the types. This module normalises what msgspec leaves open: component names, the formats of times and
-ids, and objects with arbitrary keys. Where a type is wider than what the service accepts, such as a condition in a
-plain dict, `described_by` replaces its schema with a hand-written one.
+msgspec describes the types. This module normalises what msgspec leaves open: component names, the formats of times, ids
+and numbers, and objects with arbitrary keys. Where a type is wider than what the service accepts, such as a condition
+in a plain dict, `described_by` and `described_as` replace its schema with a hand-written one.
+
+Generators in several languages determine the form; `tests/http/test_openapi.py` names the one behind each rule:
+
+- No component is named `New…`, which is the constructor of another in Go. Of two enumerations with a common value one is
+  in place: Go's constants have the name of the value alone.
+- Integers are `int64` and numbers `double`: without a format Go, Java, Kotlin, Swift and C# use 32 bits.
+- A default is part of the description: openapi-typescript makes a property with a `default` required, in requests too.
+  What an answer always contains is required instead.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import types
 import typing
@@ -23,10 +32,13 @@ Json = dict[str, Any]
 
 REFERENCE = "#/components/schemas/{name}"
 _WRITTEN = "x-components"
+_INSTEAD = "x-instead"
 _TIME = re.compile(r"(_at|_until|^(create|update)_time)$")
 _ID = re.compile(r"(^|_)id$")
 # Names that look like ids, but whose values are not always UUIDs: a guest's id begins with `guest_`.
 _NOT_IDS = {"actor_id", "login_id", "member_id"}
+# Without a format generators choose 32 bits.
+_WIDE = {"integer": "int64", "number": "double"}
 
 
 def reference(name: str) -> Json:
@@ -39,6 +51,11 @@ def described_by(name: str, components: Mapping[str, Json]) -> msgspec.Meta:
     return msgspec.Meta(extra_json_schema={**reference(name), _WRITTEN: dict(components)})
 
 
+def described_as(schema: Json) -> msgspec.Meta:
+    """Return an annotation that describes the value by a hand-written schema, in place."""
+    return msgspec.Meta(extra_json_schema={_INSTEAD: schema})
+
+
 JsonObject = Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "object"})]
 """An object with arbitrary keys, already encoded."""
 
@@ -47,14 +64,19 @@ FilePart = Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "strin
 
 
 class Schemas:
-    """The schemas of a set of types. `components` contains all that are referred to, by name."""
+    """The schemas of the types that requests and answers have. `components` contains all referred to, by name."""
 
-    def __init__(self, kinds: Iterable[Any]) -> None:
+    def __init__(self, requests: Iterable[Any], answers: Iterable[Any]) -> None:
         self.components: dict[str, Json] = {}
-        wanted = list(dict.fromkeys(member for kind in kinds for member in members(kind)))
+        sent, received = (list(_distinct_members(kinds)) for kinds in (requests, answers))
+        wanted = list(dict.fromkeys([*sent, *received]))
         schemas, components = msgspec.json.schema_components(wanted, ref_template=REFERENCE)
+        in_requests = msgspec.json.schema_components(sent)[1]
+        complete = {cls.__name__ for cls in _struct_classes(received) if not cls.__struct_config__.omit_defaults}
         names = {name: component_name(name, components) for name in components}
         for name, schema in components.items():
+            if name not in in_requests:
+                schema = _of_answer(schema, is_complete=name in complete)
             self.components[names[name]] = self._settled(schema, names)
         self._by_type = {kind: self._settled(schema, names) for kind, schema in zip(wanted, schemas, strict=True)}
 
@@ -78,7 +100,10 @@ class Schemas:
             return [self._settled(part, names, field) for part in schema]
         if not isinstance(schema, dict):
             return schema
-        self.components |= schema.get(_WRITTEN, {})
+        if _INSTEAD in schema:
+            return self._settled(schema[_INSTEAD], names, field)
+        for name, written in schema.get(_WRITTEN, {}).items():
+            self.components.setdefault(name, self._settled(written, names))
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
             return reference(names.get(name, name))
@@ -87,14 +112,56 @@ class Schemas:
             if key == "properties"
             else self._settled(value, names, field)
             for key, value in schema.items()
-            if key not in {"title", _WRITTEN} and (key, value) not in [("default", None), ("required", [])]
+            if key not in {"title", "default", _WRITTEN} and (key, value) != ("required", [])
         }
-        return _with_defaults_of(settled, field)
+        return _with_format(_described(settled, schema.get("default")), field)
 
 
-def _with_defaults_of(schema: Json, field: str) -> Json:
-    if isinstance(schema.get("description"), str):
-        schema = {**schema, "description": inspect.cleandoc(schema["description"])}
+def _distinct_members(kinds: Iterable[Any]) -> Iterable[Any]:
+    return dict.fromkeys(member for kind in kinds for member in members(kind))
+
+
+def _struct_classes(kinds: Iterable[Any]) -> set[type[msgspec.Struct]]:
+    """Return the structs that the types consist of."""
+    found: set[type[msgspec.Struct]] = set()
+    rest: list[Any] = list(msgspec.inspect.multi_type_info(kinds))
+    while rest:
+        part = rest.pop()
+        if isinstance(part, msgspec.inspect.StructType):
+            cls = typing.get_origin(part.cls) or part.cls
+            if cls in found:
+                continue
+            found.add(cls)
+        for value in (getattr(part, name) for name in part.__struct_fields__):
+            parts = value if isinstance(value, tuple) else (value,)
+            rest += [one for one in parts if isinstance(one, msgspec.inspect.Type | msgspec.inspect.Field)]
+    return found
+
+
+def _of_answer(schema: Json, *, is_complete: bool) -> Json:
+    """Return an object's schema, if it is only in answers: without defaults, which a complete one always contains."""
+    given = [name for name, field in schema.get("properties", {}).items() if "default" in field]
+    if not given:
+        return schema
+    properties = {
+        name: {key: value for key, value in field.items() if key != "default"}
+        for name, field in schema["properties"].items()
+    }
+    required = [*schema.get("required", ()), *(given if is_complete else ())]
+    return {**schema, "properties": properties, "required": required}
+
+
+def _described(schema: Json, default: Any) -> Json:
+    """Return a schema with its description in one form, and with the default of a field in it."""
+    text = schema.get("description")
+    sentences = [inspect.cleandoc(text)] if isinstance(text, str) else []
+    # An empty text stands for none.
+    if default is not None and default != "":
+        sentences.append(f"Default `{json.dumps(default)}`.")
+    return {**schema, "description": " ".join(sentences)} if sentences else schema
+
+
+def _with_format(schema: Json, field: str) -> Json:
     if "enum" in schema and all(isinstance(value, str) for value in schema["enum"]):
         return {"type": "string", **schema}
     kind = schema.get("type")
@@ -102,12 +169,43 @@ def _with_defaults_of(schema: Json, field: str) -> Json:
         return {"additionalProperties": True, **schema}
     if kind == "object":
         return schema if schema["properties"] else {"additionalProperties": False, **schema}
-    if kind == "string" and not {"format", "enum", "pattern"} & schema.keys():
+    if kind in _WIDE and not {"format", "enum"} & schema.keys():
+        return {**schema, "format": _WIDE[kind]}
+    # What has a length of its own, such as "a function's id or name", is no UUID alone.
+    if kind == "string" and not {"format", "enum", "pattern", "maxLength"} & schema.keys():
         if _TIME.search(field):
             return {**schema, "format": "date-time"}
         if _ID.search(field) and field not in _NOT_IDS:
             return {**schema, "format": "uuid"}
     return schema
+
+
+def place_enumerations(document: Json) -> Json:
+    """Return the document with each enumeration in place that shares a value with an earlier component."""
+    seen: set[str] = set()
+    placed: Json = {}
+    components = document["components"]["schemas"]
+    for name, schema in components.items():
+        constants = {re.sub(r"\W", "", value).casefold() for value in schema.get("enum", ())}
+        if seen & constants:
+            placed[REFERENCE.format(name=name)] = schema
+        seen |= constants
+    names = {target.rpartition("/")[2] for target in placed}
+    rest = {name: schema for name, schema in components.items() if name not in names}
+    moved = _placed({**document, "components": {**document["components"], "schemas": rest}}, placed)
+    return typing.cast("Json", moved)
+
+
+def _placed(part: Any, schemas: Json) -> Any:
+    """Return a part of a document in which schemas replace the references to them."""
+    if isinstance(part, list):
+        return [_placed(one, schemas) for one in part]
+    if not isinstance(part, dict):
+        return part
+    target = part.get("$ref")
+    if isinstance(target, str) and target in schemas:
+        return schemas[target]
+    return {key: _placed(value, schemas) for key, value in part.items()}
 
 
 def _without_null(schema: Json) -> Json:
@@ -117,12 +215,13 @@ def _without_null(schema: Json) -> Json:
 
 
 def component_name(name: str, others: Iterable[str] = ()) -> str:
-    """Return a readable name: `AppPage` for msgspec's `ItemPage_App_`."""
+    """Return a readable name: `AppPage` for msgspec's `ItemPage_App_`, `RowInput` for `NewRow`."""
     generic = re.fullmatch(r"Item(Page|List)_(\w+)_", name)
     if generic:
         return generic[2] + generic[1]
     plain = name.removesuffix("Body")
-    return name if plain in others else plain
+    chosen = name if plain in others else plain
+    return re.sub(r"^New([A-Z]\w+)$", r"\1Input", chosen)
 
 
 _WITHOUT_SCHEMA = (None, NoneType, bytes, Multipart, AsyncIterator[bytes])

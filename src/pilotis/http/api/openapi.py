@@ -15,7 +15,7 @@ from pilotis.http.api.idempotency import (
     IdempotencyKeyReusedError,
     InvalidIdempotencyKeyError,
 )
-from pilotis.http.api.json_schemas import Json, Schemas, members, reference
+from pilotis.http.api.json_schemas import Json, Schemas, members, place_enumerations, reference
 from pilotis.http.api.multipart import MalformedMultipartError, Multipart
 from pilotis.http.api.principals import (
     Access,
@@ -88,9 +88,8 @@ _SCHEMES: Json = {
 
 def document(endpoints: Sequence[Endpoint], *, base_url: str, version: str) -> Json:
     """Return the document as plain data; `base_url` is where clients reach the service."""
-    schemas = Schemas(
-        [*(kind for endpoint in endpoints for kind in (endpoint.body_schema, endpoint.returns)), ErrorBody]
-    )
+    answers = [*(endpoint.returns for endpoint in endpoints), ErrorBody]
+    schemas = Schemas([endpoint.body_schema for endpoint in endpoints], answers)
     paths: Json = {}
     for endpoint in endpoints:
         operations = paths.setdefault(_PARAMETER.sub(r"{\1}", endpoint.path), {})
@@ -98,7 +97,7 @@ def document(endpoints: Sequence[Endpoint], *, base_url: str, version: str) -> J
         if endpoint.head:
             operations["head"] = _head(endpoint, operation)
     components = schemas.components | {"ErrorCode": _error_codes(endpoints)}
-    return {
+    whole: Json = {
         "openapi": "3.1.0",
         "info": {
             "title": "Pilotis",
@@ -121,6 +120,7 @@ def document(endpoints: Sequence[Endpoint], *, base_url: str, version: str) -> J
             },
         },
     }
+    return place_enumerations(whole)
 
 
 def possible_errors(endpoint: Endpoint) -> list[type[PilotisError]]:

@@ -58,7 +58,7 @@ def _parameters(operation: Json, document: Json) -> Iterator[Field]:
     for parameter in operation.get("parameters", ()):
         need = "required" if parameter["required"] else ""
         place = "" if parameter["in"] == "query" else f"In the {parameter['in']}. "
-        text = place + parameter.get("description", "") + _default(parameter["schema"])
+        text = place + parameter.get("description", "")
         yield parameter["name"], _kind(parameter["schema"], document), need, text
 
 
@@ -80,7 +80,7 @@ def _rows(schema: Json, document: Json, words: Words, prefix: str, depth: int) -
         for name, field in resolved.get("properties", {}).items():
             full = f"{prefix}.{name}" if prefix else name
             need = words[name not in resolved.get("required", ())]
-            yield full, _kind(field, document), need, field.get("description", "") + _default(field)
+            yield full, _kind(field, document), need, field.get("description", "")
             if depth < _MAX_DEPTH:
                 yield from _rows(field, document, words, full, depth + 1)
 
@@ -109,7 +109,9 @@ def _kind(schema: Json, document: Json) -> str:
     kind = str(schema.get("type", "any"))
     if kind == "array":
         return f"list of {_kind(schema.get('items', {}), document)}"
-    return escape(schema["format"] if "format" in schema else kind + _range(schema))
+    # The format of a number is its size in memory, which programs need, and people know.
+    is_number = kind in {"integer", "number"}
+    return escape(schema["format"] if "format" in schema and not is_number else kind + _range(schema))
 
 
 def _range(schema: Json) -> str:
@@ -120,8 +122,3 @@ def _range(schema: Json) -> str:
     if high is None or high >= 2**53:
         return f", from {low}{unit}"
     return f", {low} to {high}{unit}" if low is not None else f", up to {high}{unit}"
-
-
-def _default(schema: Json) -> str:
-    default = schema.get("default")
-    return f" Default `{json.dumps(default)}`." if default is not None else ""
