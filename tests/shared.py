@@ -4,7 +4,7 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,15 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
     return folder
 
 
-def install(command: list[str | Path], folder: Path) -> None:
+def install(command: Sequence[str | Path], folder: Path) -> None:
     """Run an installer in a folder; raises AssertionError with its output."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_TO_INSTALL)
+    output(command, folder)
+
+
+def output(command: Sequence[str | Path], folder: Path, environment: Mapping[str, str] | None = None) -> str:
+    """Run a program and return its standard output; raises AssertionError with all of it where it fails."""
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS_TO_INSTALL
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

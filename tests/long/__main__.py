@@ -14,6 +14,7 @@ import time
 PICTURES = ["tests/console", "tests/browser", "tests/oauth/test_consent_page.py", "tests/oauth/test_sign_in_with.py"]
 SUBJECTS = {
     "deadlines": ["tests/workflows/test_engine.py::test_the_time_limit_of_an_execution_is_no_failure_of_its_step"],
+    "clients": ["tests/long/generators.py"],
     "functions": ["tests/functions/test_pool.py"],
     "jobs": [
         "tests/jobs/test_strays.py",
