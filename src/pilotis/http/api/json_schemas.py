@@ -6,8 +6,8 @@ in a plain dict, `described_by` and `described_as` replace its schema with a han
 
 Generators in several languages determine the form; `tests/http/test_openapi.py` names the one behind each rule:
 
-- No component is named `New…`, which is the constructor of another in Go. Of two enumerations with a common value one is
-  in place: Go's constants have the name of the value alone.
+- No component is named `New…`, which is the constructor of another in Go. Of two enumerations with a common value one
+  is in place: Go's constants have the name of the value alone.
 - Integers are `int64` and numbers `double`: without a format Go, Java, Kotlin, Swift and C# use 32 bits.
 - A default is part of the description: openapi-typescript makes a property with a `default` required, in requests too.
   What an answer always contains is required instead.
