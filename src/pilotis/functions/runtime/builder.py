@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zipfile
 
-FOLDER, PIP = sys.argv[1:] or ("/tmp", "/pip/pip")  # noqa: S108
+FOLDER, PIP = sys.argv[1:] if len(sys.argv) == 3 else ("/tmp", "/pip/pip")  # noqa: S108
 TARGET = f"{FOLDER}/packages"
 REQUIREMENTS = f"{FOLDER}/requirements.txt"
 ARCHIVE = f"{FOLDER}/packages.zip"
