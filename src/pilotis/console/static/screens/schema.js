@@ -88,9 +88,14 @@ export function Schema({ table, tabs }) {
   const changes = drafts && !bad ? changesOf(drafts, table.id) : [];
   useEffect(() => keepDraft(kept, drafts && (changes.length || bad) ? drafts : undefined), [drafts]);
   const set = (/** @type {number} */ key, /** @type {Partial<Draft>} */ part) => setDrafts((drafts || []).map((draft) => (draft.key === key ? { ...draft, ...part } : draft)));
+  // Kept edits are here before the columns are.
+  const discard = () => {
+    saved.current = !data;
+    setDrafts(data ? data.columns.map(draftFor) : null);
+  };
   const add = () => setDrafts([...(drafts || []), /** @type {Draft} */ (newColumn(/** @type {any} */ ({ description: "", fallback: "" })))]);
   return html`<div class="data"><div class="strip tabstrip">${tabs}<span class="grow"></span>
-      ${changes.length > 0 && html`<${Button} kind="flat small" onClick=${() => setDrafts(data.columns.map(draftFor))}>${t.tables.discard}</${Button}>`}<${Button} kind="go small" why=${why || (bad && t.tables.badDefault(bad.name)) || (!changes.length && t.unchanged)} onClick=${() => setReview(true)}>${t.tables.review(changes.length)}</${Button}></div>
+      ${changes.length > 0 && html`<${Button} kind="flat small" onClick=${discard}>${t.tables.discard}</${Button}>`}<${Button} kind="go small" why=${why || (bad && t.tables.badDefault(bad.name)) || (!changes.length && t.unchanged)} onClick=${() => setReview(true)}>${t.tables.review(changes.length)}</${Button}></div>
     <div class="scroll">${!drafts ? (error ? html`<${Failure} error=${error} retry=${reload} />` : html`<${Bones} rows=${8} columns=${5} />`) : !drafts.length ? html`<${Empty} title=${t.tables.freeForm} text=${t.tables.freeFormText}><${Button} icon="plus" why=${why} onClick=${add}>${t.tables.addColumn}</${Button}></${Empty}>` : html`
       <table class="list schema"><thead><tr><th>${t.name}</th><th>${t.tables.type}</th><th>${t.grid.required}</th><th>${t.tables.encrypted}</th><th>${t.tables.fallback}</th><th>${t.tables.description}</th><th></th></tr></thead><tbody>
       ${(drafts || []).map((draft) => html`<tr key=${draft.key} title=${why || undefined} class=${draft.gone ? "gone" : ""}>
