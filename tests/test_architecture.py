@@ -166,6 +166,40 @@ def circle(pairs: list[tuple[str, str]]) -> list[str] | None:
     return None
 
 
+def module_circles(pairs: list[tuple[str, str]]) -> list[list[str]]:
+    """The groups of modules that import each other, directly or through others (Tarjan, 1972).
+
+    Imports for types count as well: whoever reads one module of a circle has to know them all.
+    """
+    graph: dict[str, list[str]] = {}
+    for source, target in pairs:
+        graph.setdefault(source, []).append(target)
+        graph.setdefault(target, [])
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(name: str) -> None:
+        order[name] = lowest[name] = len(order)
+        stack.append(name)
+        for target in graph[name]:
+            if target not in order:
+                visit(target)
+            if target in stack:
+                lowest[name] = min(lowest[name], lowest[target])
+        if lowest[name] == order[name]:
+            group = stack[stack.index(name) :]
+            del stack[-len(group) :]
+            if len(group) > 1 or name in graph[name]:
+                found.append(sorted(group))
+
+    for name in graph:
+        if name not in order:
+            visit(name)
+    return found
+
+
 def test_imports_point_down():
     assert violations(edges(), features()) == []
 
@@ -234,6 +268,14 @@ def test_no_circle():
     assert circle(edges()) is None
 
 
+def test_no_modules_import_each_other():
+    assert sorted(module_circles(edges())) == [
+        ["db.blocks", "db.pool"],
+        ["http.api.bodies", "http.api.endpoint", "http.api.request"],
+        ["workflows.engine", "workflows.run"],
+    ]
+
+
 def test_inside_files_arrows_point_one_way():
     inside = [(name, target) for name, target in edges() if name.startswith("files.") and target.startswith("files.")]
     graph = {(files_part(name), files_part(target)) for name, target in inside}
@@ -276,6 +318,15 @@ def test_an_import_that_points_up_is_found(source: str, target: str):
 def test_a_circle_is_found():
     pairs = [("members.service", "apps.service"), ("apps.keys", "users.types"), ("users.service", "members.types")]
     assert circle(pairs)
+
+
+def test_modules_that_import_each_other_are_found():
+    pairs = [("a.one", "a.two"), ("a.two", "b.three"), ("b.three", "a.one"), ("b.three", "c.four"), ("d.five", "a.one")]
+    assert module_circles(pairs) == [["a.one", "a.two", "b.three"]]
+    assert module_circles([*pairs, ("c.four", "d.five")]) == [["a.one", "a.two", "b.three", "c.four", "d.five"]]
+    assert module_circles([pair for pair in pairs if pair[0] != "b.three"]) == []
+    tree = ast.parse("if TYPE_CHECKING:\n    from pilotis.db.pool import Database\ndef late(): import pilotis.kit.json")
+    assert list(imports(tree, {"db.pool", "kit.json"})) == ["db.pool", "kit.json"]
 
 
 def test_no_folder_hides_a_module_of_the_same_name():

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from pilotis.kit.errors import ValidationError
-from pilotis.oauth.clients import NO_SECRET, SECRET_METHODS, check_client
+from pilotis.oauth.auth_methods import NO_SECRET, SECRET_METHODS
+from pilotis.oauth.clients import check_client
 from pilotis.oauth.errors import OAuthError
 from pilotis.oauth.types import ClientKeys, GrantType, NewClient, PageUri, RedirectUri, Title
 

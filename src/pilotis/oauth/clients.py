@@ -18,6 +18,7 @@ from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.crypto import base64url, random_token, secret_hash
 from pilotis.kit.errors import ConflictError, NotFoundError, invalid
 from pilotis.oauth import client_store
+from pilotis.oauth.auth_methods import NO_SECRET, PRIVATE_KEY, SECRET_METHODS
 from pilotis.oauth.public_keys import public_key
 from pilotis.oauth.redirect_uris import check_redirect_uri
 from pilotis.oauth.resources import own_resources
@@ -38,9 +39,6 @@ from pilotis.security.audit.service import record
 BUILT_IN_SCOPES = frozenset(("openid", "profile", "email", "address", "phone", "offline_access"))
 CLIENT_PREFIX = "cl_"
 SECRET_PREFIX = "cs_"  # noqa: S105 - a prefix, not a secret
-NO_SECRET = "none"  # noqa: S105 - the method of public clients
-PRIVATE_KEY = "private_key_jwt"
-SECRET_METHODS = frozenset(("client_secret_basic", "client_secret_post"))
 _CLIENT_BYTES = 8
 # What the server says of a member or a token. `custom_data` is written by its member, and must not say it.
 _OWN_CLAIMS = frozenset(

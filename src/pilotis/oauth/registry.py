@@ -17,7 +17,7 @@ from pilotis.db.batching import SingleFlight
 from pilotis.db.pool import Database
 from pilotis.kit.crypto import from_base64url, secret_hash
 from pilotis.oauth import client_store
-from pilotis.oauth.clients import NO_SECRET
+from pilotis.oauth.auth_methods import NO_SECRET
 
 _PREFIX = "cl_"
 _APP_BYTES = 16

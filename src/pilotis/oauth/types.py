@@ -9,6 +9,7 @@ import msgspec
 
 from pilotis.http.api.json_schemas import Json, described_as
 from pilotis.http.api.schemas import Paging
+from pilotis.oauth.auth_methods import AuthMethod
 
 
 class Jwk(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +98,6 @@ class IssuedGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 GrantType = Literal["authorization_code", "refresh_token", "client_credentials"]
 ClientType = Literal["confidential", "public"]
-AuthMethod = Literal["client_secret_basic", "client_secret_post", "private_key_jwt", "none"]
 ClientId = Annotated[str, msgspec.Meta(max_length=2048, pattern=r"^[\x21-\x7E]+$")]
 ScopeName = Annotated[str, msgspec.Meta(max_length=64, pattern=r"^[\x21\x23-\x5B\x5D-\x7E]+$")]
 ClaimName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.:/-]+$")]

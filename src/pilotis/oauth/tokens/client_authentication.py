@@ -15,7 +15,7 @@ from pilotis.http.api.principals import Client
 from pilotis.kit.addresses import one_client
 from pilotis.kit.crypto import secret_hash
 from pilotis.oauth import client_store, registry
-from pilotis.oauth.clients import PRIVATE_KEY
+from pilotis.oauth.auth_methods import PRIVATE_KEY
 from pilotis.oauth.dynamic_clients import DynamicClients
 from pilotis.oauth.errors import InvalidClientError
 from pilotis.oauth.parameters import Parameters
