@@ -1,7 +1,7 @@
 /** The values of cells: how they look, how they are typed, and what a typed text means. */
 import { html } from "../vendor/view.js";
 import { t, locale } from "../strings/index.js";
-import { Exact, parseExact } from "../state/api.js";
+import { Exact, parseExact } from "../state/exact.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 

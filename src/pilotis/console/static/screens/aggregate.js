@@ -1,7 +1,7 @@
 /** The aggregation playground of a table: stages as cards, the documents after each, and the request to copy. */
 import { html, useEffect, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
-import { Exact, parseExact } from "../state/api.js";
+import { Exact, parseExact } from "../state/exact.js";
 import { ofApp } from "../state/app.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";

@@ -4,6 +4,7 @@
  *   exact?: boolean, headers?: Record<string, string>, raw?: BodyInit}} Options
  */
 import { signal } from "../vendor/view.js";
+import { parseExact } from "./exact.js";
 
 // An answer that takes longer is taken for silence; statements of the server end well before.
 const SILENCE_MS = 90000;
@@ -25,29 +26,6 @@ export class ApiError extends Error {
     return this.details.find((detail) => detail.field === name)?.message;
   }
 }
-
-/** A number that this language cannot hold: it is shown, copied and sent as it was written. */
-export class Exact {
-  /** @param {string} text */
-  constructor(text) {
-    this.text = text;
-  }
-
-  toString() {
-    return this.text;
-  }
-
-  toJSON() {
-    return /** @type {any} */ (JSON).rawJSON ? /** @type {any} */ (JSON).rawJSON(this.text) : Number(this.text);
-  }
-}
-
-/** Read JSON and keep every digit of its numbers. @param {string} text */
-export const parseExact = (text) =>
-  JSON.parse(text, /** @type {any} */ (
-    (/** @type {string} */ _key, /** @type {unknown} */ value, /** @type {{source?: string}=} */ context) =>
-      typeof value === "number" && context?.source && String(value) !== context.source ? new Exact(context.source) : value
-  ));
 
 /** Who is signed in: undefined until it is known, null where nobody is. */
 export const user = signal(/** @type {{user_id: string, email: string} | null | undefined} */ (undefined));
