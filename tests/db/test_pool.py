@@ -81,7 +81,7 @@ async def test_who_waits_for_a_database_that_went_away_is_told(server: Server, m
     async with database.connection() as connection:
         waiting = [asyncio.create_task(database.fetchval("select 1")) for _ in range(3)]
         await asyncio.sleep(0)
-        monkeypatch.setitem(database._arguments, "port", 1)
+        monkeypatch.setitem(database._connections.arguments, "port", 1)
         connection.terminate()
     for task in waiting:
         with pytest.raises(UnavailableError):

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from pilotis.db import pool
+from pilotis.db import connections
 from pilotis.http.api.principals import SYSTEM, AppInfo, MemberInfo
 from pilotis.members.events import MEMBER_CREATED
 from tests.database import connect
@@ -166,14 +166,14 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.statements: list[str] = []
-        connect_ = pool.connect
+        connect_ = connections.connect
 
         async def logged(*arguments: Any, **options: Any) -> Any:
             connection = await connect_(*arguments, **options)
             connection.add_query_logger(lambda record: self.statements.append(record.query))
             return connection
 
-        monkeypatch.setattr(pool, "connect", logged)
+        monkeypatch.setattr(connections, "connect", logged)
 
 
 async def test_nothing_is_added_where_nobody_listens(app: App, server: Server, monkeypatch: pytest.MonkeyPatch):

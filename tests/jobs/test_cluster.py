@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pilotis.db import pool
+from pilotis.db import connections
 from pilotis.db.pool import Database
 from pilotis.jobs import node as node_module
 from pilotis.jobs import store
@@ -302,14 +302,14 @@ async def test_a_schedule_of_one_second_fires_once_a_slot_over_three_nodes(clust
 
 async def test_an_idle_server_costs_two_statements_a_second_at_most(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     statements: list[str] = []
-    connect = pool.connect
+    connect = connections.connect
 
     async def logged(*arguments: Any, **options: Any) -> Any:
         connection = await connect(*arguments, **options)
         connection.add_query_logger(lambda record: statements.append(record.query))
         return connection
 
-    monkeypatch.setattr(pool, "connect", logged)
+    monkeypatch.setattr(connections, "connect", logged)
     for slot in range(8):
         await cluster.member(JobKind(name="test", queue="light", payload=int, run=forever), slot=slot)
 

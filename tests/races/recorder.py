@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import asyncpg
 from asyncpg import Connection
 
-from pilotis.db import pool
+from pilotis.db import connections
 
 _LOCKS = """
     select c.relname as table, l.row, l.mode from pg_locks k join pg_class c on c.oid = k.relation
@@ -64,7 +64,7 @@ class Recorder:
         self._file.flush()
 
     def _watch_statements(self) -> None:
-        connect, execute = pool.connect, Connection._do_execute
+        connect, execute = connections.connect, Connection._do_execute
         simple = Connection.execute
 
         async def recorded_connect(arguments: dict[str, Any], **more: Any) -> Connection:
@@ -89,7 +89,7 @@ class Recorder:
                 await self._look(connection, query)
             return result
 
-        pool.connect = recorded_connect
+        connections.connect = recorded_connect
         Connection._do_execute = recorded
         Connection.execute = recorded_simple
 
@@ -122,25 +122,28 @@ class Recorder:
             )
 
     def _watch_holders(self) -> None:
-        idle, wait, release = pool.Database._acquire_idle, pool.Database._acquire, pool.Database._release
+        lender = connections.Connections
+        idle, wait, release = lender.acquire_idle, lender.acquire, lender.release
 
-        def recorded_idle(database: pool.Database, tenant: Any) -> Connection | None:
-            return self._hold(idle(database, tenant))
+        def recorded_idle(pool: connections.Connections, tenant: Any) -> Connection | None:
+            return self._hold(idle(pool, tenant))
 
-        async def recorded_wait(database: pool.Database, tenant: Any, seconds: float) -> Connection:
+        async def recorded_wait(pool: connections.Connections, tenant: Any, seconds: float) -> Connection:
             self._look_for_another()
-            held = self._hold(await wait(database, tenant, seconds))
+            held = self._hold(await wait(pool, tenant, seconds))
             assert held is not None
             return held
 
-        def recorded_release(database: pool.Database, tenant: Any, connection: Connection, *, clean: bool) -> None:
+        def recorded_release(
+            pool: connections.Connections, tenant: Any, connection: Connection, *, clean: bool
+        ) -> None:
             self._holders.pop(connection, None)
             self._locked.pop(connection, None)
-            release(database, tenant, connection, clean=clean)
+            release(pool, tenant, connection, clean=clean)
 
-        pool.Database._acquire_idle = recorded_idle
-        pool.Database._acquire = recorded_wait
-        pool.Database._release = recorded_release
+        lender.acquire_idle = recorded_idle
+        lender.acquire = recorded_wait
+        lender.release = recorded_release
 
     def _hold(self, connection: Connection | None) -> Connection | None:
         if connection is not None:

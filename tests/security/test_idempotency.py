@@ -12,7 +12,7 @@ import asyncpg
 import httpx
 import pytest
 
-from pilotis.db import pool
+from pilotis.db import connections
 from pilotis.http.api.endpoint import Endpoints, post
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
@@ -292,14 +292,14 @@ async def test_a_key_is_kept_as_long_as_the_app_says(app: App):
 async def test_statements(app: App, monkeypatch: pytest.MonkeyPatch):
     """A request without the header pays no statement for the keys, one with it two."""
     statements: list[str] = []
-    connect = pool.connect
+    connect = connections.connect
 
     async def logged(*arguments: Any, **options: Any) -> Any:
         connection = await connect(*arguments, **options)
         connection.add_query_logger(lambda record: statements.append(record.query))
         return connection
 
-    monkeypatch.setattr(pool, "connect", logged)
+    monkeypatch.setattr(connections, "connect", logged)
     table = await app.table({"n": "int"})
     async with second_node(app.server) as node, serving(node.application) as url:
         client = plain_client(url, **{"X-Public-Key": app.public_key})

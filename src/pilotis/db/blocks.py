@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 import asyncpg
@@ -17,12 +17,10 @@ from asyncpg import Connection
 from asyncpg.transaction import Transaction as TransactionBlock
 
 from pilotis.db.connecting import client_seconds, set_client_seconds
+from pilotis.db.connections import Connections, unreachable
 from pilotis.db.waiters import Tenant
 from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import OutcomeUnknownError, PilotisError, QueryTimeoutError, StorageFullError, UnavailableError
-
-if TYPE_CHECKING:
-    from pilotis.db.pool import Database
 
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 
@@ -54,29 +52,31 @@ def after_commit(connection: Connection, run: Callable[[], None]) -> None:
 class Statement:
     """A connection for a block of one statement. A generator-based one would make a short statement 10 % slower."""
 
-    __slots__ = ("_connection", "_database", "_read_only", "_tenant", "_wait")
+    __slots__ = ("_connection", "_connections", "_read_only", "_tenant", "_wait")
 
     _connection: Connection
 
-    def __init__(self, database: Database, tenant: Tenant | None, wait: float, *, read_only: bool = False) -> None:
-        self._database = database
+    def __init__(
+        self, connections: Connections, tenant: Tenant | None, wait: float, *, read_only: bool = False
+    ) -> None:
+        self._connections = connections
         self._tenant = tenant
         self._wait = wait
         self._read_only = read_only
 
     async def __aenter__(self) -> Connection:
-        database = self._database
-        connection = database._acquire_idle(self._tenant)
+        connections = self._connections
+        connection = connections.acquire_idle(self._tenant)
         if connection is None:
-            connection = await database._acquire(self._tenant, self._wait)
+            connection = await connections.acquire(self._tenant, self._wait)
         self._connection = connection
-        database._deadlines.start(connection)
+        connections.deadlines.start(connection)
         return connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._database._deadlines.end(self._connection)
+        self._connections.deadlines.end(self._connection)
         self._release(error)
         if error is None:
             if not self._read_only:
@@ -90,16 +90,16 @@ class Statement:
     def _release(self, error: BaseException | None) -> None:
         """Return the connection after a block that ended with `error`."""
         if error is None:
-            self._database._release(self._tenant, self._connection, clean=True)
+            self._connections.release(self._tenant, self._connection, clean=True)
             return
         # Any other exception may have left a statement running: a timeout, or the cancellation of the task.
         answered = isinstance(error, (PilotisError, asyncpg.PostgresError))
         clean = answered and not _is_lost(error, self._connection)
         if isinstance(error, asyncpg.InternalClientError):
             self._connection.terminate()
-        self._database._release(self._tenant, self._connection, clean=clean)
+        self._connections.release(self._tenant, self._connection, clean=clean)
         if isinstance(error, TimeoutError):
-            self._database._examine_idle()
+            self._connections.examine_idle()
 
 
 class Acquire(Statement):
@@ -109,18 +109,18 @@ class Acquire(Statement):
 
     def __init__(
         self,
-        database: Database,
+        connections: Connections,
         tenant: Tenant | None,
         wait: float,
         statement_seconds: float | None = None,
         *,
         read_only: bool = False,
     ) -> None:
-        super().__init__(database, tenant, wait, read_only=read_only)
-        self._statement_seconds = database._statement_seconds if statement_seconds is None else statement_seconds
+        super().__init__(connections, tenant, wait, read_only=read_only)
+        self._statement_seconds = connections.statement_seconds if statement_seconds is None else statement_seconds
 
     async def __aenter__(self) -> Connection:
-        self._connection = await self._database._acquire(self._tenant, self._wait)
+        self._connection = await self._connections.acquire(self._tenant, self._wait)
         set_client_seconds(self._connection, client_seconds(self._statement_seconds))
         return self._connection
 
@@ -138,13 +138,13 @@ class Transaction(Acquire):
 
     def __init__(
         self,
-        database: Database,
+        connections: Connections,
         tenant: Tenant | None,
         wait: float,
         isolation: Isolation | None,
         statement_seconds: float | None,
     ) -> None:
-        super().__init__(database, tenant, wait, statement_seconds)
+        super().__init__(connections, tenant, wait, statement_seconds)
         self._isolation = isolation
 
     async def __aenter__(self) -> Connection:
@@ -152,7 +152,7 @@ class Transaction(Acquire):
         try:
             self._block = connection.transaction(isolation=self._isolation)
             await self._block.start()
-            if self._statement_seconds != self._database._statement_seconds:
+            if self._statement_seconds != self._connections.statement_seconds:
                 await connection.execute(f"set local statement_timeout = {int(self._statement_seconds * 1000)}")
         except BaseException as error:
             self._release(error)
@@ -217,8 +217,3 @@ def _map_error(error: BaseException) -> PilotisError | None:
     if isinstance(error, asyncpg.OutOfMemoryError):
         return UnavailableError("The database is short of memory. Try again shortly.")
     return None
-
-
-def unreachable() -> UnavailableError:
-    """Return the error for an unreachable database, if nothing was changed."""
-    return UnavailableError("The database is not reachable. Try again shortly.")
