@@ -8,7 +8,7 @@ from playwright.async_api import Page, expect
 
 from tests.acceptance.test_files import put_at, storage
 from tests.chromium import PICTURES, keep_picture
-from tests.console.conftest import Opening, obstacles, sign_in
+from tests.console.conftest import Opening, obstacles, replace_code, sign_in
 from tests.support import App, Server
 
 
@@ -77,6 +77,57 @@ async def test_a_member_is_created_and_signed_out_in_one_place(
         await expect(panel.get_by_role("button", name="End")).to_be_hidden()
     async with app.client(signed_in["access_token"]) as client:
         assert (await client.get("/v1/public/app-members/me")).status_code == 401
+
+
+async def test_it_is_shown_whose_row_and_whose_file_it_is(server: Server, app: App, visit: Opening, axe: str) -> None:
+    """The grid, the row's panel, the filter and the member's page name the member that created a row."""
+    table = await app.table({"name": "string"}, "Creator", "orders")
+    owner, other = await app.member("otter"), await app.member("heron")
+    row = await app.row(table, {"name": "an otter's"}, owner["access_token"])
+    await app.row(table, {"name": "a heron's"}, other["access_token"])
+    await app.row(table, {"name": "the app's"}, app.secret_key)
+    base = await storage(app, upload_access="AppMember")
+    async with app.client(owner["access_token"]) as client:
+        await put_at(client, base, "otter.png")
+    async with app.client(other["access_token"]) as client:
+        await put_at(client, base, "other.png")
+    async with visit("about:blank", width=1440) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table}?row={row['id']}")
+        rows = page.locator(".gr:not(.head)")
+        await expect(rows.filter(has_text="an otter's")).to_contain_text("otter")
+        await expect(rows.filter(has_text="a heron's")).to_contain_text("heron")
+        await expect(rows.filter(has_text="the app's")).to_contain_text("no member")
+        await expect(page.get_by_role("complementary").get_by_role("link", name="otter")).to_be_visible()
+        assert await obstacles(page, axe) == []
+        await pictures(page, "creator")
+        await page.get_by_role("button", name="Filter", exact=True).click()
+        await page.get_by_label("Column").select_option("created by")
+        await page.get_by_label("Value").fill("her")
+        await page.locator(".memberfield").get_by_role("button", name="heron").click()
+        await keep_picture(page, "console-creator-filter")
+        await page.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_text("1 row found")).to_be_visible()
+        await expect(page.locator(".chip")).to_contain_text("created by")
+        await expect(page.locator(".chip")).to_contain_text("heron")
+        await page.goto(f"{server.url}/console/apps/{app.app_id}/members?member={owner['member_id']}")
+        panel = page.get_by_role("complementary", name="Member")
+        await expect(panel.get_by_role("link", name="orders")).to_contain_text("All 1")
+        await expect(panel.get_by_role("link", name="an otter's")).to_be_visible()
+        await expect(panel.get_by_role("link", name="otter.png")).to_be_visible()
+        await expect(panel.get_by_role("link", name="other.png")).to_be_hidden()
+        assert await obstacles(page, axe) == []
+        await pictures(page, "member-rows")
+        await panel.get_by_role("link", name="files 1").click()
+        await expect(page.get_by_role("row", name="otter.png")).to_be_visible()
+        await expect(page.get_by_role("row", name="other.png")).to_be_hidden()
+        await page.get_by_role("button", name="otter.png").click()
+        await page.get_by_role("complementary").get_by_role("link", name="otter").click()
+        # What the app keeps of a member is replaced in the same place.
+        await panel.get_by_role("button", name="Edit custom_data").click()
+        dialog = page.get_by_role("dialog")
+        await replace_code(dialog.locator(".cm-content"), '{"plan": "gold"}')
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(panel.get_by_role("region", name="custom_data")).to_contain_text("gold")
 
 
 async def test_another_session_of_the_user_is_ended(server: Server, app: App, visit: Opening, axe: str) -> None:

@@ -5,7 +5,8 @@ import { plain } from "../ui/format.js";
 import { Editor as CodeEditor } from "../ui/editor.js";
 import { Icon } from "../ui/icons.js";
 import { Button, Dialog, MenuButton } from "../ui/widgets.js";
-import { parse, readable, textOf } from "./values.js";
+import { MemberField, MemberName } from "../ui/member.js";
+import { labelOf, parse, readable, textOf } from "./values.js";
 import { DateField } from "./picker.js";
 import { OPERATORS, fromWhere, ofDay, toWhere } from "./where.js";
 
@@ -18,7 +19,7 @@ export function Filters({ where, onChange, columns, daysAlone }) {
   const put = (/** @type {import("./where.js").Filter} */ next) => onChange(toWhere(next));
   return html`${filter ? html`
       ${filter.conditions.map((condition, index) => html`<span class="chip" key=${index}>
-        <${MenuButton} label=${t.grid.filter} button=${(/** @type {any} */ bind) => html`<button type="button" class="main" ...${bind}><b>${plain(condition.column, 40)}</b><em>${/** @type {any} */ (t.operators)[operatorOf(condition, columns)]}</em><span class="cut">${shown(condition, columns)}</span></button>`}>
+        <${MenuButton} label=${t.grid.filter} button=${(/** @type {any} */ bind) => html`<button type="button" class="main" ...${bind}><b>${plain(nameOf(condition.column, columns), 40)}</b><em>${/** @type {any} */ (t.operators)[operatorOf(condition, columns)]}</em><span class="cut">${shown(condition, columns)}</span></button>`}>
           ${(/** @type {() => void} */ close) => html`<${Editor} columns=${columns} known=${condition} daysAlone=${daysAlone} save=${(/** @type {any} */ next) => (put({ ...filter, conditions: filter.conditions.map((one, at) => (at === index ? next : one)) }), close())} />`}</${MenuButton}>
         <button type="button" aria-label=${t.removeFilter} onClick=${() => put({ ...filter, conditions: filter.conditions.filter((_, at) => at !== index) })}><${Icon} name="cross" /></button></span>
         ${index === 0 && filter.conditions.length > 1 && html`<button type="button" class="b flat small" onClick=${() => put({ ...filter, mode: filter.mode === "all" ? "any" : "all" })}>${filter.mode === "all" ? t.grid.and : t.grid.or}</button>`}`)}
@@ -29,6 +30,12 @@ export function Filters({ where, onChange, columns, daysAlone }) {
     ${json && html`<${WhereDialog} where=${where} onChange=${onChange} onClose=${() => setJson(false)} />`}`;
 }
 
+/** @param {string} name @param {Column[]} columns */
+function nameOf(name, columns) {
+  const column = columns.find((one) => one.name === name);
+  return column ? labelOf(column) : name;
+}
+
 /** A day is compared by "on", whether it is stored as one or as the moments of it. @param {import("./where.js").Condition} condition @param {Column[]} columns */
 const operatorOf = ({ column, operator, value }, columns) => (operator === "equals" && columns.find((one) => one.name === column)?.type === "date" && /^\d{4}-\d\d-\d\d$/.test(String(value)) ? "on" : operator);
 
@@ -36,6 +43,7 @@ const operatorOf = ({ column, operator, value }, columns) => (operator === "equa
 function shown({ column, operator, value }, columns) {
   if (operator === "isNull" || operator === "notNull") return "";
   const known = columns.find((one) => one.name === column);
+  if (known?.type === "member" && typeof value === "string") return html`<${MemberName} id=${value} />`;
   const text = (/** @type {unknown} */ one) => (known?.type === "date" ? readable(String(one)) : plain(typeof one === "object" ? JSON.stringify(one) : one === "" ? "“”" : one, 60));
   return Array.isArray(value) ? value.map(text).join(operator === "between" ? ` ${t.grid.to} ` : ", ") : text(value);
 }
@@ -71,11 +79,12 @@ function Editor({ columns, known, daysAlone, save }) {
   const field = (/** @type {number} */ index) =>
     column.type === "boolean"
       ? html`<select class="in" aria-label=${t.grid.value} value=${texts[index] || "true"} onChange=${(/** @type {any} */ event) => setTexts([event.target.value, ""])}><option value="true">true</option><option value="false" selected=${texts[index] === "false"}>false</option></select>`
+      : column.type === "member" ? html`<${MemberField} label=${t.grid.value} id=${texts[index]} onChoose=${(/** @type {string} */ id) => (setWrong(""), setTexts([id, ""]))} />`
       : column.type === "date" ? html`<${DateField} label=${t.grid.value} text=${texts[index]} onInput=${(/** @type {string} */ text) => (setWrong(""), setTexts(index ? [texts[0], text] : [text, texts[1]]))} />`
       : html`<input class="in" aria-label=${t.grid.value} value=${texts[index]} placeholder=${chosen === "oneOf" ? t.grid.commas : ""} spellcheck="false" onInput=${(/** @type {any} */ event) => (setWrong(""), setTexts(index ? [texts[0], event.target.value] : [event.target.value, texts[1]]))} />`;
   if (column.type === "boolean" && !texts[0]) texts[0] = "true";
   return html`<form class="conditions" onSubmit=${submit}>
-    <select class="in" aria-label=${t.grid.column} value=${column.name} onChange=${(/** @type {any} */ event) => (setName(event.target.value), setTexts(["", ""]))}>${columns.map((one) => html`<option value=${one.name} selected=${one.name === column.name}>${plain(one.name, 60)}</option>`)}</select>
+    <select class="in" aria-label=${t.grid.column} value=${column.name} onChange=${(/** @type {any} */ event) => (setName(event.target.value), setTexts(["", ""]))}>${columns.map((one) => html`<option value=${one.name} selected=${one.name === column.name}>${plain(labelOf(one), 60)}</option>`)}</select>
     <select class="in" aria-label=${t.grid.operator} value=${chosen} onChange=${(/** @type {any} */ event) => setOperator(event.target.value)}>${allowed.map((one) => html`<option value=${one} selected=${one === chosen}>${/** @type {any} */ (t.operators)[one]}</option>`)}</select>
     ${!bare && field(0)}${chosen === "between" && field(1)}
     ${wrong && html`<p class="state bad s12" role="alert">${wrong}</p>`}

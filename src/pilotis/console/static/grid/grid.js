@@ -6,7 +6,7 @@ import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from 
 import { t } from "../strings/index.js";
 import { Icon } from "../ui/icons.js";
 import { Picker } from "./picker.js";
-import { Value, parse, textOf, valueOf } from "./values.js";
+import { Value, labelOf, parse, textOf, valueOf } from "./values.js";
 
 /** @typedef {import("./values.js").Column} Column */
 /** @typedef {import("./source.js").Row} Row */
@@ -259,7 +259,7 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
         element.style.transform = `translate(${lefts[at.column] + (at.column < pinned ? view.left : 0)}px, ${y(at.row)}px)`;
         element.style.width = `${widths[column.name]}px`;
       }}>
-        <input ref=${input} class=${column.type === "uuid" ? "mono" : ""} aria-label=${`${column.name}, ${t.grid.row(at.row + 1)}: ${value === undefined ? t.grid.absent : value === null ? "null" : textOf(value, column).slice(0, 200)}`}
+        <input ref=${input} class=${column.type === "uuid" ? "mono" : ""} aria-label=${`${labelOf(column)}, ${t.grid.row(at.row + 1)}: ${value === undefined ? t.grid.absent : value === null ? "null" : textOf(value, column).slice(0, 200)}`}
           aria-invalid=${edit?.wrong ? "true" : undefined} autocomplete="off" spellcheck="false" value=${edit ? edit.text : ""} onInput=${type} onKeyDown=${keys} onCopy=${copy} onPaste=${paste} onDblClick=${() => edit || begin()}
           onBlur=${(/** @type {FocusEvent} */ event) => edit && !/** @type {Element | null} */ (event.relatedTarget)?.closest(".picker") && finish(/** @type {HTMLInputElement} */ (event.target).value)} />
         ${edit?.wrong && html`<span class="complaint" role="alert">${edit.wrong}</span>`}
@@ -289,9 +289,9 @@ function Head({ column, place, left, isPinned, width, sort, onSort, onWidth }) {
     handle.onpointerup = () => (handle.onpointermove = null);
   };
   const sortable = !column.encrypted && column.type !== "object" && column.type !== "array";
-  const hint = `${column.name}: ${column.type}${column.required ? `, ${t.grid.required}` : ""}${column.description ? `. ${column.description}` : ""}`;
+  const hint = `${labelOf(column)}: ${column.type}${column.required ? `, ${t.grid.required}` : ""}${column.description ? `. ${column.description}` : ""}`;
   return html`<span role="columnheader" aria-colindex=${place + 2} aria-sort=${sort === "asc" ? "ascending" : sort === "desc" ? "descending" : undefined} class=${`gh ${isPinned ? "held" : ""}`} title=${hint}
       ref=${(/** @type {HTMLElement | null} */ element) => element && ((element.style.left = `${left}px`), (element.style.width = `${width}px`))}>
-    <button type="button" tabindex="-1" disabled=${!sortable} onClick=${() => onSort(column.name)}><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} /><span class="cut">${column.name}</span>${sort && html`<${Icon} name=${sort === "asc" ? "up" : "down"} class="sort" />`}</button>
+    <button type="button" tabindex="-1" disabled=${!sortable} onClick=${() => onSort(column.name)}><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} /><span class="cut">${labelOf(column)}</span>${sort && html`<${Icon} name=${sort === "asc" ? "up" : "down"} class="sort" />`}</button>
     <span class="resize" onPointerDown=${drag}></span></span>`;
 }

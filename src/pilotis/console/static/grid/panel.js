@@ -4,6 +4,7 @@ import { t } from "../strings/index.js";
 import { moment, plain } from "../ui/format.js";
 import { Editor } from "../ui/editor.js";
 import { Icon } from "../ui/icons.js";
+import { MemberLink } from "../ui/member.js";
 import { useDraft } from "../state/drafts.js";
 import { guard } from "../state/router.js";
 import { Button, Copy, MenuButton, MenuItem, said } from "../ui/widgets.js";
@@ -20,7 +21,7 @@ export function RowPanel({ row, index, columns, focus, commit, why, onClose, onD
   return html`<aside class="panel" aria-label=${t.grid.row(index + 1)}>
     <header><b>${index >= 0 ? t.grid.row(index + 1) : t.grid.rowOpen}</b><code class="soft cut grow" title=${row.id}>${row.id}</code><${Copy} text=${row.id} /><${Button} kind="flat small" icon="up" label=${t.grid.rowBefore} onClick=${() => step(-1)} /><${Button} kind="flat small" icon="down" label=${t.grid.rowAfter} onClick=${() => step(1)} /><${Button} kind="flat small" icon="cross" label=${t.close} onClick=${onClose} /></header>
     <dl class="rowfields">${columns.filter((column) => !column.own).map((column) => html`<${Entry} key=${row.id + column.name} row=${row} column=${column} commit=${commit} hold=${hold} why=${why || (column.rewriting && t.grid.rewriting) || false} focused=${focus === column.name} />`)}</dl>
-    <footer><p class="s12 soft grow">${t.grid.madeAt(moment(row.created_at))}<br />${t.grid.changedAt(moment(row.updated_at))}</p><${Button} kind="flat small bad" why=${why} onClick=${onDelete}>${t.grid.deleteRow}</${Button}></footer>
+    <footer><p class="s12 soft grow">${t.grid.madeAt(moment(row.created_at))}<br />${t.grid.changedAt(moment(row.updated_at))}${row.created_by && html`<br />${t.grid.madeBy} <${MemberLink} id=${row.created_by} />`}</p><${Button} kind="flat small bad" why=${why} onClick=${onDelete}>${t.grid.deleteRow}</${Button}></footer>
   </aside>`;
 }
 

@@ -4,13 +4,21 @@ import { t, locale } from "../strings/index.js";
 import { Exact, parseExact } from "../state/exact.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { MemberName } from "../ui/member.js";
 
-/** @typedef {{name: string, type: string, required: boolean, encrypted: boolean, description?: string, default?: unknown, own?: boolean, rewriting?: string}} Column */
+/**
+ * `field` is the name in rows of what conditions name otherwise, `label` what people read instead of the name.
+ * @typedef {{name: string, type: string, required: boolean, encrypted: boolean, description?: string, default?: unknown, own?: boolean, rewriting?: string, field?: string, label?: string}} Column
+ */
+
+/** Who created a row, as conditions and orders name it. */
+export const CREATOR = "$creator";
 
 const OWN = /** @type {Column[]} */ ([
   { name: "id", type: "uuid", required: false, encrypted: false, own: true },
   { name: "created_at", type: "date", required: false, encrypted: false, own: true },
   { name: "updated_at", type: "date", required: false, encrypted: false, own: true },
+  { name: CREATOR, type: "member", required: false, encrypted: false, own: true, field: "created_by", label: t.grid.creator },
 ]);
 
 /** The columns of a table by its schema, with those that every row has at the end. @param {Record<string, any>} schema @returns {Column[]} */
@@ -23,7 +31,10 @@ export function columnsOf(schema) {
 }
 
 /** What stands in a row under a column; undefined where the field is absent. @param {any} row @param {Column} column */
-export const valueOf = (row, column) => (column.own ? row[column.name] : row.data[column.name]);
+export const valueOf = (row, column) => (column.own ? row[column.field || column.name] : row.data[column.name]);
+
+/** What people read as the name of a column. @param {Column} column */
+export const labelOf = (column) => column.label || column.name;
 
 const moments = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
 const days = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" });
@@ -38,6 +49,7 @@ export function readable(text) {
 /** A value on one line. @param {{value: unknown, column: Column}} props */
 export function Value({ value, column }) {
   if (value === undefined) return null;
+  if (column.type === "member") return value === null ? html`<span class="null">${t.grid.noCreator}</span>` : html`<${MemberName} id=${String(value)} />`;
   if (value === null) return html`<span class="null">null</span>`;
   if (column.encrypted) return html`<span class="seal"><${Icon} name="lock" />••••••••</span>`;
   if (value === "") return html`<span class="null">${t.grid.emptyText}</span>`;
@@ -80,6 +92,7 @@ export function parse(text, column) {
     return value === undefined ? { wrong: t.grid.notBoolean } : { value };
   }
   if (column.type === "date") return DATE.test(trimmed) && !Number.isNaN(Date.parse(trimmed)) ? { value: trimmed } : { wrong: t.grid.notDate };
+  if (column.type === "member") return { value: trimmed };
   if (column.type === "uuid") return UUID.test(trimmed) ? { value: trimmed.toLowerCase() } : { wrong: t.grid.notUuid };
   try {
     const value = parseExact(trimmed);

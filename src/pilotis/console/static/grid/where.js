@@ -12,6 +12,7 @@ export const OPERATORS = /** @type {Record<string, string[]>} */ ({
   int: ORDERED,
   date: ["on", "greater", "atLeast", "less", "atMost", "between", "equals", "not", "isNull", "notNull"],
   boolean: ["equals", "not", "isNull", "notNull"],
+  member: ["equals", "not", "isNull", "notNull"],
   uuid: ["equals", "not", "oneOf", "isNull", "notNull"],
   object: ["isNull", "notNull"],
   array: ["isNull", "notNull"],
@@ -95,7 +96,7 @@ export function fromWhere(where) {
 function single(part) {
   if (!isObject(part)) return null;
   const [[column, given], ...more] = Object.entries(part);
-  if (more.length || column === undefined || column.startsWith("$")) return null;
+  if (more.length || column === undefined || (column.startsWith("$") && column !== "$creator")) return null;
   if (!isObject(given)) return Array.isArray(given) ? null : given === null ? { column, operator: "isNull", value: null } : { column, operator: "equals", value: given };
   const day = Object.keys(given).join() === "$gte,$lt" ? dayOf(given.$gte, given.$lt) : "";
   if (day) return { column, operator: "on", value: day };

@@ -7,6 +7,7 @@ import { arrived, upload } from "../state/uploads.js";
 import { ago, count, moment, plain, size } from "../ui/format.js";
 import { dropped } from "../ui/dropped.js";
 import { Icon } from "../ui/icons.js";
+import { MemberLink, MemberName } from "../ui/member.js";
 import { SearchBox, searched } from "../ui/search.js";
 import { Address, Calls, usePublicKey } from "../ui/calls.js";
 import { Bones, Button, Confirm, Copy, Dialog, Empty, Failure, Field, FormDialog, MenuButton, MenuItem, Pager, Segments, SelectField, TextField, complain, toast, useInView, useLoad, useTitle } from "../ui/widgets.js";
@@ -109,11 +110,12 @@ function Storage({ id, config }) {
   /** The id of the open folder; null at the top. @param {AbortSignal} [signal] @returns {Promise<string | null>} */
   const findFolder = async (signal) => (path ? (await ofApp(`${base}/path/${path.split("/").map(encodeURIComponent).join("/")}`, { signal })).id : null);
   const search = searched();
+  const by = query.get("by") || "";
   const items = useLoad(async (signal) => {
     const folder = await findFolder(signal);
-    // A search looks through the whole storage.
-    return { folder, ...(await ofApp(`${base}/items`, { query: { ...(search ? { search } : { parent_id: folder || "root" }), limit: PAGE, offset }, signal })) };
-  }, [id, path, search, offset]);
+    // A search looks through the whole storage, and so does the list of a member's files.
+    return { folder, ...(await ofApp(`${base}/items`, { query: { ...(by ? { created_by: by, search } : search ? { search } : { parent_id: folder || "root" }), limit: PAGE, offset }, signal })) };
+  }, [id, path, search, by, offset]);
   // What is dropped before the list has arrived belongs into this folder all the same.
   const here = async () => (items.data ? items.data.folder : findFolder());
   useEffect(() => {
@@ -139,7 +141,7 @@ function Storage({ id, config }) {
     setOver(false);
     if (!why() && event.dataTransfer) add(await dropped(event.dataTransfer));
   };
-  const enter = (/** @type {any} */ one) => change(one.type === "folder" ? { path: one.path, search: null, offset: null, file: null } : { file: one.id === chosen ? null : one.id });
+  const enter = (/** @type {any} */ one) => change(one.type === "folder" ? { path: one.path, search: null, by: null, offset: null, file: null } : { file: one.id === chosen ? null : one.id });
   const relocate = async (/** @type {any} */ item, /** @type {{name?: string, parent_id?: string | null}} */ body) => {
     const moved = await onApp(`/storages/files/${id}/items/${item.id}`, { method: "PATCH", body });
     toast(t.files.movedTo(moved.path));
@@ -158,9 +160,9 @@ function Storage({ id, config }) {
       <${Button} kind="flat small" icon="code" class="wide" onClick=${() => setDialog({ api: true })}>${t.files.howTo}</${Button}><${Button} kind="flat small" icon="gear" class="wide" why=${why()} onClick=${() => setDialog({ settings: true })}>${t.sectionNames.settings}</${Button}><${Button} kind="flat small" icon="folder" why=${why()} onClick=${() => setDialog({ folder: true })}>${t.files.newFolder}</${Button}>
       <${Button} kind="go small" icon="out" why=${why()} onClick=${() => picker.current?.click()}>${t.files.uploadFiles}</${Button}><input ref=${picker} type="file" multiple hidden onChange=${(/** @type {any} */ event) => (add([...event.target.files].map((file) => ({ file, folders: [] }))), (event.target.value = ""))} /></div>
     <div class="strip filters"><${Segments} label=${t.files.view} value=${tiles ? "tiles" : "list"} onChange=${(/** @type {string} */ value) => (setTiles(value === "tiles"), store("pilotis.tiles", value === "tiles" ? "1" : ""))} options=${[["list", t.files.list], ["tiles", t.files.tiles]]} />
-      <${SearchBox} label=${t.files.find} room /><span class="grow"></span>${storage.data && html`<${Used} storage=${storage.data} />`}</div>
+      <${SearchBox} label=${t.files.find} room />${by && html`<span class="chip"><b>${t.grid.creator}</b><span class="cut"><${MemberName} id=${by} /></span><button type="button" aria-label=${t.removeFilter} onClick=${() => change({ by: null, offset: null })}><${Icon} name="cross" /></button></span>`}<span class="grow"></span>${storage.data && html`<${Used} storage=${storage.data} />`}</div>
     <div class=${`split ${chosen ? "opened" : ""}`}><div class=${`listbox ${over ? "over" : ""}`}><div class="scroll">
-      ${items.error ? html`<${Failure} error=${items.error} retry=${items.reload} />` : !items.data ? html`<${Bones} rows=${8} />` : !items.data.files.length && search ? html`<${Empty} title=${t.files.noneFound} text=${t.files.noneFoundText}><${Button} onClick=${() => change({ search: null, offset: null })}>${t.clearFilters}</${Button}></${Empty}>`
+      ${items.error ? html`<${Failure} error=${items.error} retry=${items.reload} />` : !items.data ? html`<${Bones} rows=${8} />` : !items.data.files.length && (search || by) ? html`<${Empty} title=${t.files.noneFound} text=${t.files.noneFoundText}><${Button} onClick=${() => change({ search: null, by: null, offset: null })}>${t.clearFilters}</${Button}></${Empty}>`
         : !items.data.files.length ? html`<${Empty} title=${t.files.empty} text=${t.files.emptyText}><${Button} icon="out" why=${why()} onClick=${() => picker.current?.click()}>${t.files.uploadFiles}</${Button}></${Empty}>`
         : tiles ? html`<ul class="tilesgrid">${items.data.files.map((/** @type {any} */ one) => html`<li key=${one.id}><button type="button" class=${one.id === chosen ? "on" : ""} aria-pressed=${one.id === chosen ? "true" : "false"} onClick=${() => enter(one)}><span class="thumb"><${Thumb} item=${one} base=${base} isPublic=${isPublic} side=${192} /></span><span class="cut">${plain(one.name, 60)}</span></button></li>`)}</ul>`
         : html`<table class="list"><thead><tr><th>${t.name}</th><th>${t.tables.type}</th><th class="r">${t.tables.size}</th><th>${t.tables.changed}</th></tr></thead><tbody>${items.data.files.map((/** @type {any} */ one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}><td class=${`main ${one.id === chosen ? "upright" : ""}`}><button type="button" class="coverbutton line" onClick=${() => enter(one)}><span class="thumb small"><${Thumb} item=${one} base=${base} isPublic=${isPublic} side=${96} /></span><span class="cut">${search ? plain(one.path, 200) : plain(one.name, 100)}</span></button></td>
@@ -292,7 +294,7 @@ function FilePanel({ file, base, isPublic, onDelete, onRename, onMove, onReplace
   const media = file.mime_type.split("/")[0];
   return html`<aside class="panel" aria-label=${file.name}><header><b class="cut grow">${plain(file.name, 60)}</b><${Button} kind="flat small" icon="cross" label=${t.close} onClick=${() => change({ file: null })} /></header>
     <div class="preview">${!url ? null : pictured ? html`<img src=${variant(url, { width: 640, height: 480, fit: "contain", format: "webp" })} alt=${file.name} onError=${() => setBroken(true)} />` : media === "audio" ? html`<audio controls src=${url}></audio>` : media === "video" ? html`<video controls src=${url}></video>` : text ? html`<pre class="code" tabindex="0">${text.slice(0, 20000)}</pre>` : html`<${Icon} name=${iconOf(file)} />${broken && html`<p class="s12 soft">${t.files.noPicture}</p>`}`}</div>
-    <dl class="facts-list"><div><dt>${t.tables.type}</dt><dd class="cut">${plain(file.mime_type, 80)}</dd></div><div><dt>${t.tables.size}</dt><dd>${size(file.size)}</dd></div><div><dt>${t.files.version}</dt><dd>${file.version}</dd></div><div><dt>${t.tables.changed}</dt><dd>${moment(file.updated_at)}</dd></div>
+    <dl class="facts-list"><div><dt>${t.tables.type}</dt><dd class="cut">${plain(file.mime_type, 80)}</dd></div><div><dt>${t.tables.size}</dt><dd>${size(file.size)}</dd></div><div><dt>${t.files.version}</dt><dd>${file.version}</dd></div>${file.created_by && html`<div><dt>${t.grid.creator}</dt><dd><${MemberLink} id=${file.created_by} /></dd></div>`}<div><dt>${t.tables.changed}</dt><dd>${moment(file.updated_at)}</dd></div>
       <div><dt>URL</dt><dd><code class="cut">${file.url}</code><${Copy} text=${file.url} /></dd></div>${file.sha256 && html`<div><dt>SHA-256</dt><dd><code class="cut">${file.sha256}</code><${Copy} text=${file.sha256} /></dd></div>`}</dl>
     ${!isPublic && html`<section class="wellbox"><h3>${t.files.signed}</h3><div class="line"><select class="in small" aria-label=${t.files.lifetime} value=${hours} onChange=${(/** @type {any} */ event) => setHours(event.target.value)}>${["1", "24", "168"].map((one) => html`<option value=${one} selected=${one === hours}>${t.files.hours(Number(one))}</option>`)}</select><${Button} kind="small" icon="link" why=${why()} onClick=${sign}>${t.files.createLink}</${Button}></div>
       ${signed && html`<div class="secret"><code class="cut">${signed.url}</code><${Copy} text=${signed.url} label=${t.copy} /></div><p class="s12 soft">${t.files.until(moment(signed.expires_at))}</p>`}</section>`}

@@ -2,10 +2,14 @@
 import { html, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { appId, denied, may, onApp } from "../state/app.js";
+import { forgetName, memberName as name } from "../state/members.js";
 import { change, place } from "../state/router.js";
 import { ago, initials, moment, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { Editor } from "../ui/editor.js";
 import { SearchBox, searched } from "../ui/search.js";
+import { parse } from "../grid/values.js";
+import { Belongings } from "./belongings.js";
 import { Bones, Button, Code, Confirm, Copy, Empty, Failure, FormDialog, Pager, Pill, TextField, complain, toast, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.members });
@@ -45,9 +49,6 @@ export function Screen() {
   </div>`;
 }
 
-/** @param {any} member */
-const name = (member) => (member.nickname ? plain(member.nickname, 60) : member.login_id ? plain(member.login_id, 60) : `${t.members.guest} ${member.member_id.slice(-4)}`);
-
 /** @param {{id: string, changed: () => void}} props */
 function Member({ id, changed }) {
   const { data, error, reload, set } = useLoad((signal) => onApp(`/members/${encodeURIComponent(id)}`, { signal }), [id]);
@@ -80,9 +81,11 @@ function Member({ id, changed }) {
         <div><dt><label for="active">${t.members.active}</label></dt><dd><input id="active" type="checkbox" class="switch" checked=${data.is_active} disabled=${!may("editor")} title=${why() || undefined} onChange=${(/** @type {any} */ event) => update({ is_active: event.target.checked })} /></dd></div>
       </dl>
       ${data.sessions > 0 && html`<${Sessions} path=${`${path}/sessions`} number=${data.sessions} ended=${reload} />`}
-      <section class="wellbox"><h3 class="mono">custom_data</h3><${Code} text=${JSON.stringify(data.custom_data, null, 2).slice(0, 20000)} label="custom_data" /></section>
+      <section class="wellbox"><div class="line"><h3 class="mono grow">custom_data</h3><${Button} kind="flat small" icon="edit" label=${t.members.editData} why=${why()} onClick=${() => setDialog("data")} /></div><${Code} text=${JSON.stringify(data.custom_data, null, 2).slice(0, 20000)} label="custom_data" /></section>
+      <${Belongings} id=${id} />
       <footer><${Button} kind="small" why=${why() || (data.login_id === null && t.members.noPassword)} onClick=${() => setDialog("password")}>${t.members.setPassword}</${Button}><span class="grow"></span><${Button} kind="flat small bad" why=${why()} onClick=${() => setDialog("delete")}>${t.members.delete}</${Button}></footer>`}
-    ${dialog === "rename" && html`<${Rename} known=${data.nickname} save=${(/** @type {string} */ nickname) => onApp(path, { method: "PATCH", body: { nickname: nickname || null } }).then(set).then(changed)} onClose=${() => setDialog("")} />`}
+    ${dialog === "rename" && html`<${Rename} known=${data.nickname} save=${(/** @type {string} */ nickname) => onApp(path, { method: "PATCH", body: { nickname: nickname || null } }).then(set).then(() => (forgetName(id), changed()))} onClose=${() => setDialog("")} />`}
+    ${dialog === "data" && html`<${EditData} known=${data.custom_data} save=${(/** @type {any} */ custom_data) => onApp(path, { method: "PATCH", body: { custom_data } }).then(set)} onClose=${() => setDialog("")} />`}
     ${dialog === "password" && html`<${SetPassword} save=${(/** @type {string} */ password) => act(() => onApp(`${path}/password`, { method: "PUT", body: { password } }), t.members.passwordSet)()} onClose=${() => setDialog("")} />`}
     ${dialog === "signout" && html`<${Confirm} title=${t.members.signOutTitle(name(data))} text=${t.members.signOutText} action=${t.members.signOut} onClose=${() => setDialog("")} run=${act(() => onApp(`${path}/sign-out-everywhere`, { method: "POST" }), t.members.signedOut)} />`}
     ${dialog === "delete" && html`<${Confirm} title=${t.members.deleteTitle(name(data))} text=${t.members.deleteText} action=${t.members.delete} name=${data.login_id || data.member_id.slice(-4)} onClose=${() => setDialog("")}
@@ -126,6 +129,14 @@ function NewMember({ onClose, done }) {
 function Rename({ known, save, onClose }) {
   const [nickname, setNickname] = useState(known || "");
   return html`<${FormDialog} title=${t.members.rename} action=${t.save} onClose=${onClose} submit=${async () => (await save(nickname), onClose())}><${TextField} label=${t.members.nickname} value=${nickname} onInput=${setNickname} maxlength="100" optional /></${FormDialog}>`;
+}
+
+/** @param {{known: any, save: (data: any) => Promise<any>, onClose: () => void}} props */
+function EditData({ known, save, onClose }) {
+  const [text, setText] = useState(JSON.stringify(known, null, 2));
+  const { value, wrong } = parse(text, { name: "custom_data", type: "object", required: true, encrypted: false });
+  return html`<${FormDialog} title=${t.members.editData} action=${t.save} onClose=${onClose} submit=${async () => (await save(value), onClose())} why=${wrong || (value === null && t.grid.notObject)}>
+    <p class="soft s13">${t.members.dataHelp}</p><${Editor} language="json" label="custom_data" rows=${12} numbers focused value=${text} onInput=${setText} wrong=${!!wrong} />${wrong && html`<p class="wrong">${wrong}</p>`}</${FormDialog}>`;
 }
 
 /** @param {{save: (password: string) => Promise<any>, onClose: () => void}} props */

@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { denied, loadTables, ofApp, store } from "../state/app.js";
-import { change, place } from "../state/router.js";
+import { change, go, place } from "../state/router.js";
 import { Cards } from "../grid/cards.js";
 import { Edits } from "../grid/edits.js";
 import { Filters } from "../grid/filters.js";
@@ -13,7 +13,8 @@ import { SearchBox, searched } from "../grid/search.js";
 import { readSort, readWhere } from "../grid/query.js";
 import { RANKED, Source } from "../grid/source.js";
 import { handedOver } from "../grid/handed.js";
-import { Value, columnsOf, parseCells, textOf, valueOf } from "../grid/values.js";
+import { memberPlace } from "../ui/member.js";
+import { CREATOR, Value, columnsOf, labelOf, parseCells, textOf, valueOf } from "../grid/values.js";
 import { prefetch } from "../ui/editor.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
@@ -26,14 +27,15 @@ const PasteDialog = later(() => import("../grid/bulk.js"), "PasteDialog");
 const ExportDialog = later(() => import("../grid/export.js"), "ExportDialog");
 const ImportDialog = later(() => import("../grid/import.js"), "ImportDialog");
 
-const WIDTHS = /** @type {Record<string, number>} */ ({ string: 180, number: 110, int: 100, boolean: 90, date: 170, uuid: 280, object: 220, array: 200 });
+const WIDTHS = /** @type {Record<string, number>} */ ({ string: 180, number: 110, int: 100, boolean: 90, date: 170, uuid: 280, object: 220, array: 200, member: 150 });
 
-/** What this browser remembers of a table's columns. @param {string} id @returns {{widths: Record<string, number>, hidden: string[], pinned: string[]}} */
-function layoutOf(id) {
+/** What this browser remembers of a table's columns. Rows that anybody may create mostly have no creator to show. @param {import("../state/app.js").Table} table @returns {{widths: Record<string, number>, hidden: string[], pinned: string[]}} */
+function layoutOf(table) {
+  const usual = { widths: {}, pinned: [], hidden: ["id", "updated_at", ...(table.access_level === "Public" ? [CREATOR] : [])] };
   try {
-    return { widths: {}, pinned: [], hidden: ["id", "updated_at"], ...JSON.parse(localStorage.getItem(`pilotis.grid.${id}`) || "{}") };
+    return { ...usual, ...JSON.parse(localStorage.getItem(`pilotis.grid.${table.id}`) || "{}") };
   } catch {
-    return { widths: {}, pinned: [], hidden: ["id", "updated_at"] };
+    return usual;
   }
 }
 
@@ -69,7 +71,7 @@ export function Rows({ table, tabs }) {
   const opened = query.get("row") || "";
   const source = useMemo(() => new Source(table.id, { where, sort, search: words ? { query: words, fields } : null }), [table.id, whereText, query.get("sort"), words, fields]);
   const edits = useMemo(() => new Edits(source), [source]);
-  const [layout, setLayout] = useState(() => layoutOf(table.id));
+  const [layout, setLayout] = useState(() => layoutOf(table));
   const [at, setAt] = useState({ row: 0, column: 0 });
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const [anchor, setAnchor] = useState(0);
@@ -231,7 +233,7 @@ export function Rows({ table, tabs }) {
       <span class="s12 soft num" role="status">${total === null ? "" : source.beyond ? t.grid.ranked(RANKED, source.beyond) : t.grid.found(total, !!where || !!words)}</span>
       <${Button} kind=${`flat small ${isLive ? "on" : ""}`} icon="activity" class="wide" title=${t.grid.liveHelp} aria-pressed=${isLive ? "true" : "false"} onClick=${() => change({ live: isLive ? null : "1" }, { replace: true })}>${t.grid.live}</${Button}>
       <${MenuButton} label=${t.grid.columns} align="right" button=${(/** @type {any} */ bind) => html`<${Button} kind="flat small" icon="columns" class="wide" ...${bind}>${shown.length}/${columns.length}</${Button}>`}>
-        ${() => columns.map((column) => html`<label class="item check"><input type="checkbox" class="item" checked=${!layout.hidden.includes(column.name)} disabled=${shown.length === 1 && shown[0] === column} onChange=${() => arrange({ hidden: layout.hidden.includes(column.name) ? layout.hidden.filter((name) => name !== column.name) : [...layout.hidden, column.name] })} /><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} />${plain(column.name, 60)}</label>`)}</${MenuButton}>
+        ${() => columns.map((column) => html`<label class="item check"><input type="checkbox" class="item" checked=${!layout.hidden.includes(column.name)} disabled=${shown.length === 1 && shown[0] === column} onChange=${() => arrange({ hidden: layout.hidden.includes(column.name) ? layout.hidden.filter((name) => name !== column.name) : [...layout.hidden, column.name] })} /><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} />${plain(labelOf(column), 60)}</label>`)}</${MenuButton}>
       <${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${again} /></div>
     <div class=${`split ${opened ? "opened" : ""}`}>
       <div class="gridbox">
@@ -246,7 +248,7 @@ export function Rows({ table, tabs }) {
           ${!allMatch && !words && total !== null && selected.size < total && html`<${Button} kind="flat small" onClick=${() => setAllMatch(true)}>${t.grid.allThat(total)}</${Button}>`}
           <${Button} kind="flat small" icon="edit" why=${why || (allMatch && t.grid.notAll)} onClick=${() => setDialog({ edit: true })}>${t.grid.editField}</${Button}><${Button} kind="flat small bad" icon="trash" why=${why} onClick=${() => setDialog({ delete: true })}>${t.grid.delete}</${Button}>
           <${Button} kind="flat small" icon="cross" label=${t.grid.unselect} onClick=${() => (setSelected(new Set()), setAllMatch(false))} /></div>`}
-        <div class="status s12 soft"><span class="num">${total ? t.grid.row(at.row + 1) : ""}</span><span>${words ? t.grid.byRank : sort ? t.grid.sortedBy(plain(sort[0], 40), sort[1]) : t.grid.unsorted}</span><span class="grow"></span>
+        <div class="status s12 soft"><span class="num">${total ? t.grid.row(at.row + 1) : ""}</span><span>${words ? t.grid.byRank : sort ? t.grid.sortedBy(plain(sort[0] === CREATOR ? t.grid.creator : sort[0], 40), sort[1]) : t.grid.unsorted}</span><span class="grow"></span>
           <span class="line">${edits.pending.value ? html`<${Icon} name="run" class="spin" />${t.grid.saving}` : edits.done.value.length ? html`<${Icon} name="done" />${t.saved}` : ""}</span>
           ${edits.done.value.length > 0 && html`<${Button} kind="flat small" onClick=${() => edits.undo()}>${t.undo} <kbd>${navigator.platform.startsWith("Mac") ? "⌘Z" : "Ctrl Z"}</kbd></${Button}>`}</div>
       </div>
@@ -259,7 +261,7 @@ export function Rows({ table, tabs }) {
     ${dialog?.edit && html`<${EditRows} tableId=${table.id} ids=${[...selected]} columns=${columns} onClose=${() => setDialog(null)} done=${again} />`}
     ${dialog?.paste && html`<${PasteDialog} tableId=${table.id} cells=${dialog.paste} rows=${dialog.rows} columns=${shown.slice(at.column)} onClose=${() => setDialog(null)} done=${() => source.reload()} />`}
     ${dialog?.import && html`<${ImportDialog} table=${table} given=${dialog.import === true ? null : dialog.import} onClose=${() => (setDialog(null), loadTables().catch(complain), again())} />`}
-    ${dialog?.export && html`<${ExportDialog} table=${table} columns=${columns} source=${source} where=${where} onClose=${() => setDialog(null)} />`}
+    ${dialog?.export && html`<${ExportDialog} table=${table} columns=${columns.filter((column) => column.name !== CREATOR)} source=${source} where=${where} onClose=${() => setDialog(null)} />`}
     ${edits.conflict.value && html`<${Conflict} edits=${edits} />`}
   </div>`;
 }
@@ -272,10 +274,11 @@ function CellMenu({ index, column, rect, source, why, commit, open, onClose, fil
   const closed = why || (column.own && t.grid.ownField) || false;
   const plainType = column.type !== "object" && column.type !== "array";
   const act = (/** @type {() => void} */ action) => () => (onClose(), action());
-  return html`<${Menu} at=${rect} label=${t.grid.cellMenu(column.name)} onClose=${onClose}>
+  return html`<${Menu} at=${rect} label=${t.grid.cellMenu(labelOf(column))} onClose=${onClose}>
     <${MenuItem} icon="right" onClick=${act(() => open(row.id))}>${t.grid.openRow}</${MenuItem}>
     <${MenuItem} icon="copy" hint="Ctrl C" why=${value === undefined && t.grid.absentHelp} onClick=${act(() => navigator.clipboard.writeText(textOf(value, column)))}>${t.copy}</${MenuItem}>
-    <${MenuItem} icon="filter" why=${!plainType && t.grid.notFiltered} onClick=${act(() => filter({ [column.name]: { $eq: value ?? null } }))}>${t.grid.filterBy}</${MenuItem}><hr />
+    <${MenuItem} icon="filter" why=${!plainType && t.grid.notFiltered} onClick=${act(() => filter({ [column.name]: { $eq: value ?? null } }))}>${t.grid.filterBy}</${MenuItem}>
+    ${row.created_by && html`<${MenuItem} icon="member" onClick=${act(() => go(memberPlace(/** @type {string} */ (row.created_by))))}>${t.grid.openCreator}</${MenuItem}>`}<hr />
     <${MenuItem} icon="edit" hint="F2" why=${closed} onClick=${act(() => open(row.id, column.name))}>${t.edit}</${MenuItem}>
     <${MenuItem} icon="cross" hint="Del" why=${closed || (value === null && t.unchanged)} onClick=${act(() => commit(row, column, null))}>${t.grid.setNull}</${MenuItem}>
     ${column.type === "string" && html`<${MenuItem} icon="t-string" why=${closed || (value === "" && t.unchanged)} onClick=${act(() => commit(row, column, ""))}>${t.grid.setEmpty}</${MenuItem}>`}

@@ -68,7 +68,7 @@ export default {
   edit: "Edit", progress: "Progress",
   operators: { on: "on", equals: "is", not: "is not", contains: "contains", starts: "starts with", ends: "ends with", greater: "above", atLeast: "at least", less: "below", atMost: "at most", between: "between", oneOf: "one of", isNull: "has no value", notNull: "has a value" },
   grid: {
-    time: "Time",
+    time: "Time", creator: "created by", madeBy: "Created by", noCreator: "no member", openCreator: "Open the member",
     filter: "Filter", column: "Column", operator: "Condition", value: "Value", apply: "Apply", to: "and", and: "and", or: "or", commas: "several, separated by commas", valueFirst: "Enter a value first.", valid: "valid", whereGuide: "Filter syntax", columns: "Columns",
     emptyText: "empty text", absent: "absent", absentHelp: "The field was never set. A field cannot be made absent again.", required: "Required", row: (/** @type {number} */ number) => `Row ${number.toLocaleString("en")}`, rowOpen: "Row", rowBefore: "Previous row", rowAfter: "Next row", newRow: "New row", createRow: "Create row", created: "Row created.", leftOut: "Empty fields are left out.", mendFirst: "Correct the marked fields first.",
     found: (/** @type {number} */ total, /** @type {boolean} */ filtered) => (filtered ? `${plural(total, "row", "rows")} found` : plural(total, "row", "rows")), none: "No rows yet", noneText: "Add one here, import a file, or insert rows from a page with the public key.", noneFound: "No matching rows", noneFoundText: "No row matches the filter.", notRead: "The rows could not be loaded",
@@ -126,6 +126,8 @@ export default {
   actors: { public: "public key", member: "member", anonymous: "not signed in", operator: "command line", system: "automatic", secret_key: "secret key", console_user: "console user" },
   actions: { "user.sign_in": "Signed in", "user.sign_in_failed": "Sign-in failed", "user.change_password": "Changed the password", "user.reset_password": "Reset the password", "user.reset_link": "Reset link printed" },
   members: {
+    gone: (/** @type {string} */ end) => `deleted member ${end}`, rowsOf: "Rows in tables", noRows: "No rows in the tables of this app.", filesOf: "Files", noFiles: "No files.", allOf: (/** @type {number} */ count) => `All ${count.toLocaleString("en")}`,
+    editData: "Edit custom_data", dataHelp: "A JSON object that the member's app reads. All of it is replaced.",
     search: "Login, nickname or id", member: "Member", kind: "Kind", all: "All members", registered: "With a login", guests: "Guests", guest: "guest", state: "State", anyState: "Any state", active: "Active", inactive: "Inactive", found: (/** @type {number} */ count) => plural(count, "member", "members"),
     login: "Login", lastActive: "Last active", joined: "Joined", id: "Id", nickname: "Nickname", sessions: "Sessions", noSessions: "The member is not signed in anywhere.", none: "No members yet", noneText: "Members appear here when they sign up, or as guests.", noneFound: "No matching members", noneFoundText: "No member matches the search and the filters.",
     rename: "Change the nickname", setPassword: "Set a password", noPassword: "A guest has no password.", passwordFirst: "Enter the new password first.", passwordEnds: "This signs the member out everywhere.", passwordSet: "Password set.", signOut: "Sign out everywhere", signOutTitle: (/** @type {string} */ name) => `Sign ${name} out everywhere?`, signOutText: "All the member's sessions end immediately. The member can sign in again.", signedOut: "Signed out everywhere.",

@@ -65,7 +65,7 @@ export default {
   edit: "편집", progress: "진행",
   operators: { on: "날짜", equals: "같음", not: "같지 않음", contains: "포함", starts: "시작", ends: "끝", greater: "초과", atLeast: "이상", less: "미만", atMost: "이하", between: "사이", oneOf: "중 하나", isNull: "값 없음", notNull: "값 있음" },
   grid: {
-    time: "시각",
+    time: "시각", creator: "만든 회원", madeBy: "만든 회원", noCreator: "회원 없음", openCreator: "회원 열기",
     filter: "필터", column: "열", operator: "조건", value: "값", apply: "적용", to: "–", and: "그리고", or: "또는", commas: "쉼표로 여러 개", valueFirst: "먼저 값을 입력하세요.", valid: "올바름", whereGuide: "쓸 수 있는 조건", columns: "열",
     emptyText: "빈 문자열", absent: "없음", absentHelp: "설정된 적이 없는 필드입니다. 다시 없는 상태로 되돌릴 수 없습니다.", required: "필수", row: (/** @type {number} */ number) => `${number.toLocaleString("ko")}행`, rowOpen: "행", rowBefore: "이전 행", rowAfter: "다음 행", newRow: "새 행", createRow: "행 만들기", created: "행을 만들었습니다.", leftOut: "빈 필드는 빠집니다.", mendFirst: "먼저 표시된 필드를 고치세요.",
     found: (/** @type {number} */ total, /** @type {boolean} */ filtered) => (filtered ? `${many(total, "행")} 찾음` : many(total, "행")), none: "아직 행이 없습니다", noneText: "여기서 추가하거나 파일을 가져오거나 공개 키로 페이지에서 추가하세요.", noneFound: "찾지 못했습니다", noneFoundText: "필터에 맞는 행이 없습니다.", notRead: "행을 읽지 못했습니다",
@@ -123,6 +123,8 @@ export default {
   actors: { public: "공개 키", member: "회원", anonymous: "로그인하지 않음", operator: "명령줄", system: "자동", secret_key: "비밀 키", console_user: "콘솔 사용자" },
   actions: { "user.sign_in": "로그인", "user.sign_in_failed": "로그인 실패", "user.change_password": "비밀번호 변경", "user.reset_password": "비밀번호 재설정", "user.reset_link": "재설정 링크 출력" },
   members: {
+    gone: (/** @type {string} */ end) => `삭제된 회원 ${end}`, rowsOf: "테이블의 행", noRows: "이 앱의 테이블에 행이 없습니다.", filesOf: "파일", noFiles: "파일이 없습니다.", allOf: (/** @type {number} */ count) => `전체 ${count.toLocaleString("ko")}개`,
+    editData: "custom_data 편집", dataHelp: "회원의 앱이 읽는 JSON 객체입니다. 전체가 바뀝니다.",
     search: "로그인, 별명, id", member: "회원", kind: "종류", all: "모든 회원", registered: "로그인 있음", guests: "손님", guest: "손님", state: "상태", anyState: "모든 상태", active: "활성", inactive: "비활성", found: (/** @type {number} */ count) => many(count, "명"),
     login: "로그인", lastActive: "마지막 활동", joined: "가입", id: "ID", nickname: "별명", sessions: "세션", noSessions: "로그인한 곳이 없습니다.", none: "아직 회원이 없습니다", noneText: "회원이 가입하거나 손님이 되면 여기에 나옵니다.", noneFound: "찾지 못했습니다", noneFoundText: "검색과 필터에 맞는 회원이 없습니다.",
     rename: "별명 바꾸기", setPassword: "비밀번호 정하기", noPassword: "손님은 비밀번호가 없습니다.", passwordFirst: "먼저 새 비밀번호를 입력하세요.", passwordEnds: "회원은 모든 곳에서 로그아웃됩니다.", passwordSet: "비밀번호를 정했습니다.", signOut: "모든 곳에서 로그아웃", signOutTitle: (/** @type {string} */ name) => `모든 곳에서 로그아웃할까요? ${name}`, signOutText: "모든 세션이 즉시 끝납니다. 다시 로그인할 수 있습니다.", signedOut: "모든 곳에서 로그아웃했습니다.",
