@@ -12,6 +12,7 @@ import pytest_asyncio
 from pilotis.http.api.bodies import Form, Json, Raw
 from pilotis.http.api.cookies import Cookie, CookiesWithPrefix, SetCookie
 from pilotis.http.api.endpoint import Endpoints, get, post
+from pilotis.http.api.incoming import Incoming
 from pilotis.http.api.multipart import MAX_PARTS, Multipart
 from pilotis.http.api.openapi import document
 from pilotis.http.api.principals import Access
@@ -38,8 +39,8 @@ class PartSeen(msgspec.Struct):
     digest: str
 
 
-def allowed_origin(call: Call) -> str | None:
-    origin = call.header(b"origin")
+def allowed_origin(request: Incoming) -> str | None:
+    origin = request.header(b"origin")
     return origin if origin == "https://client.example" else None
 
 

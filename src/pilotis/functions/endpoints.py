@@ -88,6 +88,7 @@ from pilotis.functions.webhook_form import rejection_of, webhook_context
 from pilotis.http.api.bodies import ParsedBody
 from pilotis.http.api.challenges import resource_challenge
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
+from pilotis.http.api.incoming import Incoming
 from pilotis.http.api.multipart import MalformedMultipartError, Multipart
 from pilotis.http.api.principals import (
     InsufficientScopeError,
@@ -168,9 +169,9 @@ class SentVersion(ParsedBody, kw_only=True):
     archive: tuple[bytes, str | None] | None
 
     @classmethod
-    async def read(cls, call: Call) -> SentVersion:
+    async def read(cls, request: Incoming) -> SentVersion:
         """Return the version in a request."""
-        fields, archive = await _sent(call, NewVersion)
+        fields, archive = await _sent(request, NewVersion)
         return cls(fields=fields, archive=archive)
 
 
@@ -181,9 +182,9 @@ class SentDraft(ParsedBody, kw_only=True):
     archive: tuple[bytes, str | None] | None
 
     @classmethod
-    async def read(cls, call: Call) -> SentDraft:
+    async def read(cls, request: Incoming) -> SentDraft:
         """Return the draft in a request."""
-        fields, archive = await _sent(call, NewDraft)
+        fields, archive = await _sent(request, NewDraft)
         return cls(fields=fields, archive=archive)
 
 
@@ -616,18 +617,18 @@ async def _unless_gone(call: Call, work: Awaitable[T]) -> T:
             watching.cancel()
 
 
-async def _sent(call: Call, kind: type[T]) -> tuple[T, tuple[bytes, str | None] | None]:
+async def _sent(request: Incoming, kind: type[T]) -> tuple[T, tuple[bytes, str | None] | None]:
     """Return the version or draft in a request and, if it is a form, its archive and entry file."""
-    content_type = call.headers.get(b"content-type", b"application/json")
+    content_type = request.headers.get(b"content-type", b"application/json")
     essence = content_type.partition(b";")[0].strip().lower()
     if essence == b"application/json":
-        return json.decode(await call.body(call.limits.body_bytes), json.decoder(kind)), None
+        return json.decode(await request.body(request.limits.body_bytes), json.decoder(kind)), None
     if essence != b"multipart/form-data":
         raise UnsupportedMediaTypeError("Send JSON, or multipart/form-data with a zip archive as the part file.")
     archive, fields = None, dict[str, str]()
-    async for part in Multipart(Body(call), content_type):
+    async for part in Multipart(Body(request), content_type):
         if part.name == "file":
-            archive = await part.read(call.limits.function_source_bytes)
+            archive = await part.read(request.limits.function_source_bytes)
         else:
             fields[part.name] = (await part.read(4096)).decode("utf-8", "replace")
     if archive is None:

@@ -18,17 +18,15 @@ from __future__ import annotations
 import enum
 import typing
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 
+from pilotis.http.api.incoming import Incoming
 from pilotis.http.api.multipart import Multipart
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, ValidationError, invalid
-
-if TYPE_CHECKING:
-    from pilotis.http.api.request import Call
 
 T = TypeVar("T")
 
@@ -64,8 +62,8 @@ class ParsedBody(msgspec.Struct, kw_only=True):
     """
 
     @classmethod
-    async def read(cls, call: Call) -> Self:
-        """Return the body of a call; raises a 400, 413 or 415 error."""
+    async def read(cls, request: Incoming) -> Self:
+        """Return the body of a request; raises a 400, 413 or 415 error."""
         raise NotImplementedError
 
 

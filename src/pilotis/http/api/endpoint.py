@@ -20,7 +20,7 @@ import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -29,13 +29,11 @@ from pilotis.http.api.bodies import BodyKind, declared_body
 from pilotis.http.api.cookies import Cookie, CookiesWithPrefix, Origins
 from pilotis.http.api.error_styles import ErrorStyle
 from pilotis.http.api.example import Example
+from pilotis.http.api.incoming import Incoming
 from pilotis.http.api.principals import Access
 from pilotis.http.replies.reply import Answer
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError
-
-if typing.TYPE_CHECKING:
-    from pilotis.http.api.request import Call
 
 _PARAMETER = re.compile(r"[:*](\w+)")
 
@@ -43,7 +41,7 @@ Handler = Callable[..., Awaitable[Any]]
 Method = TypeVar("Method", bound=Handler)
 
 
-CorsRule: TypeAlias = "Literal['public', 'console', 'none'] | Callable[[Call], str | None]"
+CorsRule = Literal["public", "console", "none"] | Callable[[Incoming], str | None]
 """Whose pages may read an answer: any site's, the console's, none, or those of the origin that a function returns."""
 
 

@@ -8,6 +8,7 @@ from pilotis.apps.service import Apps
 from pilotis.db.pool import Database
 from pilotis.http.api.bodies import Raw
 from pilotis.http.api.endpoint import Endpoints, get, post
+from pilotis.http.api.incoming import Incoming
 from pilotis.http.api.principals import Access, Actor, InsufficientScopeError
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
@@ -33,9 +34,9 @@ NOT_STORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 _FORM = "application/x-www-form-urlencoded"
 
 
-def _asked_origin(call: Call) -> str | None:
+def _asked_origin(request: Incoming) -> str | None:
     """Return a preflight's origin, which is always allowed: only the request itself shows the token's client."""
-    return call.header(b"origin") if call.scope["method"] == "OPTIONS" else None
+    return request.header(b"origin") if request.scope["method"] == "OPTIONS" else None
 
 
 class TokenEndpoints(Endpoints, tag="Pages", error_styles={"/oauth": "oauth"}):
