@@ -35,6 +35,7 @@ async def test_an_app_becomes_a_provider_with_a_scope_and_a_client(
         await dialog.get_by_label("Name").fill("Shop")
         await dialog.get_by_label("Redirect addresses").fill("https://shop.example/callback")
         await dialog.get_by_label("orders:read").check()
+        await dialog.get_by_label("ID tokens have the profile").check()
         assert await obstacles(page, axe) == []
         await dialog.get_by_role("button", name="New client").click()
         shown = page.get_by_role("dialog", name="Shop is ready")
@@ -42,6 +43,9 @@ async def test_an_app_becomes_a_provider_with_a_scope_and_a_client(
         client_id, secret = await shown.locator(".secret code").all_inner_texts()
         await shown.get_by_role("button", name="I have saved it").click()
         await expect(page.get_by_role("row").filter(has_text="Shop")).to_contain_text("orders:read")
+        await page.get_by_role("button", name="Edit Shop").click()
+        await expect(dialog.get_by_label("ID tokens have the profile")).to_be_checked()
+        await dialog.get_by_role("button", name="Cancel").click()
         assert await obstacles(page, axe) == []
         await keep_picture(page, "console-oauth")
     async with plain_client(server.url) as client:
@@ -55,15 +59,19 @@ async def test_a_vendor_of_social_login_is_entered_and_switched_off(
     server: Server, app: App, visit: Opening, axe: str
 ) -> None:
     async with visit("about:blank") as page:
-        await sign_in(page, server, f"/apps/{app.app_id}/oauth/social")
+        # It is found where one looks for it, and says what the vendor wants to know first.
+        await sign_in(page, server, f"/apps/{app.app_id}/settings/sign-in")
+        await page.get_by_role("link", name="Providers").click()
         await page.get_by_role("button", name="New provider").click()
         dialog = page.get_by_role("dialog")
+        told = f"{server.url}/v1/public/oauth/google/callback"
+        await expect(dialog.locator(".secret code")).to_have_text(told)
         await dialog.get_by_label("Client id").fill("id-from-vendor")
         await dialog.get_by_label("Client secret").fill("secret-from-vendor")
         assert await obstacles(page, axe) == []
         await dialog.get_by_role("button", name="Save").click()
         vendor = page.get_by_role("row").filter(has_text="Google")
-        await expect(vendor).to_contain_text(f"{server.url}/")
+        await expect(vendor).to_contain_text(told)
         async with page.expect_response(lambda answer: answer.request.method == "PUT") as saved:
             await vendor.get_by_role("checkbox").click()
         assert (await saved.value).ok

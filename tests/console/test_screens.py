@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from tests.chromium import keep_picture, looks
 from tests.conftest import new_app
+from tests.console import owner_of
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.console.in_use import NARROW, WIDE
 from tests.support import App, Server
@@ -241,10 +242,33 @@ async def test_the_list_of_apps_is_asked_for_once_and_again_when_it_is_opened_ag
         await until(lambda: len(asked) == 2 * first)
 
 
-async def test_the_units_of_limits_are_in_the_language_of_the_page(server: Server, app: App, visit: Opening) -> None:
+async def test_limits_are_in_words_and_found(server: Server, app: App, visit: Opening, axe: str) -> None:
+    async with owner_of(app).client(app) as console:
+        limits = (await console.get("/limits")).json()["limits"]
+    address = f"/apps/{app.app_id}/settings/limits"
     async with visit("about:blank", locale="ko-KR") as page:
-        await sign_in(page, server, f"/apps/{app.app_id}/settings/limits")
-        await expect(page.get_by_text("signin_per_minute 분당")).to_be_visible()
-        units = await page.locator("main td code + .soft").all_inner_texts()
-    # Units that are letters are the same everywhere.
-    assert {unit for unit in units if unit.isascii()} <= {"", "KiB", "MB"}
+        await sign_in(page, server, address)
+        rows = page.locator("table.limits tbody tr")
+        await expect(rows.filter(has_text="signin_per_minute")).to_contain_text("분당")
+        assert sorted(await rows.locator("code").all_inner_texts()) == sorted(limits)
+        # A limit without words would stand by its name, in ASCII.
+        assert [words for words in await rows.locator(".whole").all_inner_texts() if words.isascii()] == []
+    async with visit("about:blank", width=1440) as page:
+        await sign_in(page, server, address)
+        await expect(rows_named(page, "refresh_token_seconds").last).to_contain_text("90 days")
+        await expect(rows_named(page, "body_bytes").first).to_contain_text("10 MiB")
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "console-limits")
+        await page.get_by_label("Find a limit").fill("access token")
+        await expect(page.locator("table.limits tbody tr")).to_have_count(1)
+        await page.get_by_role("button", name="Change Lifetime of an access token").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("access_token_seconds").fill("900")
+        await expect(dialog.get_by_text("= 15 minutes")).to_be_visible()
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(page.locator("table.limits .main")).to_have_text("15 minutes")
+
+
+def rows_named(page: Page, name: str) -> Locator:
+    """The limits whose line has a name."""
+    return page.locator("table.limits tbody tr").filter(has_text=name)

@@ -32,6 +32,7 @@ _ESCAPED = re.compile(r"\\+N?")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 NULL = r"\N"
 _EMPTY = "\\"
+_BOOLEANS = {"true": b"true", "yes": b"true", "1": b"true", "false": b"false", "no": b"false", "0": b"false"}
 # Including the full-width signs that spreadsheets in East Asian locales treat alike.
 _FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
 
@@ -229,8 +230,8 @@ def _json_of(name: str, field: str, type_: ColumnType | None) -> bytes:
         if is_number(field):
             return field.strip().encode()
     elif type_ is ColumnType.BOOLEAN:
-        if (word := field.strip().lower()) in {"true", "false"}:
-            return word.encode()
+        if (word := _BOOLEANS.get(field.strip().lower())) is not None:
+            return word
     elif type_ is ColumnType.OBJECT or type_ is ColumnType.ARRAY:
         # Checked here, so that it cannot break out of the object around it.
         try:

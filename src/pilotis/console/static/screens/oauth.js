@@ -11,10 +11,10 @@ import { Builder, Grants, Keys } from "./oauth-use.js";
 export const head = () => ({ title: t.sectionNames.oauth });
 
 const PAGE = 100;
-const TABS = /** @type {[string, (settings: any) => any][]} */ ([
+const TABS = /** @type {[string, (settings: any, config: any) => any][]} */ ([
   ["", () => html`<${Clients} />`],
   ["scopes", () => html`<${Scopes} />`],
-  ["social", () => html`<${Vendors} />`],
+  ["social", (_, config) => html`<${Vendors} config=${config} />`],
   ["grants", () => html`<${Grants} />`],
   ["try", () => html`<${Builder} />`],
   ["keys", () => html`<${Keys} />`],
@@ -28,7 +28,8 @@ const logoPath = (url) => new URL(url).pathname + new URL(url).search;
 const logoOf = (/** @type {string | null} */ url) => url && html`<img class="logo" src=${logoPath(url)} alt="" />`;
 const words = (/** @type {string} */ text) => text.split(/\s+/).filter(Boolean);
 
-export function Screen() {
+/** @param {{config: any}} props */
+export function Screen({ config }) {
   const current = place.value.path.split("/")[4] || "";
   const base = `/apps/${appId.value}/oauth`;
   const tab = TABS.find(([name]) => name === current) || TABS[0];
@@ -36,7 +37,7 @@ export function Screen() {
   const begin = () => onApp("/oauth/settings", { method: "PUT", body: { is_provider: true } }).then(settings.set, complain);
   const off = settings.data && !settings.data.is_provider && !["social", "settings"].includes(tab[0]);
   return html`<div class="data"><div class="strip tabstrip"><${Tabs} label=${t.sectionNames.oauth} items=${TABS.map(([name]) => ({ href: href(name ? `${base}/${name}` : base), text: /** @type {any} */ (t.oauth.tabs)[name || "clients"], on: tab[0] === name }))} /></div>
-    ${off ? html`<${Empty} title=${t.oauth.off} text=${t.oauth.offText}><${Button} kind="go" why=${why()} onClick=${begin}>${t.oauth.begin}</${Button}></${Empty}>` : tab[1](settings)}</div>`;
+    ${off ? html`<${Empty} title=${t.oauth.off} text=${t.oauth.offText}><${Button} kind="go" why=${why()} onClick=${begin}>${t.oauth.begin}</${Button}></${Empty}>` : tab[1](settings, config)}</div>`;
 }
 
 function Clients() {
@@ -55,14 +56,14 @@ function Clients() {
 
 /** @param {{known?: any, onClose: () => void}} props */
 function ClientDialog({ known, onClose }) {
-  const [form, setForm] = useState({ name: known?.name || "", kind: known?.token_endpoint_auth_method || "client_secret_basic", is_active: known?.is_active ?? true, jwks: known?.jwks ? JSON.stringify(known.jwks, null, 2) : "", redirects: (known?.redirect_uris || []).join("\n"), scopes: /** @type {string[]} */ (known?.scopes || ["openid"]) });
+  const [form, setForm] = useState({ name: known?.name || "", kind: known?.token_endpoint_auth_method || "client_secret_basic", is_active: known?.is_active ?? true, claims_in_id_token: known?.claims_in_id_token ?? false, jwks: known?.jwks ? JSON.stringify(known.jwks, null, 2) : "", redirects: (known?.redirect_uris || []).join("\n"), scopes: /** @type {string[]} */ (known?.scopes || ["openid"]) });
   const [made, setMade] = useState(/** @type {any} */ (null));
   const { data: offered } = useLoad((signal) => onApp("/oauth/scopes", { query: { limit: PAGE }, signal }), [appId.value]);
   const put = (/** @type {string} */ name) => (/** @type {any} */ value) => setForm({ ...form, [name]: value });
   const isKeyed = form.kind === "private_key_jwt";
   const active = known && html`<label class="check"><input type="checkbox" checked=${form.is_active} onChange=${(/** @type {any} */ event) => put("is_active")(event.target.checked)} />${t.oauth.active}</label>`;
   const save = async () => {
-    const body = known?.is_dynamic ? { is_active: form.is_active } : { name: form.name, redirect_uris: words(form.redirects), scopes: form.scopes, ...(isKeyed ? { jwks: keySet(form.jwks) } : {}), ...(known ? { is_active: form.is_active } : {}) };
+    const body = known?.is_dynamic ? { is_active: form.is_active } : { name: form.name, redirect_uris: words(form.redirects), scopes: form.scopes, claims_in_id_token: form.claims_in_id_token, ...(isKeyed ? { jwks: keySet(form.jwks) } : {}), ...(known ? { is_active: form.is_active } : {}) };
     if (known) return await onApp(`/oauth/clients/${encodeURIComponent(known.client_id)}`, { method: "PUT", body }), onClose();
     setMade(await onApp("/oauth/clients", { method: "POST", body: { ...body, token_endpoint_auth_method: form.kind } }));
   };
@@ -79,7 +80,8 @@ function ClientDialog({ known, onClose }) {
     ${isKeyed && html`<${TextAreaField} label=${t.oauth.jwks} help=${t.oauth.jwksHelp} rows="4" spellcheck="false" placeholder=${'{"keys": [{"kty": "EC", …}]}'} value=${form.jwks} onInput=${put("jwks")} />`}
     ${known && html`<${LogoField} client=${known} />`}
     <${TextAreaField} label=${t.oauth.redirects} help=${t.oauth.redirectsHelp} rows="3" placeholder="https://shop.example/callback" value=${form.redirects} onInput=${put("redirects")} />
-    <fieldset class="field plain"><legend class="label">${t.oauth.mayAsk}</legend><${ScopeTicks} names=${names} chosen=${form.scopes} onInput=${put("scopes")} /></fieldset>${active}</${FormDialog}>`;
+    <fieldset class="field plain"><legend class="label">${t.oauth.mayAsk}</legend><${ScopeTicks} names=${names} chosen=${form.scopes} onInput=${put("scopes")} /></fieldset>
+    <div class="field"><label class="check"><input type="checkbox" checked=${form.claims_in_id_token} onChange=${(/** @type {any} */ event) => put("claims_in_id_token")(event.target.checked)} />${t.oauth.idClaims}</label><p class="help">${t.oauth.idClaimsHelp}</p></div>${active}</${FormDialog}>`;
 }
 
 /** @param {{names: string[], chosen: string[], onInput: (chosen: string[]) => void}} props */
@@ -134,7 +136,8 @@ function ScopeDialog({ known, onClose }) {
     <div class="field"><span class="label">${t.oauth.preview}</span><div class="consentline"><${Icon} name=${form.is_required ? "lock" : "check"} /><div><b>${plain(form.title || "…", 100)}</b><p class="soft s13">${plain(form.description, 500)}</p></div></div></div></${FormDialog}>`;
 }
 
-function Vendors() {
+/** @param {{config: any}} props */
+function Vendors({ config }) {
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
   const { data, error, reload } = useLoad((signal) => onApp("/oauth/social", { signal }), [appId.value]);
   const list = data?.data;
@@ -144,15 +147,17 @@ function Vendors() {
     <div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !list ? html`<${Bones} rows=${2} columns=${3} />` : !list.length ? html`<${Empty} title=${t.oauth.noVendors} text=${t.oauth.noVendorsText}>${create}</${Empty}>`
       : html`<table class="list"><thead><tr><th>${t.oauth.vendor}</th><th>${t.oauth.toldVendor}</th><th></th></tr></thead><tbody>${list.map((/** @type {any} */ one) => html`<tr key=${one.provider}><td class="main">${plain(one.options?.name || VENDORS[one.provider] || one.provider, 60)}</td><td class="wide"><span class="line"><code class="cut">${one.redirect_uri}</code><${Copy} text=${one.redirect_uri} /></span></td>
         <td class="fit"><input type="checkbox" class="switch" aria-label=${t.webhooks.on} checked=${one.is_enabled} disabled=${!may("editor")} title=${why() || undefined} onChange=${() => turn(one)} /> <${Button} kind="flat small" icon="edit" label=${t.keys.edit(one.provider)} why=${why()} onClick=${() => setDialog({ known: one })} /><${Button} kind="flat small bad" icon="trash" label=${t.oauth.deleteOf(one.provider)} why=${why()} onClick=${() => setDialog({ gone: one })} /></td></tr>`)}</tbody></table>`}</div>
-    ${dialog && (dialog.gone ? html`<${Confirm} title=${t.oauth.deleteTitle(dialog.gone.provider)} text=${t.oauth.deleteVendorText} action=${t.grid.delete} onClose=${() => setDialog(null)} run=${async () => (await onApp(`/oauth/social/${dialog.gone.provider}`, { method: "DELETE" }), reload())} />` : html`<${VendorDialog} known=${dialog.known} onClose=${() => (setDialog(null), reload())} />`)}`;
+    ${dialog && (dialog.gone ? html`<${Confirm} title=${t.oauth.deleteTitle(dialog.gone.provider)} text=${t.oauth.deleteVendorText} action=${t.grid.delete} onClose=${() => setDialog(null)} run=${async () => (await onApp(`/oauth/social/${dialog.gone.provider}`, { method: "DELETE" }), reload())} />` : html`<${VendorDialog} known=${dialog.known} base=${config.base_url} onClose=${() => (setDialog(null), reload())} />`)}`;
 }
 
-/** @param {{known?: any, onClose: () => void}} props */
-function VendorDialog({ known, onClose }) {
+/** @param {{known?: any, base: string, onClose: () => void}} props */
+function VendorDialog({ known, base, onClose }) {
   const [form, setForm] = useState({ provider: known?.provider || "GOOGLE", name: known?.options?.name || "", issuer: known?.options?.issuer || "", client_id: known?.client_id || "", client_secret: "" });
   const put = (/** @type {string} */ name) => (/** @type {any} */ value) => setForm({ ...form, [name]: value });
   const isOwn = !(form.provider in VENDORS);
   const named = known?.provider || (isOwn ? form.name.toUpperCase().replace(/[^A-Z0-9]+/g, "_").slice(0, 32) || "OIDC" : form.provider);
+  // The provider asks for it before it gives the client id that is entered here.
+  const redirect = known?.redirect_uri || `${base}/v1/public/oauth/${named.toLowerCase()}/callback`;
   const save = async () => {
     const options = { ...known?.options, ...(form.name ? { name: form.name } : {}), ...(form.issuer ? { issuer: form.issuer } : {}) };
     await onApp(`/oauth/social/${encodeURIComponent(named)}`, { method: "PUT", body: { client_id: form.client_id, ...(form.client_secret ? { client_secret: form.client_secret } : {}), options, ...(known ? {} : { is_enabled: true }) } });
@@ -161,6 +166,7 @@ function VendorDialog({ known, onClose }) {
   return html`<${FormDialog} title=${known ? t.keys.edit(known.provider) : t.oauth.newVendor} onClose=${onClose} submit=${save} action=${t.save} why=${!form.client_id.trim() && t.oauth.idFirst}>
     ${!known && html`<${SelectField} label=${t.oauth.vendor} value=${isOwn ? "OIDC" : form.provider} onInput=${put("provider")} options=${[...Object.entries(VENDORS), ["OIDC", t.oauth.anyIssuer]]} />`}
     ${isOwn && html`<${TextField} label=${t.oauth.issuer} value=${form.issuer} onInput=${put("issuer")} placeholder="https://login.example.com" spellcheck="false" /><${TextField} label=${t.name} value=${form.name} onInput=${put("name")} maxlength="50" help=${t.oauth.buttonHelp} />`}
+    <div class="field"><span class="label">${t.oauth.toldVendor}</span><div class="secret"><code>${redirect}</code><${Copy} text=${redirect} label=${t.copy} /></div></div>
     <${TextField} label=${t.oauth.clientId} value=${form.client_id} onInput=${put("client_id")} spellcheck="false" autocomplete="off" /><${TextField} label=${t.oauth.secret} type="password" value=${form.client_secret} onInput=${put("client_secret")} autocomplete="new-password" optional=${!!known} help=${t.oauth.secretHelp} /></${FormDialog}>`;
 }
 

@@ -4,9 +4,9 @@ import { t } from "../strings/index.js";
 import { user } from "../state/api.js";
 import { app, appId, loadApps, loadTables, may, onApp } from "../state/app.js";
 import { go, href, place } from "../state/router.js";
-import { ago, count, date, plain } from "../ui/format.js";
+import { ago, date, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Confirm, Copy, Empty, Failure, FormDialog, Secret, SelectField, Tabs, TextField, complain, said, toast, useAction, useLoad } from "../ui/widgets.js";
+import { Bones, Button, Confirm, Copy, Empty, Failure, FormDialog, Secret, SelectField, Tabs, TextField, complain, later, said, toast, useAction, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.settings });
 
@@ -17,6 +17,7 @@ const TABS = /** @type {[string, () => any][]} */ ([
   ["people", () => html`<${People} />`],
   ["trash", () => html`<${Trash} />`],
 ]);
+const Limits = later(() => import("./limits.js"), "Limits");
 const needs = (/** @type {"owner" | "editor"} */ role) => !may(role) && t.needs[role];
 
 export function Screen() {
@@ -67,30 +68,15 @@ function SignInMethods() {
   };
   const row = (/** @type {string} */ name, /** @type {string} */ title, /** @type {string} */ text) => html`<div class="option"><div class="grow"><label class="label" for=${name}>${title}</label><p class="soft s12">${text}</p></div>
     <input id=${name} type="checkbox" class="switch" checked=${data[name]} disabled=${!may("editor")} title=${needs("editor") || undefined} onChange=${(/** @type {any} */ event) => change({ [name]: event.target.checked })} /></div>`;
-  return html`<section class="slab pad"><h2>${t.settings.methods}</h2>${row("allow_id_password_login", t.settings.password, t.settings.passwordText)}${row("allow_guest_login", t.settings.guest, t.settings.guestText)}</section>`;
+  return html`<section class="slab pad"><h2>${t.settings.methods}</h2>${row("allow_id_password_login", t.settings.password, t.settings.passwordText)}${row("allow_guest_login", t.settings.guest, t.settings.guestText)}</section><${SocialLogin} />`;
 }
 
-function Limits() {
-  const { data, error, reload, set } = useLoad((signal) => onApp("/limits", { signal }), [appId.value]);
-  const [editing, setEditing] = useState(/** @type {[string, any] | null} */ (null));
-  const save = async (/** @type {string} */ name, /** @type {number | null} */ value) => set(await onApp("/limits", { method: "PATCH", body: { [name]: value } }));
-  if (error) return html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>`;
-  if (!data) return html`<section class="slab"><${Bones} rows=${10} columns=${3} /></section>`;
-  const shown = (/** @type {number} */ value) => (value === 0 ? t.settings.unlimited : count(value));
-  return html`<section class="slab"><header><h2>${t.settings.tabs.limits}</h2></header><p class="lead">${t.settings.limitsText}</p>
-    <table class="list oneline"><thead><tr><th>${t.settings.limit}</th><th class="r">${t.settings.value}</th><th class="r">${t.settings.server}</th><th></th></tr></thead><tbody>
-    ${Object.entries(data.limits).map(([name, limit]) => html`<tr key=${name}><td><code>${name}</code> <span class="soft s12">${/** @type {any} */ (t.settings.units)[limit.unit] || limit.unit || ""}</span></td><td class=${`r ${limit.is_own ? "main" : ""}`}>${shown(limit.value)}</td><td class="r soft wide">${shown(limit.server_value)}</td>
-      <td class="fit">${limit.is_settable && html`<${Button} kind="flat small" icon="edit" label=${t.settings.change(name)} why=${needs("editor")} onClick=${() => setEditing([name, limit])} />`}
-        ${limit.is_own && html`<${Button} kind="flat small" icon="undo" label=${t.settings.reset(name)} why=${needs("editor")} onClick=${() => save(name, null).catch(complain)} />`}</td></tr>`)}
-    </tbody></table></section>
-    ${editing && html`<${LimitDialog} name=${editing[0]} limit=${editing[1]} save=${save} onClose=${() => setEditing(null)} />`}`;
-}
-
-/** @param {{name: string, limit: any, save: (name: string, value: number) => Promise<any>, onClose: () => void}} props */
-function LimitDialog({ name, limit, save, onClose }) {
-  const [value, setValue] = useState(String(limit.value));
-  return html`<${FormDialog} title=${t.settings.change(name)} action=${t.save} onClose=${onClose} submit=${async () => (await save(name, Number(value)), onClose())} why=${!/^\d+$/.test(value) && t.wholeNumber}>
-    <${TextField} label=${html`<code>${name}</code>`} inputmode="numeric" value=${value} onInput=${setValue} help=${t.settings.stricter(limit.server_value === 0 ? t.settings.unlimited : count(limit.server_value))} /></${FormDialog}>`;
+/** The other providers by which members sign in; they are entered beside what else is OAuth. */
+function SocialLogin() {
+  const { data, error, reload } = useLoad((signal) => onApp("/oauth/social", { signal }), [appId.value]);
+  const on = data?.data.filter((/** @type {any} */ one) => one.is_enabled).map((/** @type {any} */ one) => plain(one.options?.name || one.provider, 60));
+  return html`<section class="slab pad"><div class="line"><h2 class="grow">${t.oauth.tabs.social}</h2><${Button} kind="small" icon="right" href=${href(`/apps/${appId.value}/oauth/social`)}>${t.settings.socialLink}</${Button}></div>
+    <p class="soft s13">${t.oauth.vendorsText}</p>${error ? html`<${Failure} error=${error} retry=${reload} />` : on && html`<p class="s13">${on.length ? on.join(", ") : html`<span class="null">${t.oauth.noVendors}</span>`}</p>`}</section>`;
 }
 
 function People() {
