@@ -3,89 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from uuid import UUID
 
-import msgspec
 import structlog
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
-from pilotis.db.pool import Database
-from pilotis.functions.calls import Calls
-from pilotis.http.api.principals import AppInfo
-from pilotis.http.metrics import WorkflowSeries
 from pilotis.jobs.kinds import Hold, LeaseLostError
 from pilotis.jobs.source import NodeSource
 from pilotis.kit.errors import UnavailableError
-from pilotis.workflows import execution_store, store
-from pilotis.workflows.agent import Agent
-from pilotis.workflows.checkpoints import Checkpoints
-from pilotis.workflows.definition import decode
-from pilotis.workflows.requests import Requests
-from pilotis.workflows.run import Run
-from pilotis.workflows.types import NewWorkflow
+from pilotis.workflows import execution_store
+from pilotis.workflows.run import HeldExecution, Run, RunServices
 
 QUEUE = "workflows"
-_MAX_DEFINITIONS = 1000
 _POLL_SECONDS = 3.0
 _RETRY_SECONDS = 1.0
 _log = structlog.get_logger("pilotis.workflows")
 
 
-class HeldExecution(msgspec.Struct, frozen=True):
-    """An execution that this process holds, as it was claimed."""
-
-    app_id: UUID
-    owner: UUID
-    row: Record
-
-    @property
-    def hold(self) -> Hold:
-        """Return the id of the execution, and the fence of the claim."""
-        return self.row["execution_id"], self.row["fence"]
-
-
 class Engine(NodeSource):
-    """The executions of this process: a source for the worker.
-
-    `news` is called with the ids of an app, a workflow and an execution after each commit, `emitted` with that of an
-    app whose events were stored. `app_of` returns a live app, `requests` has those that started executions, and
-    `counts` are for metrics.
-    """
+    """The executions of this process: a source for the worker; `services` are what their runs use."""
 
     queue = QUEUE
     wakes_itself = True
     probe = execution_store.PROBE
     owned = execution_store.OWNED
 
-    def __init__(
-        self,
-        database: Database,
-        calls: Calls,
-        app_of: Callable[[UUID], Awaitable[AppInfo]],
-        news: Callable[[UUID, UUID, UUID], None],
-        emitted: Callable[[UUID], None],
-        lease_seconds: float,
-        requests: Requests,
-        agent: Agent,
-        counts: WorkflowSeries,
-    ) -> None:
+    def __init__(self, services: RunServices, lease_seconds: float) -> None:
         super().__init__()
-        self.database = database
-        self.checkpoints = Checkpoints(database)
-        self.calls = calls
-        self.app_of = app_of
-        self.news = news
-        self.emitted = emitted
-        self.requests = requests
-        self.agent = agent
-        self.counts = counts
+        self._services = services
+        self._database = services.database
+        self._counts = services.counts
         self._lease_seconds = lease_seconds
         self.is_stopping = False
         self._runs: dict[UUID, Run] = {}
-        self._definitions: OrderedDict[tuple[UUID, UUID, int], NewWorkflow] = OrderedDict()
         self._polling: asyncio.Task[None] | None = None
 
     @property
@@ -107,19 +59,19 @@ class Engine(NodeSource):
 
     async def claim(self, node_id: UUID, free: int, full: Sequence[UUID]) -> Sequence[HeldExecution]:
         """Claim due executions, fairly across apps."""
-        rows = await execution_store.claim(self.database, node_id, free, full, self._after, self._lease_seconds)
+        rows = await execution_store.claim(self._database, node_id, free, full, self._after, self._lease_seconds)
         return [HeldExecution(row["app_id"], node_id, row) for row in self._claimed(rows)]
 
     async def run(self, held: HeldExecution) -> None:
         """Run an execution until it ends or waits."""
-        row, run = held.row, Run(self, held)
+        row, run = held.row, Run(self._services, self, held)
         self._runs[row["execution_id"]] = run
         self._poll()
         try:
             await run.go()
         except (asyncio.CancelledError, LeaseLostError) as error:
             # Whichever process holds it now continues.
-            self.counts.lost_leases += isinstance(error, LeaseLostError)
+            self._counts.lost_leases += isinstance(error, LeaseLostError)
             raise
         except Exception as error:
             _log.exception("execution interrupted", execution_id=str(row["execution_id"]), error=type(error).__name__)
@@ -136,23 +88,10 @@ class Engine(NodeSource):
 
     async def admit(self, app_id: UUID, workflow_id: UUID) -> None:
         """Let gated executions of a workflow run, if its concurrency limit permits."""
-        async with self.database.transaction(app_id) as connection:
+        async with self._database.transaction(app_id) as connection:
             admitted = await execution_store.admit(connection, app_id, workflow_id)
         if admitted:
             self.wake()
-
-    async def definition(self, app_id: UUID, workflow_id: UUID, version: int) -> NewWorkflow | None:
-        """Return the definition of a version, which never changes; None if the workflow is deleted."""
-        key = (app_id, workflow_id, version)
-        found = self._definitions.get(key)
-        if found is None:
-            text = await store.definition(self.database.of(app_id), *key)
-            if text is None:
-                return None
-            found = self._definitions[key] = decode(text)
-            while len(self._definitions) > _MAX_DEFINITIONS:
-                self._definitions.popitem(last=False)
-        return found
 
     async def _give_up(self, held: HeldExecution, *, counts: bool) -> None:
         """Return an execution; no other process can claim it until the database has answered."""
@@ -160,7 +99,7 @@ class Engine(NodeSource):
         while True:
             with suppress(UnavailableError):
                 place = (row["app_id"], row["execution_id"], held.owner, row["fence"])
-                await execution_store.give_up(self.database, *place, counts=counts)
+                await execution_store.give_up(self._database, *place, counts=counts)
                 return
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -175,5 +114,5 @@ class Engine(NodeSource):
             if not self._runs or self._node is None:
                 continue
             with suppress(UnavailableError):
-                for execution_id in await execution_store.cancel_requests(self.database, self._node.id):
+                for execution_id in await execution_store.cancel_requests(self._database, self._node.id):
                     self.cancel(str(execution_id))

@@ -23,11 +23,14 @@ from pilotis.kit.errors import NotFoundError
 from pilotis.workflows import execution_store, store
 from pilotis.workflows.agent import Agent
 from pilotis.workflows.ai_provider import AiProviders
+from pilotis.workflows.checkpoints import Checkpoints
+from pilotis.workflows.definition_cache import DefinitionCache
 from pilotis.workflows.endpoints import AiProviderEndpoints, WorkflowEndpoints, WorkflowTriggerEndpoints
 from pilotis.workflows.engine import QUEUE, Engine
 from pilotis.workflows.events import EVENT_TYPES
 from pilotis.workflows.executions import Executions
 from pilotis.workflows.requests import Requests
+from pilotis.workflows.run import RunServices
 from pilotis.workflows.service import KIND, FoundFunction, Workflows
 from pilotis.workflows.streams import WorkflowStreams
 from pilotis.workflows.tasks import periodic
@@ -59,15 +62,19 @@ def feature(floor: Floor, apps: AppsFeature, functions: FunctionsFeature) -> Wor
     requests = Requests(database, floor.secrets)
     providers = AiProviders(database, floor.secrets, lambda: floor.outgoing)
     engine = Engine(
-        database,
-        functions.calls,
-        apps.apps.by_id,
-        news,
-        floor.events.committed,
+        RunServices(
+            database=database,
+            definitions=DefinitionCache(database),
+            checkpoints=Checkpoints(database),
+            calls=functions.calls,
+            app_of=apps.apps.by_id,
+            news=news,
+            emitted=floor.events.committed,
+            requests=requests,
+            agent=Agent(providers, counts.tokens),
+            counts=counts,
+        ),
         settings.node_lease_seconds,
-        requests,
-        Agent(providers, counts.tokens),
-        counts,
     )
 
     def wake() -> None:

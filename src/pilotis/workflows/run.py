@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
+from asyncpg import Record
 from msgspec import UNSET
 
-from pilotis.functions.calls import Ended
+from pilotis.db.pool import Database
+from pilotis.functions.calls import Calls, Ended
 from pilotis.functions.webhook_form import rejection_of
 from pilotis.http.api.principals import SYSTEM, AppInfo
-from pilotis.jobs.kinds import LeaseLostError
+from pilotis.http.metrics import WorkflowSeries
+from pilotis.jobs.kinds import Hold, LeaseLostError
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import NotFoundError, PilotisError, UnavailableError
 from pilotis.workflows import backoff, execution_store
-from pilotis.workflows.agent import AgentError, Conversation, Tools
+from pilotis.workflows.agent import Agent, AgentError, Conversation, Tools
+from pilotis.workflows.checkpoints import Checkpoints
 from pilotis.workflows.definition import walk
+from pilotis.workflows.definition_cache import DefinitionCache
 from pilotis.workflows.events import ENDED, STARTED, WorkflowError, WorkflowEvent, subject
 from pilotis.workflows.execution_store import MAX_RECOVERIES, Checkpoint
 from pilotis.workflows.plan import (
@@ -38,11 +43,9 @@ from pilotis.workflows.plan import (
     plan,
     takes_request,
 )
+from pilotis.workflows.requests import Requests
 from pilotis.workflows.types import AgentConfig, AgentTool, NewWorkflow, Step
 from pilotis.workflows.values import shown
-
-if TYPE_CHECKING:
-    from pilotis.workflows.engine import Engine, HeldExecution
 
 MAX_EXECUTION_BYTES = 16 * 2**20
 STAY_SECONDS = 5.0
@@ -85,12 +88,61 @@ class _InFlight(NamedTuple):
     row: dict[str, Any]
 
 
-class Run:
-    """The execution of one claim."""
+class HeldExecution(msgspec.Struct, frozen=True):
+    """An execution that this process holds, as it was claimed."""
 
-    def __init__(self, engine: Engine, held: HeldExecution) -> None:
+    app_id: UUID
+    owner: UUID
+    row: Record
+
+    @property
+    def hold(self) -> Hold:
+        """Return the id of the execution, and the fence of the claim."""
+        return self.row["execution_id"], self.row["fence"]
+
+
+class Holder(Protocol):
+    """The source that claimed an execution, as its run sees it."""
+
+    is_stopping: bool
+    """Whether no other step may start."""
+
+    def require_lease_of(self, owner: UUID) -> None:
+        """Raise `LeaseLostError` unless this process is the owner and its lease is certain."""
+        ...
+
+    def wake(self) -> bool:
+        """Look for due executions now; return False in a process that does not serve them."""
+        ...
+
+
+class RunServices(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What every run uses.
+
+    `news` is called with the ids of an app, a workflow and an execution after each commit, `emitted` with that of an
+    app whose events were stored. `app_of` returns a live app, `requests` has those that started executions, and
+    `counts` are for metrics.
+    """
+
+    database: Database
+    definitions: DefinitionCache
+    checkpoints: Checkpoints
+    calls: Calls
+    app_of: Callable[[UUID], Awaitable[AppInfo]]
+    news: Callable[[UUID, UUID, UUID], None]
+    emitted: Callable[[UUID], None]
+    requests: Requests
+    agent: Agent
+    counts: WorkflowSeries
+
+
+class Run:
+    """The execution of one claim, with what all runs use and the source that holds it."""
+
+    def __init__(self, services: RunServices, holder: Holder, held: HeldExecution) -> None:
         row = held.row
-        self._engine = engine
+        self._services = services
+        self._holder = holder
         self._row = row
         self._owner = held.owner
         self._app_id: UUID = row["app_id"]
@@ -120,12 +172,12 @@ class Run:
     async def go(self) -> None:
         """Run until the execution ends, waits for long, or the process stops."""
         row = self._row
-        definition = await self._engine.definition(self._app_id, row["workflow_id"], row["version"])
+        definition = await self._services.definitions.of(self._app_id, row["workflow_id"], row["version"])
         if definition is None:
             return
         self._definition: NewWorkflow = definition
         try:
-            self._app: AppInfo = await self._engine.app_of(self._app_id)
+            self._app: AppInfo = await self._services.app_of(self._app_id)
         except NotFoundError:
             # The app is deleted. It can be restored; what was to run then is too old.
             self._is_cancelled = True
@@ -147,7 +199,7 @@ class Run:
             has_run = await self._load()
         if is_new:
             self._event(point, "execution.started")
-            self._engine.counts.queues.add(max(0.0, (row["started_at"] - row["created_at"]).total_seconds()))
+            self._services.counts.queues.add(max(0.0, (row["started_at"] - row["created_at"]).total_seconds()))
             if row["trigger_type"] == "webhook":
                 self._inside_request(point)
             point.emits.append(
@@ -155,7 +207,7 @@ class Run:
             )
         elif has_run and row["recoveries"]:
             self._event(point, "execution.recovered")
-            self._engine.counts.recoveries += 1
+            self._services.counts.recoveries += 1
         return point
 
     def _inside_request(self, point: Checkpoint) -> None:
@@ -167,7 +219,7 @@ class Run:
 
     async def _load(self) -> bool:
         """Restore the states from the rows of the steps; return whether a call was running."""
-        rows = await execution_store.steps_of(self._engine.database.of(self._app_id), self._app_id, self._id)
+        rows = await execution_store.steps_of(self._services.database.of(self._app_id), self._app_id, self._id)
         last: dict[str, Any] = {}
         for row in rows:
             key = row["step_id"]
@@ -223,14 +275,14 @@ class Run:
         if found.is_done and not self._tasks:
             return await self._end(point, "completed", output=found.output)
         waiting = [ready for ready in found.ready if self._waits.get(ready.key, now) > now]
-        begun = [] if self._engine.is_stopping else [one for one in found.ready if one not in waiting]
+        begun = [] if self._holder.is_stopping else [one for one in found.ready if one not in waiting]
         if not begun and not self._tasks:
             due = min((self._waits[ready.key] for ready in waiting), default=now)
-            if self._engine.is_stopping or (due - now).total_seconds() > STAY_SECONDS:
+            if self._holder.is_stopping or (due - now).total_seconds() > STAY_SECONDS:
                 return await self._leave(point, due)
         rows = [self._begin(point, ready) for ready in begun]
         await self._write(point)
-        self._engine.require_lease_of(self._owner)
+        self._holder.require_lease_of(self._owner)
         for ready, row in zip(begun, rows, strict=True):
             called = self._ask(ready, row) if ready.step.step_type == "agent" else self._call(ready)
             task = asyncio.create_task(called)
@@ -305,7 +357,7 @@ class Run:
             left = max(0.05, until - time.monotonic())
             try:
                 async with asyncio.timeout(left + 5.0):
-                    ended = await self._engine.calls.run_step(
+                    ended = await self._services.calls.run_step(
                         self._app,
                         step.function_id or "",
                         payload,
@@ -355,7 +407,7 @@ class Run:
 
         async def call(tool: AgentTool, call_id: str, arguments: bytes) -> Any:
             try:
-                ended = await self._engine.calls.run_step(
+                ended = await self._services.calls.run_step(
                     self._app,
                     tool.function_id,
                     arguments,
@@ -375,11 +427,13 @@ class Run:
             self._event(point, type_, step={"step_id": ready.key}, **{name: shown(one) for name, one in told.items()})
             await self._write(point)
 
-        text = await execution_store.state_of(self._engine.database.of(self._app_id), self._app_id, self._id, ready.key)
+        text = await execution_store.state_of(
+            self._services.database.of(self._app_id), self._app_id, self._id, ready.key
+        )
         saved = None if text is None else msgspec.json.decode(text, type=Conversation)
         try:
             async with asyncio.timeout(max(0.05, until - time.monotonic())):
-                output = await self._engine.agent.run(self._app_id, config, prompt, saved, Tools(call, save))
+                output = await self._services.agent.run(self._app_id, config, prompt, saved, Tools(call, save))
         except TimeoutError:
             return timed_out
         except AgentError as error:
@@ -391,7 +445,7 @@ class Run:
     async def _arguments(self, ready: Ready) -> tuple[bytes, dict[str, Any] | None]:
         """Return a function's payload, and the context of the request that it gets in the webhook form."""
         if self._row["trigger_type"] == "webhook" and takes_request(self._definition, self._states, ready.key):
-            request = await self._engine.requests.of(self._app_id, self._id)
+            request = await self._services.requests.of(self._app_id, self._id)
             if request is not None:
                 return request.form()
         return json.encode(ready.payload), None
@@ -440,7 +494,7 @@ class Run:
         await self._write(point)
         self.has_ended = True
         if due <= self._now():
-            self._engine.wake()
+            self._holder.wake()
         return False
 
     async def _end(
@@ -462,7 +516,7 @@ class Run:
         point.emits.append(ENDED[status].event(data, SYSTEM, subject=self._subject, depth=row["depth"]))
         await self._write(point)
         self.has_ended = True
-        counts = self._engine.counts
+        counts = self._services.counts
         counts.ended(row["trigger_type"], status)
         counts.seconds.add(max(0.0, (self._now() - row["started_at"]).total_seconds()))
         return False
@@ -477,14 +531,14 @@ class Run:
             event["data"]["progress"] = progress
         row = self._row
         held = execution_store.held_checkpoint(self._id, self._owner, row["fence"], point)
-        written = await self._engine.checkpoints.write(self._app_id, held)
+        written = await self._services.checkpoints.write(self._app_id, held)
         if written is None:
             raise LeaseLostError
         # Each answer took some time to arrive; what happens after it is later than what it tells of.
         self._offset = max(self._offset, written["now"] - datetime.now(UTC))
         if written["has_emitted"]:
-            self._engine.emitted(self._app_id)
-        self._engine.news(self._app_id, row["workflow_id"], self._id)
+            self._services.emitted(self._app_id)
+        self._services.news(self._app_id, row["workflow_id"], self._id)
         if written["cancel_requested"] and point.status is None:
             self.cancel()
 
