@@ -34,7 +34,7 @@ class PoolState(NamedTuple):
 
 
 class Connections:
-    """At most `size` connections, lent to tenants one caller each.
+    """At most `size` connections, each used by one caller at a time, fairly to tenants.
 
     `arguments` go to `asyncpg.connect`, and lead to a pooler in transaction mode if `is_pooled`; `statement_seconds`
     bounds each statement (see `pilotis.db.connecting.connect`); at most `max_waiters` callers of one tenant wait for a
