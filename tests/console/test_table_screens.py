@@ -169,11 +169,20 @@ async def test_a_pinned_column_stays_in_view_and_is_edited(server: Server, app: 
         await expect(cell(page, 1, 1)).to_have_text("12")
 
 
+async def test_the_command_for_a_first_table_can_be_pasted(server: Server, app: App, visit: Opening) -> None:
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables")
+        command = page.locator(".empty pre")
+        await expect(command).to_contain_text(app.public_key)
+        await expect(command).to_contain_text(f"{server.url}/v1/public/tables")
+        await expect(command).not_to_contain_text("$")
+
+
 async def test_a_phone_shows_rows_as_cards(server: Server, app: App, visit: Opening, axe: str) -> None:
     table_id = await fill(app, [{"name": f"thing {number}", "price": number} for number in range(500)])
     async with visit("about:blank", width=390, height=844) as page:
         await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
-        await expect(page.get_by_role("button", name="thing 0 0")).to_be_visible()
+        await expect(page.get_by_role("button", name="thing 0 price 0")).to_be_visible()
         assert await obstacles(page, axe) == []
         await keep_picture(page, "console-cards-light-phone")
         assert await page.locator(".cardrows li").count() < 30

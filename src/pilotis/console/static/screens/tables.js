@@ -9,12 +9,20 @@ import { Bones, Button, Choice, Empty, Failure, FormDialog, Pager, Pill, TextFie
 import { sampleOf } from "../grid/csv.js";
 import { handOver } from "../grid/handed.js";
 import { Access, levels } from "../ui/access.js";
+import { usePublicKey } from "../ui/calls.js";
 import { ColumnList, newColumn, schemaOf } from "./columns.js";
 
 export const head = () => ({ title: t.sectionNames.tables });
 
 const PAGE = 100;
 const PREVIEWED = 5;
+
+/** @param {{children?: any}} props */
+function NoTables({ children }) {
+  const key = usePublicKey();
+  return html`<${Empty} title=${t.tables.none} text=${t.tables.noneText}
+        command=${`curl -X POST "${location.origin}/v1/public/tables" -H "X-Public-Key: ${key || "pk_…"}" \\\n  -H "Content-Type: application/json" \\\n  -d '{"title": "books", "schema": {"title": "string"}, "access_level": "Public"}'`}>${children}</${Empty}>`;
+}
 
 export function Screen() {
   const creating = place.value.query.has("new");
@@ -35,8 +43,7 @@ export function Screen() {
   }, [page]);
   const create = html`<${Button} kind="go small" icon="plus" why=${denied("editor")} onClick=${() => change({ new: "1" })}>${t.tables.create}</${Button}>`;
   return html`<div class="data"><div class="strip tabstrip"><span class="soft s13">${all && t.tables.count(all.length)}</span><span class="grow"></span>${all?.length ? create : null}</div>
-    <div class="scroll">${!all && tablesError.value ? html`<${Failure} error=${tablesError.value} retry=${() => void loadTables().catch(() => {})} />` : !all ? html`<${Bones} rows=${6} />` : !all.length ? html`<${Empty} title=${t.tables.none} text=${t.tables.noneText}
-        command=${`curl -X POST "$URL/v1/public/tables" -H "X-Public-Key: $PUBLIC_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"title": "books", "schema": {"title": "string"}, "access_level": "Public"}'`}>${create}</${Empty}>`
+    <div class="scroll">${!all && tablesError.value ? html`<${Failure} error=${tablesError.value} retry=${() => void loadTables().catch(() => {})} />` : !all ? html`<${Bones} rows=${6} />` : !all.length ? html`<${NoTables}>${create}</${NoTables}>`
       : html`<table class="list"><thead><tr><th>${t.name}</th><th>${t.tables.access}</th><th class="r">${t.tables.columns}</th><th class="r">${t.stats.rows}</th><th>${t.tables.changed}</th></tr></thead><tbody>
         ${page.map((table) => html`<tr key=${table.id}><td class="main"><a class="cover line" href=${href(`/apps/${appId.value}/tables/${table.id}`)}><${Icon} name="table" /><span class="cut">${plain(table.title, 100)}</span></a></td>
           <td><${Access} level=${table.access_level} /></td><td class="r wide">${count(Object.keys(table.schema).length)}</td><td class="r" data-label=${t.stats.rows}>${table.id in counts ? count(counts[table.id]) : ""}</td><td class="soft wide" title=${table.update_time}>${ago(table.update_time)}</td></tr>`)}</tbody></table>`}</div>
