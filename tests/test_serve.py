@@ -116,7 +116,7 @@ def test_what_it_writes_is_its_owners_alone(start):
     assert httpx.get(f"{server.url}/healthz").status_code == 200  # by now everything is there
     modes = {path.name: path.stat().st_mode & 0o777 for path in server.data_dir.iterdir()}
     assert server.data_dir.stat().st_mode & 0o777 == 0o700
-    files = dict.fromkeys(["master.key", "pilotis.lock", "postgres.log"], 0o600)
+    files = dict.fromkeys(["master.key", "pilotis.address", "pilotis.lock", "postgres.log"], 0o600)
     assert modes == files | {"postgres": 0o700, "blobs": 0o700}
 
 

@@ -46,6 +46,7 @@ class Things(Endpoints, tag="Things"):
     def __init__(self) -> None:
         self.waiting: list[asyncio.Future[bytes]] = []
         self.finish: Any = asyncio.Future.result
+        self.finish_create: Any = asyncio.Future.result
         self.begins = True
 
     @get("/things/:thing_id", access=Access.PUBLIC_KEY, direct="begin_read")
@@ -69,7 +70,7 @@ class Things(Endpoints, tag="Things"):
         assert isinstance(call.principal, PublicClient)
         future = asyncio.get_running_loop().create_future()
         future.set_result(b'"direct %s"' % body.name.encode())
-        return future, asyncio.Future.result
+        return future, self.finish_create
 
 
 @asynccontextmanager
@@ -193,6 +194,9 @@ async def test_what_ends_otherwise_goes_on_the_usual_way():
         assert {one.headers["x-request-id"] for one in found} == {"the-same-one"}
         assert len(found[3].content) == 1_000_000
         assert [status for _, status in done] == [200, 404, 500, 200]
+        # The handler reads the body, which arrived long before.
+        things.finish_create = start_over
+        assert (await client.post("/things", json={"name": "late"})).content == b'"handler late"'
 
 
 async def test_a_client_that_leaves_disturbs_nobody():

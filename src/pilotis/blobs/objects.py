@@ -259,7 +259,7 @@ class ObjectStore:
                 if end is None:
                     return await obstore.get_async(self._backend, key)
         except BlobStoreUnavailableError:
-            if not start or loop.time() - begun > _SILENT_SECONDS:
+            if (not start and end is None) or loop.time() - begun > _SILENT_SECONDS:
                 # Asked again, a store that was silent would be silent again.
                 raise
             info = await self.stat(key)

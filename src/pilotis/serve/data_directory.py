@@ -104,7 +104,9 @@ def announced(directory: Path, url: str) -> Generator[None]:
     """Let commands find the URL of the server that this process is, while the block runs."""
     file, pid = directory / ADDRESS_FILE, os.getpid()
     with suppress(OSError):
-        file.write_text(f"{pid} {url}", "utf-8")
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as open_file:
+            open_file.write(f"{pid} {url}")
     try:
         yield
     finally:

@@ -294,6 +294,8 @@ class HttpProtocol(HttpToolsProtocol):
         )
         cycle.body += body
         cycle.more_body, cycle.disconnected = False, self.transport.is_closing()
+        # The body is there: whoever asks for it need not wait.
+        cycle.message_event.set()
         current: Any = self.cycle
         if current is exchange:
             self.cycle = cycle
