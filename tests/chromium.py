@@ -17,7 +17,7 @@ _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--font-render-hinting=slight"]
 # processor to prepare its menus.
 PROGRAM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 ARTIFACTS = Path(__file__).parent / "artifacts"
-PICTURES = "PILOTIS_TEST_PICTURES" in os.environ
+PICTURES = "TEST_PICTURES" in os.environ
 """Whether to see every screen in all themes and languages, and to keep pictures: `python -m tests.long pictures`."""
 
 

@@ -15,6 +15,9 @@ from pilotis.jobs.background import Background
 from pilotis.jobs.node import identity
 from pilotis.jobs.queue import Jobs
 from pilotis.jobs.tasks import on_connection
+from pilotis.kit.ids import uuid7
+from pilotis.limits import Limits
+from pilotis.security.audit.retention import delete_old
 from tests.background import run_task
 from tests.database import connection_to, second_node
 from tests.services import Node
@@ -242,3 +245,21 @@ async def test_a_successor_ends_what_a_paused_predecessor_still_has_the_database
     assert await single_task(node.database, nothing).run_now("test.task")
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
         await sleeping
+
+
+async def test_executions_push_no_entry_of_the_owners_out_of_the_audit_log(app: App, connection: asyncpg.Connection):
+    write = "insert into pilotis.audit_log (app_id, entry_id, actor_kind, action) values ($1, $2, $3, $4)"
+    entries = [("user", "key.create"), *[("user", "workflow.execute")] * 5, *[("member", "member.update")] * 4]
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        await connection.execute("delete from pilotis.audit_log where app_id = $1", app.app_id)
+        for actor, action in entries:
+            await connection.execute(write, app.app_id, uuid7(), actor, action)
+        await delete_old(connection, Limits(audit_days=0, audit_entries=3))
+        kept = "select action, count(*) from pilotis.audit_log where app_id = $1 group by action"
+        counts = {row["action"]: row["count"] for row in await connection.fetch(kept, app.app_id)}
+    finally:
+        # The limit would apply to the other apps of the server, too.
+        await transaction.rollback()
+    assert counts == {"key.create": 1, "workflow.execute": 3, "member.update": 3}

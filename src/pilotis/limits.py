@@ -276,8 +276,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     audit_days: Annotated[int, msgspec.Meta(ge=0, le=36_500, extra={"unit": "days"})] = 365
     """Days for which entries of the audit log are kept; 0 = forever."""
     audit_entries: Count = 100_000
-    """Newest entries of an app's audit log that are kept, separately for those of clients and of its owners; 0 =
-    all.
+    """Newest entries of an app's audit log that are kept, separately for those of clients, of started executions
+    and all others; 0 = all.
     """
 
     def page_size(self, wanted: int | None) -> int:

@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     arguments = parser.parse_args()
     if arguments.subject == "pictures":
-        environment = {**os.environ, "PILOTIS_TEST_PICTURES": "1"}
+        environment = {**os.environ, "TEST_PICTURES": "1"}
         return subprocess.run([sys.executable, "-m", "pytest", *PICTURES], env=environment, check=False).returncode
     end = time.monotonic() + arguments.minutes * 60
     passed = failed = 0

@@ -1,7 +1,8 @@
 """Retention of the audit log: by age, and by the number of entries per app.
 
-Entries of callers without a console user's rights (the public key alone, and members) are counted separately from
-the others, so that clients cannot remove an owner's entries from the log by causing many of their own.
+Three kinds of entries are counted separately: those of callers without a console user's rights (the public key alone,
+and members), those of executions that were started, and all others. So neither clients nor a program that starts
+workflows can remove an owner's entries from the log by causing many of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from asyncpg import Connection
 from pilotis.limits import Limits
 
 _BATCH = 5000
-_BY_CLIENTS = "actor_kind in ('public', 'member')"
+_SHARE = "case when action = 'workflow.execute' then 2 when actor_kind in ('public', 'member') then 1 else 0 end"
 
 
 async def delete_old(connection: Connection, limits: Limits) -> int:
@@ -23,8 +24,8 @@ async def delete_old(connection: Connection, limits: Limits) -> int:
         while deleted := await _delete_aged(connection, limits.audit_days):
             total += deleted
     if limits.audit_entries:
-        for app_id, by_clients in await _apps_beyond(connection, limits.audit_entries):
-            total += await _delete_beyond(connection, app_id, by_clients, limits.audit_entries)
+        for app_id, share in await _shares_beyond(connection, limits.audit_entries):
+            total += await _delete_beyond(connection, app_id, share, limits.audit_entries)
     return total
 
 
@@ -43,24 +44,20 @@ async def _delete_aged(connection: Connection, days: int) -> int:
     )
 
 
-async def _apps_beyond(connection: Connection, limit: int) -> list[tuple[UUID, bool]]:
-    """Return the apps with more than `limit` entries, and whether these are the entries of clients."""
+async def _shares_beyond(connection: Connection, limit: int) -> list[tuple[UUID, int]]:
+    """Return the apps with more than `limit` entries of a kind, and that kind."""
     rows = await connection.fetch(
-        f"""
-        select app_id, {_BY_CLIENTS} as by_clients from pilotis.audit_log
-        group by app_id, by_clients having count(*) > $1
-        """,
-        limit,
+        f"select app_id, {_SHARE} as share from pilotis.audit_log group by app_id, share having count(*) > $1", limit
     )
-    return [(row["app_id"], row["by_clients"]) for row in rows]
+    return [(row["app_id"], row["share"]) for row in rows]
 
 
-async def _delete_beyond(connection: Connection, app_id: UUID, by_clients: bool, limit: int) -> int:
-    condition = f"app_id = $1 and ({_BY_CLIENTS}) = $2"
+async def _delete_beyond(connection: Connection, app_id: UUID, share: int, limit: int) -> int:
+    condition = f"app_id = $1 and ({_SHARE}) = $2"
     newest_to_go = await connection.fetchval(
         f"select entry_id from pilotis.audit_log where {condition} order by entry_id desc offset $3 limit 1",
         app_id,
-        by_clients,
+        share,
         limit,
     )
     statement = f"""
@@ -70,7 +67,7 @@ async def _delete_beyond(connection: Connection, app_id: UUID, by_clients: bool,
     """
     total = 0
     while newest_to_go and (
-        deleted := _count(await connection.execute(statement, app_id, by_clients, newest_to_go, _BATCH))
+        deleted := _count(await connection.execute(statement, app_id, share, newest_to_go, _BATCH))
     ):
         total += deleted
     return total
