@@ -23,6 +23,7 @@ from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.example import Example
 from pilotis.http.reference.samples import VARIABLE, Request, curl, javascript, python, request_of
 from pilotis.server import endpoint_table
+from tests.conftest import first_console_user
 from tests.hosting.sites import zipped
 from tests.http.example_world import LOGO, World
 from tests.support import Server
@@ -92,6 +93,20 @@ def test_a_variable_is_none_of_the_shells(endpoint: Endpoint, example: Example) 
     ours = re.compile(r"[A-Z_]+(_ID|_TOKEN|_KEY|_URL|_NUMBER)")
     variables = request_of(endpoint, example, "http://127.0.0.1:8090").variables
     assert [name for name in variables if not ours.fullmatch(name) or name in os.environ] == []
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of the examples' own: they show the first users and sessions of one, which other files make, too."""
+    running = Server(tmp_path_factory.mktemp("examples") / "data").start()
+    yield running
+    running.stop()
+    assert '"event":"failed"' not in running.logs(), "The server answered a request with a 500; see its log."
+
+
+@pytest.fixture(scope="module")
+def console(server: Server) -> dict[str, str]:
+    return first_console_user(server)
 
 
 @pytest.mark.parametrize(("endpoint", "example"), EXAMPLES, ids=NAMES)

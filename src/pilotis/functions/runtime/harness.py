@@ -375,8 +375,20 @@ def load(message):
         raise TypeError("The entry file defines no function named handler or main.")
 
 
+def free_variables(trace):
+    """Free what the frames of a trace hold: it filled the memory, and the answer needs some."""
+    while trace:
+        try:  # noqa: SIM105 - importing contextlib takes time
+            trace.tb_frame.clear()
+        except RuntimeError:
+            pass  # It still runs.
+        trace = trace.tb_next
+
+
 def failure(error):
     """Return the fields of a frame that describe an exception."""
+    if isinstance(error, MemoryError):
+        free_variables(error.__traceback__)
     import traceback
 
     trace = error.__traceback__

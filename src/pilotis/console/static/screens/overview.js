@@ -134,7 +134,7 @@ const LOOKS = /** @type {Record<string, [string, string]>} */ ({ high: ["bad", "
 function remedy(finding) {
   const base = `/apps/${appId.value}`;
   return /** @type {Record<string, string>} */ ({
-    SCHEMA: `${base}/settings`, KEY: `${base}/keys`, SIGN_UP: `${base}/settings/sign-in`, TABLE: `${base}/tables/${finding.subject}/settings`, STORAGE: `${base}/files/${finding.subject}?settings=1`,
+    SCHEMA: `${base}/settings`, KEY: `${base}/keys`, SIGN_UP: `${base}/settings/sign-in`, TABLE: `${base}/tables/${finding.subject}/settings`, STORAGE: `${base}/files/${finding.subject}?settings=1`, PAGES: `${base}/sites`,
   })[finding.code];
 }
 

@@ -55,7 +55,7 @@ export default {
     storageActions: { "upload files": "Upload files", "delete every file": "Delete every file", "read every file": "Read every file" },
     storage: (/** @type {string} */ name, /** @type {string[]} */ actions, /** @type {boolean} */ byMembers) => `Storage ${name}: ${actions.join(", ").toLowerCase()}${byMembers ? ", after signing up" : ""}.`,
   },
-  remedies: { SCHEMA: "Lock the schema", KEY: "Limit the origins", SIGN_UP: "Change sign-in", TABLE: "Change the access level", STORAGE: "Change access" },
+  remedies: { SCHEMA: "Lock the schema", KEY: "Limit the origins", SIGN_UP: "Change sign-in", TABLE: "Change the access level", STORAGE: "Change access", PAGES: "See the sites" },
   access: { Public: ["Public", "Anyone with the public key can read and write every row.", "globe"], AppMember: ["Members", "Any signed-in member can read and write every row.", "member"], Creator: ["Creator", "Each member can read and write only their own rows.", "lock"] },
   tables: {
     create: "New table", createAction: "Create table", count: (/** @type {number} */ count) => plural(count, "table", "tables"), none: "No tables yet", noneText: "A table has typed columns, and an access level that determines who can use its rows.", access: "Access", columns: "Columns", changed: "Changed", columnsHelp: "You can change them later. A table without columns accepts any fields.", gone: "Table not found", goneText: "It was dropped, or it belongs to another app. A dropped table stays in the trash for 7 days.",

@@ -52,7 +52,7 @@ export default {
     storageActions: { "upload files": "파일 올리기", "delete every file": "모든 파일 삭제하기", "read every file": "모든 파일 읽기" },
     storage: (/** @type {string} */ name, /** @type {string[]} */ actions, /** @type {boolean} */ byMembers) => `${byMembers ? "가입한 뒤 " : ""}${actions.join(", ")}: 저장소 ${name}`,
   },
-  remedies: { SCHEMA: "스키마 잠그기", KEY: "출처 제한하기", SIGN_UP: "로그인 방법 바꾸기", TABLE: "접근 수준 바꾸기", STORAGE: "접근 바꾸기" },
+  remedies: { SCHEMA: "스키마 잠그기", KEY: "출처 제한하기", SIGN_UP: "로그인 방법 바꾸기", TABLE: "접근 수준 바꾸기", STORAGE: "접근 바꾸기", PAGES: "사이트 보기" },
   access: { Public: ["공개", "공개 키가 있으면 누구나 모든 행을 읽고 씁니다.", "globe"], AppMember: ["회원", "로그인한 회원은 모든 행을 읽고 씁니다.", "member"], Creator: ["작성자", "회원은 자기 행만 읽고 씁니다.", "lock"] },
   tables: {
     create: "새 테이블", createAction: "테이블 만들기", count: (/** @type {number} */ count) => `테이블 ${count.toLocaleString("ko")}개`, none: "아직 테이블이 없습니다", noneText: "테이블에는 형식이 있는 열과, 누가 행을 쓸 수 있는지 정하는 접근 수준이 있습니다.", access: "접근", columns: "열", changed: "변경", columnsHelp: "나중에 바꿀 수 있습니다. 열이 없는 테이블은 어떤 형태의 행이든 받습니다.", gone: "테이블이 없습니다", goneText: "삭제되었거나 다른 앱의 테이블입니다. 삭제된 테이블은 7일 동안 휴지통에 있습니다.",
