@@ -7,6 +7,8 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from pilotis.functions.runtime.policy import Isolation, Runtime
 from pilotis.functions.runtime.pool import (
     FunctionsOverloadedError,
@@ -168,6 +170,7 @@ async def test_one_app_has_half_of_the_sandboxes_at_most():
     await pool.close()
 
 
+@pytest.mark.alone
 async def test_overload_leaves_no_sandbox_busy_and_serves_what_it_can():
     """Calls whose time limits are near their place in the queue: each may be granted in the turn in which it ends."""
     seconds = 0.02
