@@ -118,6 +118,8 @@ def _is_postgres(pid: int) -> bool:
             return True
     else:
         name = Path(_printed("ps", "-o", "comm=", "-p", str(pid))).name
+        if not name:
+            return True
     return name in ("postgres", "postmaster")
 
 
