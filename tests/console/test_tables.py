@@ -1,10 +1,11 @@
 """Rows in the grid: its keys, filters and JSON, selections and what is hostile."""
 
+import asyncio
 import json
 import re
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.console.conftest import Opening, sign_in
 from tests.console.rows import cell, fill, has_field, stored, until_stored
@@ -34,6 +35,26 @@ async def test_a_value_is_corrected_and_taken_back_by_the_keyboard(server: Serve
         await expect(cell(page, 2, 2)).to_have_text("1")
         # The grid shows a change before it has arrived.
         await until_stored(app, table_id, "price", [0, 1, 2])
+        # A change is undone also while its answer is awaited, and not one before it.
+        held = asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            answer = await route.fetch()
+            await held.wait()
+            await route.fulfill(response=answer)
+
+        await page.route("**/data/*", hold, times=1)
+        for row, price in [(1, "7"), (3, "9")]:
+            await cell(page, row, 2).click()
+            await page.keyboard.type(price)
+            await page.keyboard.press("Enter")
+        await page.keyboard.press("Control+z")
+        await expect(cell(page, 3, 2)).to_have_text("2")
+        await page.keyboard.press("Control+z")
+        await expect(cell(page, 1, 2)).to_have_text("0")
+        held.set()
+        await until_stored(app, table_id, "price", [0, 1, 2])
+        await expect(page.get_by_text("Saved")).to_have_count(0)
         # What is typed into a cell replaces it; Escape gives up.
         await cell(page, 1, 1).click()
         await page.keyboard.type("other")

@@ -7,7 +7,7 @@ import { complain, said, toast } from "../ui/widgets.js";
 import { textOf, valueOf } from "./values.js";
 
 /** @typedef {import("./source.js").Row} Row @typedef {import("./values.js").Column} Column */
-/** @typedef {{id: string, column: Column, before: unknown, after: unknown}} Edit */
+/** `refused` is true once the server has not taken it. @typedef {{id: string, column: Column, before: unknown, after: unknown, refused?: boolean}} Edit */
 
 export class Edits {
   /** @param {import("./source.js").Source} source */
@@ -15,7 +15,7 @@ export class Edits {
     this.source = source;
     /** How many changes are on their way. */
     this.pending = signal(0);
-    /** @type {import("../vendor/view.js").Signal<Edit[]>} */
+    /** Those that can be undone: also while they are on their way. @type {import("../vendor/view.js").Signal<Edit[]>} */
     this.done = signal([]);
     /** A change that somebody else's stands in the way of. */
     this.conflict = signal(/** @type {{row: Row, theirs: Row, column: Column, value: unknown} | null} */ (null));
@@ -23,26 +23,33 @@ export class Edits {
     this.queues = new Map();
   }
 
-  /** Change a cell. Changes of one row are sent one after the other. @param {Row} row @param {Column} column @param {unknown} value @param {{undo?: boolean, force?: boolean}} [options] */
+  /** Change a cell. Changes of one row are sent one after the other. @param {Row} row @param {Column} column @param {unknown} value @param {{undo?: Edit, force?: boolean}} [options] */
   commit(row, column, value, options = {}) {
     const before = valueOf(row, column);
+    /** @type {Edit} */
+    const edit = { id: row.id, column, before, after: value };
+    if (!options.undo) this.done.value = [...this.done.value.slice(-99), edit];
     this.source.put({ ...(this.source.find(row.id)?.row || row), data: { ...(this.source.find(row.id)?.row || row).data, [column.name]: value } });
     const release = this.source.hold();
-    const queued = (this.queues.get(row.id) || Promise.resolve()).then(() => this.send(row.id, column, before, value, options)).finally(release);
+    const queued = (this.queues.get(row.id) || Promise.resolve()).then(() => this.send(edit, options)).finally(release);
     this.queues.set(row.id, queued);
     return queued;
   }
 
-  /** @param {string} id @param {Column} column @param {unknown} before @param {unknown} value @param {{undo?: boolean, force?: boolean}} options */
-  async send(id, column, before, value, { undo, force }) {
+  /** @param {Edit} edit @param {{undo?: Edit, force?: boolean}} options */
+  async send(edit, { undo, force }) {
+    // What was not taken needs no undoing.
+    if (undo?.refused) return;
+    const { id, column, before, after: value } = edit;
     this.pending.value++;
     const found = this.source.find(id);
     try {
       const expected = found?.row.updated_at;
       const row = await ofApp(`/v1/public/tables/${this.source.tableId}/data/${id}`, { method: "PATCH", exact: true, body: { data: { [column.name]: value }, ...(expected && !force ? { expected_updated_at: expected } : {}) } });
       this.source.put(row);
-      if (!undo) this.done.value = [...this.done.value.slice(-99), { id, column, before, after: value }];
     } catch (error) {
+      edit.refused = true;
+      this.done.value = this.done.value.filter((one) => one !== edit);
       const shown = this.source.find(id)?.row;
       const original = shown && { ...shown, data: withField(shown.data, column.name, before) };
       if (original) this.source.put(original);
@@ -89,7 +96,7 @@ export class Edits {
     try {
       const row = this.source.find(edit.id)?.row || (await ofApp(`/v1/public/tables/${this.source.tableId}/data/${edit.id}`, { exact: true }));
       // A field cannot be made absent again: null is the nearest.
-      await this.commit(row, edit.column, edit.before === undefined ? null : edit.before, { undo: true });
+      await this.commit(row, edit.column, edit.before === undefined ? null : edit.before, { undo: edit });
     } catch (error) {
       complain(error);
     }
