@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from tests.conftest import PASSWORD
 from tests.console.conftest import EMAIL, Opening, sign_in
@@ -17,6 +17,11 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     own = Server(tmp_path_factory.mktemp("fresh") / "data").start()
     yield own
     own.stop()
+
+
+async def sign_out(page: Page) -> None:
+    await page.get_by_role("button", name="Profile").click()
+    await page.get_by_role("menuitem", name="Sign out").click()
 
 
 async def test_the_first_link_ends_signed_in(fresh: Server, visit: Opening) -> None:
@@ -62,10 +67,32 @@ async def test_signing_in_leads_to_where_one_was_going(server: Server, app: App,
         await page.get_by_role("button", name="Sign in").click()
         await expect(page.get_by_role("heading", name="Keys", level=1)).to_be_visible()
         assert page.url == f"{server.url}/console{path}"
-        await page.get_by_role("button", name="Profile").click()
-        await page.get_by_role("menuitem", name="Sign out").click()
+        visited: list[str] = []
+        page.on("framenavigated", lambda frame: visited.append(frame.url))
+        await sign_out(page)
         await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        # A page that knows nothing of the former user is loaded, and this is the only way that is taken.
+        assert visited == [f"{server.url}/console/sign-in"]
         await page.reload()
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+async def test_signing_out_asks_before_what_was_typed_is_lost(server: Server, app: App, visit: Opening) -> None:
+    table = await app.table({"name": "string"}, title="orders")
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table}?row=new")
+        await page.locator("#new-name").fill("Heron")
+        await sign_out(page)
+        dialog = page.get_by_role("dialog", name="Sign out and lose what is not saved?")
+        await dialog.get_by_role("button", name="Cancel").click()
+        await expect(page.locator("#new-name")).to_have_value("Heron")
+        # Without an answer, the session may go on, and so nothing is left.
+        await page.route("**/v1/auth/session", lambda route: route.abort())
+        await sign_out(page)
+        await dialog.get_by_role("button", name="Sign out").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("cannot be reached")
+        await page.unroute("**/v1/auth/session")
+        await dialog.get_by_role("button", name="Sign out").click()
         await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 

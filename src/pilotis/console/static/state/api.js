@@ -81,11 +81,13 @@ export async function signIn(email, password, remember) {
 /** Send a request that needs no session. @param {string} path */
 export const open = (path) => send(path, {});
 
-/** End the session. */
+/** End the session; raises `ApiError`. Who is signed in is then no longer known, and nothing is shown until a page is loaded. */
 export async function signOut() {
-  await send("/v1/auth/session", { method: "DELETE" }).catch(() => {});
+  await send("/v1/auth/session", { method: "DELETE" }).catch((error) => {
+    if (error.status !== 401) throw error;
+  });
   token = "";
-  user.value = null;
+  user.value = undefined;
 }
 
 /** Renew the session by its cookie; false where there is none. Tabs and callers share one request. */

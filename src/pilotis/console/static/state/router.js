@@ -23,9 +23,18 @@ export function guard(reason) {
   return () => guards.delete(reason);
 }
 
+/** Whether leaving the page would lose something. */
+export const isGuarded = () => [...guards].some((reason) => reason());
+
 addEventListener("beforeunload", (event) => {
-  if ([...guards].some((reason) => reason())) event.preventDefault();
+  if (isGuarded()) event.preventDefault();
 });
+
+/** Load a path below `/console` as a new page, which knows nothing of this one, and ask nothing. @param {string} path */
+export function leave(path) {
+  guards.clear();
+  location.assign(href(path));
+}
 
 /** Go to a path below `/console`. @param {string} path @param {{replace?: boolean}} [options] */
 export function go(path, { replace = false } = {}) {

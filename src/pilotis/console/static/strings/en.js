@@ -4,7 +4,7 @@ const plural = (/** @type {number} */ count, /** @type {string} */ one, /** @typ
 export default {
   // The frame.
   skip: "Skip to the content", sections: "Sections", find: "Search or jump to", connected: "Connected", disconnected: "No connection", more: "More",
-  allApps: "All apps", switchApp: "Switch app", reference: "API reference", signOut: "Sign out", allTables: (/** @type {number} */ count) => `All ${count} tables`,
+  allApps: "All apps", switchApp: "Switch app", reference: "API reference", signOut: "Sign out", signOutTitle: "Sign out and lose what is not saved?", signOutText: "You have typed something that is not saved yet. Signing out discards it.", allTables: (/** @type {number} */ count) => `All ${count} tables`,
   groups: { data: "Data", access: "Access", deliver: "Publish" },
   sectionNames: { overview: "Overview", activity: "Activity", tables: "Tables", members: "Members", files: "Files", keys: "Keys", oauth: "Sign-in provider", settings: "Settings", sites: "Sites", functions: "Functions", workflows: "Workflows", webhooks: "Webhooks" },
   roles: { owner: "Owner", editor: "Editor", viewer: "Viewer" },

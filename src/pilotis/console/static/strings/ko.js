@@ -3,7 +3,7 @@ const many = (/** @type {number} */ count, /** @type {string} */ unit) => `${cou
 
 export default {
   skip: "본문으로 건너뛰기", sections: "구역", find: "검색하거나 이동하기", connected: "연결됨", disconnected: "연결 안 됨", more: "더 보기",
-  allApps: "모든 앱", switchApp: "앱 전환", reference: "API 문서", signOut: "로그아웃", allTables: (/** @type {number} */ count) => `테이블 ${count}개 모두 보기`,
+  allApps: "모든 앱", switchApp: "앱 전환", reference: "API 문서", signOut: "로그아웃", signOutTitle: "저장하지 않은 내용을 버리고 로그아웃하시겠습니까?", signOutText: "입력한 내용 가운데 아직 저장하지 않은 것이 있습니다. 로그아웃하면 사라집니다.", allTables: (/** @type {number} */ count) => `테이블 ${count}개 모두 보기`,
   groups: { data: "데이터", access: "접근", deliver: "공개와 연결" },
   sectionNames: { overview: "개요", activity: "활동", tables: "테이블", members: "회원", files: "파일", keys: "키", oauth: "로그인 제공", settings: "설정", sites: "사이트", functions: "함수", workflows: "워크플로", webhooks: "웹훅" },
   roles: { owner: "소유자", editor: "편집자", viewer: "열람자" },

@@ -3,10 +3,10 @@ import { computed, html, useEffect, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { reachable, signOut, user } from "../state/api.js";
 import { app, appId, apps, attention, loadAttention, recentTables, tables } from "../state/app.js";
-import { go, href, place } from "../state/router.js";
+import { go, href, isGuarded, leave, place } from "../state/router.js";
 import { initials, plain } from "./format.js";
 import { Icon } from "./icons.js";
-import { Menu, MenuButton, MenuItem } from "./widgets.js";
+import { Confirm, Menu, MenuButton, MenuItem, complain } from "./widgets.js";
 
 /** The sections of an app; a screen that is not there is not linked. */
 export const SECTIONS = /** @type {const} */ ([
@@ -106,17 +106,20 @@ function Switcher() {
 }
 
 function Profile() {
-  const leave = async () => {
+  const [asks, setAsks] = useState(false);
+  const end = async () => {
     await signOut();
-    location.assign(href("/sign-in"));
+    leave("/sign-in");
   };
+  const press = () => (isGuarded() ? setAsks(true) : end().catch(complain));
   return html`<${MenuButton} align="right" label=${t.profile.title} button=${(/** @type {any} */ bind) => html`<button type="button" class="face" ...${bind} aria-label=${t.profile.title}>${initials(user.value?.email || "")}</button>`}>
     ${(/** @type {() => void} */ close) => html`<p class="head cut">${user.value?.email}</p>
       <${MenuItem} icon="member" href=${href("/profile")} onClick=${close}>${t.profile.title}</${MenuItem}>
       <${MenuItem} icon="tiles" href=${href("/")} onClick=${close}>${t.allApps}</${MenuItem}>
       <${MenuItem} icon="globe" onClick=${() => open("/docs", "_blank", "noopener")}>${t.reference}</${MenuItem}>
-      <hr /><${MenuItem} icon="signout" onClick=${leave}>${t.signOut}</${MenuItem}>`}
-  </${MenuButton}>`;
+      <hr /><${MenuItem} icon="signout" onClick=${() => (close(), press())}>${t.signOut}</${MenuItem}>`}
+  </${MenuButton}>
+  ${asks && html`<${Confirm} title=${t.signOutTitle} text=${t.signOutText} action=${t.signOut} onClose=${() => setAsks(false)} run=${end} />`}`;
 }
 
 const DOCKED = /** @type {const} */ ([["overview", "overview"], ["tables", "table"], ["members", "member"], ["activity", "activity"]]);
