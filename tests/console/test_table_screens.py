@@ -1,12 +1,23 @@
 """The screens of a table: schema changes, import and export, saved filters, pinned columns, a phone, calls."""
 
+import asyncio
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from tests.chromium import PICTURES, keep_picture
+from tests.console import owner_of, the_log
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.console.rows import cell, fill, stored, until_stored
+from tests.functions.support import Functions
+from tests.hosting.sites import zipped
 from tests.support import App, Server
+from tests.workflows.support import Workflows
 
 
 async def test_a_schema_is_changed_after_a_review(server: Server, app: App, visit: Opening) -> None:
@@ -210,6 +221,97 @@ async def test_each_call_of_a_table_has_its_languages_and_its_run_button_beside_
         assert above["y"] + above["height"] <= button["y"] <= above["y"] + 120
         await page.get_by_role("button", name="Python").first.click()
         await expect(page.get_by_role("region", name="Code").first).to_contain_text("import ")
+
+
+async def shown(page: Page, language: str, place: int = 0) -> str:
+    """The text of a call in a language, as the button beside it copies it."""
+    await page.get_by_role("button", name=language, exact=True).nth(place).click()
+    call = page.locator(".call").nth(place)
+    await call.get_by_role("button", name="Copy").click()
+    return await page.evaluate("navigator.clipboard.readText()")
+
+
+async def pasted(command: str, folder: Path, **variables: str) -> Any:
+    """The answer of a command that is pasted into a shell whose environment has the tokens."""
+    shell = await asyncio.create_subprocess_exec(
+        "bash", "-c", command, cwd=folder, env=os.environ | variables, stdout=-1, stderr=-1
+    )
+    output, said = await shell.communicate()
+    assert shell.returncode == 0, said.decode()
+    return json.loads(output)
+
+
+@pytest.mark.usefixtures("sandboxes")
+async def test_each_object_says_how_it_is_called_and_the_command_can_be_pasted(
+    server: Server, app: App, visit: Opening, tmp_path: Path
+) -> None:
+    functions, workflows = Functions(app), Workflows(app)
+    async with functions.console, workflows.console, owner_of(app).client(app) as console:
+        function = await functions.made("greet", "export default (given, ctx) => [given.name, ctx.caller]")
+        assert (
+            await functions.console.patch(f"{functions.base}/{function}", json={"invoke_access": "AppMember"})
+        ).json()
+        step = {"step_type": "function", "id": "greet", "function_id": "greet"}
+        workflow = await workflows.made([step])
+        site = (await console.post("/storages/webs", json={"name": "Shop"})).json()["id"]
+        storage = {"name": "Photos", "read_access": "Public", "upload_access": "Public"}
+        files = (await console.post("/storages/files", json=storage)).json()["id"]
+    member = await app.member("otter")
+    tokens = {
+        "ACCESS_TOKEN": member["access_token"],
+        "SECRET_KEY": app.secret_key,
+        "CONSOLE_TOKEN": app.console["access_token"],
+    }
+    (tmp_path / "dist.zip").write_bytes(zipped({"index.html": b"<h1>Shop</h1>"}))
+    (tmp_path / "boat.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    screens = {
+        f"functions/{function}/call": "/v1/public/functions/greet/invoke",
+        f"sites/{site}/ci": site,
+        f"workflows/{workflow}/call": workflow,
+    }
+    answers = {}
+    allowed = ["clipboard-read", "clipboard-write"]
+    async with visit("about:blank", permissions=allowed) as page:
+        for path, address in screens.items():
+            await sign_in(page, server, f"/apps/{app.app_id}/{path}")
+            key = app.public_key if "workflows" not in path else "CONSOLE_TOKEN"
+            for language in ("JavaScript", "Python", "curl"):
+                text = await shown(page, language)
+                assert server.url in text
+                assert address in text
+                assert re.search(key, text, re.IGNORECASE) or "consoleToken" in text
+            answers[path.partition("/")[0]] = await pasted(text, tmp_path, **tokens)
+        await sign_in(page, server, f"/apps/{app.app_id}/files/{files}")
+        await page.get_by_role("button", name="API").click()
+        uploaded = await pasted(await shown(page, "curl", 2), tmp_path)
+        listed = await pasted(await shown(page, "curl", 0), tmp_path)
+    assert answers["functions"]["result"] == ["Ada", {"type": "member", "id": member["member_id"]}]
+    assert answers["sites"]["deployment"]["storage_id"] == site
+    assert answers["workflows"]["execution_id"]
+    assert [file["name"] for file in listed["files"]] == ["boat.png"], uploaded
+
+
+async def test_a_call_of_a_table_is_tried_as_a_member(server: Server, app: App, visit: Opening) -> None:
+    table_id = await app.table({"text": "string"}, access_level="Creator")
+    member = await app.member("otter")
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}/api")
+        create = page.locator(".call").filter(has_text="Create a row")
+        await expect(create.get_by_role("region", name="Code")).to_contain_text("Authorization")
+        run = create.get_by_role("button", name="Run")
+        await expect(run).to_have_attribute("aria-disabled", "true")
+        async with page.expect_response("**/token") as asked:
+            await page.get_by_label("Run as").select_option(label="otter")
+            await run.click()
+        assert (await (await asked.value).json())["expires_in"] == 300
+        await expect(create.get_by_role("status")).to_contain_text("201")
+        # The token goes on for other calls.
+        await page.locator(".call").filter(has_text="List rows").get_by_role("button", name="Run").click()
+        await expect(page.locator(".call").first.get_by_role("status")).to_contain_text("Hello")
+    async with app.client(app.secret_key) as client:
+        rows = (await client.get(f"/v1/public/tables/{table_id}/data")).json()["data"]
+    assert [row["created_by"] for row in rows] == [member["member_id"]]
+    assert [entry["target"] for entry in await the_log(app, action="member.run_as")] == [member["member_id"]]
 
 
 async def test_a_row_of_a_list_is_pressed_anywhere(server: Server, app: App, visit: Opening) -> None:

@@ -88,7 +88,11 @@ function uploadPrograms(url, key, bearer) {
   const js = bearer ? `, Authorization: \`Bearer \${${bearer === "SECRET_KEY" ? "secretKey" : "accessToken"}}\`` : "";
   const py = bearer ? `, "Authorization": f"Bearer {${bearer.toLowerCase()}}"` : "";
   return {
-    curl: `curl -X POST '${url}/presigned-url' \\\n  -H 'X-Public-Key: ${key}'${shell} \\\n  -H 'Content-Type: application/json' \\\n  -d '{"file_name": "boat.png", "file_size": 1234, "mime_type": "image/png"}'\ncurl -T boat.png "$UPLOAD_URL" -H 'Content-Type: image/png'\ncurl -X POST '${url}/complete-upload' \\\n  -H 'X-Public-Key: ${key}'${shell} \\\n  -H 'Content-Type: application/json' \\\n  -d '{"file_id": "…"}'`,
+    curl: `FILE=boat.png TYPE=image/png
+field() { sed 's/.*"'"$1"'":"\\([^"]*\\)".*/\\1/'; }
+TICKET=$(curl -sX POST '${url}/presigned-url' \\\n  -H 'X-Public-Key: ${key}'${shell} \\\n  -H 'Content-Type: application/json' \\\n  -d "{\\"file_name\\": \\"$FILE\\", \\"file_size\\": $(wc -c < "$FILE"), \\"mime_type\\": \\"$TYPE\\"}")
+curl -so /dev/null -T "$FILE" "$(echo "$TICKET" | field upload_url)" -H "Content-Type: $TYPE"
+curl -X POST '${url}/complete-upload' \\\n  -H 'X-Public-Key: ${key}'${shell} \\\n  -H 'Content-Type: application/json' \\\n  -d "{\\"file_id\\": \\"$(echo "$TICKET" | field file_id)\\"}"`,
     javascript: `const headers = { "X-Public-Key": ${JSON.stringify(key)}${js}, "Content-Type": "application/json" };\nconst post = async (path, body) => (await fetch(${JSON.stringify(url)} + path, { method: "POST", headers, body: JSON.stringify(body) })).json();\nconst ticket = await post("/presigned-url", { file_name: file.name, file_size: file.size, mime_type: file.type });\nawait fetch(ticket.upload_url, { method: ticket.method, headers: ticket.headers, body: file });\nconst done = await post("/complete-upload", { file_id: ticket.file_id });`,
     python: `from pathlib import Path\n\nimport requests\n\nurl = ${JSON.stringify(url)}\nheaders = {"X-Public-Key": ${JSON.stringify(key)}${py}}\ndata = Path("boat.png").read_bytes()\nwanted = {"file_name": "boat.png", "file_size": len(data), "mime_type": "image/png"}\nticket = requests.post(f"{url}/presigned-url", headers=headers, json=wanted).json()\nrequests.request(ticket["method"], ticket["upload_url"], headers=ticket["headers"], data=data)\ndone = requests.post(f"{url}/complete-upload", headers=headers, json={"file_id": ticket["file_id"]}).json()`,
   };
