@@ -9,6 +9,8 @@ import pytest
 # What a reason names, and the packages of Debian that bring it.
 _PACKAGES = {
     r"Chromium": "chromium-headless-shell fonts-noto-cjk",
+    r"Firefox": "firefox-esr",
+    r"WebKit": "webkit2gtk-driver xvfb",
     r"npm|[Nn]ode": "nodejs npm",
     r"sandbox|bwrap|bubblewrap|namespaces": "bubblewrap",
     r"PgBouncer": "pgbouncer (1.21 or newer)",

@@ -1,4 +1,4 @@
-"""The end of a run on a machine without Chromium, Node.js or bubblewrap."""
+"""The end of a run on a machine without browsers, Node.js or bubblewrap."""
 
 import os
 import subprocess
@@ -13,6 +13,7 @@ from pilotis.functions.runtime import policy
 from tests.chromium import chromium
 from tests.console.test_modules import test_the_types_hold
 from tests.functions.support import require_sandboxes
+from tests.webdriver import ENGINES
 from tests.webhooks.test_receivers import test_the_receiver_in_javascript
 
 policy._BINARY_PATHS = ""  # where it looks for bubblewrap
@@ -28,6 +29,11 @@ async def browser():
 
 @pytest.mark.parametrize("number", [1, 2])
 async def test_page(browser, number): pass
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_walk(engine):
+    async with ENGINES[engine]():
+        pass
 
 def test_function(sandboxes): pass
 
@@ -48,9 +54,11 @@ def test_without_programs_the_run_passes_and_ends_with_what_to_install(tmp_path:
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     *_, last, end = done.stdout.strip().splitlines()
-    assert end.startswith("1 passed, 5 skipped"), done.stdout
+    assert end.startswith("1 passed, 7 skipped"), done.stdout
     assert "    2 tests: there is no Chromium" in done.stdout
     assert "    1 test: needs npm\n" in done.stdout
     assert "    1 test: no sandbox for javascript here: " in done.stdout
     assert last.startswith("To run them, install: chromium-headless-shell fonts-noto-cjk")
-    assert {"nodejs npm", "bubblewrap"} <= set(last.partition(": ")[2].split(", "))
+    assert {"nodejs npm", "bubblewrap", "firefox-esr", "webkit2gtk-driver xvfb"} <= set(
+        last.partition(": ")[2].split(", ")
+    )

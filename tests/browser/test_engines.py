@@ -1,0 +1,150 @@
+"""The console, a sign-in with consent and a site in Firefox and in WebKit, Safari's engine: real clicks and keys."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from pilotis.kit import rs256
+from tests.conftest import PASSWORD, first_console_user, new_app
+from tests.console.rows import stored
+from tests.hosting.sites import new_site
+from tests.oauth.browsing import PASSWORD as MEMBERS_PASSWORD
+from tests.oauth.browsing import Pkce, Provider
+from tests.support import App, Server
+from tests.waiting import until
+from tests.webdriver import ENGINES, Window
+
+# More than a number of JavaScript holds.
+BIG, BIGGER = "9007199254740993", "9007199254740995"
+SITE = {
+    "index.html": b'<!doctype html><title>Home</title><a href="/about">About us</a><script src="/app.js"></script>',
+    "about.html": b"<!doctype html><title>About</title><h1>Since 1926</h1>",
+    "app.js": b'document.body.append(Object.assign(document.createElement("p"), { textContent: "It runs." }));',
+}
+
+
+@dataclass
+class World:
+    """An app with two tables, a member, a client of its sign-in, and a site."""
+
+    app: App
+    table: str
+    provider: Provider
+    site: str
+
+
+@pytest.fixture(scope="module")
+def signing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    key = rs256.generate().pem().decode()
+    place = tmp_path_factory.mktemp("engines") / "data"
+    running = Server(place, environment={"OAUTH_RSA_PRIVATE_KEY_PEM": key}).start()
+    yield running
+    running.stop()
+    assert '"event":"failed"' not in running.logs()
+
+
+@pytest.fixture(scope="module")
+async def world(signing: Server) -> World:
+    app = new_app(signing, first_console_user(signing))
+    columns = {"customer": "string", "books": "number", "address": "object"}
+    table = await app.table(columns, title="orders")
+    await app.table({"name": "string"}, title="price list")
+    await app.row(table, {"customer": "Ada", "books": 3, "address": {"street": "Long lane"}})
+    await app.row(table, {"customer": "Grace", "books": 4, "address": {"street": "Short lane"}})
+    provider = await Provider(app).start()
+    await app.member("ada", MEMBERS_PASSWORD)
+    site = await new_site(app)
+    await site.deploy(SITE)
+    await site.promote()
+    return World(app, table, provider, site.storage["url"])
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+async def window(request: pytest.FixtureRequest) -> AsyncIterator[Window]:
+    async with ENGINES[request.param]() as opened:
+        yield opened
+        assert await opened.complaints() == []
+
+
+@pytest.fixture(scope="module")
+async def console(world: World, window: Window) -> str:
+    """The address of the app's screens, once the user has signed in."""
+    base = f"{world.app.server.url}/console/apps/{world.app.app_id}"
+    await window.open(base)
+    await window.type("input", "Email", "first@example.com")
+    await window.type("input", "Password", PASSWORD)
+    await window.click("button", "Sign in")
+    await window.find("h1", "Overview")
+    return base
+
+
+async def test_the_console_by_pointer_and_keys(world: World, window: Window, console: str) -> None:
+    await window.click(".rail a", "Tables")
+    # Each row leads where it says, and so does what is around the list.
+    await window.click("main .list a", "orders")
+    await window.reached(f"/tables/{world.table}")
+    await window.find("h1", "orders")
+    await window.click(".rail a", "Tables")
+    await window.click("main button", "New table")
+    await window.click("dialog button", "Cancel")
+    await window.click(".rail a", "Members")
+    await window.click("main .list .coverbutton", "ada")
+    await window.reached("member=")
+    # A menu by the pointer, and by the keyboard alone.
+    await window.click("header button[aria-haspopup=menu]")
+    assert (await window.spoken("[role=menu] .item", "Sign out"))[1] == "Sign out"
+    await window.press("Escape")
+    await window.gone("[role=menu]")
+    await window.press("Control+k")
+    await window.find("dialog [role=combobox]")
+    await window.press(*"orders")
+    await window.find("dialog [role=option][aria-selected=true]", "orders")
+    await window.press("Enter")
+    await window.reached(f"/tables/{world.table}")
+    await window.find(".gc", "Ada")
+    assert (await window.spoken(".gh", "customer"))[0] == "columnheader"
+
+
+async def test_a_tables_cells(world: World, window: Window, console: str) -> None:
+    """A number keeps every digit in each browser, and the screen is there after each reload."""
+    for name in ("Ada", "Grace", "Ada"):
+        await window.open(f"{console}/tables/{world.table}")
+        await window.find(".gc", name)
+    number = BIG if window.name == "firefox" else BIGGER
+    await window.double_click(".gc.t-number")
+    await window.press("Control+a", *number, "Enter")
+    await window.find(".gc.t-number", number)
+
+    async def is_stored() -> bool:
+        rows = await stored(world.app, world.table)
+        return number in [str(row["books"]) for row in rows]
+
+    await until(is_stored)
+    await window.click("main button", "Import")
+    await window.click("dialog button", "Close")
+
+
+async def test_a_member_signs_in_and_agrees(world: World, window: Window) -> None:
+    callback = f"{world.app.server.url}/docs"
+    client = await world.provider.client(name=f"Club of {window.name}", redirect_uris=[callback], scopes=["openid"])
+    pkce = Pkce()
+    await window.open(world.provider.authorize_url(client, pkce, redirect_uri=callback))
+    await window.type("#login-id", "", "ada")
+    await window.type("#password", "", MEMBERS_PASSWORD)
+    await window.click("#sign-in-button")
+    assert (await window.spoken("#allow"))[1] == "Allow"
+    await window.click("#allow")
+    landed = await window.reached("/docs?")
+    code = landed.partition("code=")[2].partition("&")[0]
+    assert (await world.provider.token(
+        client, grant_type="authorization_code", code=code, redirect_uri=callback, code_verifier=pkce.verifier
+    ))["id_token"]  # fmt: skip
+
+
+async def test_a_site(world: World, window: Window) -> None:
+    await window.open(world.site)
+    await window.find("p", "It runs.")
+    await window.click("a", "About us")
+    await window.find("h1", "Since 1926")
+    assert await window.reached("/about") == f"{world.site}/about"
