@@ -1,6 +1,8 @@
 """The floors: who may import whom. Reads the imports themselves, at any depth of a file, type-checking ones too."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -349,3 +351,12 @@ def test_no_timeout_takes_away_what_was_granted():
             found += [f"{name}: {ast.unparse(value)}" for value in awaits if not isinstance(value, ast.Call)]
     # Answers of a sandbox, which ends with its caller: nothing that another caller could use.
     assert sorted(found) == ["functions.runtime.sandbox: loaded", "functions.runtime.sandbox: ready"]
+
+
+def test_a_start_imports_no_library_that_few_servers_need():
+    """Each would delay the start: they are imported when they are first used."""
+    late = {"joserfc", "aiohttp", "yarl", "PIL", "markdown_it", "prometheus_client", "nacl", "jsonschema_rs"}
+    code = "import sys, pilotis.serve.worker, pilotis.serve.installation; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "uvicorn" in done.stdout.split()
+    assert late & set(done.stdout.split()) == set()

@@ -6,6 +6,7 @@ that is empty counts as unset. `docs/configuration.md` is generated from these t
 
 from __future__ import annotations
 
+import functools
 import ssl
 import tomllib
 from collections.abc import Mapping
@@ -195,6 +196,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | 
     return settings
 
 
+@functools.cache
 def known_names() -> dict[str, msgspec.structs.FieldInfo]:
     """Return every setting by name; limits are named `limits.<name>`."""
     own = {field.name: field for field in msgspec.structs.fields(Settings) if field.name != "limits"}

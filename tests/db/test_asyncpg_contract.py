@@ -10,12 +10,13 @@ import pytest
 from asyncpg import Connection
 
 from pilotis.db import connecting
-from pilotis.db.connecting import forget_transaction, set_client_seconds
+from pilotis.db.connecting import forget_transaction, set_client_seconds, statement_count
 from tests.database import connect
 from tests.support import Server
 
 CONNECTION = {
     "_config": "its `command_timeout` bounds each statement that is given no time of its own",
+    "_protocol": "its `queries_count` is the number of statements that the connection has run",
     "_top_xact": "the transaction that is open, in which another one becomes a savepoint",
     "_transport": "the connection's socket",
 }
@@ -33,6 +34,10 @@ async def test_each_name_that_is_used_exists(server: Server):
         missing = [f"{name}: {purpose}" for name, purpose in CONNECTION.items() if not hasattr(connection, name)]
         assert not missing, f"asyncpg {version('asyncpg')} has none of {missing}"
         assert connection._transport.get_extra_info("socket") is not None
+        before = statement_count(connection)
+        for _ in range(2):
+            await connection.fetchval("select $1::int", 1)
+        assert statement_count(connection) > before
     finally:
         await connection.close()
 

@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from pilotis.db import connections
 from pilotis.db.pool import Database
 from pilotis.kit.errors import OutcomeUnknownError, UnavailableError
 from tests.services import address, connected
 from tests.support import Server
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -45,6 +47,22 @@ async def test_each_gets_its_turn_in_order(single: Database):
     await asyncio.gather(*(use(number) for number in range(30)))
     assert order == list(range(30))
     assert single.state() == (1, 1, 0)
+
+
+async def test_connections_that_are_not_used_are_closed_but_one(server: Server, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "_UNUSED_SECONDS", 0.05)
+    database = Database(address(server), size=5)
+    try:
+        await asyncio.gather(*(database.fetchval("select pg_sleep(0.05)") for _ in range(4)))
+        assert database.state().open == 4
+        async with asyncio.timeout(PATIENCE):
+            while database.state().open > 1:
+                await database.fetchval("select 1")  # by the connection that remains
+                await asyncio.sleep(0.01)
+        assert await database.fetchval("select count(*) from pg_stat_activity where pid = pg_backend_pid()") == 1
+        assert database.state() == (1, 1, 0)
+    finally:
+        await database.close()
 
 
 async def test_a_cancelled_waiter_loses_no_connection(single: Database):

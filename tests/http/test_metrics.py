@@ -14,7 +14,7 @@ import httpx
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from pilotis.http import metrics
+from pilotis.http import exposition, metric_families
 from pilotis.http.api.principals import Client
 from pilotis.http.api.request import Call, ServerBounds
 from pilotis.http.in_flight import InFlight, InFlightLimits
@@ -40,7 +40,7 @@ def call(path: str, *, found: bool) -> Call:
 @contextlib.asynccontextmanager
 async def served(metrics: Metrics, directory: Path | None = None) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        task = asyncio.create_task(metrics.serve(listening, directory))
+        task = asyncio.create_task(exposition.serve(metrics, listening, directory))
         await asyncio.sleep(0.1)
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/metrics"
         task.cancel()
@@ -98,6 +98,7 @@ async def test_unknown_paths_make_no_labels():
 ENDED = """
 import asyncio, socket, sys
 from pathlib import Path
+from pilotis.http import exposition
 from tests.http.test_metrics import Gauges, Metrics, Queued, call
 
 async def main():
@@ -105,7 +106,7 @@ async def main():
     for _ in range(5):
         metrics.finished(call("/x", found=True), 200, 0.001)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        serving = asyncio.create_task(metrics.serve(listening, Path(sys.argv[1])))
+        serving = asyncio.create_task(exposition.serve(metrics, listening, Path(sys.argv[1])))
         while not list(Path(sys.argv[1]).glob("*.metrics")):
             await asyncio.sleep(0.01)
         serving.cancel()
@@ -140,7 +141,7 @@ def test_jobs_are_counted_by_kind_and_result_over_all_workers():
         worker.job_finished("blobs.delete", "completed", 0.5)
     workers[0].job_finished("blobs.delete", "dead", 2.0)
     registry = CollectorRegistry()
-    registry.register(metrics._Exposition(lambda: [worker.snapshot() for worker in workers]))
+    registry.register(metric_families.Exposition(lambda: [worker.snapshot() for worker in workers]))
     for result, number, seconds in (("completed", 2, 1.0), ("dead", 1, 2.0)):
         labels = {"kind": "blobs.delete", "result": result}
         assert registry.get_sample_value("pilotis_job_attempts_total", labels) == number

@@ -1,5 +1,6 @@
 """Identifiers sort by the time they were made, and are unique."""
 
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from uuid import RFC_4122, UUID
@@ -61,3 +62,17 @@ def test_a_uuid_is_recognised(text: str):
 )
 def test_what_is_no_uuid_is_not(text: str):
     assert not ids.is_uuid(text)
+
+
+def test_a_forked_process_makes_others():
+    ids.uuid7_text()  # so that random bits are left over
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writing, "".join(ids.uuid7_text()[-17:] for _ in range(8)).encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    theirs = os.read(reading, 1000).decode()
+    assert {theirs[place : place + 17] for place in range(0, 8 * 17, 17)}.isdisjoint(
+        {ids.uuid7_text()[-17:] for _ in range(300)}
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 
@@ -36,6 +37,8 @@ COMMANDS = {
     "event": "events",
 }
 
+_COLLECT_AFTER = 50_000
+
 
 class _Lazy(click.Group):
     """Imports a command's module when the command is used."""
@@ -69,6 +72,8 @@ def version() -> None:
 
 def main() -> None:
     """Run the command line and exit: 0 success, 1 failure, 2 invalid usage or settings."""
+    # Hundreds of modules are imported, which leave hardly any garbage.
+    gc.set_threshold(_COLLECT_AFTER)
     try:
         command(prog_name="pilotis")
     except Exception as error:

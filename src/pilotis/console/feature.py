@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from yarl import URL
-
 from pilotis import __version__
 from pilotis.apps.feature import AppsFeature
 from pilotis.console.assets import Assets
@@ -124,5 +122,9 @@ def feature(
 
 def _sources(floor: Floor) -> str:
     """Return the origins, other than the server's, to which files are uploaded and from which they are shown."""
-    addresses = [getattr(floor.settings, "files_base_url", None)]
-    return " ".join(str(URL(address).origin()) for address in addresses if address)
+    address = getattr(floor.settings, "files_base_url", None)
+    if not address:
+        return ""
+    from yarl import URL  # here: a start would wait for it
+
+    return str(URL(address).origin())

@@ -76,6 +76,13 @@ def set_client_seconds(connection: Connection, seconds: float | None) -> None:
     private._config = private._config._replace(command_timeout=seconds)
 
 
+def statement_count(connection: Connection) -> int:
+    """Return how many statements a connection has run."""
+    private: Any = connection
+    count: int = private._protocol.queries_count
+    return count
+
+
 def forget_transaction(connection: Connection) -> None:
     """Reset asyncpg's state of a transaction that was cut off; otherwise the next one would become a savepoint."""
     private: Any = connection

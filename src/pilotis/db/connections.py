@@ -14,13 +14,17 @@ from typing import Any, NamedTuple
 import asyncpg
 from asyncpg import Connection
 
-from pilotis.db.connecting import client_seconds, connect, forget_transaction, set_client_seconds
+from pilotis.db.connecting import client_seconds, connect, forget_transaction, set_client_seconds, statement_count
 from pilotis.db.deadlines import Deadlines
 from pilotis.db.waiters import Tenant, Waiters
 from pilotis.kit.errors import UnavailableError
 from pilotis.kit.granting import granted
 
 _SETTLE_SECONDS = 2.0
+# Each connection has a process of PostgreSQL with 5 to 20 MB of its own.
+_UNUSED_SECONDS = 60.0
+# Background work runs some statements at the same time once in a while: it can open a connection for them.
+_FEW_STATEMENTS = 10
 # Holds the idle connections that are being examined.
 _EXAMINER = "pool"
 
@@ -54,6 +58,8 @@ class Connections:
         # A caller is granted an idle connection, or None: permission to open one.
         self._waiters: Waiters[Connection | None] = Waiters(size, max_waiters)
         self._settling: set[asyncio.Task[None]] = set()
+        self._used: dict[Connection, int] = {}
+        self._sweeping: asyncio.TimerHandle | None = None
         self.deadlines = Deadlines(client_seconds(statement_seconds), self.examine_idle)
 
     def state(self) -> PoolState:
@@ -65,6 +71,8 @@ class Connections:
         self._size = 0
         self._waiters.fail_all(UnavailableError())
         self.deadlines.stop()
+        if self._sweeping:
+            self._sweeping.cancel()
         if self._settling:
             await asyncio.wait(self._settling)
         idle, self._idle = self._idle, []
@@ -118,7 +126,26 @@ class Connections:
                 raise unreachable() from error
             raise
         set_client_seconds(connection, None)
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(_UNUSED_SECONDS, self._close_unused)
         return connection
+
+    def _close_unused(self) -> None:
+        """Close the idle connections that have run only a few statements since the last time, all but one."""
+        used = {connection: statement_count(connection) for connection in self._idle}
+        unused = [
+            connection
+            for connection, count in used.items()
+            if count - self._used.get(connection, -_FEW_STATEMENTS) < _FEW_STATEMENTS
+        ]
+        for connection in unused[: len(self._idle) - 1]:
+            self._idle.remove(connection)
+            self._opened -= 1
+            connection.terminate()
+        self._used = used
+        more = self._opened > 1 and self._size
+        loop = asyncio.get_running_loop()
+        self._sweeping = loop.call_later(_UNUSED_SECONDS, self._close_unused) if more else None
 
     async def _wait(self, tenant: Tenant | None, seconds: float) -> Connection:
         loop = asyncio.get_running_loop()

@@ -9,9 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, TypeVarTuple
 
-from nacl.exceptions import CryptoError
-from nacl.pwhash import argon2id
-
 from pilotis.kit.errors import UnavailableError
 
 MEMORY_KIB = 19 * 1024
@@ -53,7 +50,10 @@ class Passwords:
         """Stop the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    # libsodium is imported when it is first needed, by one of the threads: it would delay each start.
     def _hash(self, password: str) -> str:
+        from nacl.pwhash import argon2id
+
         return argon2id.str(
             unicodedata.normalize("NFC", password).encode(), opslimit=self._passes, memlimit=self._memory_bytes
         ).decode()
@@ -75,6 +75,9 @@ class Passwords:
 
 
 def _matches(stored: str, password: str) -> bool:
+    from nacl.exceptions import CryptoError
+    from nacl.pwhash import argon2id
+
     try:
         return argon2id.verify(stored.encode(), password.encode())
     except CryptoError:

@@ -6,10 +6,11 @@ import functools
 import re
 import socket
 from ipaddress import ip_address
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from yarl import URL
+if TYPE_CHECKING:
+    from yarl import URL
 
 MAX_URL_CHARACTERS = 2048
 _MAX_HOST_CHARACTERS = 253  # RFC 1035, section 2.3.4, without the last dot
@@ -44,6 +45,8 @@ def parse_target(text: str) -> Target:
         raise ValueError(f"The URL must have at most {MAX_URL_CHARACTERS} characters.")
     if _FORBIDDEN.search(text) or not text.isprintable():
         raise ValueError("The URL must have no blanks, backslashes or control characters.")
+    from yarl import URL  # here: a start would wait for it
+
     try:
         url = URL(text)
         host, port = url.raw_host or "", url.port
@@ -68,6 +71,8 @@ def _is_address(host: str) -> bool:
 
 def _rebuilt(text: str, url: URL, host: str) -> URL:
     """Return the URL with its host in ASCII; path and query stay unchanged, since they may be signed."""
+    from yarl import URL
+
     rest = re.sub(r"^[^/?]*", "", text.partition("//")[2])
     path = rest if rest.startswith("/") else f"/{rest}"
     bracketed = f"[{host}]" if ":" in host else host

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import uvicorn
 import uvloop
 
-from pilotis.http import logs
+from pilotis.http import exposition, logs
 from pilotis.http.server.protocol import protocol_for
 from pilotis.jobs.node import Identity
 from pilotis.serve.database import DatabaseSource
@@ -60,7 +60,7 @@ async def _serve(
     node = Node(
         settings, source.connect_arguments, base_url, member, own_ports=_own_ports(settings, source, listening, exposed)
     )
-    metrics = asyncio.create_task(node.metrics.serve(*exposed)) if exposed else None
+    metrics = asyncio.create_task(exposition.serve(node.metrics, *exposed)) if exposed else None
     try:
         await stop.before(node.start())
         tune()

@@ -158,7 +158,6 @@ async def _other_body(endpoint: Endpoint, call: Call) -> Any:
 
 def decoded(endpoint: Endpoint, data: bytes, limits: Limits) -> Any:
     """Return a JSON body as the endpoint's type; raises a 400 or 413 error, which names the field."""
-    assert endpoint.decoder is not None
     json.check_values(data, limits.body_values if endpoint.rows else limits.query_values)
     value = json.decode(data, endpoint.decoder, limits.json_depth)
     if endpoint.unique_keys:

@@ -7,12 +7,12 @@ import functools
 import re
 from html import escape
 from importlib import resources
-from typing import NamedTuple
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from typing import TYPE_CHECKING, NamedTuple
 
 from pilotis.http.reference.highlight import highlight
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 _FOLDER = resources.files("pilotis.http.reference") / "guides"
 _HEADING = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -65,6 +65,8 @@ def _guide(name: str) -> Guide:
 
 def rendered(text: str) -> str:
     """Return Markdown as HTML: links lead to pages of this server, and HTML in the text is escaped."""
+    from markdown_it import MarkdownIt  # here: few servers are asked for a guide, and it takes a while to import
+
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.add_render_rule("fence", _fence)
     tokens = parser.parse(text)

@@ -11,9 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from joserfc import jws, jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import ECKey, import_key
 
 from pilotis.kit.crypto import from_base64url
 from pilotis.oauth.social.vendors import VendorError
@@ -22,16 +19,14 @@ _KEY_TYPES = {"RS256": "RSA", "ES256": "EC"}
 _CLOCK_SECONDS = 60
 _MAX_CHARACTERS = 32_768
 _SECRET_SECONDS = 300
+_MAX_HEADER = 2048
+_PUBLIC = ("kty", "n", "e", "crv", "x", "y")
 
 
 class _Header(msgspec.Struct):
     alg: str
     kid: str | None = None
     crit: Any = None
-
-
-class _Registry(jws.JWSRegistry):
-    max_header_length = 2048
 
 
 class UnknownKeyError(VendorError):
@@ -54,22 +49,34 @@ def verified_claims(
     found = [key for key in usable if header.kid is None or key.get("kid") == header.kid]
     if len(found) != 1:
         raise UnknownKeyError("The ID token does not name a key of the vendor.")
+    public: dict[str, Any] = {name: found[0][name] for name in _PUBLIC if name in found[0]}
+    claims = _signed_claims(token, public, header.alg)
+    _check_claims(claims, issuers, client_id, nonce)
+    return claims
+
+
+def _signed_claims(token: str, key: dict[str, Any], algorithm: str) -> dict[str, Any]:
+    # joserfc is imported with the first token: few servers use other vendors' accounts, and each would start later.
+    from joserfc import jws
+    from joserfc.errors import JoseError
+    from joserfc.jwk import import_key
+
+    registry = jws.JWSRegistry(algorithms=[algorithm])
+    registry.max_header_length = _MAX_HEADER
     try:
-        public: dict[str, Any] = {
-            name: found[0][name] for name in ("kty", "n", "e", "crv", "x", "y") if name in found[0]
-        }
-        signed = jws.deserialize_compact(
-            token.encode(), import_key(public), registry=_Registry(algorithms=[header.alg])
-        )
+        signed = jws.deserialize_compact(token.encode(), import_key(key), registry=registry)
         claims: dict[str, Any] = msgspec.json.decode(signed.payload, type=dict[str, Any])
     except (JoseError, ValueError, KeyError, TypeError, msgspec.DecodeError):
         raise VendorError("The ID token's signature is invalid.") from None
-    _check_claims(claims, issuers, client_id, nonce)
     return claims
 
 
 def apple_secret(key_pem: str, *, team_id: str, key_id: str, client_id: str) -> str:
     """Return the client secret for Apple: a JWT under the developer's key; raises `VendorError` for an invalid key."""
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey
+
     now = int(time.time())
     claims = {
         "iss": team_id,

@@ -1,0 +1,99 @@
+"""Serves `/metrics` on its own port, for one process or for all workers of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+
+from pilotis.http.metrics import Metrics, Snapshot
+
+_PUBLISH_SECONDS = 1.0
+_MAX_CONNECTIONS = 16
+
+
+async def serve(metrics: Metrics, listening: socket.socket, directory: Path | None = None) -> None:
+    """Serve `/metrics` on a listening socket until cancelled.
+
+    Several workers share the socket and a directory, which is empty at the start, and each of them answers for all.
+    """
+    if directory is None:
+        await _serve(lambda: [metrics.snapshot()], listening)
+        return
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_publish(metrics, directory))
+        tasks.create_task(_serve(lambda: list(_published(directory)), listening))
+
+
+async def _publish(metrics: Metrics, directory: Path) -> None:
+    path = directory / f"{os.getpid()}.metrics"
+    last = b""
+    while True:
+        data = msgspec.msgpack.encode(metrics.snapshot())
+        if data != last:
+            _write(path, data)
+            last = data
+        await asyncio.sleep(_PUBLISH_SECONDS)
+
+
+async def _serve(snapshots: Callable[[], Sequence[Snapshot]], listening: socket.socket) -> None:
+    config = uvicorn.Config(
+        _answering(snapshots),
+        interface="asgi3",
+        lifespan="off",
+        ws="none",
+        access_log=False,
+        log_config=None,
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_graceful_shutdown=1,
+        server_header=False,
+        proxy_headers=False,
+    )
+    server = _Server(config)
+    try:
+        await server.serve([listening])
+    except asyncio.CancelledError:
+        await server.shutdown([listening])
+        raise
+
+
+def _answering(snapshots: Callable[[], Sequence[Snapshot]]) -> Callable[..., Any]:
+    application: Callable[..., Any] | None = None
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal application
+        if application is None:
+            # Prometheus' client takes a while to import, and a start need not wait for it.
+            from pilotis.http import metric_families
+
+            application = metric_families.application(snapshots)
+        await application(scope, receive, send)
+
+    return answer
+
+
+class _Server(uvicorn.Server):
+    """A server next to the main one, to which it leaves signals."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+def _published(directory: Path) -> Iterator[Snapshot]:
+    for path in directory.glob("*.metrics"):
+        yield msgspec.msgpack.decode(path.read_bytes(), type=Snapshot)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace the file atomically, so that a reader never sees a partial one."""
+    new = path.with_suffix(".new")
+    new.write_bytes(data)
+    new.replace(path)
