@@ -84,8 +84,20 @@ async def test_a_large_upload_goes_on_after_a_reload(server: Server, app: App, v
         await expect(page.get_by_role("button", name="Try again")).to_be_visible()
         await page.reload()
         await page.locator("main input[type=file]").set_input_files([file])
-        await expect(page.get_by_text("1 file uploaded")).to_be_visible()
-        await expect(page.get_by_role("button", name="film.bin", exact=True)).to_be_visible()
+        tray = page.get_by_role("region", name="Uploads")
+        await expect(tray).to_contain_text("1 file uploaded")
+        await page.get_by_role("button", name="film.bin", exact=True).click()
+        panel = page.get_by_role("complementary", name="film.bin")
+        await expect(panel.get_by_role("button", name="Delete")).to_be_visible()
+        # What has arrived is one line below all else, which unfolds and covers nothing.
+        await expect(tray.get_by_role("listitem")).to_have_count(0)
+        await tray.get_by_role("button", name="Details").click()
+        await expect(tray.get_by_role("listitem")).to_have_count(1)
+        for over in (panel, page.get_by_role("main")):
+            box, foot = await over.bounding_box(), await tray.bounding_box()
+            assert box is not None
+            assert foot is not None
+            assert box["y"] + box["height"] <= foot["y"] + 1
     sent = [offset for offset in offsets if offset >= 0]
     assert sent == [0, 8 << 20, 8 << 20, 16 << 20]
 

@@ -159,6 +159,7 @@ async def test_a_pinned_column_stays_in_view_and_is_edited(server: Server, app: 
     async with visit("about:blank", width=900) as page:
         await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
         await cell(page, 1, 3).click(button="right")
+        await page.get_by_role("menuitem", name="Column stock").click()
         await page.get_by_role("menuitem", name="Pin column").click()
         await expect(cell(page, 1, 1)).to_have_text("1")
         await expect(cell(page, 1, 2)).to_have_text("thing")
@@ -178,6 +179,51 @@ async def test_a_pinned_column_stays_in_view_and_is_edited(server: Server, app: 
         await until_stored(app, table_id, "stock", [12])
         await page.reload()
         await expect(cell(page, 1, 1)).to_have_text("12")
+
+
+async def test_a_column_is_sorted_filtered_hidden_found_and_changed_by_its_header(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    table_id = await fill(app, [{"name": f"thing {number}", "price": number} for number in range(5)])
+    async with visit("about:blank") as page:
+
+        async def choose(action: str, column: str = "price") -> None:
+            await page.get_by_role("columnheader", name=column).click(button="right")
+            await page.get_by_role("menuitem", name=action).click()
+
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await choose("Sort descending")
+        await expect(cell(page, 1, 2)).to_have_text("4")
+        await choose("Filter by this column")
+        condition = page.get_by_role("dialog", name="Filter")
+        await expect(condition.get_by_label("Column")).to_have_value("price")
+        # Fields are no items of a menu.
+        assert await obstacles(page, axe) == []
+        await condition.get_by_label("Condition").select_option(label="at most")
+        await condition.get_by_label("Value").fill("2")
+        await condition.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_text("3 rows found")).to_be_visible()
+        await choose("Filter by this column", "name")
+        await condition.get_by_label("Value").fill("1")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("1 row found")).to_be_visible()
+        await choose("Hide column")
+        await expect(page.get_by_role("columnheader", name="price")).to_have_count(0)
+        await page.get_by_role("button", name="7/11").click()
+        columns = page.get_by_role("dialog", name="Columns")
+        await columns.get_by_label("Find a column").fill("PRI")
+        await expect(columns.get_by_role("checkbox")).to_have_count(1)
+        await columns.get_by_role("button", name="Show all").click()
+        await expect(page.get_by_role("columnheader", name="price")).to_be_visible()
+        assert await obstacles(page, axe) == []
+        # All that are found; one column stays, as rows are shown in some.
+        await columns.get_by_label("Find a column").fill("")
+        await columns.get_by_role("button", name="Hide all").click()
+        await expect(page.get_by_role("button", name="1/11")).to_be_visible()
+        await columns.get_by_role("button", name="Show all").click()
+        await page.keyboard.press("Escape")
+        await choose("Change the column")
+        await expect(page.get_by_label("Type of price")).to_be_focused()
 
 
 async def test_the_command_for_a_first_table_can_be_pasted(server: Server, app: App, visit: Opening) -> None:

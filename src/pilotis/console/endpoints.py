@@ -123,8 +123,11 @@ class ConsoleEndpoints(Endpoints, tag="Console", examples=EXAMPLES):
     async def refresh(self, _call: Call, cookie: Annotated[str | None, Cookie(COOKIE)]) -> Reply:
         """Exchange the cookie for the next one and an access token.
 
-        Each cookie can be used once. For 10 seconds a retry gets the same one, so several tabs can refresh at once.
+        Each cookie can be used once. For 10 seconds a retry gets the same one, so several tabs can refresh at once. A
+        browser without the cookie, in which nobody is signed in, is answered 204: that is no error.
         """
+        if cookie is None:
+            return Reply(b"", status=204, headers=[(b"cache-control", b"no-store")])
         return _reply(await self._sessions.renew(cookie))
 
     @delete(

@@ -10,8 +10,7 @@ import { cover } from "./ui/cover.js";
 import { plain } from "./ui/format.js";
 import { Icon } from "./ui/icons.js";
 import { Shell } from "./ui/shell.js";
-import { Tray } from "./ui/tray.js";
-import { Button, Empty, Failure, Toasts, complain } from "./ui/widgets.js";
+import { Button, Empty, Failure, complain } from "./ui/widgets.js";
 
 /** Each screen's module exports `Screen`, and `title` or `head`, which tell what stands in the bar. */
 const SCREENS = /** @type {[string, () => Promise<any>][]} */ ([
@@ -110,9 +109,7 @@ function Screens({ config, path }) {
   </${Shell}>
   ${PaletteDialog && html`<${PaletteDialog} onClose=${() => setPalette(null)} />`}
   ${ended.value && html`<${SignInDialog} />`}
-  ${upgraded.value && html`<aside class="upgraded" role="status"><${Icon} name="info" /><span class="grow">${t.upgraded}</span><${Button} kind="small" onClick=${() => location.reload()}>${t.reload}</${Button}><${Button} kind="flat small" icon="cross" label=${t.dismiss} onClick=${() => (upgraded.value = false)} /></aside>`}
-  <${Tray} />
-  <${Toasts} />`;
+  ${upgraded.value && html`<aside class="upgraded" role="status"><${Icon} name="info" /><span class="grow">${t.upgraded}</span><${Button} kind="small" onClick=${() => location.reload()}>${t.reload}</${Button}><${Button} kind="flat small" icon="cross" label=${t.dismiss} onClick=${() => (upgraded.value = false)} /></aside>`}`;
 }
 
 async function start() {

@@ -64,7 +64,7 @@
   async function session() {
     if (Date.now() < renewAt) return true;
     const answer = await fetch("/v1/auth/session/refresh", { method: "POST" }).catch(() => null);
-    if (!answer?.ok) return false;
+    if (answer?.status !== 200) return false;
     const { access_token: token, expires_in: lasting } = await answer.json();
     values.set("CONSOLE_TOKEN", token);
     renewAt = Date.now() + lasting * 500;

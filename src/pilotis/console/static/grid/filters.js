@@ -19,12 +19,12 @@ export function Filters({ where, onChange, columns, daysAlone }) {
   const put = (/** @type {import("./where.js").Filter} */ next) => onChange(toWhere(next));
   return html`${filter ? html`
       ${filter.conditions.map((condition, index) => html`<span class="chip" key=${index}>
-        <${MenuButton} label=${t.grid.filter} button=${(/** @type {any} */ bind) => html`<button type="button" class="main" ...${bind}><b>${plain(nameOf(condition.column, columns), 40)}</b><em>${/** @type {any} */ (t.operators)[operatorOf(condition, columns)]}</em><span class="cut">${shown(condition, columns)}</span></button>`}>
-          ${(/** @type {() => void} */ close) => html`<${Editor} columns=${columns} known=${condition} daysAlone=${daysAlone} save=${(/** @type {any} */ next) => (put({ ...filter, conditions: filter.conditions.map((one, at) => (at === index ? next : one)) }), close())} />`}</${MenuButton}>
+        <${MenuButton} role="dialog" label=${t.grid.filter} button=${(/** @type {any} */ bind) => html`<button type="button" class="main" ...${bind}><b>${plain(nameOf(condition.column, columns), 40)}</b><em>${/** @type {any} */ (t.operators)[operatorOf(condition, columns)]}</em><span class="cut">${shown(condition, columns)}</span></button>`}>
+          ${(/** @type {() => void} */ close) => html`<${ConditionEditor} columns=${columns} known=${condition} daysAlone=${daysAlone} save=${(/** @type {any} */ next) => (put({ ...filter, conditions: filter.conditions.map((one, at) => (at === index ? next : one)) }), close())} />`}</${MenuButton}>
         <button type="button" aria-label=${t.removeFilter} onClick=${() => put({ ...filter, conditions: filter.conditions.filter((_, at) => at !== index) })}><${Icon} name="cross" /></button></span>
         ${index === 0 && filter.conditions.length > 1 && html`<button type="button" class="b flat small" onClick=${() => put({ ...filter, mode: filter.mode === "all" ? "any" : "all" })}>${filter.mode === "all" ? t.grid.and : t.grid.or}</button>`}`)}
-      <${MenuButton} label=${t.grid.filter} button=${(/** @type {any} */ bind) => html`<${Button} kind="flat small" icon="plus" ...${bind}>${t.grid.filter}</${Button}>`}>
-        ${(/** @type {() => void} */ close) => html`<${Editor} columns=${columns} daysAlone=${daysAlone} save=${(/** @type {any} */ next) => (put({ ...filter, conditions: [...filter.conditions, next] }), close())} />`}</${MenuButton}>`
+      <${MenuButton} role="dialog" label=${t.grid.filter} button=${(/** @type {any} */ bind) => html`<${Button} kind="flat small" icon="plus" ...${bind}>${t.grid.filter}</${Button}>`}>
+        ${(/** @type {() => void} */ close) => html`<${ConditionEditor} columns=${columns} daysAlone=${daysAlone} save=${(/** @type {any} */ next) => (put({ ...filter, conditions: [...filter.conditions, next] }), close())} />`}</${MenuButton}>`
     : html`<span class="chip"><button type="button" class="main" onClick=${() => setJson(true)}><b>where</b><code class="cut">${plain(JSON.stringify(where), 80)}</code></button><button type="button" aria-label=${t.removeFilter} onClick=${() => onChange(null)}><${Icon} name="cross" /></button></span>`}
     <${Button} kind="flat small" icon="t-object" class="wide" onClick=${() => setJson(true)}>JSON</${Button}>
     ${json && html`<${WhereDialog} where=${where} onChange=${onChange} onClose=${() => setJson(false)} />`}`;
@@ -49,7 +49,7 @@ function shown({ column, operator, value }, columns) {
 }
 
 /** @param {{columns: Column[], known?: import("./where.js").Condition, daysAlone: (column: Column) => boolean, save: (condition: import("./where.js").Condition) => void}} props */
-function Editor({ columns, known, daysAlone, save }) {
+export function ConditionEditor({ columns, known, daysAlone, save }) {
   const [name, setName] = useState(known?.column || columns[0]?.name || "");
   const column = columns.find((one) => one.name === name) || columns[0];
   const allowed = OPERATORS[column.encrypted ? "encrypted" : column.type];

@@ -20,10 +20,10 @@ const TALLEST = 12_000_000;
  * @param {{source: import("./source.js").Source, columns: Column[], pinned: number, widths: Record<string, number>, onWidth: (name: string, width: number) => void,
  *   sort: [string, string] | null, onSort: (name: string) => void, at: {row: number, column: number}, setAt: (at: {row: number, column: number}) => void,
  *   selected: Set<string>, onSelect: (row: Row, index: number, range: boolean) => void, onSelectAll: () => void, commit: (row: Row, column: Column, value: unknown) => void,
- *   openEditor: (index: number, column: Column) => void, onMenu: (index: number, column: Column, at: {left: number, right: number, top: number, bottom: number}) => void,
+ *   onHead: (column: Column, at: {left: number, right: number, top: number, bottom: number}) => void, openEditor: (index: number, column: Column) => void, onMenu: (index: number, column: Column, at: {left: number, right: number, top: number, bottom: number}) => void,
  *   why: string | false, onPaste: (text: string) => boolean, rowOpen: string, label: string, onNew: () => void}} props
  */
-export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, at, setAt, selected, onSelect, onSelectAll, commit, openEditor, onMenu, why, onPaste, rowOpen, label }) {
+export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, at, setAt, selected, onSelect, onSelectAll, commit, openEditor, onMenu, onHead, why, onPaste, rowOpen, label }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   const [view, setView] = useState({ top: 0, left: 0, width: 1200, height: 600 });
@@ -251,7 +251,7 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
     <div class="sizer" ref=${(/** @type {HTMLElement | null} */ one) => one && ((one.style.height = `${drawn + HEAD}px`), (one.style.width = `${wide}px`))}>
       <div class="rows" role="grid" aria-label=${label} aria-rowcount=${total + 1} aria-colcount=${columns.length + 1}><div class="gr head" role="row" aria-rowindex="1">
         <span class="gn" role="columnheader" aria-colindex="1" ref=${edge}><input type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectAll} checked=${selected.size > 0 && selected.size === total} indeterminate=${selected.size > 0 && selected.size < total} onChange=${onSelectAll} /></span>
-        ${drawnColumns.map(({ one, place }) => html`<${Head} key=${place} column=${one} place=${place} left=${lefts[place]} isPinned=${place < pinned} width=${widths[one.name]} sort=${sort?.[0] === one.name ? sort[1] : ""} onSort=${onSort} onWidth=${onWidth} />`)}
+        ${drawnColumns.map(({ one, place }) => html`<${Head} key=${place} column=${one} place=${place} left=${lefts[place]} isPinned=${place < pinned} width=${widths[one.name]} sort=${sort?.[0] === one.name ? sort[1] : ""} onSort=${onSort} onWidth=${onWidth} onMenu=${onHead} />`)}
       </div>
       ${cells.map(line)}</div>
       ${active && html`<div class=${`active ${edit ? "editing" : ""} ${edit?.wrong ? "wrong" : ""}`} ref=${(/** @type {HTMLElement | null} */ element) => {
@@ -276,8 +276,8 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
  */
 const keptRow = (known, made) => known && made.every((part, place) => part === known.from[place]) && known.drawn;
 
-/** @param {{column: Column, place: number, left: number, isPinned: boolean, width: number, sort: string, onSort: (name: string) => void, onWidth: (name: string, width: number) => void}} props */
-function Head({ column, place, left, isPinned, width, sort, onSort, onWidth }) {
+/** @param {{column: Column, place: number, left: number, isPinned: boolean, width: number, sort: string, onSort: (name: string) => void, onWidth: (name: string, width: number) => void, onMenu: (column: Column, at: DOMRect) => void}} props */
+function Head({ column, place, left, isPinned, width, sort, onSort, onWidth, onMenu }) {
   /** @param {PointerEvent} event */
   const drag = (event) => {
     event.preventDefault();
@@ -289,9 +289,15 @@ function Head({ column, place, left, isPinned, width, sort, onSort, onWidth }) {
     handle.onpointerup = () => (handle.onpointermove = null);
   };
   const sortable = !column.encrypted && column.type !== "object" && column.type !== "array";
+  const open = (/** @type {MouseEvent} */ event) => {
+    event.preventDefault();
+    const head = /** @type {HTMLElement} */ (event.currentTarget);
+    onMenu(column, /** @type {HTMLElement} */ (head.closest("[role=columnheader]")).getBoundingClientRect());
+  };
   const hint = `${labelOf(column)}: ${column.type}${column.required ? `, ${t.grid.required}` : ""}${column.description ? `. ${column.description}` : ""}`;
-  return html`<span role="columnheader" aria-colindex=${place + 2} aria-sort=${sort === "asc" ? "ascending" : sort === "desc" ? "descending" : undefined} class=${`gh ${isPinned ? "held" : ""}`} title=${hint}
+  return html`<span role="columnheader" aria-colindex=${place + 2} aria-sort=${sort === "asc" ? "ascending" : sort === "desc" ? "descending" : undefined} class=${`gh ${isPinned ? "held" : ""}`} title=${hint} onContextMenu=${open}
       ref=${(/** @type {HTMLElement | null} */ element) => element && ((element.style.left = `${left}px`), (element.style.width = `${width}px`))}>
     <button type="button" tabindex="-1" disabled=${!sortable} onClick=${() => onSort(column.name)}><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} /><span class="cut">${labelOf(column)}</span>${sort && html`<${Icon} name=${sort === "asc" ? "up" : "down"} class="sort" />`}</button>
+    <button type="button" class="headmenu" tabindex="-1" aria-haspopup="menu" aria-label=${t.grid.columnMenu(labelOf(column))} onClick=${open}><${Icon} name="more" /></button>
     <span class="resize" onPointerDown=${drag}></span></span>`;
 }

@@ -92,6 +92,12 @@ export function fromWhere(where) {
   return conditions.includes(null) ? null : { mode: "all", conditions: /** @type {Condition[]} */ (conditions) };
 }
 
+/** A condition with one more; what filters cannot draw stays as it is. @param {unknown} where @param {Condition} condition @returns {Record<string, unknown> | null} */
+export function withCondition(where, condition) {
+  const filter = where ? fromWhere(where) : { mode: /** @type {"all"} */ ("all"), conditions: [] };
+  return filter ? toWhere({ ...filter, conditions: [...filter.conditions, condition] }) : { $and: [where, one(condition)] };
+}
+
 /** @param {unknown} part @returns {Condition | null} */
 function single(part) {
   if (!isObject(part)) return null;

@@ -4,6 +4,7 @@ import { t } from "../strings/index.js";
 import { denied, loadTables, ofApp, store } from "../state/app.js";
 import { change, go, place } from "../state/router.js";
 import { Cards } from "../grid/cards.js";
+import { ColumnChooser, ColumnFilter, ColumnMenu } from "../grid/columns.js";
 import { Edits } from "../grid/edits.js";
 import { Filters } from "../grid/filters.js";
 import { Grid } from "../grid/grid.js";
@@ -13,12 +14,13 @@ import { SearchBox, searched } from "../grid/search.js";
 import { readSort, readWhere } from "../grid/query.js";
 import { RANKED, Source } from "../grid/source.js";
 import { handedOver } from "../grid/handed.js";
+import { withCondition } from "../grid/where.js";
 import { memberPlace } from "../ui/member.js";
 import { CREATOR, Value, columnsOf, labelOf, parseCells, textOf, valueOf } from "../grid/values.js";
 import { prefetch } from "../ui/editor.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Confirm, Dialog, Empty, Failure, Menu, MenuButton, MenuItem, complain, later, toast } from "../ui/widgets.js";
+import { Bones, Button, Confirm, Dialog, Empty, Failure, Menu, MenuItem, complain, later, toast } from "../ui/widgets.js";
 
 // Nobody waits for dialogs before the first rows are there.
 const DeleteRows = later(() => import("../grid/bulk.js"), "DeleteRows");
@@ -81,6 +83,7 @@ export function Rows({ table, tabs }) {
     return given && { import: given };
   }));
   const [menu, setMenu] = useState(/** @type {any} */ (null));
+  const [ofColumn, setOfColumn] = useState(/** @type {{column: any, rect: DOMRect, filters?: boolean} | null} */ (null));
   const [focus, setFocus] = useState("");
   const [row, setRow] = useState(/** @type {any} */ (null));
   const [added, setAdded] = useState(0);
@@ -215,6 +218,11 @@ export function Rows({ table, tabs }) {
     return values.length > 0 && values.every((one) => /^\d{4}-\d\d-\d\d$/.test(String(one)));
   };
   const chosen = allMatch ? total || 0 : selected.size;
+  /** The focus returns to the active cell. */
+  const closeColumn = () => {
+    setOfColumn(null);
+    /** @type {HTMLElement | null} */ (document.querySelector(".grid .active input"))?.focus({ preventScroll: true });
+  };
   const newRow = () => open("new");
   // The focus returns to the button, or to the rows after one was made.
   const closeNew = () => {
@@ -232,13 +240,13 @@ export function Rows({ table, tabs }) {
       ${added > 0 && html`<${Button} kind="flat small" onClick=${toEnd}>${t.grid.added(added)}</${Button}>`}
       <span class="s12 soft num" role="status">${total === null ? "" : source.beyond ? t.grid.ranked(RANKED, source.beyond) : t.grid.found(total, !!where || !!words)}</span>
       <${Button} kind=${`flat small ${isLive ? "on" : ""}`} icon="activity" class="wide" title=${t.grid.liveHelp} aria-pressed=${isLive ? "true" : "false"} onClick=${() => change({ live: isLive ? null : "1" }, { replace: true })}>${t.grid.live}</${Button}>
-      <${MenuButton} label=${t.grid.columns} align="right" button=${(/** @type {any} */ bind) => html`<${Button} kind="flat small" icon="columns" class="wide" ...${bind}>${shown.length}/${columns.length}</${Button}>`}>
-        ${() => columns.map((column) => html`<label class="item check"><input type="checkbox" class="item" checked=${!layout.hidden.includes(column.name)} disabled=${shown.length === 1 && shown[0] === column} onChange=${() => arrange({ hidden: layout.hidden.includes(column.name) ? layout.hidden.filter((name) => name !== column.name) : [...layout.hidden, column.name] })} /><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} />${plain(labelOf(column), 60)}</label>`)}</${MenuButton}>
+      <${ColumnChooser} columns=${columns} hidden=${layout.hidden} hide=${(/** @type {string[]} */ hidden) => arrange({ hidden })} />
       <${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${again} /></div>
     <div class=${`split ${opened ? "opened" : ""}`}>
       <div class="gridbox">
         ${isNarrow ? html`<${Cards} source=${source} columns=${shown} open=${open} label=${plain(table.title, 80)} />` : html`<${Grid} source=${source} columns=${shown} pinned=${pinned} widths=${widths} onWidth=${(/** @type {string} */ name, /** @type {number} */ width) => arrange({ widths: { ...layout.widths, [name]: width } })} sort=${sort} onSort=${sortBy} at=${at} setAt=${setAt}
           selected=${selected} onSelect=${select} onSelectAll=${selectAll} commit=${commit} openEditor=${openEditor} why=${why} onPaste=${paste} rowOpen=${opened} label=${plain(table.title, 80)}
+          onHead=${(/** @type {any} */ column, /** @type {any} */ rect) => setOfColumn({ column, rect })}
           onMenu=${(/** @type {number} */ index, /** @type {any} */ column, /** @type {any} */ rect) => setMenu({ index, column, rect })} />`}
         ${source.error.value ? html`<div class="overlay"><${Failure} title=${t.grid.notRead} error=${source.error.value} retry=${() => source.reload()}>${(where || words) && html`<${Button} kind="flat" onClick=${clear}>${words ? t.grid.endSearch : t.clearFilters}</${Button}>`}</${Failure}></div>`
           : total === null ? html`<div class="overlay"><${Bones} rows=${14} columns=${6} /></div>`
@@ -255,7 +263,10 @@ export function Rows({ table, tabs }) {
       ${opened === "new" ? html`<${NewRow} key="new" tableId=${table.id} columns=${columns} create=${create} onClose=${closeNew} />`
         : current && html`<${RowPanel} key=${opened} row=${current} index=${found ? found.index : -1} columns=${columns} focus=${focus} hold=${() => source.hold()} commit=${commit} why=${why} step=${step} onClose=${() => change({ row: null })} onDelete=${() => setDialog({ one: current })} />`}
     </div>
-    ${menu && html`<${CellMenu} ...${menu} source=${source} why=${why} commit=${commit} open=${open} onClose=${() => setMenu(null)} filter=${setWhere} remove=${(/** @type {any} */ one) => setDialog({ one })} hide=${(/** @type {string} */ name) => arrange({ hidden: [...layout.hidden, name] })} isPinned=${isPinned(menu.column)} pin=${(/** @type {string} */ name) => arrange({ pinned: isPinned({ name }) ? layout.pinned.filter((one) => one !== name) : [...layout.pinned, name] })} sortBy=${(/** @type {string} */ name, /** @type {string} */ way) => change({ q: null, sort: `${name}.${way}` })} />`}
+    ${menu && html`<${CellMenu} ...${menu} source=${source} why=${why} commit=${commit} open=${open} onClose=${() => setMenu(null)} filter=${setWhere} remove=${(/** @type {any} */ one) => setDialog({ one })} ofColumn=${() => setOfColumn({ column: menu.column, rect: menu.rect })} />`}
+    ${ofColumn && (ofColumn.filters ? html`<${ColumnFilter} ...${ofColumn} columns=${columns} daysAlone=${daysAlone} save=${(/** @type {any} */ condition) => setWhere(withCondition(filter, condition))} onClose=${closeColumn} />`
+      : html`<${ColumnMenu} ...${ofColumn} tableId=${table.id} sort=${sort} isPinned=${isPinned(ofColumn.column)} isLast=${shown.length === 1} onClose=${closeColumn} sortBy=${(/** @type {string} */ name, /** @type {string | null} */ way) => change({ q: null, sort: way && `${name}.${way}` })}
+          filter=${() => setOfColumn({ ...ofColumn, filters: true })} hide=${() => arrange({ hidden: [...layout.hidden, ofColumn.column.name] })} pin=${() => arrange({ pinned: isPinned(ofColumn.column) ? layout.pinned.filter((one) => one !== ofColumn.column.name) : [...layout.pinned, ofColumn.column.name] })} />`)}
     ${dialog?.one && html`<${Confirm} title=${t.grid.deleteRows(1)} text=${t.grid.deleteText} action=${t.grid.deleteRow} onClose=${() => setDialog(null)} run=${async () => (await ofApp(`/v1/public/tables/${table.id}/data/${dialog.one.id}`, { method: "DELETE" }), opened === dialog.one.id && change({ row: null }, { replace: true }), again())} />`}
     ${dialog?.delete && html`<${DeleteRows} tableId=${table.id} ids=${[...selected]} all=${allMatch ? total : null} where=${where} onClose=${() => setDialog(null)} done=${again} />`}
     ${dialog?.edit && html`<${EditRows} tableId=${table.id} ids=${[...selected]} columns=${columns} onClose=${() => setDialog(null)} done=${again} />`}
@@ -266,8 +277,8 @@ export function Rows({ table, tabs }) {
   </div>`;
 }
 
-/** @param {{index: number, column: any, rect: any, source: Source, why: string | false, commit: any, open: any, onClose: () => void, filter: (where: any) => void, remove: (row: any) => void, hide: (name: string) => void, isPinned: boolean, pin: (name: string) => void, sortBy: (name: string, way: string) => void}} props */
-function CellMenu({ index, column, rect, source, why, commit, open, onClose, filter, remove, hide, isPinned, pin, sortBy }) {
+/** @param {{index: number, column: any, rect: any, source: Source, why: string | false, commit: any, open: any, onClose: () => void, filter: (where: any) => void, remove: (row: any) => void, ofColumn: () => void}} props */
+function CellMenu({ index, column, rect, source, why, commit, open, onClose, filter, remove, ofColumn }) {
   const row = source.row(index);
   if (!row) return null;
   const value = valueOf(row, column);
@@ -283,9 +294,7 @@ function CellMenu({ index, column, rect, source, why, commit, open, onClose, fil
     <${MenuItem} icon="cross" hint="Del" why=${closed || (value === null && t.unchanged)} onClick=${act(() => commit(row, column, null))}>${t.grid.setNull}</${MenuItem}>
     ${column.type === "string" && html`<${MenuItem} icon="t-string" why=${closed || (value === "" && t.unchanged)} onClick=${act(() => commit(row, column, ""))}>${t.grid.setEmpty}</${MenuItem}>`}
     ${column.type === "uuid" && !column.own && html`<${MenuItem} icon="t-uuid" why=${closed} onClick=${act(() => commit(row, column, crypto.randomUUID()))}>${t.grid.generate}</${MenuItem}>`}<hr />
-    ${plainType && !column.encrypted && html`<${MenuItem} icon="up" onClick=${act(() => sortBy(column.name, "asc"))}>${t.grid.sortUp}</${MenuItem}><${MenuItem} icon="down" onClick=${act(() => sortBy(column.name, "desc"))}>${t.grid.sortDown}</${MenuItem}>`}
-    <${MenuItem} icon="left" onClick=${act(() => pin(column.name))}>${isPinned ? t.grid.unpin : t.grid.pin}</${MenuItem}>
-    <${MenuItem} icon="columns" onClick=${act(() => hide(column.name))}>${t.grid.hideColumn}</${MenuItem}><hr />
+    <${MenuItem} icon="columns" onClick=${act(ofColumn)}>${t.grid.columnMenu(labelOf(column))}</${MenuItem}><hr />
     <${MenuItem} icon="trash" kind="bad" why=${why} onClick=${act(() => remove(row))}>${t.grid.deleteRow}</${MenuItem}></${Menu}>`;
 }
 

@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { appId, denied, loadTables, ofApp, onApp } from "../state/app.js";
 import { draftOf, keepDraft } from "../state/drafts.js";
-import { href } from "../state/router.js";
+import { href, place } from "../state/router.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Empty, Failure, FormDialog, Pill, said, toast, useLoad } from "../ui/widgets.js";
@@ -77,6 +77,12 @@ export function Schema({ table, tabs }) {
     saved.current = false;
     setDrafts(data.columns.map(draftFor));
   }, [data]);
+  // What led here by the name of a column shows that one.
+  const wanted = place.value.query.get("column");
+  useEffect(() => {
+    const field = wanted && [...document.querySelectorAll("[data-column]")].find((one) => /** @type {HTMLElement} */ (one).dataset.column === wanted);
+    if (field) /** @type {HTMLElement} */ (field).focus();
+  }, [wanted, !drafts]);
   const rewriting = data?.columns.some((/** @type {any} */ column) => column.migrating);
   useEffect(() => {
     if (!rewriting) return;
@@ -100,7 +106,7 @@ export function Schema({ table, tabs }) {
       <table class="list schema"><thead><tr><th>${t.name}</th><th>${t.tables.type}</th><th>${t.grid.required}</th><th>${t.tables.encrypted}</th><th>${t.tables.fallback}</th><th>${t.tables.description}</th><th></th></tr></thead><tbody>
       ${(drafts || []).map((draft) => html`<tr key=${draft.key} title=${why || undefined} class=${draft.gone ? "gone" : ""}>
         <td class="main">${draft.was ? html`<span class="line"><${Icon} name=${draft.encrypted ? "lock" : `t-${draft.type}`} /><input class="in bare" aria-label=${t.tables.renameColumn(draft.was.name)} maxlength="63" value=${draft.name} disabled=${!!why || draft.gone} spellcheck="false" onInput=${(/** @type {any} */ event) => set(draft.key, { name: event.target.value })} />${draft.was.migrating && html`<${Pill} kind="info" icon="run">${t.tables.rewriting}</${Pill}>`}</span>` : html`<input class="in" aria-label=${t.tables.columnName(0)} placeholder=${t.tables.columnPlaceholder} maxlength="63" value=${draft.name} spellcheck="false" onInput=${(/** @type {any} */ event) => set(draft.key, { name: event.target.value })} />`}</td>
-        <td><select class="in" aria-label=${t.tables.columnType(draft.name)} disabled=${!!why || draft.gone} value=${draft.type} onChange=${(/** @type {any} */ event) => set(draft.key, { type: event.target.value })}>${TYPES.map((type) => html`<option value=${type} selected=${type === draft.type}>${type}</option>`)}</select></td>
+        <td><select class="in" data-column=${draft.was?.name} aria-label=${t.tables.columnType(draft.name)} disabled=${!!why || draft.gone} value=${draft.type} onChange=${(/** @type {any} */ event) => set(draft.key, { type: event.target.value })}>${TYPES.map((type) => html`<option value=${type} selected=${type === draft.type}>${type}</option>`)}</select></td>
         <td data-label=${t.grid.required}><input type="checkbox" class="tickbox" aria-label=${`${t.grid.required}: ${draft.name}`} disabled=${!!why || draft.gone} checked=${draft.required} onChange=${(/** @type {any} */ event) => set(draft.key, { required: event.target.checked })} /></td>
         <td class="wide"><input type="checkbox" class="tickbox" aria-label=${`${t.tables.encrypted}: ${draft.name}`} disabled=${!!why || draft.gone} checked=${draft.encrypted} onChange=${(/** @type {any} */ event) => set(draft.key, { encrypted: event.target.checked })} /></td>
         <td class="wide"><input class="in mono" aria-label=${`${t.tables.fallback}: ${draft.name}`} aria-invalid=${isJson(draft.fallback) ? undefined : "true"} placeholder=${draft.type === "string" ? '"…"' : "…"} disabled=${!!why || draft.gone} value=${draft.fallback} spellcheck="false" onInput=${(/** @type {any} */ event) => set(draft.key, { fallback: event.target.value })} /></td>

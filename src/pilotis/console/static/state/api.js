@@ -90,10 +90,14 @@ export async function signOut() {
   user.value = undefined;
 }
 
-/** Renew the session by its cookie; false where there is none. Tabs and callers share one request. */
+/** Renew the session by its cookie; false where there is none, which is an empty answer. Tabs and callers share one request. */
 export function renew() {
   renewing ??= send("/v1/auth/session/refresh", { method: "POST" })
-    .then((session) => (begin(session), true))
+    .then((session) => {
+      if (session) begin(session);
+      else token = "";
+      return Boolean(session);
+    })
     .catch((error) => {
       if (error.status !== 401 && error.status !== 403) throw error;
       token = "";

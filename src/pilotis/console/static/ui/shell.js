@@ -6,7 +6,8 @@ import { app, appId, apps, attention, loadAttention, recentTables, tables } from
 import { go, href, isGuarded, leave, place } from "../state/router.js";
 import { initials, plain } from "./format.js";
 import { Icon } from "./icons.js";
-import { Confirm, Menu, MenuButton, MenuItem, complain } from "./widgets.js";
+import { Tray } from "./tray.js";
+import { Confirm, Menu, MenuButton, MenuItem, Toasts, complain } from "./widgets.js";
 
 /** The sections of an app; a screen that is not there is not linked. */
 export const SECTIONS = /** @type {const} */ ([
@@ -37,6 +38,7 @@ export function Shell({ config, title, crumbs = [], aside, children, onFind }) {
       <${Profile} />
     </header>
     <main id="main" tabindex="-1">${children}</main>
+    <div class="foot"><${Tray} /><${Toasts} /></div>
     ${inApp && html`<${Dock} />`}
   </div>`;
 }

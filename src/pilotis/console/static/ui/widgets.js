@@ -385,22 +385,22 @@ export function Toasts() {
 }
 
 /**
- * A button that opens a menu under itself. `children` gets how to close it.
- * @param {{button: (bind: Record<string, any>) => any, children: (close: () => void) => any, label: string, align?: "left" | "right"}} props
+ * A button that opens a menu under itself, or with the role "dialog" a few fields. `children` gets how to close it.
+ * @param {{button: (bind: Record<string, any>) => any, children: (close: () => void) => any, label: string, align?: "left" | "right", role?: "menu" | "dialog"}} props
  */
-export function MenuButton({ button, children, label, align = "left" }) {
+export function MenuButton({ button, children, label, align = "left", role = "menu" }) {
   const [at, setAt] = useState(/** @type {DOMRect | null} */ (null));
   const holder = useRef(/** @type {HTMLElement | null} */ (null));
   const close = () => {
     setAt(null);
     /** @type {HTMLElement | null} */ (holder.current?.querySelector("button"))?.focus();
   };
-  return html`<span ref=${holder} class="line">${button({ "aria-haspopup": "menu", "aria-expanded": at ? "true" : "false", onClick: (/** @type {any} */ event) => setAt(at ? null : event.currentTarget.getBoundingClientRect()) })}
-    ${at && html`<${Menu} at=${at} align=${align} label=${label} onClose=${close}>${children(close)}</${Menu}>`}</span>`;
+  return html`<span ref=${holder} class="line">${button({ "aria-haspopup": role, "aria-expanded": at ? "true" : "false", onClick: (/** @type {any} */ event) => setAt(at ? null : event.currentTarget.getBoundingClientRect()) })}
+    ${at && html`<${Menu} at=${at} align=${align} role=${role} label=${label} onClose=${close}>${children(close)}</${Menu}>`}</span>`;
 }
 
-/** A menu at a place of the window. @param {{at: {left: number, right: number, top: number, bottom: number}, align?: string, label: string, onClose: () => void, children?: any}} props */
-export function Menu({ at, align = "left", label, onClose, children }) {
+/** A menu at a place of the window, or a dialog there that does not hold the focus. @param {{at: {left: number, right: number, top: number, bottom: number}, align?: string, role?: "menu" | "dialog", label: string, onClose: () => void, children?: any}} props */
+export function Menu({ at, align = "left", role = "menu", label, onClose, children }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   useLayoutEffect(() => {
     const menu = /** @type {HTMLElement} */ (box.current);
@@ -420,12 +420,13 @@ export function Menu({ at, align = "left", label, onClose, children }) {
     event.stopPropagation();
     if (event.key === "Escape") (event.preventDefault(), onClose());
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step) return;
+    const items = /** @type {HTMLElement[]} */ ([...(box.current?.querySelectorAll(":is(a, button, input).item") || [])]);
+    // In a list of choices these keys choose.
+    if (!step || !items.length || /** @type {HTMLElement} */ (event.target).matches("select")) return;
     event.preventDefault();
-    const items = /** @type {HTMLElement[]} */ ([...(box.current?.querySelectorAll(".item") || [])]);
     items.at((items.indexOf(/** @type {any} */ (document.activeElement)) + step) % items.length)?.focus();
   };
-  return html`<div class="menu" popover="manual" role="menu" aria-label=${label} ref=${box} onKeyDown=${keys}>${children}</div>`;
+  return html`<div class="menu" popover="manual" role=${role} aria-label=${label} ref=${box} onKeyDown=${keys}>${children}</div>`;
 }
 
 /** @param {{icon?: string, children?: any, why?: string | false | null, onClick?: () => void, kind?: string, href?: string, hint?: string}} props */
