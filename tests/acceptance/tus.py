@@ -7,6 +7,7 @@ from uuid import UUID
 
 import httpx
 
+from tests.background import run_task
 from tests.console import second_node
 from tests.support import App
 
@@ -76,7 +77,7 @@ async def tidy(app: App) -> None:
         await connection.execute(
             "update pilotis.pending_deletions set due_at = now() where app_id = $1", UUID(app.app_id)
         )
-        await node.services.files.cleaning.delete_pending_blobs(connection)
+        await run_task(node, "blobs.delete")
 
 
 async def drafts(app: App) -> list[int]:

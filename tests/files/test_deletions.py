@@ -6,15 +6,12 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from pilotis.blobs import remote as opening
 from pilotis.files.uploads import store as upload_store
 from pilotis.kit.ids import uuid7
-from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
+from tests.acceptance.test_files import PNG, storage, upload
 from tests.acceptance.test_storages import mark_for_deletion, stored
 from tests.background import run_task
-from tests.console import client_of
 from tests.database import connection_to, second_node
-from tests.files.nodes import s3_node
 from tests.services import Node
 from tests.support import App
 
@@ -109,33 +106,6 @@ async def test_a_blob_whose_deletion_has_begun_is_not_taken_into_use(connection:
     await connection.execute(pending_deletions, app_id, key)
     assert await upload_store.unmark(connection, app_id, key)
     await transaction.rollback()
-
-
-async def test_a_direct_upload_whose_copy_is_deleted_before_it_is_listed_is_copied_again(
-    app: App, s3_url: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setitem(opening._RETRY, "max_retries", 1)
-    async with s3_node(app.server, s3_url) as node, client_of(node, **{"X-Public-Key": app.public_key}) as client:
-        base = await storage(app)
-        permitted = await permit(client, base)
-        assert (await send(permitted)).status_code == 200
-        copies = []
-        copy = node.services.blobs.copy
-
-        async def copied_late(source: str, target: str):
-            info = await copy(source, target)
-            copies.append(target)
-            if len(copies) == 1:
-                await mark_for_deletion(app)
-                async with node.database.connection() as connection:
-                    await node.services.files.cleaning.delete_pending_blobs(connection)
-                assert await node.services.blobs.stat(target) is None
-            return info
-
-        monkeypatch.setattr(node.services.blobs, "copy", copied_late)
-        item = (await complete(client, base, permitted)).json()
-        assert len(copies) == 2
-        assert (await client.get(item["url"])).content == PNG
 
 
 async def test_noting_deletions_reads_no_more_than_their_entries(connection: asyncpg.Connection):

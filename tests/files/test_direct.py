@@ -9,12 +9,17 @@ from uuid import UUID
 import httpx
 import pytest
 
+from pilotis.blobs.protocol import BlobInfo
+from pilotis.files.uploads import finishing
+from pilotis.files.uploads import service as upload_service
 from tests.acceptance.test_files import PNG, complete, fixed, permit, send, storage, upload
+from tests.background import paused
 from tests.backstage import run_sql
 from tests.console import client_of
 from tests.files.nodes import s3_node
 from tests.services import Node
 from tests.support import App, assert_error
+from tests.waiting import until
 
 
 @pytest.fixture(params=["proxy", "redirect"])
@@ -130,12 +135,82 @@ async def test_many_completions_of_one_upload_leave_one_blob(
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.json()["id"] for answer in answers}) == 1
     app_id = UUID(app.app_id)
-    await run_sql(app.server, "update pilotis.pending_deletions set due_at = now() where app_id = $1", app_id)
-    await run_sql(app.server, "update pilotis.uploads set expires_at = now() where app_id = $1", app_id)
-    async with node.database.connection() as connection:
+    # The shared server would look for the blobs in its own directory.
+    async with node.database.connection() as connection, paused(connection, "blobs.delete"):
+        await connection.execute("update pilotis.pending_deletions set due_at = now() where app_id = $1", app_id)
+        await connection.execute("update pilotis.uploads set expires_at = now() where app_id = $1", app_id)
         await node.services.files.cleaning.expire_uploads(connection)
         await node.services.files.cleaning.delete_pending_blobs(connection)
     blobs = node.services.blobs
     assert len([info async for info in blobs.list(f"blobs/{app_id}")]) == 1
     assert [info async for info in blobs.list(f"staging/{app_id}")] == []
     assert (await client.get(answers[0].json()["url"])).content == PNG
+
+
+def held_up(node: Node, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, list[str]]:
+    """Let each copy of the store take until the event is set, as a large one would; also the copies' keys."""
+    released, copies = asyncio.Event(), list[str]()
+    copy = node.services.blobs.copy
+
+    async def slow(source: str, target: str) -> BlobInfo:
+        copies.append(target)
+        await released.wait()
+        return await copy(source, target)
+
+    monkeypatch.setattr(node.services.blobs, "copy", slow)
+    return released, copies
+
+
+@pytest.mark.parametrize("delivery", ["proxy"])
+async def test_a_copy_that_takes_long_goes_on_and_is_not_repeated(
+    app: App, client: httpx.AsyncClient, node: Node, s3_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    base = await storage(app)
+    permitted = await permit(client, base)
+    await send(permitted)
+    released, copies = held_up(node, monkeypatch)
+    monkeypatch.setattr(finishing, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(upload_service, "WAIT_SECONDS", 0.3)
+    async with s3_node(app.server, s3_url) as other, client_of(other, **{"X-Public-Key": app.public_key}) as elsewhere:
+        for asked in (client, client, elsewhere):
+            waits = await complete(asked, base, permitted)
+            assert_error(waits, 503, "UPLOAD_FINISHING")
+            assert waits.headers["retry-after"] == "5"
+        released.set()
+        done = await until(lambda: answered(elsewhere, base, permitted))
+    assert len(copies) == 1
+    assert (await client.get(done.json()["url"])).content == PNG
+
+
+async def answered(client: httpx.AsyncClient, base: str, permitted: dict[str, Any]) -> httpx.Response | None:
+    answer = await complete(client, base, permitted)
+    return answer if answer.status_code == 200 else None
+
+
+@pytest.mark.parametrize("delivery", ["proxy"])
+async def test_a_copy_by_a_node_that_stops_or_hangs_is_made_by_another(
+    app: App, client: httpx.AsyncClient, node: Node, s3_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    base = await storage(app)
+    permitted = await permit(client, base)
+    await send(permitted)
+    released, copies = held_up(node, monkeypatch)
+    monkeypatch.setattr(finishing, "WAIT_SECONDS", 0.1)
+    async with s3_node(app.server, s3_url) as other, client_of(other, **{"X-Public-Key": app.public_key}) as elsewhere:
+        assert_error(await complete(client, base, permitted), 503, "UPLOAD_FINISHING")
+        await node.services.files.uploads.finishing.stop()
+        assert_error(await complete(client, base, permitted), 503, "UPLOAD_FINISHING")
+        # As if the node had been suspended for longer than its lease.
+        lost = "update pilotis.uploads set lease_until = now() - interval '1 second' where app_id = $1"
+        await run_sql(app.server, lost, UUID(app.app_id))
+        done = await until(lambda: answered(elsewhere, base, permitted))
+        released.set()
+        assert (await until(lambda: answered(client, base, permitted))).json() == done.json()
+        assert len(await until(lambda: blobs_without(other, app, copies))) == 1
+    assert (await client.get(done.json()["url"])).content == PNG
+
+
+async def blobs_without(node: Node, app: App, copies: list[str]) -> list[str] | None:
+    """The app's blobs, once none of these copies is left."""
+    found = [info.key async for info in node.services.blobs.list(f"blobs/{app.app_id}")]
+    return None if set(found) & set(copies) else found

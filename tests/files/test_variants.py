@@ -15,6 +15,7 @@ from PIL import Image
 from pilotis.settings import Settings
 from tests import databases
 from tests.acceptance.test_files import put_at, storage, upload
+from tests.background import run_task
 from tests.backstage import run_sql
 from tests.console import client_of, owner_of
 from tests.files.nodes import s3_node
@@ -155,8 +156,7 @@ async def test_variants_end_with_what_they_are_of(app: App, node: Node):
     assert (await kept(app), await pending_deletions(app)) == (0, 8)
     assert old.exists()
     await run_sql(app.server, "update pilotis.pending_deletions set due_at = now() where app_id = $1", UUID(app.app_id))
-    async with node.database.connection() as connection:
-        await node.services.files.cleaning.delete_pending_blobs(connection)
+    await run_task(node, "blobs.delete")
     assert not [path for path in old.parent.glob("*") if path.is_file()]
 
 

@@ -136,6 +136,11 @@ class LocalStore:
             await asyncio.shield(self._run(file.close))
         return _info(target, status, attributes)
 
+    async def has_draft(self, key: str, draft: Draft, *, size: int) -> bool:
+        """See `BlobStore.has_draft`."""
+        info = await self.stat(key)
+        return info is not None and info.size >= draft.size and not draft.runs
+
     async def discard(self, key: str) -> None:
         """See `BlobStore.discard`."""
         await self.delete([key])

@@ -18,7 +18,7 @@ from obstore.store import ObjectStore as Backend
 from pilotis.blobs.check import COPIES_FOR_ANYBODY, check_direct_uploads, check_round_trip, copies_for_anybody
 from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, SizeMismatchError
 from pilotis.blobs.keys import check_key, check_prefix
-from pilotis.blobs.parts import Part, Run, parts
+from pilotis.blobs.parts import Part, Run, last_key, parts
 from pilotis.blobs.presign import Presigner
 from pilotis.blobs.protocol import BlobInfo, Draft, UploadTicket
 from pilotis.blobs.streams import BATCH_BYTES, Digest, Pieces, batches
@@ -102,6 +102,8 @@ class ObjectStore:
         check_key(key)
         part_bytes = _part_bytes(size)
         run = Run(key, draft, part_bytes)
+        if draft.size and run.taken_over is None and not await self.has_draft(key, draft, size=size):
+            raise BlobNotFoundError
         pieces = Pieces(_joined(await self._read_part(run.taken_over), chunks), part_bytes)
         total = draft.size - (run.taken_over.size if run.taken_over else 0)
         async for piece in pieces:
@@ -128,6 +130,18 @@ class ObjectStore:
             raise SizeMismatchError
         chunks = self._prepend(parts(key, draft, _part_bytes(size)))
         return await self.put(target, chunks, size=size, content_type=content_type, sha256=sha256)
+
+    async def has_draft(self, key: str, draft: Draft, *, size: int) -> bool:
+        """See `BlobStore.has_draft`: one HEAD request."""
+        try:
+            last = last_key(key, draft, _part_bytes(size))
+        except BlobNotFoundError:
+            return False
+        if await self.stat(last) is not None:
+            return True
+        # Without a bucket nothing is found.
+        await self.ping()
+        return False
 
     async def discard(self, key: str) -> None:
         """See `BlobStore.discard`."""

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pilotis.blobs.errors import BlobNotFoundError
 from pilotis.blobs.protocol import Draft
 
 
@@ -44,9 +45,19 @@ class Run:
 
 
 def part_key(key: str, draft: Draft, number: int) -> str:
-    """Return the key of a draft's part: that of the latest run that wrote it."""
-    name = next(name for first, name in reversed(draft.runs) if first <= number)
-    return _key(key, number, name)
+    """Return the key of a draft's part: that of the latest run that wrote it.
+
+    Raises `BlobNotFoundError` if none did: the draft is another store's.
+    """
+    for first, name in reversed(draft.runs):
+        if first <= number:
+            return _key(key, number, name)
+    raise BlobNotFoundError
+
+
+def last_key(key: str, draft: Draft, part_bytes: int) -> str:
+    """Return the key of the last part of a draft with at least one byte; raises `BlobNotFoundError` likewise."""
+    return part_key(key, draft, (draft.size - 1) // part_bytes)
 
 
 def parts(key: str, draft: Draft, part_bytes: int) -> Iterator[Part]:

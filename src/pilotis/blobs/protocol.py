@@ -95,6 +95,10 @@ class BlobStore(Protocol):
         """
         ...
 
+    async def has_draft(self, key: str, draft: Draft, *, size: int) -> bool:
+        """Return whether the store has the last of a draft's acknowledged bytes, and so can continue it."""
+        ...
+
     async def discard(self, key: str) -> None:
         """Delete a draft's bytes; a key without any is not an error."""
         ...

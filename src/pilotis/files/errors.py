@@ -10,6 +10,7 @@ from pilotis.kit.errors import (
     PayloadTooLargeError,
     PilotisError,
     UnauthorizedError,
+    UnavailableError,
     UnsupportedMediaTypeError,
 )
 
@@ -161,6 +162,24 @@ class UploadExpiredError(PilotisError):
     status = 410
     code = "UPLOAD_EXPIRED"
     message = "The upload was not completed in time. Start again with a new upload URL."
+
+
+class UploadLostError(PilotisError):
+    """410 `UPLOAD_LOST`: bytes that the server had received are no longer stored; the upload has been cancelled."""
+
+    status = 410
+    code = "UPLOAD_LOST"
+    message = "Bytes of this upload that had been received are no longer stored. Create a new upload."
+
+
+class UploadFinishingError(UnavailableError):
+    """503 `UPLOAD_FINISHING`: all bytes are there, and the object store is still copying or joining them."""
+
+    code = "UPLOAD_FINISHING"
+    message = "The object store is still copying the bytes. Repeat the request to wait for it."
+
+    def __init__(self) -> None:
+        super().__init__(retry_after=5)
 
 
 class TusVersionError(PilotisError):

@@ -42,6 +42,7 @@ def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature) -> Files
 
     async def close() -> None:
         await watch.stop()
+        await files.uploads.finishing.stop()
         await files.variants.stop()
 
     return FilesFeature(

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from pilotis.blobs.errors import (
-    BlobNotFoundError,
     BlobStoreUnavailableError,
     DigestMismatchError,
     DraftLockedError,
@@ -20,7 +19,9 @@ from pilotis.files.errors import (
     TusVersionError,
     UploadAlreadyReceivedError,
     UploadExpiredError,
+    UploadFinishingError,
     UploadHeaderInvalidError,
+    UploadLostError,
     UploadNotFoundError,
     UploadOffsetMismatchError,
     UploadSignatureInvalidError,
@@ -61,7 +62,8 @@ _BYTES = [
     SizeMismatchError,
     ChecksumMismatchError,
     DigestMismatchError,
-    BlobNotFoundError,
+    UploadLostError,
+    UploadFinishingError,
     BlobStoreUnavailableError,
     StorageFullError,
 ]

@@ -3,7 +3,8 @@
 An upload's bytes grow in the object store as a draft. The database records its progress after the bytes are durable, so
 bytes lost in a crash were never acknowledged. One request at a time appends to it, under a lease; a request that has
 lost its lease cannot acknowledge anything. Once all bytes have arrived they become a blob, and the upload is received
-like any other.
+like any other. If acknowledged bytes are missing, for example because the server was given another object store, the
+upload is cancelled, and the client starts a new one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from pilotis.db.pool import Database
 from pilotis.files.errors import (
     UploadAlreadyReceivedError,
     UploadExpiredError,
+    UploadFinishingError,
+    UploadLostError,
     UploadNotFoundError,
     UploadOffsetMismatchError,
     UploadSignatureInvalidError,
@@ -85,6 +88,9 @@ class ResumableUploads:
                 begun = await self.append(upload_id, query, {**headers, b"upload-offset": b"0"}, chunks)
             else:
                 begun = await self.progress(upload_id, query)
+        except UploadFinishingError:
+            upload, expires = await self._checked(upload_id, query)
+            begun = _progress(upload, upload["size"], expires)
         except Exception:
             await self.end(upload_id, query)
             raise
@@ -95,13 +101,21 @@ class ResumableUploads:
         """Return the progress of an upload.
 
         If all bytes have arrived but the server died before it received the upload, this finishes it: a client with
-        nothing left to send sends nothing.
+        nothing left to send sends nothing. Raises `UploadLostError` if acknowledged bytes are missing.
         """
         upload, expires = await self._checked(upload_id, query)
-        if _draft(upload).size == upload["size"] and upload["state"] in _OPEN:
-            async with self._claimed(upload) as (claimed, attempt):
-                await self._finish(claimed, attempt)
-        return _progress(upload, _draft(upload).size, expires)
+        draft = _draft(upload)
+        if upload["state"] not in _OPEN:
+            return _progress(upload, draft.size, expires)
+        if draft.size == upload["size"]:
+            await self._uploads.finishing.run(upload_id, partial(self._finish_claimed, upload))
+        elif not await self._has_bytes(upload):
+            # Unless a request is just replacing them.
+            async with self._claimed(upload) as (claimed, _):
+                draft = _draft(claimed)
+                if not await self._has_bytes(claimed):
+                    raise await self._lost(upload)
+        return _progress(upload, draft.size, expires)
 
     async def append(
         self, upload_id: UUID, query: UploadQuery, headers: Headers, chunks: AsyncIterator[bytes]
@@ -116,12 +130,15 @@ class ResumableUploads:
         _check_length(headers, size - offset)
         if upload["state"] not in _OPEN:
             return _progress(upload, offset, expires)
-        async with self._claimed(upload) as (claimed, attempt):
+        async with contextlib.AsyncExitStack() as stack:
+            claimed, attempt = await stack.enter_async_context(self._claimed(upload))
             _check_offset(claimed, offset)
             chunks = _bounded(checksum.watch(chunks) if checksum else chunks, size - offset)
             draft = await self._add(claimed, attempt, chunks, whole=checksum is not None)
             if draft.size == size:
-                await self._finish(claimed, attempt, draft)
+                # The claim now belongs to the work, which may outlast this request.
+                work = partial(self._finish_within, stack.pop_all(), claimed, attempt, draft)
+                await self._uploads.finishing.run(upload_id, work)
         return _progress(upload, draft.size, expires)
 
     async def end(self, upload_id: UUID, query: UploadQuery) -> None:
@@ -168,30 +185,51 @@ class ResumableUploads:
                 async for draft in grown:
                     await self._acknowledge(upload, attempt, draft)
         except BlobNotFoundError:
-            await self._acknowledge(upload, attempt, Draft())
-            raise
+            raise await self._lost(upload) from None
         return draft
 
-    async def _finish(self, upload: Record, attempt: UUID, draft: Draft | None = None) -> None:
+    async def _has_bytes(self, upload: Record) -> bool:
+        draft = _draft(upload)
+        return not draft.size or await self._blobs.has_draft(_key(upload), draft, size=upload["size"])
+
+    async def _lost(self, upload: Record) -> Exception:
+        """Cancel an upload whose acknowledged bytes are missing; return the error."""
+        await store.end(self._database, upload["app_id"], upload["upload_id"])
+        return UploadLostError()
+
+    async def _finish_claimed(self, upload: Record) -> None:
+        async with self._claimed(upload) as (claimed, attempt):
+            await self._finish(claimed, attempt, _draft(claimed))
+
+    async def _finish_within(
+        self, claim: contextlib.AsyncExitStack, upload: Record, attempt: UUID, draft: Draft
+    ) -> None:
+        async with claim:
+            await self._finish(upload, attempt, draft)
+
+    async def _finish(self, upload: Record, attempt: UUID, draft: Draft) -> None:
         """Turn an upload's bytes into a blob and receive the upload; raises `DigestMismatchError`."""
-        app_id, upload_id, key = upload["app_id"], upload["upload_id"], _key(upload)
+        app_id, upload_id, blob_id = upload["app_id"], upload["upload_id"], upload["blob_id"]
+        key = _key(upload)
         try:
             info = await self._blobs.finish(
                 key,
-                draft or _draft(upload),
-                blob_key(app_id, upload_id),
+                draft,
+                blob_key(app_id, blob_id),
                 size=upload["size"],
                 content_type=upload["mime_type"],
                 sha256=upload["sha256"],
             )
-        except (DigestMismatchError, BlobNotFoundError):
-            # The bytes are not the declared ones, or have been deleted: the client can start again.
+        except DigestMismatchError:
+            # The bytes are not the declared ones: the client can start again.
             await self._acknowledge(upload, attempt, Draft())
             await self._blobs.discard(key)
             raise
+        except BlobNotFoundError:
+            raise await self._lost(upload) from None
         assert info.sha256 is not None
         sha256 = bytes.fromhex(info.sha256)
-        if not await upload_store.received(self._database, app_id, upload_id, upload_id, sha256):
+        if not await upload_store.received(self._database, app_id, upload_id, blob_id, sha256):
             raise await self._claim_error(upload_id)
         await self._blobs.discard(key)
 

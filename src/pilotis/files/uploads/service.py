@@ -7,7 +7,7 @@ until it expires.
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
+import msgspec
 from asyncpg import Connection, Record
 
 from pilotis.blobs.errors import BlobNotFoundError, SizeMismatchError
-from pilotis.blobs.protocol import BlobInfo, BlobStore, UploadTicket
+from pilotis.blobs.protocol import BlobInfo, BlobStore, Draft, UploadTicket
+from pilotis.blobs.streams import Digest
 from pilotis.db.batching import Batchers
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
@@ -39,6 +41,7 @@ from pilotis.files.errors import (
     TypeMismatchError,
     UploadAlreadyReceivedError,
     UploadExpiredError,
+    UploadFinishingError,
     UploadInProgressError,
     UploadNotFoundError,
     UploadNotReceivedError,
@@ -60,6 +63,7 @@ from pilotis.files.types import (
 )
 from pilotis.files.uploads import leases
 from pilotis.files.uploads import store as upload_store
+from pilotis.files.uploads.finishing import WAIT_SECONDS, Finishing
 from pilotis.http.api.principals import AppInfo, Principal, Role
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import StorageFullError
@@ -70,6 +74,7 @@ from pilotis.limits import Limits
 _TIMES_DIRECT = 2
 # Uploads in progress to one path, of which the last whose bytes have arrived is completed.
 _MAX_ABSENT = 16
+_POLL_SECONDS = 0.25
 _Place = tuple[UUID, UUID]
 """An app's and a storage's id."""
 
@@ -117,6 +122,7 @@ class Uploads:
         self._events = events
         self._base_url = base_url
         self.node_id = node_id
+        self.finishing = Finishing()
         self._inserts: Batchers[_Place, upload_store.NewUploadRow, bool] = Batchers(
             partial(upload_store.insert_many, database)
         )
@@ -190,15 +196,19 @@ class Uploads:
         """List the file of a received upload; a repeated call returns the same file."""
         if listed := await self._complete_batched(app, principal, storage_id, file_id):
             return self._links.file(listed)
-        promoted, absent = None, list[UUID]()
+        absent: list[UUID] = []
+        loop = asyncio.get_running_loop()
+        end = loop.time() + WAIT_SECONDS
         while True:
             async with self._database.transaction(app.app_id) as connection:
-                outcome = await self._complete(connection, app, principal, storage_id, file_id, promoted, absent)
+                outcome = await self._complete(connection, app, principal, storage_id, file_id, absent)
             if isinstance(outcome, FileItem):
                 return outcome
+            if loop.time() > end:
+                raise UploadFinishingError
             # Copying is slow, and must not happen inside a transaction.
             try:
-                promoted = await self._promote(outcome)
+                await self.finishing.run(outcome["upload_id"], partial(self._receive_staged, outcome))
             except UploadNotReceivedError:
                 absent.append(outcome["upload_id"])
                 if len(absent) == _MAX_ABSENT:
@@ -294,7 +304,8 @@ class Uploads:
             "creator": member_of(principal),
             "is_direct": ticket is not None,
             "is_reserved": has_quota,
-            "blob_id": upload_id if wanted.resumable is not None else None,
+            # A draft becomes the same blob however often its end is repeated. Clients never see its id.
+            "blob_id": uuid7() if wanted.resumable is not None else None,
         }
         await upload_store.insert(connection, columns, _seconds(app.limits, wanted, ticket))
         return self._presigned(app, storage_id, upload_id, file_id, wanted, ticket)
@@ -376,7 +387,6 @@ class Uploads:
         principal: Principal,
         storage_id: UUID,
         file_id: UUID,
-        promoted: _Promoted | None,
         absent: Sequence[UUID],
     ) -> FileItem | Record:
         """Return the listed file, or the upload whose bytes must first be copied from the staging area.
@@ -399,15 +409,10 @@ class Uploads:
             return await self._completed_before(connection, app.app_id, storage_id, upload["item_id"], limit)
         if upload["is_expired"]:
             raise UploadExpiredError
-        if upload["is_direct"] and upload["state"] == "pending":
-            if promoted is None or promoted.upload_id != upload["upload_id"]:
-                return upload
-            taken = await upload_store.promote(connection, upload, promoted.blob_id, promoted.sha256)
-            if taken is None:
-                return upload
-            upload = taken
+        if upload["is_direct"] and upload["state"] in {"pending", "receiving"}:
+            return upload
         if upload["state"] != "uploaded":
-            raise UploadNotReceivedError
+            raise UploadFinishingError if upload["is_busy"] and _is_whole(upload) else UploadNotReceivedError
         listed: list[NewEvent] = []
         row, freed = await _list(connection, upload, limit, CallerEvents(self._links, principal), listed)
         await upload_store.complete(connection, upload, row["file_id"])
@@ -427,8 +432,14 @@ class Uploads:
             raise FileNotFoundInStorageError
         return self._links.file(row)
 
-    async def _promote(self, upload: Record) -> _Promoted:
-        """Copy a direct upload to a key that no presigned URL can write to."""
+    async def _receive_staged(self, upload: Record) -> None:
+        """Receive a direct upload: copy its bytes to a key that no presigned URL can write to.
+
+        A lease keeps other nodes from doing the same; while one of them does, this only waits a little.
+        """
+        if upload["is_busy"]:
+            await asyncio.sleep(_POLL_SECONDS)
+            return
         app_id, upload_id = upload["app_id"], upload["upload_id"]
         staging = staging_key(app_id, upload_id)
         sent = await self._blobs.stat(staging)
@@ -436,41 +447,55 @@ class Uploads:
             # Without a bucket nothing is found: that is no fault of the client.
             await self._blobs.ping()
             raise UploadNotReceivedError
-        if sent.size != upload["size"]:
-            raise SizeMismatchError
-        if sent.content_type is not None and sent.content_type != upload["mime_type"]:
-            raise TypeMismatchError
+        _check_sent(sent, upload)
         blob_id = uuid7()
-        key = blob_key(app_id, blob_id)
-        # Marked for deletion before it exists: if this process dies now, the copy is still deleted.
-        await upload_store.mark_for_deletion(self._database.of(app_id), app_id, key)
+        if not await upload_store.claim(self._database, upload, blob_id, self.node_id()):
+            return
         try:
-            copied = await self._blobs.copy(staging, key)
-        except BlobNotFoundError:
-            raise UploadNotReceivedError from None
-        if copied.size != upload["size"]:
-            raise SizeMismatchError
-        if upload["sha256"] is not None:
-            # The store compared it when it received the bytes.
-            return _Promoted(upload_id, blob_id, upload["sha256"])
-        return _Promoted(upload_id, blob_id, await self._digest(copied))
+            sha256 = await self._copy(upload, staging, blob_id)
+        except BaseException:
+            await leases.shielded(upload_store.end_attempt(self._database, app_id, upload_id, blob_id))
+            raise
+        if not await upload_store.received(self._database, app_id, upload_id, blob_id, sha256):
+            await self._blobs.delete([blob_key(app_id, blob_id)])
+
+    async def _copy(self, upload: Record, staging: str, blob_id: UUID) -> bytes:
+        """Copy the bytes of a direct upload to its blob, and return their SHA-256."""
+        app_id, upload_id = upload["app_id"], upload["upload_id"]
+        renewal = partial(upload_store.renew, self._database, app_id, upload_id, blob_id)
+        async with leases.kept(renewal, upload_store.LEASE_SECONDS):
+            try:
+                copied = await self._blobs.copy(staging, blob_key(app_id, blob_id))
+            except BlobNotFoundError:
+                raise UploadNotReceivedError from None
+            # They may have been replaced meanwhile.
+            _check_sent(copied, upload)
+            if upload["sha256"] is not None:
+                # The store compared it when it received the bytes.
+                return bytes(upload["sha256"])
+            return await self._digest(copied)
 
     async def _digest(self, blob: BlobInfo) -> bytes:
         """Return a blob's SHA-256: the one that is stored with it, or that of its bytes, which are read once."""
         if blob.sha256 is not None:
             return bytes.fromhex(blob.sha256)
-        digest = hashlib.sha256()
-        async for chunk in self._blobs.open(blob.key):
-            digest.update(chunk)
-        return digest.digest()
+        digest = Digest()
+        async for _ in digest.watch(self._blobs.open(blob.key), None):
+            pass
+        return bytes.fromhex(digest.hex)
 
 
-class _Promoted(NamedTuple):
-    """A direct upload whose bytes have been copied to a blob."""
+def _is_whole(upload: Record) -> bool:
+    """Return whether all bytes of a resumable upload have arrived."""
+    draft = upload["draft"]
+    return draft is not None and bool(msgspec.json.decode(draft, type=Draft).size == upload["size"])
 
-    upload_id: UUID
-    blob_id: UUID
-    sha256: bytes
+
+def _check_sent(sent: BlobInfo, upload: Record) -> None:
+    if sent.size != upload["size"]:
+        raise SizeMismatchError
+    if sent.content_type is not None and sent.content_type != upload["mime_type"]:
+        raise TypeMismatchError
 
 
 def _seconds(limits: Limits, wanted: _Wanted, ticket: UploadTicket | None) -> int:

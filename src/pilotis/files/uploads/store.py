@@ -14,7 +14,6 @@ from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import UNAUTHENTICATED
 from pilotis.events.statements import listened
 from pilotis.files import paths
-from pilotis.files.keys import blob_key
 from pilotis.kit import json
 
 LEASE_SECONDS = 60
@@ -156,11 +155,13 @@ async def lock_by_file(
     """
     return await connection.fetchrow(
         """
-        select *, expires_at <= now() as is_expired from pilotis.uploads
+        select *, expires_at <= now() as is_expired, state = 'receiving' and lease_until > now() as is_busy
+        from pilotis.uploads
         where app_id = $1 and storage_id = $2 and file_id = $3 and ($5 or creator is null or creator = $4)
             and upload_id <> all($6::uuid[])
         order by state = 'uploaded' desc,
-            case when state = 'completed' or (state = 'pending' and is_direct and expires_at > now())
+            case when state = 'completed'
+                or (state in ('pending', 'receiving') and is_direct and expires_at > now())
                 then upload_id end desc nulls last,
             received_at desc nulls last, upload_id desc
         limit 1 for update
@@ -174,29 +175,8 @@ async def lock_by_file(
     )
 
 
-async def promote(connection: Connection, upload: Record, blob_id: UUID, sha256: bytes) -> Record | None:
-    """Record that a direct upload was copied to a blob with this digest, and cancel the blob's deletion.
-
-    None if the copy took so long that its deletion has begun; then it must be repeated.
-    """
-    if not await unmark(connection, upload["app_id"], blob_key(upload["app_id"], blob_id)):
-        return None
-    row = await connection.fetchrow(
-        """
-        update pilotis.uploads set state = 'uploaded', blob_id = $3, sha256 = $4, received_at = clock_timestamp()
-        where app_id = $1 and upload_id = $2 returning *
-        """,
-        upload["app_id"],
-        upload["upload_id"],
-        blob_id,
-        sha256,
-    )
-    assert row is not None
-    return row
-
-
 async def mark_for_deletion(connection: Connection | TenantDatabase, app_id: UUID, key: str) -> None:
-    """Mark a blob for deletion in an hour, unless it is promoted before."""
+    """Mark a blob for deletion in an hour, unless it is in use before."""
     await connection.execute(
         "insert into pilotis.pending_deletions (app_id, key, due_at) values ($1, $2, now() + interval '1 hour')",
         app_id,
