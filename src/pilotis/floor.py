@@ -152,11 +152,21 @@ def command_floor(settings: Settings, database: Database) -> Floor:
 
 
 def open_blobs(settings: Settings) -> BlobStore:
-    """Return the object store that the settings configure; raises `InvalidStoreUrlError`."""
+    """Return the object store that the settings configure, two during a move; raises `InvalidStoreUrlError`."""
+    from pilotis.blobs.moving import MovingStore
+
+    current = open_blobs_at(settings, settings.blob_store)
+    if settings.previous_blob_store is None:
+        return current
+    return MovingStore(current, open_blobs_at(settings, settings.previous_blob_store))
+
+
+def open_blobs_at(settings: Settings, url: str | None) -> BlobStore:
+    """Return the object store at a URL, None for that in the data directory; raises `InvalidStoreUrlError`."""
     from pilotis.blobs.open import open_store
 
     return open_store(
-        settings.blob_store,
+        url,
         Path(settings.data_dir),
         access_key=settings.s3_access_key,
         secret_key=settings.s3_secret_key,

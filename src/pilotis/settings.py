@@ -92,6 +92,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the bytes of files are stored: a directory, or `s3://bucket/prefix?endpoint=…&region=…`, `gs://…`,
     `az://…`; by default `blobs` in the data directory.
     """
+    previous_blob_store: str | None = None
+    """A second object store, in which bytes are also found and deleted, while `pilotis storage move` copies them."""
     s3_access_key: str | None = None
     """Access key of the S3 store; without the two keys clients cannot upload to it directly."""
     s3_secret_key: str | None = None

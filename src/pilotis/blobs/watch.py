@@ -11,6 +11,7 @@ import structlog
 from pilotis.blobs.check import COPIES_FOR_ANYBODY, cause, copies_for_anybody
 from pilotis.blobs.errors import BlobStoreUnavailableError
 from pilotis.blobs.local import LocalStore
+from pilotis.blobs.moving import parts_of
 from pilotis.blobs.protocol import BlobStore
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class StoreWatch:
         self, store: BlobStore, *, interval: float = INTERVAL_SECONDS, patience: float = PATIENCE_SECONDS
     ) -> None:
         # Every other store is one, whose module a server with a directory does not load.
-        self._store = None if isinstance(store, LocalStore) else cast("ObjectStore", store)
+        self._stores = [cast("ObjectStore", one) for one in parts_of(store) if not isinstance(one, LocalStore)]
         self._interval = interval
         self._patience = patience
         self._failing: tuple[float, str] | None = None
@@ -42,9 +43,10 @@ class StoreWatch:
 
     async def start(self) -> None:
         """Ask the store once, for a few seconds at most, and then regularly."""
-        if self._store is None:
+        if not self._stores:
             return
-        self._store.takes_direct_uploads = self._store.probe is None
+        for store in self._stores:
+            store.takes_direct_uploads = store.probe is None
         self._task = asyncio.create_task(self._run())
         await asyncio.wait([asyncio.ensure_future(asyncio.shield(self.ask()))], timeout=_FIRST_SECONDS)
 
@@ -62,12 +64,13 @@ class StoreWatch:
 
     async def ask(self) -> None:
         """Ask the store whether it is there, and once whether clients may upload to it."""
-        store = self._store
-        assert store is not None
         try:
-            await store.ping()
+            for store in self._stores:
+                await store.ping()
             if not self._is_tried:
-                await self._try(store)
+                for store in self._stores:
+                    await self._try(store)
+                self._is_tried = True
         except BlobStoreUnavailableError as error:
             if self._failing is None:
                 self._failing = asyncio.get_running_loop().time(), cause(error)
@@ -83,7 +86,6 @@ class StoreWatch:
             store.takes_direct_uploads = not is_lax
             if is_lax:
                 _log.warning("no direct uploads", reason=COPIES_FOR_ANYBODY)
-        self._is_tried = True
 
     async def _run(self) -> None:
         while True:

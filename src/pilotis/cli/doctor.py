@@ -25,6 +25,7 @@ from pilotis.db.pool import Database
 from pilotis.dead_jobs.service import report as job_report
 from pilotis.events.service import report as event_report
 from pilotis.feature import Features
+from pilotis.files.cleaning import MISSING, Cleaning
 from pilotis.files.storages import Storages
 from pilotis.floor import command_floor, open_blobs
 from pilotis.functions.runtime.isolation import choice, probe
@@ -101,7 +102,7 @@ def _data_directory(directory: Path) -> list[Finding]:
 
 async def _object_store(settings: Settings) -> list[Finding]:
     """Ask the object store for a key, if there is one beside the data directory."""
-    if settings.blob_store is None:
+    if settings.blob_store is None and settings.previous_blob_store is None:
         return []
     try:
         store = open_blobs(settings)
@@ -114,7 +115,11 @@ async def _object_store(settings: Settings) -> list[Finding]:
         return [Finding(Level.PROBLEM, sentence)]
     finally:
         await store.close()
-    return [Finding(Level.OK, "The object store answers.")]
+    findings = [Finding(Level.OK, "The object store answers.")]
+    if settings.previous_blob_store is not None:
+        sentence = "A previous object store is used too; `pilotis storage move` says when it can be removed."
+        findings.append(Finding(Level.NOTE, sentence))
+    return findings
 
 
 async def _functions(settings: Settings) -> list[Finding]:
@@ -152,6 +157,7 @@ async def _database(settings: Settings, connect_arguments: dict[str, Any], app_i
         ready = await _migrations(connection)
         findings.append(ready)
         if ready.level is Level.OK:
+            findings += await _missing_bytes(settings, connect_arguments)
             findings += await _master_key(connection, settings)
             findings += [Finding(Level.OK, sentence) for sentence in await index_report(connection)]
             for report in (job_report, lane_report, event_report):
@@ -162,6 +168,25 @@ async def _database(settings: Settings, connect_arguments: dict[str, Any], app_i
         return findings
     finally:
         await connection.close()
+
+
+async def _missing_bytes(settings: Settings, connect_arguments: dict[str, Any]) -> list[Finding]:
+    """Look for the bytes of a few files."""
+    try:
+        store = open_blobs(settings)
+    except (InvalidStoreUrlError, OSError):
+        return []  # found before
+    pool = Database(connect_arguments, size=2)
+    try:
+        missing, looked_for = await Cleaning(pool, store).missing_sample()
+    except BlobStoreUnavailableError:
+        return []
+    finally:
+        await store.close()
+        await pool.close()
+    if missing:
+        return [Finding(Level.PROBLEM, MISSING.format(missing, looked_for))]
+    return [Finding(Level.OK, f"The object store has the bytes of {looked_for} files that were looked for.")]
 
 
 async def _extensions(connection: Connection) -> list[Finding]:

@@ -12,6 +12,7 @@ import click
 from pilotis.cli.command import Outcome, Place, app_option, command
 
 if TYPE_CHECKING:
+    from pilotis.blobs.mover import Mover
     from pilotis.blobs.protocol import BlobStore
     from pilotis.cli.session import Session
     from pilotis.settings import Settings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _AGE = re.compile(r"(\d{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LISTED = 20
+_SECONDS_BETWEEN_REPORTS = 10
 
 
 @click.group()
@@ -95,6 +97,23 @@ def reconcile(place: Place, before: str, apply: bool) -> Outcome:
 
 
 @command(storage)
+@click.option("--to", metavar="URL", help="Where to: a directory, s3://… By default blob_store, from the previous one.")
+def move(place: Place, to: str | None) -> Outcome:
+    """Copy the bytes of all files to another object store while the server runs.
+
+    From the setting previous_blob_store to blob_store; with --to from blob_store to a store that servers will use
+    later. Bytes that are there already are not copied again. Deletes nothing. Exits with 1 if something is left.
+    """
+
+    async def work(on: Session) -> dict[str, Any]:
+        return await _move(on, to)
+
+    moved = place.run(work)
+    in_advance = to is not None and to not in {place.settings.blob_store, place.settings.previous_blob_store}
+    return Outcome(moved, moved, int(bool(moved["wrong"] or moved["unfinished"])), _next_steps(moved, in_advance))
+
+
+@command(storage)
 @click.option(
     "--origin",
     metavar="ORIGIN",
@@ -135,6 +154,92 @@ async def _create(on: Session, app_id: UUID, name: str, access: str) -> dict[str
     return {"id": made.id, "name": made.name}
 
 
+async def _move(on: Session, to: str | None) -> dict[str, Any]:
+    import asyncio
+
+    from pilotis.blobs.check import cause
+    from pilotis.blobs.errors import BlobStoreUnavailableError
+    from pilotis.blobs.mover import Mover
+    from pilotis.files.cleaning import Cleaning
+    from pilotis.files.uploads.store import digests
+    from pilotis.kit.errors import StorageFullError
+    from pilotis.serve.errors import CommandError
+
+    source, target = _ends(on.settings, to)
+    mover = Mover(source, target, lambda keys: digests(on.database, keys))
+    reporting = asyncio.create_task(_report(mover))
+    try:
+        await mover.run()
+        unfinished = await Cleaning(on.database, source).unfinished()
+    except (BlobStoreUnavailableError, StorageFullError) as error:
+        raise CommandError(
+            f"{error.text} {mover.copied} blobs were copied. Run the command again to continue. "
+            f"The store says: {cause(error)}"
+        ) from error
+    finally:
+        reporting.cancel()
+        await source.close()
+        await target.close()
+    return {
+        "copied": mover.copied,
+        "copied_bytes": mover.copied_bytes,
+        "already_there": mover.already_there,
+        "wrong": mover.wrong,
+        "unfinished": len(unfinished),
+    }
+
+
+async def _report(mover: Mover) -> None:
+    import asyncio
+
+    while True:
+        await asyncio.sleep(_SECONDS_BETWEEN_REPORTS)
+        click.echo(f"{mover.copied} blobs copied, {mover.copied_bytes >> 20} MiB", err=True)
+
+
+def _ends(settings: Settings, to: str | None) -> tuple[BlobStore, BlobStore]:
+    """Return the stores from which and to which to copy."""
+    from pilotis.serve.errors import CommandError
+
+    current, previous = settings.blob_store, settings.previous_blob_store
+    if to is None or to == current:
+        if previous is None:
+            raise CommandError(
+                "Set previous_blob_store to the store from which to copy, or name the one to which to copy with --to."
+            )
+        return _store_at(settings, previous), _store_at(settings, current)
+    return _store_at(settings, current), _store_at(settings, to)
+
+
+def _next_steps(moved: dict[str, Any], in_advance: bool) -> list[str]:
+    said = []
+    if moved["wrong"]:
+        said.append("The bytes of some blobs are not those that the database knows: they were not copied.")
+    if in_advance:
+        said.append(
+            "Servers still write to blob_store. To go on, give every server the new store as previous_blob_store, then "
+            "exchange the two settings, and run pilotis storage move."
+        )
+    elif moved["unfinished"]:
+        said.append("Unfinished uploads or deployments are still in the previous store: run this again in a while.")
+    elif not moved["wrong"]:
+        said.append("Everything is in the new store: remove previous_blob_store from the settings of every server.")
+    return said
+
+
+def _store_at(settings: Settings, url: str | None) -> BlobStore:
+    from pilotis.blobs.errors import InvalidStoreUrlError
+    from pilotis.floor import open_blobs_at
+    from pilotis.serve.errors import CommandError
+
+    try:
+        return open_blobs_at(settings, url)
+    except InvalidStoreUrlError as error:
+        raise CommandError(str(error)) from None
+    except OSError as error:
+        raise CommandError(f"The directory {url} cannot be used: {error.strerror}.") from None
+
+
 def _store(settings: Settings) -> BlobStore:
     from pilotis.blobs.errors import InvalidStoreUrlError
     from pilotis.floor import open_blobs
@@ -161,7 +266,10 @@ def _advice(found: dict[str, Any], before: str, *, apply: bool) -> list[str]:
             f"To delete the bytes that no file refers to, run: pilotis storage reconcile --before {before} --apply"
         )
     if found["missing"]:
-        said.append("The bytes of some files are missing. Restore them from a backup of the object store.")
+        said.append(
+            "The bytes of some files are missing. If blob_store was changed, set previous_blob_store to the place "
+            "before and run pilotis storage move; otherwise restore them from a backup of the object store."
+        )
     return said or ["The database and the object store agree."]
 
 

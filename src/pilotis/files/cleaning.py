@@ -19,6 +19,11 @@ from pilotis.files.uploads import store as upload_store
 
 _BATCH_SIZE = 500
 _FAILURES_IN_A_ROW = 5
+MISSING = (
+    "The object store lacks the bytes of {} of {} files that were looked for. If it was given another place, set "
+    "previous_blob_store to the place before and run pilotis storage move; otherwise restore them from a backup."
+)
+"""The sentence about `missing_sample`."""
 _log = structlog.get_logger("pilotis.files")
 
 
@@ -130,6 +135,20 @@ class Cleaning:
             missing,
             len(orphans) if apply else 0,
         )
+
+    async def unfinished(self) -> list[str]:
+        """Return the keys of unfinished uploads and deployments in the store, also of those that end in minutes."""
+        found: list[str] = []
+        async with self._database.transaction(BACKGROUND) as connection:
+            for folder in ("staging", "drafts"):
+                async for batch in _batches(self._blobs, folder):
+                    found += await upload_store.known_keys(connection, [info.key for info in batch])
+        return found
+
+    async def missing_sample(self) -> tuple[int, int]:
+        """Look for the bytes of a few files; return how many are missing, and of how many."""
+        keys = await upload_store.sample_keys(self._database)
+        return sum([await self._blobs.stat(key) is None for key in keys]), len(keys)
 
     async def _delete(self, orphans: Sequence[BlobInfo]) -> None:
         for start in range(0, len(orphans), _BATCH_SIZE):

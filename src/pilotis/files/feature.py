@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import structlog
+
 from pilotis.apps.feature import AppsFeature
 from pilotis.blobs.watch import StoreWatch
 from pilotis.feature import Feature
+from pilotis.files.cleaning import MISSING, Cleaning
 from pilotis.files.endpoints import FileAdministrationEndpoints, FileEndpoints, FileTransferEndpoints, StorageEndpoints
 from pilotis.files.events import EVENT_TYPES
 from pilotis.files.service import Files
@@ -12,7 +17,11 @@ from pilotis.files.tasks import periodic
 from pilotis.files.tus.endpoints import TusEndpoints
 from pilotis.files.uploads.store import ReceivedUploads
 from pilotis.floor import Floor
+from pilotis.kit.errors import UnavailableError
 from pilotis.security.feature import SecurityFeature
+
+_SECONDS_TO_LOOK = 5.0
+_log = structlog.get_logger("pilotis.files")
 
 
 class FilesFeature(Feature, frozen=True, kw_only=True, eq=False):
@@ -21,6 +30,17 @@ class FilesFeature(Feature, frozen=True, kw_only=True, eq=False):
     described = (StorageEndpoints, FileAdministrationEndpoints, FileEndpoints, FileTransferEndpoints, TusEndpoints)
 
     files: Files
+
+
+async def _warn_of_missing_bytes(cleaning: Cleaning) -> None:
+    """Warn if the database and the object store do not belong together."""
+    try:
+        async with asyncio.timeout(_SECONDS_TO_LOOK):
+            missing, looked_for = await cleaning.missing_sample()
+    except (TimeoutError, UnavailableError):
+        return  # readiness and the log say more
+    if missing:
+        _log.warning("bytes are missing", reason=MISSING.format(missing, looked_for))
 
 
 def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature) -> FilesFeature:
@@ -40,6 +60,10 @@ def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature) -> Files
     )
     watch = StoreWatch(floor.blobs)
 
+    async def start() -> None:
+        await watch.start()
+        await _warn_of_missing_bytes(files.cleaning)
+
     async def close() -> None:
         await watch.stop()
         await files.uploads.finishing.stop()
@@ -58,7 +82,7 @@ def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature) -> Files
         holdings=[ReceivedUploads()],
         event_types=EVENT_TYPES,
         checks={"object_store": watch.check},
-        start=watch.start,
+        start=start,
         close=close,
         files=files,
     )

@@ -11,7 +11,7 @@ import msgspec
 from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database, TenantDatabase
-from pilotis.db.waiters import UNAUTHENTICATED
+from pilotis.db.waiters import BACKGROUND, UNAUTHENTICATED
 from pilotis.events.statements import listened
 from pilotis.files import paths
 from pilotis.kit import json
@@ -343,6 +343,43 @@ async def known_keys(connection: Connection, keys: list[str]) -> set[str]:
         keys,
     )
     return {row["key"] for row in rows}
+
+
+async def digests(database: Database, keys: Sequence[str]) -> dict[str, bytes]:
+    """Return the SHA-256 of those blobs, by their keys, of which the database has it."""
+    rows = await database.fetch(
+        """
+        with given as (
+            select key, split_part(key, '/', 2)::uuid as app_id, split_part(key, '/', 3)::uuid as blob_id
+            from unnest($1::text[]) key
+            where key ~ '^blobs/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+        )
+        select key, sha256 from given join pilotis.files using (app_id, blob_id) where sha256 is not null
+        union all
+        select key, sha256 from given join pilotis.variants using (app_id, blob_id)
+        union all
+        select key, sha256 from given join pilotis.web_blobs using (app_id, blob_id)
+        """,
+        list(keys),
+        tenant=BACKGROUND,
+    )
+    return {row["key"]: row["sha256"] for row in rows}
+
+
+async def sample_keys(database: Database) -> list[str]:
+    """Return the keys of a few files of the oldest and the newest apps."""
+    rows = await database.fetch(
+        """
+        select 'blobs/' || app_id || '/' || blob_id as key from (
+            (select app_id, blob_id from pilotis.files where blob_id is not null order by app_id, blob_id limit 5)
+            union
+            (select app_id, blob_id from pilotis.files where blob_id is not null
+                order by app_id desc, blob_id desc limit 5)
+        ) some_files
+        """,
+        tenant=BACKGROUND,
+    )
+    return [row["key"] for row in rows]
 
 
 async def unseen_files(connection: Connection, before: datetime) -> list[str]:
