@@ -285,7 +285,7 @@ class Node:
         if principal.app is None or endpoint is None or endpoint.access.is_console or isinstance(principal, AppUser):
             return
         self._requests.count(principal.app.app_id, status)
-        self._request_log.record(principal, call.client, endpoint, status, call.error_code, seconds)
+        self._request_log.record(principal, call.client, endpoint, status, call.error_code, seconds, call.function_id)
 
     def _sent_cached(self, request_id: str, status: int, seconds: float) -> None:
         self.metrics.count(None, status, seconds)

@@ -31,10 +31,11 @@ async def test_failed_requests_are_in_the_log_and_counted(app: App):
         assert (await client.get("/v1/public/tables/00000000-0000-7000-8000-000000000000")).status_code == 404
 
     async def logged() -> bool:
-        return len(await entries(app, status="4xx")) == 2
+        return len(await entries(app, status="4xx")) == 3
 
     await until(logged)
-    latest, first = await entries(app, status="4xx")
+    latest, first, unknown = await entries(app, status="4xx")
+    assert (unknown["method"], unknown["status"]) == ("GET", 400)
     assert first["duration_ms"] > 0
     assert first | {"time": "", "duration_ms": 0} == {
         "request_id": failed.headers["x-request-id"],
@@ -47,14 +48,19 @@ async def test_failed_requests_are_in_the_log_and_counted(app: App):
         "actor_kind": "member",
         "actor_id": member["member_id"],
         "address": "127.0.0.1",
+        "function_id": None,
     }
     assert (latest["status"], latest["code"]) == (404, "TABLE_NOT_FOUND")
     assert [entry["status"] for entry in await entries(app, status="404")] == [404]
-    assert [entry["status"] for entry in await entries(app, status="4xx", member_id=member["member_id"])] == [400]
+    assert [entry["status"] for entry in await entries(app, status="4xx", member_id=member["member_id"])] == [400, 400]
     filters = {"status": "4xx", "route": "POST ", "to": "2100-01-01T00:00:00Z"}
     assert [entry["status"] for entry in await entries(app, **filters)] == [400]
     assert await entries(app, min_ms="600000") == []
-    for filters in ({"search": "unknown_col"}, {"actor_id": member["member_id"]}, {"request_id": first["request_id"]}):
+    for filters in (
+        {"search": "unknown_col"},
+        {"actor_id": member["member_id"], "route": "POST"},
+        {"request_id": first["request_id"]},
+    ):
         assert first in await entries(app, **filters)
         assert latest not in await entries(app, **filters)
     assert await entries(app, search="%") == []
@@ -63,7 +69,7 @@ async def test_failed_requests_are_in_the_log_and_counted(app: App):
     async with owner_of(app).client(app) as console:
         for step in ("minute", "hour", "day"):
             (whole,) = (await console.get("/metrics", params={"step": step})).json()["series"]
-            assert sum(point["client_errors"] for point in whole["points"]) == 2
+            assert sum(point["client_errors"] for point in whole["points"]) == 3
             assert sum(point["requests"] for point in whole["points"]) >= 5
             assert all(0 < point["p50_ms"] <= point["p95_ms"] for point in whole["points"])
         by_route = (await console.get("/metrics", params={"by": "route"})).json()["series"]

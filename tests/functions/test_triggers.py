@@ -8,10 +8,12 @@ import httpx
 from tests.backstage import run_sql
 from tests.console import owner_of
 from tests.functions.support import Functions
+from tests.receiver import Receiver
 from tests.support import App, assert_error
 from tests.waiting import until
 
 TOGETHER = 30
+SUCCEEDED = {"success", "completed", "succeeded"}
 COLLECT = """
 export default async (payload, ctx) => {
   await ctx.api.rows("seen").create({ payload, trigger: ctx.trigger.type, key: ctx.idempotencyKey });
@@ -186,3 +188,89 @@ async def test_a_call_that_failed_permanently_is_listed_and_can_be_retried(funct
     assert (await functions.console.post(f"{triggers}/{made}/{path}")).status_code == 200
     assert await until(lambda: _at_least(app, kept, 1))
     assert (await functions.console.get(f"{triggers}/{made}/failures")).json()["total_count"] == 0
+
+
+STARTS = """
+export default async (payload, ctx) => {
+  const path = `/v1/apps/{app}/workflows/${payload.workflow}/execute`;
+  const headers = { "Content-Type": "application/json" };
+  const answer = await ctx.api.fetch(path, { method: "POST", headers, body: "{}" });
+  if (answer.status !== 202) throw new Error(await answer.text());
+};"""
+
+
+async def test_what_a_request_leads_to_is_found_by_its_id(functions: Functions):
+    """Request → function → workflow → function → row → webhook, and a function called by that event."""
+    app = functions.app
+    orders = await app.table({"n": "int"}, title="orders")
+    _, collects, _ = await _made(functions, type="event", events=["row.created"], table_id=orders)
+    saves = await functions.made(
+        "save", "export default async (p, ctx) => { await ctx.api.rows('orders').create({ n: 1 }); }"
+    )
+    starts = await functions.made("start", STARTS, scopes=["workflows:execute"])
+    flow = {"name": "flow", "steps": [{"id": "save", "step_type": "function", "function_id": saves}]}
+    workflow_id = (await functions.console.post(f"/v1/apps/{app.app_id}/workflows", json=flow)).json()["id"]
+    async with Receiver.listening() as receiver:
+        hook = {"url": receiver.url("/hook"), "event_types": ["row.created"], "table_ids": [orders], "name": "orders"}
+        hook_id = (await functions.console.post(f"/v1/apps/{app.app_id}/webhooks", json=hook)).json()["id"]
+        async with app.client() as client:
+            body = {"payload": {"workflow": workflow_id}}
+            answer = await client.post(
+                "/v1/public/functions/start/invoke", json=body, headers={"X-Request-Id": "first-01"}
+            )
+        assert answer.json()["success"], answer.text
+
+        async def context() -> list[dict[str, Any]]:
+            found = (await functions.console.get(f"/v1/apps/{app.app_id}/requests/first-01")).json()
+            assert (found["request_id"], found["has_more"]) == ("first-01", False)
+            entries: list[dict[str, Any]] = found["entries"]
+            return entries if len([one for one in entries if one["status"] in SUCCEEDED]) == 5 else []
+
+        found = {(one["kind"], str(one["target_id"])): one for one in await until(context)}
+    called, stepped = found["function", starts], found["function", saves]
+    ran, sent = found["workflow", workflow_id], found["delivery", hook_id]
+    assert (called["name"], called["detail"], called["is_failed"]) == ("start", "invoke", False)
+    assert (ran["name"], ran["detail"], ran["parent_id"]) == ("flow", "function", None)
+    assert (stepped["detail"], stepped["parent_id"]) == ("workflow", ran["id"])
+    assert found["function", collects]["detail"] == "event"
+    assert (sent["name"], sent["detail"], sent["code"]) == ("orders", "row.created", None)
+    assert all(one["duration_ms"] > 0 for one in found.values())
+    delivery = (await functions.console.get(f"/v1/apps/{app.app_id}/webhooks/{hook_id}/logs")).json()["data"][0]
+    assert (delivery["id"], delivery["request_id"]) == (sent["id"], "first-01")
+    path = f"/v1/apps/{app.app_id}/workflows/{workflow_id}/executions/{ran['id']}"
+    assert (await functions.console.get(path)).json()["request_id"] == "first-01"
+
+
+async def test_a_failed_call_is_found_by_its_function_and_no_other_app_finds_it(functions: Functions, other_app: App):
+    function_id = await functions.made("fails", "export default () => { throw new Error('no'); }")
+    await functions.made("other", "export default () => 1")
+    async with functions.app.client() as client:
+        headers = {"X-Request-Id": "second-02"}
+        await client.post("/v1/public/functions/fails/invoke", json={}, headers=headers)
+        too_long = {"timeout": 1e9}
+        assert_error(
+            await client.post("/v1/public/functions/fails/invoke", json=too_long, headers=headers),
+            400,
+            "VALIDATION_FAILED",
+        )
+        await client.post("/v1/public/functions/other/invoke", json=too_long)
+
+    async def context() -> list[dict[str, Any]]:
+        answer = await functions.console.get(f"/v1/apps/{functions.app.app_id}/requests/second-02")
+        entries: list[dict[str, Any]] = answer.json()["entries"]
+        return entries if len(entries) == 2 else []
+
+    call, refused = await until(context)
+    assert (call["kind"], call["status"], call["code"], call["is_failed"]) == (
+        "function",
+        "error",
+        "FUNCTION_ERROR",
+        True,
+    )
+    assert (refused["kind"], refused["status"], refused["target_id"]) == ("request", "400", function_id)
+    assert refused["name"] == "POST /v1/public/functions/:function_id/invoke"
+    async with owner_of(functions.app).client(functions.app) as console:
+        logged = (await console.get("/requests", params={"function_id": function_id})).json()["data"]
+    assert [entry["function_id"] for entry in logged] == [function_id]
+    async with owner_of(other_app).client(other_app) as console:
+        assert (await console.get("/requests/second-02")).json()["entries"] == []

@@ -9,7 +9,8 @@ from typing import Annotated
 from uuid import UUID
 
 from pilotis.console.assets import Asset, Assets
-from pilotis.console.examples import ATTENTION_EXAMPLES, EXAMPLES, EXPOSURE_EXAMPLES, USAGE_EXAMPLES
+from pilotis.console.context import Contexts
+from pilotis.console.examples import ATTENTION_EXAMPLES, CONTEXT_EXAMPLES, EXAMPLES, EXPOSURE_EXAMPLES, USAGE_EXAMPLES
 from pilotis.console.exposure import Exposure, findings
 from pilotis.console.sessions import COOKIE, FORGET, BrowserSessions, Opened
 from pilotis.console.types import (
@@ -17,6 +18,7 @@ from pilotis.console.types import (
     ConsoleConfig,
     ConsoleSession,
     ExposureReport,
+    RequestContext,
     SessionStart,
     Usage,
     UsageQuery,
@@ -171,6 +173,25 @@ class AttentionEndpoints(Endpoints, tag="Apps", examples=ATTENTION_EXAMPLES):
     async def read(self, call: Call, app_id: UUID) -> Attention:
         """Count what needs attention, for the badges of the console's sections."""
         return await self._attention(call.app)
+
+
+class ContextEndpoints(Endpoints, tag="Apps", examples=CONTEXT_EXAMPLES):
+    """What a request has led to."""
+
+    def __init__(self, contexts: Contexts) -> None:
+        self._contexts = contexts
+
+    @get("/v1/apps/:app_id/requests/:request_id", access=Access.APP_VIEWER)
+    async def read(self, call: Call, app_id: UUID, request_id: str) -> RequestContext:
+        """Read what is recorded with a request's id: requests, calls of functions, executions, deliveries of webhooks.
+
+        Everything that a request leads to has its id, which the header `X-Request-Id` of its answer names: the calls of
+        functions and those that these make, the workflows that they start, the events of what they change, their
+        deliveries, and the functions that events call. What no request leads to, such as a schedule's call, has the id
+        of that call or execution. The request itself is found if the log has it. At most 100 entries of each kind are
+        answered.
+        """
+        return await self._contexts.read(app_id, request_id)
 
 
 class UsageEndpoints(Endpoints, tag="Apps", examples=USAGE_EXAMPLES):

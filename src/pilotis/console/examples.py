@@ -76,3 +76,12 @@ USAGE_EXAMPLES = [
         answer={"sites": 1, "functions": 0, "workflows": 0, "webhooks": 0, "by_day": ["…"]},
     ),
 ]
+
+CONTEXT_EXAMPLES = [
+    Example(
+        route="GET /v1/apps/:app_id/requests/:request_id",
+        operation="getRequestContext",
+        path={"request_id": "0199c0de-5a10-7c3e-9d52-6f0b1c2d3e4f"},
+        answer={"request_id": "0199c0de-5a10-7c3e-9d52-6f0b1c2d3e4f", "entries": [], "has_more": False},
+    ),
+]

@@ -8,10 +8,12 @@ from datetime import timedelta
 from pilotis import __version__
 from pilotis.apps.feature import AppsFeature
 from pilotis.console.assets import Assets
+from pilotis.console.context import Contexts
 from pilotis.console.endpoints import (
     AttentionEndpoints,
     ConsoleEndpoints,
     ConsolePageEndpoints,
+    ContextEndpoints,
     ExposureEndpoints,
     UsageEndpoints,
 )
@@ -37,7 +39,14 @@ from pilotis.workflows.feature import WorkflowsFeature
 class ConsoleFeature(Feature, frozen=True, kw_only=True, eq=False):
     """The graphical console."""
 
-    described = (ConsolePageEndpoints, ConsoleEndpoints, ExposureEndpoints, AttentionEndpoints, UsageEndpoints)
+    described = (
+        ConsolePageEndpoints,
+        ConsoleEndpoints,
+        ExposureEndpoints,
+        AttentionEndpoints,
+        UsageEndpoints,
+        ContextEndpoints,
+    )
 
 
 def feature(
@@ -116,6 +125,14 @@ def feature(
             ExposureEndpoints(exposure),
             AttentionEndpoints(attention),
             UsageEndpoints(usage),
+            ContextEndpoints(
+                Contexts(
+                    apps.requests.of_request,
+                    functions.executions.of_request,
+                    workflows.executions.of_request,
+                    webhooks.deliveries.of_request,
+                )
+            ),
         ],
     )
 

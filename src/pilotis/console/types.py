@@ -92,6 +92,38 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     by_day: list[DayUsage]
 
 
+class ContextEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, or what one has led to.
+
+    `kind` tells what `id` and `target_id` name: `function` a call and its function, `workflow` an execution and its
+    workflow, `delivery` a delivery and its webhook; a `request` is one of the log, with the function that it called.
+    `name` is the request's method and route, else the name of the target, or a webhook's address. `detail` is the kind
+    of actor of a request, the trigger of a call or an execution, the event's type of a delivery. `status` is the
+    HTTP status of a request, else that of its record; `is_failed` tells what went wrong. `code` is the error's.
+    `parent_id` is the workflow's execution of which a call is a step.
+    """
+
+    kind: Literal["request", "function", "workflow", "delivery"]
+    id: str
+    target_id: UUID | None
+    parent_id: UUID | None = None
+    name: str
+    detail: str | None
+    status: str
+    is_failed: bool
+    code: str | None
+    time: str
+    duration_ms: float | None
+
+
+class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What is recorded with a request's id, oldest first; `has_more` if there is more than is answered."""
+
+    request_id: str
+    entries: list[ContextEntry]
+    has_more: bool
+
+
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """What needs attention in an app.
 

@@ -21,6 +21,7 @@ _TYPES = {
     "actor_kind": "text",
     "actor_id": "text",
     "depth": "smallint",
+    "request_id": "text",
     "data": "json",
     "created_at": "timestamptz",
 }

@@ -63,6 +63,7 @@ class EventType(msgspec.Struct, Generic[D], frozen=True, kw_only=True, eq=False)
             actor_kind=actor.kind,
             actor_id=actor.id,
             depth=actor.depth if depth is None else depth,
+            request_id=actor.request_id,
             data=data,
         )
 
@@ -83,12 +84,16 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     actor_kind: str
     actor_id: str | None
     depth: int
+    request_id: str | None = None
     data: Any
     created_at: datetime | None = None
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored event. `data` is JSON text. `depth` counts the events that led to it."""
+    """A stored event. `data` is JSON text.
+
+    `depth` counts the events that led to it; `request_id` is the request that did.
+    """
 
     app_id: UUID
     event_id: UUID
@@ -101,6 +106,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     actor_kind: str
     actor_id: str | None
     depth: int
+    request_id: str | None = None
     data: str
     created_at: datetime
 

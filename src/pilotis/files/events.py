@@ -14,6 +14,7 @@ from pilotis.files.items import Links
 from pilotis.files.items import folder as folder_item
 from pilotis.files.types import FileItem, FolderItem
 from pilotis.http.api.principals import Actor, Principal
+from pilotis.kit import origin
 
 SCOPE = "files:read"
 MAX_DELETED = 1000
@@ -95,7 +96,7 @@ class CallerEvents:
 
     def __init__(self, links: Links, principal: Principal) -> None:
         self._links = links
-        self._actor = Actor(principal.kind, principal.actor_id, None, principal.depth)
+        self._actor = Actor(principal.kind, principal.actor_id, origin.current(), principal.depth)
 
     def file(self, type_: EventType[FileEvent], row: Record) -> NewEvent:
         """Return an event about a file."""

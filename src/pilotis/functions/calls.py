@@ -79,6 +79,7 @@ class CallInside(Protocol):
         body: bytes = b"",
         deadline: float,
         scopes: frozenset[str] | None = None,
+        request_id: str | None = None,
     ) -> Reply:
         """Return the response."""
 
@@ -86,7 +87,7 @@ class CallInside(Protocol):
 class CallOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Who or what calls. `principal` is the caller over HTTP, for `ctx.asCaller`; `depth` is that of this call.
 
-    `context` is merged into the function's context.
+    `context` is merged into the function's context, `request_id` is that of the request that led to the call.
     """
 
     type: str
@@ -224,6 +225,8 @@ class Calls:
         wanted = await self._wanted(app, row, version, draft_of, may_wait=origin.may_wait)
         took_effect()
         execution_id, started = uuid7(), datetime.now(UTC)
+        # What no request has led to is traced by its first call.
+        request_id = origin.request_id or str(execution_id)
         label = "draft" if draft_of else wanted.key[2]
         token = _Token(self._tokens, _as_function(app, row, execution_id, origin.depth), deadline)
         invocation = Invocation(
@@ -231,7 +234,7 @@ class Calls:
             context=self._context(row, label, execution_id, origin, seconds),
             deadline=deadline,
             cpu_seconds=seconds,
-            api=self._api(app, row, origin, deadline, token),
+            api=self._api(app, row, origin, request_id, deadline, token),
             measure=origin.trigger != "invoke",
         )
         record = Record(
@@ -243,7 +246,7 @@ class Calls:
             trigger=origin.trigger,
             caller_type=origin.type,
             caller_id=origin.id,
-            request_id=origin.request_id,
+            request_id=request_id,
             workflow_execution_id=origin.workflow_execution_id,
             step_id=origin.step_id,
             started_at=started,
@@ -277,6 +280,7 @@ class Calls:
         seconds: float | None,
         version: int | None = None,
         context: dict[str, Any] | None = None,
+        request_id: str | None = None,
     ) -> Ended:
         """Call a function as a step of a workflow's execution; raises the errors of calls that are not run.
 
@@ -289,6 +293,7 @@ class Calls:
             id=str(execution_id),
             trigger="workflow" if context is None else "webhook",
             depth=depth,
+            request_id=request_id,
             idempotency_key=f"{execution_id}:{step_id}",
             attempt=attempt,
             context=context or {},
@@ -380,7 +385,7 @@ class Calls:
         }
 
     def _api(
-        self, app: AppInfo, row: Row, origin: CallOrigin, deadline: float, token: _Token
+        self, app: AppInfo, row: Row, origin: CallOrigin, request_id: str, deadline: float, token: _Token
     ) -> Callable[[Frame], Awaitable[dict[str, Any]]]:
         scopes = token.caller.scopes
 
@@ -405,6 +410,7 @@ class Calls:
                 body=_bytes(frame.body),
                 deadline=deadline,
                 scopes=allowed,
+                request_id=request_id,
             )
             return _frame_of(reply)
 

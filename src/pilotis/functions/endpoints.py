@@ -220,6 +220,7 @@ class InvokeEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
         the public key.
         """
         row = await self._calls.find(call.app.app_id, function_id)
+        call.function_id = row["function_id"]
         principal = call.principal
         try:
             require_invoke_access(row, principal)  # type: ignore[arg-type]

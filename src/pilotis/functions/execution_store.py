@@ -89,6 +89,21 @@ async def page(
     )
 
 
+async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, limit: int) -> list[Record]:
+    """Return the calls that a request has led to, oldest first, with the names of their functions."""
+    return await connection.fetch(
+        """
+        select e.execution_id, e.function_id, f.name, e.trigger, e.status, e.error_code, e.workflow_execution_id,
+            e.started_at, e.duration
+        from pilotis.function_executions e join pilotis.functions f using (app_id, function_id)
+        where e.app_id = $1 and e.request_id = $2 order by e.execution_id limit $3
+        """,
+        app_id,
+        request_id,
+        limit,
+    )
+
+
 async def read(connection: TenantDatabase, app_id: UUID, function_id: UUID, execution_id: UUID) -> Record | None:
     """Return the record of a call with its log."""
     return await connection.fetchrow(

@@ -120,6 +120,10 @@ class Executions:
             by_time.setdefault(row["time"], []).append(row)
         return FunctionStats([_bucket(time, group) for time, group in by_time.items()])
 
+    async def of_request(self, app_id: UUID, request_id: str, limit: int) -> list[Record]:
+        """Return the recorded calls that a request has led to, oldest first; see the store for the columns."""
+        return await execution_store.of_request(self._database.of(app_id), app_id, request_id, limit)
+
     async def by_day(self, app_id: UUID, days: int) -> list[DayCount]:
         """Return by day how many calls an app's functions got, and how many of them failed."""
         return day_counts(await execution_store.by_day(self._database.of(app_id), app_id, days))

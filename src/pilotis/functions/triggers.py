@@ -61,6 +61,7 @@ class CallPayload(msgspec.Struct, kw_only=True):
     trigger: Literal["schedule", "event"]
     idempotency_key: str
     payload: str
+    request_id: str | None = None
 
 
 class FunctionFailedError(PilotisError):
@@ -215,6 +216,7 @@ class Triggers:
             trigger="event",
             idempotency_key=first,
             payload='{"events":[' + ",".join(bodies) + "]}" if row["batch"] else bodies[0],
+            request_id=events[0].request_id,
         )
         await self._jobs.enqueue(
             connection,
@@ -259,6 +261,7 @@ class Triggers:
             id=str(wanted.trigger_id),
             trigger=wanted.trigger,
             depth=job.depth,
+            request_id=wanted.request_id,
             idempotency_key=wanted.idempotency_key,
             attempt=job.attempt,
             context={"trigger": {"type": wanted.trigger, "id": str(wanted.trigger_id)}},

@@ -67,6 +67,7 @@ class ZipJob(msgspec.Struct, frozen=True):
     size: int
     actor_kind: str
     actor_id: str | None
+    request_id: str | None = None
 
 
 class AppFinder(Protocol):
@@ -267,7 +268,7 @@ class Deploys:
                 raise WebStorageNotFoundError
             columns = new_row(app.app_id, storage_id, actor, release, deployment_id)
             row = await store.insert_deployment(connection, columns)
-            job = ZipJob(storage_id, deployment_id, key, upload.size, actor.kind, actor.id)
+            job = ZipJob(storage_id, deployment_id, key, upload.size, actor.kind, actor.id, actor.request_id)
             await self._jobs.enqueue(
                 connection, self.unpack, app.app_id, job, key=str(deployment_id), subject=str(storage_id)
             )
@@ -282,7 +283,7 @@ class Deploys:
         )
         if row is None or row["status"] != "processing":
             return
-        actor = Actor(payload.actor_kind, payload.actor_id, None)
+        actor = Actor(payload.actor_kind, payload.actor_id, payload.request_id)
         try:
             app = await self._apps.by_id(job.app_id)
             async with self._spooled() as file:

@@ -91,6 +91,7 @@ def _derived(
         actor_kind=event.actor_kind,
         actor_id=event.actor_id,
         depth=event.depth + 1,
+        request_id=event.request_id,
         data=msgspec.Raw(json.encode({field: values[field] for field in source.fields if field in values})),
         created_at=event.created_at,
     )

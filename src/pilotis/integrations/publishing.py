@@ -97,6 +97,7 @@ def _event(event: OneEvent, event_id: UUID, version: int, actor: Actor, moment: 
         actor_kind=actor.kind,
         actor_id=actor.id,
         depth=actor.depth,
+        request_id=actor.request_id,
         data=event.data,
         created_at=event.timestamp or moment,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -28,4 +29,5 @@ async def offload(size: int, function: Callable[..., _Result], *arguments: Any) 
 
 async def in_thread(function: Callable[..., _Result], *arguments: Any) -> _Result:
     """Return the function's result; always runs it in a thread."""
-    return await asyncio.get_running_loop().run_in_executor(_threads, function, *arguments)
+    run = contextvars.copy_context().run
+    return await asyncio.get_running_loop().run_in_executor(_threads, run, function, *arguments)

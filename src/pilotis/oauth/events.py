@@ -9,6 +9,7 @@ import msgspec
 
 from pilotis.events.types import EventType, NewEvent
 from pilotis.http.api.principals import Actor, AppMember
+from pilotis.kit import origin
 
 SCOPE = "members:read"
 
@@ -48,5 +49,5 @@ EVENT_TYPES: tuple[EventType[Any], ...] = (CONNECTION_CREATED, CONNECTION_REVOKE
 def about(type_: EventType[ConnectionEvent], principal: AppMember, connection: ConnectionEvent) -> NewEvent:
     """Return an event about a connection, which its member created or ended."""
     member_id = connection.member_id
-    actor = Actor(principal.kind, principal.actor_id, None, principal.depth)
+    actor = Actor(principal.kind, principal.actor_id, origin.current(), principal.depth)
     return type_.event(connection, actor, subject=f"oauth/connections/{connection.consent_id}", member_id=member_id)

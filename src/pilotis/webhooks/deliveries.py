@@ -175,6 +175,10 @@ class Deliveries:
         ]
         return AllStats(number, data)
 
+    async def of_request(self, app_id: UUID, request_id: str, limit: int) -> list[Record]:
+        """Return the deliveries that a request has led to, oldest first, with their webhooks' names and addresses."""
+        return await log_store.of_request(self._database.of(app_id), app_id, request_id, limit)
+
     async def by_day(self, app_id: UUID, days: int) -> list[DayCount]:
         """Return by day how many deliveries of an app ended, and how many of them failed."""
         return day_counts(await log_store.by_day(self._database.of(app_id), app_id, days))
@@ -242,6 +246,7 @@ def _new_event(event: Event) -> NewEvent:
         actor_kind=event.actor_kind,
         actor_id=event.actor_id,
         depth=event.depth,
+        request_id=event.request_id,
         data=msgspec.Raw(event.data.encode()),
     )
 
@@ -293,6 +298,7 @@ def _delivery(row: Record, attempts: list[DeliveryAttempt]) -> Delivery:
         next_attempt_reason=row["next_attempt_reason"],
         created_at=rfc3339(row["created_at"]),
         finished_at=optional_rfc3339(row["finished_at"]),
+        request_id=row["request_id"],
         attempts=attempts,
     )
 

@@ -26,6 +26,13 @@ _OF_EVENT = """
 """
 
 
+# An event of another app is traced there alone.
+_READ = """
+    select d.*, e.request_id from {} d left join pilotis.events e
+        on e.app_id = d.event_app_id and e.event_id = d.event_id and d.event_app_id = d.app_id
+"""
+
+
 async def page(connection: TenantDatabase, app_id: UUID, webhook_id: UUID, query: LogQuery, limit: int) -> list[Record]:
     """Return deliveries of a webhook, newest first."""
     asked = Filters({"app_id": app_id, "target_id": webhook_id})
@@ -33,7 +40,11 @@ async def page(connection: TenantDatabase, app_id: UUID, webhook_id: UUID, query
     asked.between("created_at", "delivery_id", query.since, query.until).add("delivery_id < {}", query.before)
     size = asked.argument(limit)
     return await connection.fetch(
-        f"select * from pilotis.deliveries where {asked.text} order by delivery_id desc limit {size}", *asked.arguments
+        f"""
+        {_READ.format(f"(select * from pilotis.deliveries where {asked.text} order by delivery_id desc limit {size})")}
+        order by d.delivery_id desc
+        """,
+        *asked.arguments,
     )
 
 
@@ -42,10 +53,25 @@ async def read(
 ) -> Record | None:
     """Return a delivery."""
     return await connection.fetchrow(
-        "select * from pilotis.deliveries where app_id = $1 and target_id = $2 and delivery_id = $3",
+        f"{_READ.format('pilotis.deliveries')} where d.app_id = $1 and d.target_id = $2 and d.delivery_id = $3",
         app_id,
         webhook_id,
         delivery_id,
+    )
+
+
+async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, limit: int) -> list[Record]:
+    """Return the deliveries of events of the app that a request has led to, oldest first, with the webhooks' names."""
+    return await connection.fetch(
+        """
+        select d.*, w.name, w.url from pilotis.events e
+        join pilotis.deliveries d on d.event_app_id = e.app_id and d.event_id = e.event_id
+        join pilotis.webhooks w on w.app_id = d.app_id and w.webhook_id = d.target_id
+        where e.app_id = $1 and e.request_id = $2 and d.app_id = $1 order by d.delivery_id limit $3
+        """,
+        app_id,
+        request_id,
+        limit,
     )
 
 

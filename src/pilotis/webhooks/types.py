@@ -160,7 +160,7 @@ class DeliveryAttempt(msgspec.Struct, kw_only=True):
 
 
 class Delivery(msgspec.Struct, kw_only=True):
-    """The delivery of an event to a webhook, with its attempts."""
+    """The delivery of an event to a webhook, with its attempts. `request_id` is the request that led to the event."""
 
     id: UUID
     event_id: UUID
@@ -175,6 +175,7 @@ class Delivery(msgspec.Struct, kw_only=True):
     next_attempt_reason: str | None
     created_at: str
     finished_at: str | None
+    request_id: str | None
     attempts: list[DeliveryAttempt]
 
 

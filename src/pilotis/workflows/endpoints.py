@@ -343,7 +343,7 @@ class WorkflowTriggerEndpoints(Endpoints, tag="Workflows", examples=TRIGGER_EXAM
             key, text = name.decode("latin-1"), value.decode("latin-1")
             headers[key] = f"{headers[key]}, {text}" if key in headers else text
         query = call.scope["query_string"].decode("latin-1")
-        request = Incoming(method=method, headers=headers, query=query, body=body)
+        request = Incoming(method=method, headers=headers, query=query, body=body, request_id=call.request_id)
         return await self._triggers.receive(target, request)
 
 

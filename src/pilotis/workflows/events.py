@@ -10,7 +10,7 @@ import msgspec
 from asyncpg import Record
 
 from pilotis.events.types import EventType, NewEvent
-from pilotis.http.api.principals import SYSTEM
+from pilotis.http.api.principals import by_itself
 
 
 class WorkflowError(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ def cancellations(rows: Sequence[Record]) -> list[NewEvent]:
                 trigger=row["trigger_type"],
                 attempt=row["attempt"],
             ),
-            SYSTEM,
+            by_itself(row["request_id"]),
             subject=subject(row["workflow_id"], row["execution_id"]),
             depth=row["depth"],
         )

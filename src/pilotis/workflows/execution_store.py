@@ -32,7 +32,7 @@ _READ = """
     x.app_id, x.execution_id, x.workflow_id, x.version, x.status, x.trigger::text as trigger, x.input::text as input,
     x.output::text as output, x.error::text as error, x.depth, x.attempt, x.failed_steps, x.completed_steps, x.run_at,
     x.owner, x.fence, x.recoveries, x.seq, x.has_limit, x.is_gated, x.cancel_requested, x.timeout_seconds,
-    x.deadline_at, x.created_at, x.started_at, x.finished_at, x.trigger_type
+    x.deadline_at, x.created_at, x.started_at, x.finished_at, x.trigger_type, x.request_id
 """
 _CLAIM = fair_claim(
     table="pilotis.workflow_executions",
@@ -182,7 +182,8 @@ _NEW_FIELDS = {
     "is_gated": "boolean",
     "timeout_seconds": "double precision",
 }
-_NEW_COLUMNS = {**_NEW_FIELDS, "event": "text", **ENTRY_COLUMNS}
+# An entry of the audit log has a `request_id` of its own.
+_NEW_COLUMNS = {**_NEW_FIELDS, "leading_request_id": "text", "event": "text", **ENTRY_COLUMNS}
 _INSERT = f"""
     with new as materialized (
         select * from unnest({", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(_NEW_COLUMNS.values(), 4))})
@@ -199,9 +200,9 @@ _INSERT = f"""
         select n.*, counted.number + n.place - 1 as before from counted cross join new n
     ),
     made as (
-        insert into pilotis.workflow_executions (app_id, {", ".join(_NEW_FIELDS)}, status)
+        insert into pilotis.workflow_executions (app_id, {", ".join(_NEW_FIELDS)}, request_id, status)
         select $1, {", ".join(f"{name}::json" if name in {"trigger", "input"} else name for name in _NEW_FIELDS)},
-            'pending'
+            leading_request_id, 'pending'
         from placed where before < $2
         on conflict do nothing
         returning execution_id, workflow_id
@@ -581,7 +582,7 @@ _CANCEL = """
             finished_at = case when x.status = 'pending' then clock_timestamp() end
         from found where x.app_id = found.app_id and x.execution_id = found.execution_id
         returning x.app_id, x.execution_id, x.workflow_id, x.seq, x.status, x.attempt, x.has_limit,
-            x.trigger_type, x.depth
+            x.trigger_type, x.depth, x.request_id
     ),
     steps as (
         update pilotis.workflow_steps s set status = 'cancelled', finished_at = clock_timestamp() from changed c
@@ -664,6 +665,21 @@ async def page(
         limit=limit,
         offset=offset,
         max_total=MAX_COUNTED,
+    )
+
+
+async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, limit: int) -> list[Record]:
+    """Return the executions that a request has led to, oldest first, with the names of their workflows."""
+    return await connection.fetch(
+        """
+        select x.execution_id, x.workflow_id, w.name, x.trigger_type, x.status, x.error ->> 'code' as error_code,
+            x.created_at, x.started_at, x.finished_at
+        from pilotis.workflow_executions x join pilotis.workflows w using (app_id, workflow_id)
+        where x.app_id = $1 and x.request_id = $2 and w.deleted_at is null order by x.execution_id limit $3
+        """,
+        app_id,
+        request_id,
+        limit,
     )
 
 

@@ -65,7 +65,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class NewExecution(NamedTuple):
-    """What starts an execution; `audit` is logged with it."""
+    """What starts an execution; `audit` is logged with it, `request_id` is the request that led to it."""
 
     trigger: dict[str, Any]
     given: Any = None
@@ -74,6 +74,7 @@ class NewExecution(NamedTuple):
     slot: datetime | None = None
     is_gated: bool = False
     audit: Entry | None = None
+    request_id: str | None = None
 
 
 class Executions:
@@ -107,7 +108,7 @@ class Executions:
         find = partial(self._active, self._database.of(app.app_id), app.app_id, workflow_id)
         workflow = await self._workflows.run((app.app_id, workflow_id), find)
         audit = Entry(app.app_id, actor, "workflow.execute", workflow_id, {"execution_id": str(execution_id)})
-        new = NewExecution(trigger=trigger, given=given, depth=actor.depth, audit=audit)
+        new = NewExecution(trigger=trigger, given=given, depth=actor.depth, audit=audit, request_id=actor.request_id)
         if workflow["max_concurrency"]:
             async with self._database.transaction(app.app_id) as connection:
                 await self.insert(connection, app, workflow, execution_id, new)
@@ -152,6 +153,8 @@ class Executions:
             has_limit,
             has_limit,
             _seconds(definition, app),
+            # What no request has led to is traced by itself.
+            new.request_id or str(execution_id),
         )
         event = {"status": "pending", "attempt": 1, "trigger": new.trigger["type"]}
         limit = app.limits.workflow_pending
@@ -252,6 +255,7 @@ class Executions:
                     given=json.decode(row["input"].encode()),
                     version=row["version"] if how.version == "same" else None,
                     depth=actor.depth,
+                    request_id=actor.request_id,
                 ),
             )
             if how.from_ == "failed_step":
@@ -324,6 +328,10 @@ class Executions:
     async def unfinished(self, app_id: UUID) -> int:
         """Return how many executions of an app have not ended."""
         return await execution_store.unfinished(self._database, app_id)
+
+    async def of_request(self, app_id: UUID, request_id: str, limit: int) -> list[Record]:
+        """Return the executions that a request has led to, oldest first; see the store for the columns."""
+        return await execution_store.of_request(self._database.of(app_id), app_id, request_id, limit)
 
     async def by_day(self, app_id: UUID, days: int) -> list[DayCount]:
         """Return by day how many executions of an app were created, and how many of them failed."""
@@ -422,6 +430,7 @@ def _fields(row: Record, total: int, *, is_hidden: bool) -> dict[str, Any]:
         "finished_at": optional_rfc3339(finished),
         "duration": (finished - started).total_seconds() * 1000 if started and finished else None,
         "deadline_at": optional_rfc3339(row["deadline_at"]),
+        "request_id": row["request_id"],
         "is_hidden": is_hidden,
     }
 

@@ -35,12 +35,13 @@ _CONFINED = ((b"content-security-policy", b"sandbox; default-src 'none'"), (b"x-
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to a trigger URL. Headers are keyed by lower-case name; `query` is the query string."""
+    """A request to a trigger URL: headers are keyed by lower-case name, `query` is the query string."""
 
     method: str
     headers: Mapping[str, str]
     query: str
     body: bytes
+    request_id: str = ""
 
     def form(self) -> tuple[bytes, dict[str, Any]]:
         """Return the arguments of a function in the webhook form."""

@@ -18,7 +18,7 @@ from msgspec import UNSET
 from pilotis.db.pool import Database
 from pilotis.functions.calls import Calls, Ended
 from pilotis.functions.webhook_form import rejection_of
-from pilotis.http.api.principals import SYSTEM, AppInfo
+from pilotis.http.api.principals import AppInfo, by_itself
 from pilotis.http.metrics import WorkflowSeries
 from pilotis.jobs.kinds import Hold, LeaseLostError
 from pilotis.kit import json
@@ -203,7 +203,9 @@ class Run:
             if row["trigger_type"] == "webhook":
                 self._inside_request(point)
             point.emits.append(
-                STARTED.event(self._data("running", None), SYSTEM, subject=self._subject, depth=row["depth"])
+                STARTED.event(
+                    self._data("running", None), by_itself(row["request_id"]), subject=self._subject, depth=row["depth"]
+                )
             )
         elif has_run and row["recoveries"]:
             self._event(point, "execution.recovered")
@@ -368,6 +370,7 @@ class Run:
                         seconds=left,
                         version=step.function_version,
                         context=context,
+                        request_id=self._row["request_id"],
                     )
             except TimeoutError:
                 return timed_out
@@ -416,6 +419,7 @@ class Run:
                     attempt=1,
                     depth=self._row["depth"],
                     seconds=max(0.05, until - time.monotonic()),
+                    request_id=self._row["request_id"],
                 )
             except PilotisError as error:
                 return {"error": error.text}
@@ -513,7 +517,9 @@ class Run:
             point, f"execution.{status}", status, output=shown(None if output is UNSET else output), error=error
         )
         data = self._data(status, error)
-        point.emits.append(ENDED[status].event(data, SYSTEM, subject=self._subject, depth=row["depth"]))
+        point.emits.append(
+            ENDED[status].event(data, by_itself(row["request_id"]), subject=self._subject, depth=row["depth"])
+        )
         await self._write(point)
         self.has_ended = True
         counts = self._services.counts

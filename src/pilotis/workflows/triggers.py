@@ -16,7 +16,7 @@ from asyncpg import Record
 from pilotis.db.pool import Database
 from pilotis.functions.calls import Calls
 from pilotis.functions.webhook_form import rejection_of
-from pilotis.http.api.principals import SYSTEM, Actor, AppInfo, Client, InvalidPublicKeyError
+from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidPublicKeyError, by_itself
 from pilotis.http.metrics import WorkflowSeries
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
@@ -259,6 +259,7 @@ class Triggers:
                     seconds=min(step.timeout_seconds or _SECONDS, _SECONDS),
                     version=step.function_version,
                     context=context,
+                    request_id=request.request_id,
                 )
         except TimeoutError:
             raise TriggerTimeoutError from None
@@ -268,7 +269,7 @@ class Triggers:
             # The sender can do nothing about it but try again.
             raise TriggerFailedError from error
         if ended.outcome.status == "success" and (rejection := rejection_of(ended.outcome.result)):
-            await self._reject(target, step, execution_id, trigger, request.input(), rejection.message)
+            await self._reject(target, request, step, execution_id, trigger, rejection.message)
             raise TriggerRejectedError(rejection.status, rejection.message)
         result = result_of(ended)
         if result.code == "STEP_TIMEOUT":
@@ -306,7 +307,7 @@ class Triggers:
                 connection, app_id, workflow_id, delivery, execution_id
             ):
                 raise DeliveryInProgressError
-            new = NewExecution(trigger=trigger, given=given, version=target.version)
+            new = NewExecution(trigger=trigger, given=given, version=target.version, request_id=request.request_id)
             await self._executions.insert(connection, target.app, workflow, execution_id, new)
             if sealed is not None:
                 await self._requests.keep(connection, app_id, execution_id, sealed)
@@ -324,14 +325,14 @@ class Triggers:
     async def _reject(
         self,
         target: Target,
+        request: Incoming,
         step: Step,
         execution_id: UUID,
         trigger: dict[str, Any],
-        given: dict[str, Any],
         message: str,
     ) -> None:
         """Keep a rejected request as a failed execution, at most 60 a minute."""
-        app_id = target.app.app_id
+        app_id, given = target.app.app_id, request.input()
         error = {"code": TriggerRejectedError.code, "message": message, "step_id": step.id}
         values = {
             "app_id": app_id,
@@ -344,6 +345,7 @@ class Triggers:
             "input": json.encode(given).decode(),
             "error": json.encode(error).decode(),
             "timeout_seconds": _SECONDS,
+            "request_id": request.request_id,
         }
         common = {"attempt": 1, "trigger": "webhook"}
         events = [
@@ -359,7 +361,9 @@ class Triggers:
             error=WorkflowError(error["code"], error["message"], error["step_id"]),
         )
         since = UUID(int=int((time.time() - 60) * 1000) << 80)
-        emitted = ENDED["failed"].event(told, SYSTEM, subject=subject(target.workflow_id, execution_id))
+        emitted = ENDED["failed"].event(
+            told, by_itself(request.request_id), subject=subject(target.workflow_id, execution_id)
+        )
         async with self._database.transaction(app_id) as connection:
             kept = await execution_store.insert_rejected(connection, values, events, since, _KEPT_REJECTIONS, emitted)
             if kept:

@@ -211,6 +211,7 @@ class WorkflowExecution(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: str | None
     duration: float | None
     deadline_at: str | None
+    request_id: str | None
     is_hidden: bool = False
 
 

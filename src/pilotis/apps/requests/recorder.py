@@ -37,9 +37,16 @@ class RequestLogger(BufferedWriter):
         self._until_sample = _SAMPLED
 
     def record(
-        self, principal: AppPrincipal, client: Client, endpoint: Endpoint, status: int, code: str | None, seconds: float
+        self,
+        principal: AppPrincipal,
+        client: Client,
+        endpoint: Endpoint,
+        status: int,
+        code: str | None,
+        seconds: float,
+        function_id: UUID | None = None,
     ) -> None:
-        """Record a request that was answered, with the code of its error."""
+        """Record a request that was answered, with the code of its error, and the function that it called."""
         key = (principal.app.app_id, endpoint, status // 100)
         buckets = self._durations.get(key)
         if buckets is None:
@@ -49,10 +56,17 @@ class RequestLogger(BufferedWriter):
         if status >= 400 or seconds >= _SLOW_SECONDS or not self._until_sample:
             if self._until_sample <= 0:
                 self._until_sample = _SAMPLED
-            self._log(principal, client, endpoint, status, code, seconds)
+            self._log(principal, client, endpoint, status, code, seconds, function_id)
 
     def _log(
-        self, principal: AppPrincipal, client: Client, endpoint: Endpoint, status: int, code: str | None, seconds: float
+        self,
+        principal: AppPrincipal,
+        client: Client,
+        endpoint: Endpoint,
+        status: int,
+        code: str | None,
+        seconds: float,
+        function_id: UUID | None,
     ) -> None:
         app_id = principal.app.app_id
         held = self._entries.setdefault(app_id, [])
@@ -71,6 +85,7 @@ class RequestLogger(BufferedWriter):
                     principal.kind,
                     principal.actor_id,
                     client.address,
+                    function_id,
                 )
             )
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from itertools import groupby
 from typing import Any
+from uuid import UUID
 
 from asyncpg import Connection, Record
 
@@ -47,6 +48,11 @@ class Requests:
         rows, total = await store.page(self._database, app.app_id, _conditions(query), limit, query.offset)
         return ItemPage(data=[_entry(row) for row in rows], total_count=total, limit=limit, offset=query.offset)
 
+    async def of_request(self, app_id: UUID, request_id: str, limit: int) -> list[RequestEntry]:
+        """Return the logged entries with a request's id, oldest first."""
+        rows = await store.of_request(self._database.of(app_id), app_id, request_id, limit)
+        return [_entry(row) for row in rows]
+
     async def metrics(self, app: AppInfo, query: MetricsQuery) -> RequestMetrics:
         """Return requests, errors and durations by time; raises a 400 error for too long a time."""
         end = time_field(query.to, "to") or now()
@@ -81,6 +87,10 @@ def _conditions(query: RequestQuery) -> list[tuple[str, Any]]:
         conditions.append(("actor_id = {}", query.actor_id))
     if query.request_id is not None:
         conditions.append(("request_id = {}", query.request_id))
+    if query.function_id is not None:
+        conditions.append(
+            ("(function_id = {0} or actor_kind = 'function' and actor_id = {0}::uuid::text)", query.function_id)
+        )
     if query.min_ms is not None:
         conditions.append(("duration_ms >= {}", query.min_ms))
     return conditions
@@ -98,6 +108,7 @@ def _entry(row: Record) -> RequestEntry:
         actor_kind=row["actor_kind"],
         actor_id=row["actor_id"],
         address=row["address"],
+        function_id=row["function_id"],
     )
 
 

@@ -11,7 +11,7 @@ from asyncpg import Connection, Record
 
 from pilotis.apps.requests.durations import BUCKETS
 from pilotis.db.paging import fetch_page
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import BACKGROUND
 
 KEPT_DAYS = 7
@@ -33,6 +33,7 @@ class LogRow(NamedTuple):
     actor_kind: str
     actor_id: str | None
     address: str
+    function_id: UUID | None
 
 
 class Durations(NamedTuple):
@@ -48,11 +49,15 @@ async def add_entries(database: Database, rows: Sequence[LogRow]) -> None:
     """Insert entries of the log; those of apps that no longer exist are skipped."""
     await database.execute(
         """
-        insert into pilotis.requests
+        insert into pilotis.requests (
+            app_id, entry_id, request_id, created_at, method, route, status, code, duration_ms, actor_kind, actor_id,
+            address, function_id
+        )
         select t.* from unnest(
             $1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::text[], $7::smallint[], $8::text[],
-            $9::real[], $10::text[], $11::text[], $12::text[]
-        ) t (app_id, entry_id, request_id, created_at, method, route, status, code, duration_ms, kind, actor, address)
+            $9::real[], $10::text[], $11::text[], $12::text[], $13::uuid[]
+        ) t (app_id, entry_id, request_id, created_at, method, route, status, code, duration_ms, kind, actor, address,
+            function_id)
         join pilotis.apps using (app_id)
         """,
         *zip(*rows, strict=True),
@@ -117,6 +122,16 @@ async def page(
     arguments = (app_id, *(value for _, value in conditions))
     order = "created_at desc, entry_id desc"
     return await fetch_page(database, app_id, query, arguments, order_by=order, limit=limit, offset=offset)
+
+
+async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, limit: int) -> list[Record]:
+    """Return the entries with a request's id, oldest first: the request, and the calls that functions made for it."""
+    return await connection.fetch(
+        "select * from pilotis.requests where app_id = $1 and request_id = $2 order by entry_id limit $3",
+        app_id,
+        request_id,
+        limit,
+    )
 
 
 async def durations(

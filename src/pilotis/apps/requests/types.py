@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from uuid import UUID
 
 import msgspec
 
@@ -16,7 +17,8 @@ class RequestQuery(Paging, forbid_unknown_fields=True):
 
     `from` and `to` are RFC 3339 times; `status` is a status such as `404`, or a class such as `4xx`; `route` is one as
     entries have it; `min_ms` the least duration; `search` finds a part of the route, code, address, actor or request
-    id in either case; `actor_id` is that of a member, key or console user.
+    id in either case; `actor_id` is that of a member, key, function or console user; `function_id` finds the calls of a
+    function, and those that it made.
     """
 
     from_: Time | None = msgspec.field(name="from", default=None)
@@ -28,12 +30,14 @@ class RequestQuery(Paging, forbid_unknown_fields=True):
     search: Annotated[str, msgspec.Meta(max_length=200)] | None = None
     actor_id: Annotated[str, msgspec.Meta(max_length=100)] | None = None
     request_id: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    function_id: UUID | None = None
 
 
 class RequestEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A request: its route, never its query string or a body. `code` is the error's.
 
-    `actor_kind` and `actor_id` are those of the audit log; `address` is the client's.
+    `actor_kind` and `actor_id` are those of the audit log; `address` is the client's, empty for a call that a function
+    made. `function_id` is the function that was called.
     """
 
     request_id: str
@@ -46,6 +50,7 @@ class RequestEntry(msgspec.Struct, frozen=True, kw_only=True):
     actor_kind: str
     actor_id: str | None
     address: str
+    function_id: UUID | None
 
 
 class MetricsQuery(msgspec.Struct, forbid_unknown_fields=True):

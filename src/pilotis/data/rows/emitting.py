@@ -8,6 +8,7 @@ Events never contain encrypted columns; `omitted` lists their names.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pilotis.data.tables.schema import TableSchema
@@ -17,15 +18,16 @@ MAX_ROW_EVENTS = 1000
 """If one statement changes more rows than this, a single `rows.changed` event is written."""
 
 CREATED, UPDATED, DELETED = "created", "updated", "deleted"
-ACTOR_KIND, ACTOR_ID, DEPTH = "__actor_kind", "__actor_id", "__depth"
+ACTOR_KIND, ACTOR_ID, DEPTH, REQUEST = "__actor_kind", "__actor_id", "__depth", "__request"
 
 
 class Cause(NamedTuple):
-    """The cause of a change: `kind` and `id` of the actor, and the number of events that led to it."""
+    """The cause of a change: `kind` and `id` of the actor, the number of events that led to it, and the request."""
 
     kind: str
     id: str | None
     depth: int = 0
+    request_id: str | None = None
 
     def members(self) -> list[bytes]:
         """Return the extra members of a new row's record if its table emits events."""
@@ -33,6 +35,7 @@ class Cause(NamedTuple):
             b'"%b":%b' % (ACTOR_KIND.encode(), json.encode(self.kind)),
             b'"%b":%b' % (ACTOR_ID.encode(), json.encode(self.id)),
             b'"%b":%d' % (DEPTH.encode(), self.depth),
+            b'"%b":%b' % (REQUEST.encode(), json.encode(self.request_id)),
         ]
 
 
@@ -42,6 +45,7 @@ class BoundCause(NamedTuple):
     kind: str
     id: str
     depth: str
+    request_id: str
     changed: str = ""
 
 
@@ -56,9 +60,9 @@ class Emitter:
         """Return the expression beside an insert `written`, whose records in `$1` carry their causes."""
         causes = (
             f"written join json_to_recordset($1) as cause"
-            f"(__id uuid, {ACTOR_KIND} text, {ACTOR_ID} text, {DEPTH} smallint) using (__id)"
+            f"(__id uuid, {ACTOR_KIND} text, {ACTOR_ID} text, {DEPTH} smallint, {REQUEST} text) using (__id)"
         )
-        return self._emitted(CREATED, causes, f"{ACTOR_KIND}, {ACTOR_ID}, coalesce({DEPTH}, 0)", self._members())
+        return self._emitted(CREATED, causes, (ACTOR_KIND, ACTOR_ID, f"coalesce({DEPTH}, 0)", REQUEST), self._members())
 
     def updated(self, cause: BoundCause) -> str:
         """Return the expression beside an update `written` of the one row `before`."""
@@ -66,21 +70,20 @@ class Emitter:
             f"""{self._members()} || ',"previous":' || (select {self._row} from before) """
             f"""|| ',"changed":' || to_json({cause.changed}::text[])"""
         )
-        return self._emitted(UPDATED, "written", f"{cause.kind}, {cause.id}, {cause.depth}", members)
+        return self._emitted(UPDATED, "written", cause[:4], members)
 
     def deleted(self, cause: BoundCause) -> str:
         """Return the expression beside a delete `written`."""
-        return self._emitted(DELETED, "written", f"{cause.kind}, {cause.id}, {cause.depth}", self._members())
+        return self._emitted(DELETED, "written", cause[:4], self._members())
 
-    def _emitted(self, operation: str, source: str, cause: str, members: str) -> str:
+    def _emitted(self, operation: str, source: str, cause: Sequence[str], members: str) -> str:
         table_id = self._table.table_id
-        kind, actor, depth = cause.split(", ", 2)
-        largest = f"{_aggregated(kind)}, {_aggregated(actor)}, {_aggregated(depth)}"
+        largest = ", ".join(map(_aggregated, cause))
         count = f"""{self._head()} || ',"operation":"{operation}","count":' || count(*) || '}}'"""
         return f"""emitted as (
                 insert into app_{self._table.app_id.hex}.__events
-                    (type, table_id, subject, actor_kind, actor_id, depth, data)
-                select 'row.{operation}', '{table_id}'::uuid, 'tables/{table_id}/rows/' || __id, {cause},
+                    (type, table_id, subject, actor_kind, actor_id, depth, request_id, data)
+                select 'row.{operation}', '{table_id}'::uuid, 'tables/{table_id}/rows/' || __id, {", ".join(cause)},
                     ({members} || '}}')::json
                 from {source} where (select count(*) from written) <= {MAX_ROW_EVENTS}
                 union all

@@ -43,6 +43,7 @@ from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.api.principals import PublicClient, public
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
+from pilotis.kit import origin
 from pilotis.kit.errors import QueryTimeoutError
 
 READ = public(scope="rows:read")
@@ -115,7 +116,11 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
     def begin_create(self, call: Call, table_id: str, body: NewRow) -> Begun | None:
         """Begin the usual answer of `create`."""
         assert isinstance(call.principal, PublicClient)
-        return self._rows.begin_create(call.principal, msgspec.convert(table_id, UUID), body.data)
+        token = origin.begin(call.request_id)
+        try:
+            return self._rows.begin_create(call.principal, msgspec.convert(table_id, UUID), body.data)
+        finally:
+            origin.end(token)
 
     @post(
         "/v1/public/tables/:table_id/data/bulk",

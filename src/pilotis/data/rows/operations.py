@@ -17,7 +17,7 @@ from pilotis.data.tables.values import Row
 from pilotis.data.where.operands import Arguments
 from pilotis.data.where.visibility import and_creator, creator_of_new_row, shows_creator, visible_creator
 from pilotis.http.api.principals import Principal, Role
-from pilotis.kit import json
+from pilotis.kit import json, origin
 from pilotis.kit.clock import parse_rfc3339, rfc3339
 from pilotis.kit.errors import BadRequestError, ConflictError, NotFoundError, PilotisError, invalid
 from pilotis.kit.ids import uuid7_text
@@ -153,8 +153,8 @@ def new_record(principal: Principal, table: PreparedTable, limits: Limits, data:
 
 
 def cause_of(principal: Principal) -> Cause:
-    """Return the actor of a change, for its events."""
-    return Cause(principal.kind, principal.actor_id, principal.depth)
+    """Return the cause of a change, for its events: the principal, and the request that is being worked for."""
+    return Cause(principal.kind, principal.actor_id, principal.depth, origin.current())
 
 
 def bound_cause(
@@ -168,6 +168,7 @@ def bound_cause(
         arguments.bind(cause.kind, "text"),
         arguments.bind(cause.id, "text"),
         arguments.bind(cause.depth, "smallint"),
+        arguments.bind(cause.request_id, "text"),
         arguments.bind(list(changed), "text[]") if operation == UPDATED else "",
     )
 

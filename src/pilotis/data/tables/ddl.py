@@ -50,6 +50,7 @@ def create_outbox(app_id: UUID) -> str:
             actor_kind text not null,
             actor_id text,
             depth smallint not null default 0,
+            request_id text,
             data json not null,
             created_at timestamptz not null default now()
         )

@@ -43,7 +43,7 @@ from pilotis.http.replies.reply import Answer, FilePart, Reply, Stream
 from pilotis.http.replies.streams import Streams
 from pilotis.http.server.response_cache import ReadyAnswer, ReadyAnswers
 from pilotis.http.server.single_write import header_lines, send_whole
-from pilotis.kit import json
+from pilotis.kit import json, origin
 from pilotis.kit.errors import (
     BadRequestError,
     MethodNotAllowedError,
@@ -354,7 +354,11 @@ class Application:
             del call.answer_headers[kept:]
             return await endpoint.handler(call, *arguments)
 
-        return _reply(endpoint, await repeated(run))
+        token = origin.begin(call.request_id)
+        try:
+            return _reply(endpoint, await repeated(run))
+        finally:
+            origin.end(token)
 
     async def _run_once(self, call: Call, endpoint: Endpoint, arguments: list[Any]) -> Reply:
         """Answer a call with an `Idempotency-Key`."""
@@ -386,16 +390,18 @@ class Application:
         body: bytes = b"",
         deadline: float,
         scopes: frozenset[str] | None = None,
+        request_id: str | None = None,
     ) -> Reply:
         """Answer a call from inside this process; see `pilotis.http.api.inside`.
 
         `path` may have a query string; `deadline` is a time of the running loop's clock. The answer's body is bytes,
-        also that of an error. `scopes` bound what the principal may call.
+        also that of an error. `scopes` bound what the principal may call, `request_id` is that of the request that led
+        to the call.
         """
         started = time.perf_counter()
         scope = inside.scope_of(method, path, headers or {}, body)
         by_name = _by_name(scope["headers"])
-        client = Client("", request_id_of(by_name))
+        client = Client("", request_id or request_id_of(by_name))
         call = Call(scope, inside.receive_of(body), client, by_name, self._bounds)
         call.principal, call.is_inside = principal, True
 

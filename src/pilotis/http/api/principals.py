@@ -356,6 +356,11 @@ OPERATOR = Actor("operator", None, None)
 SYSTEM = Actor("system", None, None)
 
 
+def by_itself(request_id: str | None) -> Actor:
+    """Return the actor of what the server does by itself because of an earlier request."""
+    return Actor("system", None, request_id)
+
+
 class PublicKeyRequiredError(UnauthorizedError):
     """401: `X-Public-Key` is missing."""
 

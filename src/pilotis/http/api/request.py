@@ -106,6 +106,7 @@ class Call:
         "client",
         "endpoint",
         "error_code",
+        "function_id",
         "headers",
         "is_area",
         "is_inside",
@@ -131,6 +132,7 @@ class Call:
         self.endpoint: Endpoint | None = None
         self.path_values: tuple[str, ...] = ()
         self.error_code: str | None = None
+        self.function_id: UUID | None = None
         self.is_area = False
         self.is_inside = False
         self.reserved_id: UUID | None = None
