@@ -13,7 +13,6 @@ from joserfc import jws
 from joserfc.jwk import OctKey, RSAKey
 
 from pilotis.db.pool import Database
-from pilotis.db.waiters import Tenant
 from pilotis.events.service import Events
 from pilotis.kit.crypto import MasterKeyring, MasterKeys
 from pilotis.kit.passwords import Passwords
@@ -453,31 +452,20 @@ class TestAuthorizationHeader:
         assert bad.headers["www-authenticate"] == 'Bearer error="invalid_token"'
 
 
-class CountingDatabase(Database):
-    """A database that counts the statements that its connections run."""
-
-    statements = 0
-
-    async def _open(self, tenant: Tenant | None, seconds: float) -> asyncpg.Connection:
-        connection = await super()._open(tenant, seconds)
-        connection.add_query_logger(self._count)
-        return connection
-
-    def _count(self, query: asyncpg.connection.LoggedQuery) -> None:
-        self.statements += 1
-
-
 async def test_a_member_token_is_checked_in_one_statement(app: App):
     token = (await app.member())["access_token"]
-    database = CountingDatabase(databases.address(app.server.data_dir), size=2)
+    database = Database(databases.address(app.server.data_dir), size=1)
+    statements: list[asyncpg.connection.LoggedQuery] = []
     passwords = Passwords()
     sessions = Sessions(database, TokenSigner(MasterKeyring(MasterKeys(master_key(app.server)))))
     members = Members(database, sessions, passwords, RateLimits(database, Limits()), Events(database))
     try:
+        async with database.connection() as connection:
+            connection.add_query_logger(statements.append)
         app_id, member = await members.authenticate(token)
         assert (str(app_id), member.member_id) == (app.app_id, claims_of(token)["sub"])
         await asyncio.sleep(0)  # Loggers are called in the next turn of the loop.
-        assert database.statements == 1
+        assert len(statements) == 1
     finally:
         passwords.close()
         await database.close()

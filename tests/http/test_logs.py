@@ -170,8 +170,7 @@ async def test_threads_lose_no_lines_of_each_other() -> None:
         await asyncio.sleep(0)
     for thread in threads:
         await asyncio.to_thread(thread.join)
-    lines.flush()
-    await asyncio.sleep(0)
+    lines.write_held()
     found = written.getvalue().decode().splitlines()
     assert len(found) == 6000
     for name in ("thread 0", "thread 1", "loop"):

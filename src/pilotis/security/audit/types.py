@@ -65,7 +65,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 class AuditTargetsQuery(msgspec.Struct, forbid_unknown_fields=True):
     """The targets of entries, separated by commas."""
 
-    ids: Annotated[str, msgspec.Meta(max_length=10_000)]
+    ids: Annotated[str, msgspec.Meta(max_length=5_000)]
 
 
 class AuditTarget(msgspec.Struct, frozen=True):
