@@ -256,7 +256,13 @@ class Node:
         health = HealthEndpoints(checks, self.made.get(FunctionsFeature).isolation, self._lost_nodes)
         table = [endpoint for part in (*endpoints, health) for endpoint in part.table()]
         described = [endpoint for endpoint in table if endpoint.tag != SiteEndpoints.tag]
-        site = SiteEndpoints(described, base_url=self.floor.base_url, version=__version__, limits=self.floor.limits)
+        site = SiteEndpoints(
+            described,
+            base_url=self.floor.base_url,
+            version=__version__,
+            limits=self.floor.limits,
+            is_set_up=self.made.get(UsersFeature).users.exist,
+        )
         return [*table, *site.table()]
 
     def _refresh_master_keys(self) -> None:

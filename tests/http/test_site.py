@@ -68,7 +68,8 @@ async def test_a_page_lets_nothing_in(fresh: Server, path: str):
         re.findall(r'<(?:script|img|iframe|link|form)[^>]*(?:src|href|action)="(?!data:,|/setup/reset")', answer.text)
         == []
     )
-    assert not re.search(r"@import|url\(|style=|\son\w+=", answer.text)
+    # The typeface is the server's own, too.
+    assert not re.search(r"@import|url\((?!\"/docs/fonts/plex-)|style=|\son\w+=", answer.text)
 
 
 async def test_the_reference_has_every_endpoint(fresh: Server):
@@ -121,6 +122,36 @@ async def test_links_lead_to_what_is_there(fresh: Server):
     assert {"/docs", "/docs/guides/getting-started", "/docs/guides/security", "/openapi.json"} <= seen.keys()
     broken = [t for t in targets if "#" in t and f'id="{t.partition("#")[2]}"' not in seen[t.partition("#")[0]]]
     assert broken == []
+
+
+async def test_the_home_page_leads_into_a_server_that_is_set_up(fresh: Server, app: App):
+    async with httpx.AsyncClient() as client:
+        first, later = [(await client.get(address)).text for address in (fresh.url, app.server.url)]
+    assert "Create the first console user" in first
+    assert "Create the first console user" not in later
+    assert "Open the console" in later
+
+
+async def test_a_mistyped_address_is_a_page_in_a_browser_and_json_for_programs(fresh: Server, page: Page):
+    async with httpx.AsyncClient(base_url=fresh.url) as client:
+        for accepted, path in (
+            ("*/*", "/nothing"),
+            ("application/json, text/html", "/nothing"),
+            ("text/html", "/v1/x"),
+        ):
+            answer = await client.get(path, headers={"Accept": accepted})
+            assert answer.status_code == 404
+            assert answer.json()["code"] == "NOT_FOUND"
+        answer = await client.post("/nothing", headers={"Accept": "text/html"})
+        assert answer.json()["code"] == "NOT_FOUND"
+    opened = await page.goto(f"{fresh.url}/nothing<b>")
+    assert opened is not None
+    assert opened.status == 404
+    await expect(page.get_by_role("heading", name="Not Found")).to_be_visible()
+    await expect(page.get_by_role("main").get_by_role("link", name="Console")).to_have_attribute("href", "/console")
+    # In the typeface of the console.
+    fonts = "document.fonts.ready.then(() => [...document.fonts].filter((one) => one.status === 'loaded').length)"
+    assert await page.evaluate(fonts) == 2
 
 
 async def test_a_guide_that_is_none_is_not_found(fresh: Server):

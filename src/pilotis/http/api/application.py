@@ -294,7 +294,12 @@ class Application:
 
     def _error(self, call: Call, error: PilotisError, style: ErrorStyle | None = None) -> Reply:
         call.error_code = error.code
-        return error_response(error, call.request_id, style or self._error_styles.of(call.scope["path"]))
+        path = call.scope["path"]
+        found = style or self._error_styles.of(path)
+        # Who opens a mistyped address in a browser gets a page; programs, and the interface, never do.
+        if found == "api" and error.status == 404 and not path.startswith("/v1/") and _is_opened(call):
+            found = "site"
+        return error_response(error, call.request_id, found)
 
     def _nothing_at(self, method: str, path: str) -> NotFoundError:
         """Return the error about a path without a route, which names the mistake that is made most."""
@@ -527,3 +532,8 @@ def _reply(endpoint: Endpoint, result: Any) -> Reply:
     if result is None:
         return Reply(b"", 204)
     return Reply(json.encode(result), endpoint.status)
+
+
+def _is_opened(call: Call) -> bool:
+    """Return whether a browser opens the address as a page: its `Accept` begins so (Fetch, section 4.6)."""
+    return call.scope["method"] == "GET" and (call.header(b"accept") or "").startswith("text/html")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
-ErrorStyle: TypeAlias = Literal["api", "oauth", "page"]
+ErrorStyle: TypeAlias = Literal["api", "oauth", "page", "site"]
+"""`page` belongs to nobody, `site` to this server: it leads to the console and the documentation."""
 
 
 class ErrorStyles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from html import escape
 
@@ -12,7 +12,7 @@ from pilotis.http.api.openapi import document
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
 from pilotis.http.reference.guides import guide_page, guides, guides_page
-from pilotis.http.reference.page import asset, page
+from pilotis.http.reference.page import asset, font, page
 from pilotis.http.reference.reference import reference
 from pilotis.http.replies.redirect import Redirect
 from pilotis.http.replies.reply import Reply
@@ -24,11 +24,21 @@ from pilotis.limits import Limits
 class SiteEndpoints(Endpoints, tag="Pages"):
     """`/`, `/docs`, the guides, `/openapi.json` and `/setup`, for the endpoints they describe.
 
-    Each except the guides is rendered once, on the first request.
+    Each except the guides is rendered once, on the first request. `is_set_up` tells whether there is a console user.
     """
 
-    def __init__(self, endpoints: Sequence[Endpoint], *, base_url: str, version: str, limits: Limits) -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        base_url: str,
+        version: str,
+        limits: Limits,
+        is_set_up: Callable[[], Awaitable[bool]],
+    ) -> None:
         self._endpoints = endpoints
+        self._ask_set_up = is_set_up
+        self._is_set_up = False
         self._base_url = base_url
         self._version = version
         self._limits = limits
@@ -42,6 +52,14 @@ class SiteEndpoints(Endpoints, tag="Pages"):
     async def docs(self, _call: Call) -> Reply:
         """Read the reference."""
         return self._docs
+
+    @get("/docs/fonts/:name", access=Access.OPEN, returns=bytes, media_type="font/woff2")
+    async def font(self, _call: Call, name: str) -> Reply:
+        """Read a font of the pages."""
+        found = font(name)
+        if found is None:
+            raise NotFoundError
+        return Reply(found, headers=[(b"cache-control", b"public, max-age=604800")], content_type=b"font/woff2")
 
     @get("/docs/guides", access=Access.OPEN, returns=str)
     async def list_guides(self, _call: Call) -> Reply:
@@ -72,8 +90,10 @@ class SiteEndpoints(Endpoints, tag="Pages"):
 
     @get("/", access=Access.OPEN, returns=str)
     async def home(self, _call: Call) -> Reply:
-        """Show the home page."""
-        return self._home
+        """Show the home page: how to set the server up, or where to go on a server that is."""
+        # A server that has a console user keeps one.
+        self._is_set_up = self._is_set_up or await self._ask_set_up()
+        return self._home if self._is_set_up else self._first_steps
 
     @cached_property
     def _document(self) -> Json:
@@ -108,4 +128,12 @@ class SiteEndpoints(Endpoints, tag="Pages"):
 
     @cached_property
     def _home(self) -> Reply:
-        return page("Pilotis", asset("home.html").replace("{url}", escape(self._base_url)), script=asset("docs.js"))
+        return self._front(asset("console.html"))
+
+    @cached_property
+    def _first_steps(self) -> Reply:
+        return self._front(asset("first.html"))
+
+    def _front(self, step: str) -> Reply:
+        body = asset("home.html").replace("{step}", step).replace("{url}", escape(self._base_url))
+        return page("Pilotis", body, script=asset("docs.js"))

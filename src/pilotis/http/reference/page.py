@@ -14,6 +14,8 @@ _MARK = (
     '<path d="M1.5 3.5h13M3.5 4v9M8 4v9M12.5 4v9"/></svg>'
 )
 _FOLDER = resources.files("pilotis.http.reference")
+# The typeface of the console.
+_FONTS = resources.files("pilotis") / "console" / "static" / "fonts"
 
 
 def asset(name: str) -> str:
@@ -21,10 +23,16 @@ def asset(name: str) -> str:
     return (_FOLDER / name).read_text("utf-8")
 
 
-_PAGES = (("/docs", "Reference"), ("/docs/guides", "Guides"), ("/openapi.json", "OpenAPI"))
+def font(name: str) -> bytes | None:
+    """Return a font file that the pages use, or None."""
+    file = _FONTS / name
+    return file.read_bytes() if name in {"plex-sans.woff2", "plex-mono.woff2"} else None
 
 
-def page(title: str, body: str, *, script: str = "", current: str = "") -> Reply:
+_PAGES = (("/console", "Console"), ("/docs", "Reference"), ("/docs/guides", "Guides"), ("/openapi.json", "OpenAPI"))
+
+
+def page(title: str, body: str, *, script: str = "", current: str = "", status: int | None = None) -> Reply:
     """Return a page; `title` is text, `body` HTML, `script` JavaScript to run after the body has loaded.
 
     `current` is the page's address in the top bar.
@@ -38,8 +46,9 @@ def page(title: str, body: str, *, script: str = "", current: str = "") -> Reply
         + (f"<script>{script}</script>\n" if script else "")
         + "</body>\n</html>\n"
     )
-    headers = [*page_headers([style], [script] if script else []), (b"cache-control", b"no-cache")]
-    return Reply(html.encode(), headers=headers, content_type=b"text/html; charset=utf-8")
+    rules = page_headers([style], [script] if script else [], fonts=["'self'"])
+    headers = [*rules, (b"cache-control", b"no-cache")]
+    return Reply(html.encode(), status, headers, content_type=b"text/html; charset=utf-8")
 
 
 def _bar(current: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from pilotis.http.api.error_styles import ErrorStyle
 from pilotis.http.api.json_schemas import described_by
+from pilotis.http.reference.page import page
 from pilotis.http.replies.page import Page
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
@@ -46,6 +47,8 @@ def error_response(error: PilotisError, request_id: str, style: ErrorStyle = "ap
         return _oauth(error)
     if style == "page":
         return _page(error, request_id)
+    if style == "site":
+        return _own_page(error, request_id)
     body = ErrorBody(
         code=error.code,
         message=error.text,
@@ -85,3 +88,19 @@ def _page(error: PilotisError, request_id: str) -> Reply:
         "</body>\n</html>\n"
     )
     return Page(html=html, status=error.status, styles=[_STYLE], headers=header_pairs(error.headers)).reply()
+
+
+def _own_page(error: PilotisError, request_id: str) -> Reply:
+    """Return the error as one of the server's own pages, which lead on from it."""
+    title = HTTPStatus(error.status).phrase
+    body = (
+        f'<main id="main" class="home"><p class="eyebrow">{error.status}</p><h1>{escape(title)}</h1>'
+        f'<p class="lead">{escape(error.text)}</p><ul class="cards">'
+        '<li><a href="/console"><b>Console</b><span>Apps, tables, members, files and sites</span></a></li>'
+        '<li><a href="/docs"><b>API reference</b><span>Every operation, with examples to copy</span></a></li>'
+        '<li><a href="/docs/guides"><b>Guides</b><span>From a first table to hosting</span></a></li></ul>'
+        f'<p class="soft foot"><code>{escape(error.code)}</code> · '
+        f"request <code>{escape(request_id)}</code></p></main>\n"
+    )
+    answer = page(f"{title} · Pilotis", body, status=error.status)
+    return msgspec.structs.replace(answer, headers=[*answer.headers, *header_pairs(error.headers)])

@@ -46,7 +46,12 @@ class Page(Answer, frozen=True, kw_only=True):
 
 
 def page_headers(
-    styles: Sequence[str], scripts: Sequence[str], *, images: Sequence[str] = (), form_action: Sequence[str] = ()
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    *,
+    images: Sequence[str] = (),
+    fonts: Sequence[str] = (),
+    form_action: Sequence[str] = (),
 ) -> list[tuple[bytes, bytes]]:
     """Return the headers that restrict a page to these inline texts, each by its hash (CSP 3, section 6.7.3.3)."""
     policy = [
@@ -54,6 +59,7 @@ def page_headers(
         f"style-src {_sources(styles)}",
         f"script-src {_sources(scripts)}",
         f"img-src {' '.join(('data:', *images))}",
+        f"font-src {' '.join(fonts) or _NONE}",
         "connect-src 'self'",
         "base-uri 'none'",
         f"form-action {' '.join(form_action) or _NONE}",
