@@ -145,3 +145,35 @@ async def test_an_invitation_is_accepted_by_a_newcomer(server: Server, app: App,
         button = page.get_by_role("button", name="New public key")
         await expect(button).to_have_attribute("aria-disabled", "true")
         await expect(button).to_have_attribute("title", re.compile("viewer"))
+
+
+async def test_a_browser_that_is_too_old_is_told_so(server: Server, visit: Opening) -> None:
+    async with visit("about:blank") as page:
+        await page.add_init_script("delete HTMLElement.prototype.popover")
+        for language, told in (("en", "needs Safari 17, Firefox 128, Chrome 120"), ("ko", "Safari 17, Firefox 128")):
+            await page.goto(f"{server.url}/console")
+            await expect(page.locator(".noscript")).to_contain_text(told)
+            await expect(page.get_by_role("link")).to_have_attribute("href", "/docs")
+            assert await page.locator("html").get_attribute("lang") == language
+            await page.evaluate("localStorage.setItem('pilotis.language', 'ko')")
+
+
+async def test_a_text_is_copied_where_a_page_has_no_clipboard(server: Server, app: App, visit: Opening) -> None:
+    """As over plain http from another machine; also out of a dialog, which lets nothing else have the focus."""
+    async with visit("about:blank", permissions=["clipboard-read", "clipboard-write"]) as page:
+        await page.add_init_script(
+            "window.real = navigator.clipboard; Object.defineProperty(navigator, 'clipboard', { value: undefined })"
+        )
+        await sign_in(page, server, f"/apps/{app.app_id}/keys")
+        dialog = page.get_by_role("dialog")
+        await page.get_by_role("button", name="New secret key").click()
+        await dialog.get_by_label("Name").fill("build")
+        await dialog.get_by_role("button", name="New secret key").click()
+        key = await dialog.locator(".secret code").inner_text()
+        await dialog.get_by_role("button", name="Copy").click()
+        await expect(dialog.get_by_role("button", name="Copied")).to_be_focused()
+        assert await page.evaluate("real.readText()") == key
+        # And where that is not allowed either, the user learns it.
+        await page.evaluate("document.execCommand = () => false")
+        await dialog.get_by_role("button", name="Copied").click()
+        await expect(page.get_by_text("This browser does not allow copying here.")).to_be_visible()

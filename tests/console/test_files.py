@@ -149,3 +149,28 @@ async def test_no_link_is_signed_before_it_is_known_who_may_read(server: Server,
         await expect(page.get_by_role("complementary").get_by_role("img", name="boat.png")).to_be_visible()
         await expect(page.locator("main tbody img")).to_have_count(1)
     assert signed == []
+
+
+async def test_a_drop_that_cannot_be_read_says_so(server: Server, app: App, visit: Opening) -> None:
+    storage_id = await new_storage(app)
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/files/{storage_id}")
+        await expect(page.get_by_text("This folder is empty")).to_be_visible()
+        # A folder that fails, and a file whose entry has no path: it is read without one.
+        await page.evaluate(
+            """() => {
+                const drop = (items) => {
+                    const event = new Event("drop", { bubbles: true, cancelable: true });
+                    Object.defineProperty(event, "dataTransfer", { value: { items } });
+                    document.querySelector("main .data").dispatchEvent(event);
+                };
+                const fail = (_, reject) => reject(new DOMException("Path does not exist", "NotFoundError"));
+                const folder = { isDirectory: true, name: "gone", createReader: () => ({ readEntries: fail }) };
+                drop([{ webkitGetAsEntry: () => folder, getAsFile: () => null }]);
+                const file = new File(["Hello"], "note.txt", { type: "text/plain" });
+                const entry = { isFile: true, name: "note.txt", file: fail };
+                drop([{ webkitGetAsEntry: () => entry, getAsFile: () => file }]);
+            }"""
+        )
+        await expect(page.get_by_text("What you dropped cannot be read.")).to_be_visible()
+        await expect(page.get_by_role("button", name="note.txt", exact=True)).to_be_visible()

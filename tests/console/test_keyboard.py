@@ -92,3 +92,27 @@ async def test_a_late_answer_shows_where_it_will_stand(server: Server, app: App,
         await expect(cell(page, 1, 1)).to_have_text("oars")
         answered.set()
         await until_stored(app, table_id, "name", ["oars"])
+
+
+async def test_on_a_mac_its_own_key_does_what_ctrl_does_elsewhere(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": name} for name in ("first", "second", "third")])
+    async with visit("about:blank") as page:
+        await page.add_init_script("Object.defineProperty(navigator, 'platform', { value: 'MacIntel' })")
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
+        await cell(page, 1, 1).click()
+        await page.keyboard.press("Control+ArrowDown")
+        await expect(page.locator("input[aria-label^='name, ']")).to_have_attribute("aria-label", re.compile("second"))
+        await page.keyboard.press("Meta+ArrowDown")
+        await expect(page.locator("input[aria-label^='name, ']")).to_have_attribute("aria-label", re.compile("third"))
+        await cell(page, 1, 1).click(button="right")
+        await expect(page.get_by_role("menuitem", name="Copy")).to_contain_text("⌘C")
+        await page.keyboard.press("Escape")
+        await cell(page, 1, 1).click()
+        await page.keyboard.type("changed")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("button", name="Undo ⌘Z")).to_be_visible()
+        await page.keyboard.press("Meta+z")
+        await expect(cell(page, 1, 1)).to_have_text("first")
+        await expect(page.locator(".find")).to_contain_text("⌘K")
+        await page.keyboard.press("Meta+k")
+        await expect(page.get_by_role("combobox", name="Search or jump to")).to_be_focused()

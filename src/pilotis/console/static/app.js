@@ -7,7 +7,7 @@ import * as begun from "./state/begin.js";
 import { follow, go, href, match, place } from "./state/router.js";
 import { Invitation, SetUp, SignIn, SignInDialog } from "./screens/entry.js";
 import { cover } from "./ui/cover.js";
-import { plain } from "./ui/format.js";
+import { isCommand, plain } from "./ui/format.js";
 import { Icon } from "./ui/icons.js";
 import { Shell } from "./ui/shell.js";
 import { Button, Empty, Failure, complain } from "./ui/widgets.js";
@@ -84,7 +84,7 @@ function Screens({ config, path }) {
   const find = () => import("./ui/palette.js").then((module) => setPalette(() => module.Palette));
   useEffect(() => {
     const keys = (/** @type {KeyboardEvent} */ event) => {
-      if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") {
+      if (isCommand(event) && event.key.toLowerCase() === "k") {
         event.preventDefault();
         find();
       }

@@ -18,6 +18,17 @@
   addEventListener("pilotis-theme", apply);
   const language = read("pilotis.language") || (navigator.language.startsWith("ko") ? "ko" : "en");
   document.documentElement.lang = language === "ko" ? "ko" : "en";
+  // What Safari 17, Firefox 125 and Chrome 114 were the last to bring of what nothing can stand in for: without it no
+  // menu opens, so that nobody could even sign out.
+  if (!("popover" in HTMLElement.prototype)) {
+    document.documentElement.dataset.outdated = "";
+    addEventListener("DOMContentLoaded", () => {
+      const said = document.createElement("p");
+      said.className = "noscript";
+      said.append(/** @type {HTMLTemplateElement} */ (document.getElementById(`outdated-${document.documentElement.lang}`)).content);
+      document.getElementById("root")?.replaceWith(said);
+    });
+  }
   // The words are imported once all modules are there: they are fetched meanwhile.
   const words = document.createElement("link");
   words.rel = "modulepreload";

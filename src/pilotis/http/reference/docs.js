@@ -71,7 +71,7 @@ if (search) {
   // A link into what the search hides ends the search.
   addEventListener("hashchange", () => {
     const target = document.getElementById(location.hash.slice(1));
-    if (target && !target.checkVisibility()) {
+    if (target && !target.getClientRects().length) {
       search.value = "";
       show();
       target.scrollIntoView();

@@ -3,7 +3,7 @@ import { signal } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { loadTables, ofApp } from "../state/app.js";
 import { plain } from "../ui/format.js";
-import { complain, said, toast } from "../ui/widgets.js";
+import { complain, copyText, said, toast } from "../ui/widgets.js";
 import { textOf, valueOf } from "./values.js";
 
 /** @typedef {import("./source.js").Row} Row @typedef {import("./values.js").Column} Column */
@@ -65,7 +65,7 @@ export class Edits {
     const text = textOf(value, column);
     const shown = column.encrypted ? "••••••••" : value === null ? "null" : plain(text, 60);
     /** @type {[string, () => void]} */
-    const copy = [t.copy, () => navigator.clipboard.writeText(text)];
+    const copy = [t.copy, () => void copyText(text)];
     /** @type {[string, () => void]} */
     const again = [t.again, () => void this.commit(this.source.find(id)?.row || /** @type {any} */ ({ id, data: {} }), column, value)];
     if (["UNKNOWN_COLUMN", "TABLE_NOT_FOUND"].includes(error.code)) {

@@ -4,6 +4,7 @@
  */
 import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
+import { isCommand } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Picker } from "./picker.js";
 import { Value, labelOf, parse, textOf, valueOf } from "./values.js";
@@ -130,7 +131,7 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
   /** @param {KeyboardEvent} event */
   const keys = (event) => {
     if (event.isComposing) return;
-    const command = event.metaKey || event.ctrlKey;
+    const command = isCommand(event);
     const page = Math.max(1, Math.floor(room / HEIGHT) - 1);
     const typed = /** @type {HTMLInputElement} */ (event.target).value;
     const done = () => event.preventDefault();

@@ -1,13 +1,13 @@
 /** One row beside the grid: every field, long texts and JSON included; or a new row before it is there. */
 import { html, useEffect, useRef, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
-import { moment, plain } from "../ui/format.js";
+import { isCommand, moment, plain } from "../ui/format.js";
 import { Editor } from "../ui/editor.js";
 import { Icon } from "../ui/icons.js";
 import { MemberLink } from "../ui/member.js";
 import { useDraft } from "../state/drafts.js";
 import { guard } from "../state/router.js";
-import { Button, Copy, MenuButton, MenuItem, said } from "../ui/widgets.js";
+import { Button, Copy, MenuButton, MenuItem, copyText, said } from "../ui/widgets.js";
 import { DateField } from "./picker.js";
 import { Value, parse, textOf, valueOf } from "./values.js";
 
@@ -47,7 +47,7 @@ function Entry({ row, column, commit, why, focused, hold }) {
     <${MenuItem} icon="cross" why=${why || (value === null && t.unchanged)} onClick=${() => (close(), commit(row, column, null))}>${t.grid.setNull}</${MenuItem}>
     ${column.type === "string" && html`<${MenuItem} icon="t-string" why=${why || (value === "" && t.unchanged)} onClick=${() => (close(), commit(row, column, ""))}>${t.grid.setEmpty}</${MenuItem}>`}
     ${column.type === "uuid" && html`<${MenuItem} icon="t-uuid" why=${why} onClick=${() => (close(), commit(row, column, crypto.randomUUID()))}>${t.grid.generate}</${MenuItem}>`}
-    <${MenuItem} icon="copy" why=${value === undefined && t.grid.absentHelp} onClick=${() => (close(), navigator.clipboard.writeText(textOf(value, column)))}>${t.copy}</${MenuItem}>`}</${MenuButton}>`;
+    <${MenuItem} icon="copy" why=${value === undefined && t.grid.absentHelp} onClick=${() => (close(), copyText(textOf(value, column)))}>${t.copy}</${MenuItem}>`}</${MenuButton}>`;
   return html`<div class=${broad ? "broad" : ""}><dt title=${column.description || column.type}><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} /><span class="cut">${column.name}</span></dt>
     <dd>${draft !== null ? html`<div class="jsonbox"><${Input} column=${column} value=${draft} onInput=${setDraft} onSave=${save} onCancel=${() => setDraft(null)} wrong=${wrong} />
         <div class="line"><span class="grow wrong">${wrong}</span><${Button} kind="flat small" onClick=${() => setDraft(null)}>${t.cancel}</${Button}><${Button} kind="small" why=${wrong} onClick=${save}>${t.save}</${Button}></div></div>`
@@ -69,7 +69,7 @@ function Input({ column, value, onInput, onSave, onCancel, wrong, id }) {
     if (event.isComposing) return;
     if (event.key === "Escape" && !onCancel) return;
     if (event.key === "Escape") onCancel?.();
-    else if (event.key === "Enter" && onSave && (!tall || event.metaKey || event.ctrlKey)) (event.preventDefault(), onSave());
+    else if (event.key === "Enter" && onSave && (!tall || isCommand(event))) (event.preventDefault(), onSave());
     event.stopPropagation();
   };
   const bind = { id, class: `in ${column.type === "string" ? "" : "mono"} ${tall ? "code" : ""}`, value, "aria-label": id ? undefined : column.name, "aria-invalid": wrong ? "true" : undefined, spellcheck: column.type === "string", onInput: (/** @type {any} */ event) => onInput(event.target.value), onKeyDown: keys,

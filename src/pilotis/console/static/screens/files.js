@@ -140,10 +140,10 @@ function Storage({ id, config }) {
       complain(error);
     }
   };
-  const drop = async (/** @type {DragEvent} */ event) => {
+  const drop = (/** @type {DragEvent} */ event) => {
     event.preventDefault();
     setOver(false);
-    if (!why() && event.dataTransfer) add(await dropped(event.dataTransfer));
+    if (!why() && event.dataTransfer) dropped(event.dataTransfer).then(add, () => toast(t.files.unreadable, { kind: "bad" }));
   };
   const enter = (/** @type {any} */ one) => change(one.type === "folder" ? { path: one.path, search: null, by: null, offset: null, file: null } : { file: one.id === chosen ? null : one.id });
   const relocate = async (/** @type {any} */ item, /** @type {{name?: string, parent_id?: string | null}} */ body) => {

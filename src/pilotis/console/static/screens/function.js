@@ -6,7 +6,7 @@ import { change, go, href, place } from "../state/router.js";
 import { lines, shortened } from "../ui/diff.js";
 import { Editor as CodeEditor } from "../ui/editor.js";
 import { useEventTypes } from "../ui/event-types.js";
-import { ago, clock, count, moment, plain, prose, shortMoment, size } from "../ui/format.js";
+import { ago, clock, count, moment, plain, prose, shortMoment, shortcut, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Choice, Code, Confirm, Copy, Empty, Failure, FormDialog, Pager, Pill, SelectField, State, Tabs, TextAreaField, TextField, complain, said, toast, useAction, useLoad, useTitle } from "../ui/widgets.js";
 import { Address, Calls, RunAs, useMember, usePublicKey } from "../ui/calls.js";
@@ -121,7 +121,7 @@ function Workbench({ base, fn, deployed, stored, reload }) {
         ${result && html`<section role="status"><p class="line"><${State} look=${LOOKS[result.status]}>${/** @type {any} */ (t.functions.outcomes)[result.status] || result.status}</${State}><span class="soft s12 num">${count(Math.round(result.duration))} ms${result.start ? ` · ${/** @type {any} */ (t.functions.starts)[result.start]}` : ""}</span></p>
           ${result.success ? html`<${Code} text=${(JSON.stringify(result.result, null, 2) ?? "null").slice(0, 20000)} label=${t.functions.result} />` : html`<p class="notice bad"><span>${plain(result.error || "", 2000)}${result.error_code && html` <code class="soft s12">${plain(result.error_code, 40)}</code>`}</span></p>`}
           <${Log} lines=${result.logs} /></section>`}
-        ${!result && !run.error && html`<p class="soft s13">${t.functions.testHelp}</p>`}</div></aside>
+        ${!result && !run.error && html`<p class="soft s13">${t.functions.testHelp(shortcut("Enter"))}</p>`}</div></aside>
     ${dialog === "file" && html`<${NewFile} taken=${names} add=${(/** @type {string} */ name) => (setFiles({ ...files, [name]: "" }), setOpen(name), setDialog(""))} onClose=${() => setDialog("")} />`}
     ${dialog === "deploy" && html`<${Deploy} base=${base} files=${files} deployed=${deployed} onClose=${() => setDialog("")} done=${(/** @type {any} */ version) => (edits.delete(fn.id), setDialog(""), toast(t.sites.deployed(version.version)), reload())} />`}</div>`;
 }

@@ -18,9 +18,9 @@ import { withCondition } from "../grid/where.js";
 import { memberPlace } from "../ui/member.js";
 import { CREATOR, Value, columnsOf, labelOf, parseCells, textOf, valueOf } from "../grid/values.js";
 import { prefetch } from "../ui/editor.js";
-import { plain } from "../ui/format.js";
+import { isCommand, plain, shortcut } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Confirm, Dialog, Empty, Failure, Menu, MenuItem, complain, later, toast } from "../ui/widgets.js";
+import { Bones, Button, Confirm, Dialog, Empty, Failure, Menu, MenuItem, complain, copyText, later, toast } from "../ui/widgets.js";
 
 // Nobody waits for dialogs before the first rows are there.
 const DeleteRows = later(() => import("../grid/bulk.js"), "DeleteRows");
@@ -137,7 +137,7 @@ export function Rows({ table, tabs }) {
   useEffect(() => {
     const keys = (/** @type {KeyboardEvent} */ event) => {
       const target = /** @type {HTMLElement} */ (event.target);
-      if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "z" && !event.shiftKey && !(target.closest("dialog, .editing, .panel") && target.matches("input, textarea"))) {
+      if (isCommand(event) && event.key.toLowerCase() === "z" && !event.shiftKey && !(target.closest("dialog, .editing, .panel") && target.matches("input, textarea"))) {
         event.preventDefault();
         edits.undo();
       }
@@ -258,7 +258,7 @@ export function Rows({ table, tabs }) {
           <${Button} kind="flat small" icon="cross" label=${t.grid.unselect} onClick=${() => (setSelected(new Set()), setAllMatch(false))} /></div>`}
         <div class="status s12 soft"><span class="num">${total ? t.grid.row(at.row + 1) : ""}</span><span>${words ? t.grid.byRank : sort ? t.grid.sortedBy(plain(sort[0] === CREATOR ? t.grid.creator : sort[0], 40), sort[1]) : t.grid.unsorted}</span><span class="grow"></span>
           <span class="line">${edits.pending.value ? html`<${Icon} name="run" class="spin" />${t.grid.saving}` : edits.done.value.length ? html`<${Icon} name="done" />${t.saved}` : ""}</span>
-          ${edits.done.value.length > 0 && html`<${Button} kind="flat small" onClick=${() => edits.undo()}>${t.undo} <kbd>${navigator.platform.startsWith("Mac") ? "⌘Z" : "Ctrl Z"}</kbd></${Button}>`}</div>
+          ${edits.done.value.length > 0 && html`<${Button} kind="flat small" onClick=${() => edits.undo()}>${t.undo} <kbd>${shortcut("Z")}</kbd></${Button}>`}</div>
       </div>
       ${opened === "new" ? html`<${NewRow} key="new" tableId=${table.id} columns=${columns} create=${create} onClose=${closeNew} />`
         : current && html`<${RowPanel} key=${opened} row=${current} index=${found ? found.index : -1} columns=${columns} focus=${focus} hold=${() => source.hold()} commit=${commit} why=${why} step=${step} onClose=${() => change({ row: null })} onDelete=${() => setDialog({ one: current })} />`}
@@ -287,7 +287,7 @@ function CellMenu({ index, column, rect, source, why, commit, open, onClose, fil
   const act = (/** @type {() => void} */ action) => () => (onClose(), action());
   return html`<${Menu} at=${rect} label=${t.grid.cellMenu(labelOf(column))} onClose=${onClose}>
     <${MenuItem} icon="right" onClick=${act(() => open(row.id))}>${t.grid.openRow}</${MenuItem}>
-    <${MenuItem} icon="copy" hint="Ctrl C" why=${value === undefined && t.grid.absentHelp} onClick=${act(() => navigator.clipboard.writeText(textOf(value, column)))}>${t.copy}</${MenuItem}>
+    <${MenuItem} icon="copy" hint=${shortcut("C")} why=${value === undefined && t.grid.absentHelp} onClick=${act(() => copyText(textOf(value, column)))}>${t.copy}</${MenuItem}>
     <${MenuItem} icon="filter" why=${!plainType && t.grid.notFiltered} onClick=${act(() => filter({ [column.name]: { $eq: value ?? null } }))}>${t.grid.filterBy}</${MenuItem}>
     ${row.created_by && html`<${MenuItem} icon="member" onClick=${act(() => go(memberPlace(/** @type {string} */ (row.created_by))))}>${t.grid.openCreator}</${MenuItem}>`}<hr />
     <${MenuItem} icon="edit" hint="F2" why=${closed} onClick=${act(() => open(row.id, column.name))}>${t.edit}</${MenuItem}>

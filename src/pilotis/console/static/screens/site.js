@@ -60,10 +60,10 @@ function Deployments({ base, site, changed }) {
   const zip = useRef(/** @type {HTMLInputElement | null} */ (null));
   const { data, error, reload } = useLoad((signal) => onApp(`${base}/deployments`, { query: { limit: PAGE, offset }, signal }), [appId.value, base, offset]);
   const again = () => (reload(), changed());
-  const drop = async (/** @type {DragEvent} */ event) => {
+  const drop = (/** @type {DragEvent} */ event) => {
     event.preventDefault();
     setOver(false);
-    if (!why() && event.dataTransfer) setFound(await dropped(event.dataTransfer));
+    if (!why() && event.dataTransfer) dropped(event.dataTransfer).then(setFound, () => toast(t.files.unreadable, { kind: "bad" }));
   };
   const chosen = (/** @type {any} */ event) => {
     setFound([...event.target.files].map((file) => ({ file, folders: file.webkitRelativePath ? file.webkitRelativePath.split("/").slice(0, -1) : [] })));

@@ -1,4 +1,4 @@
-/** Files and folders out of a drop, with their paths. @param {DataTransfer} given @returns {Promise<{file: File, folders: string[]}[]>} */
+/** Files and folders out of a drop, with their paths; rejects what cannot be read. @param {DataTransfer} given @returns {Promise<{file: File, folders: string[]}[]>} */
 export async function dropped(given) {
   /** @type {{file: File, folders: string[]}[]} */
   const found = [];
@@ -15,7 +15,11 @@ export async function dropped(given) {
       }
     }
   };
-  const entries = [...given.items].map((item) => item.webkitGetAsEntry()).filter(Boolean);
-  for (const entry of entries) await walk(entry, []);
+  // All of them now: the drop is empty once its event is over. WebKit reads a file without a path only directly.
+  const items = [...given.items].map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
+  for (const { entry, file } of items) {
+    if (file && !entry?.isDirectory) found.push({ file, folders: [] });
+    else if (entry) await walk(entry, []);
+  }
   return found;
 }

@@ -3,6 +3,7 @@
  * where it does not. It lives in a shadow root, because there it needs no `<style>`, which the page's policy forbids.
  */
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/view.js";
+import { isCommand } from "./format.js";
 
 /** @typedef {"json" | "javascript" | "typescript" | "python" | "text"} Language */
 
@@ -46,7 +47,7 @@ export function Editor(props) {
   const keys = (event) => {
     if (event.isComposing) return;
     if (event.key === "Escape" && onCancel) onCancel();
-    else if (event.key === "Enter" && onSave && (event.metaKey || event.ctrlKey)) (event.preventDefault(), onSave());
+    else if (event.key === "Enter" && onSave && isCommand(event)) (event.preventDefault(), onSave());
     if (onSave) event.stopPropagation();
   };
   return html`<textarea ref=${plain} class="in code" rows=${rows} spellcheck="false" autocapitalize="off" aria-label=${label} aria-invalid=${wrong ? "true" : undefined} readonly=${!!readOnly} value=${value}

@@ -77,3 +77,11 @@ export const initials = (name) => [...name.trim()].slice(0, 1).join("").toUpperC
 
 /** A duration with as many digits as say something. @param {number | null} ms */
 export const duration = (ms) => (ms === null ? "–" : ms >= 1000 ? `${(ms / 1000).toLocaleString(locale, { maximumFractionDigits: 1 })} s` : `${ms.toLocaleString(locale, { maximumFractionDigits: ms < 10 ? 1 : 0 })} ms`);
+
+const isMac = /^(Mac|iP)/.test(navigator.platform);
+
+/** Whether the key of commands is held: ⌘ on a Mac, Ctrl elsewhere. @param {KeyboardEvent} event */
+export const isCommand = (event) => (isMac ? event.metaKey : event.ctrlKey);
+
+/** How a key together with that of commands is written. @param {string} key */
+export const shortcut = (key) => (isMac ? `⌘${key}` : `Ctrl ${key}`);

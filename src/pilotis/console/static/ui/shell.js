@@ -4,7 +4,7 @@ import { t } from "../strings/index.js";
 import { reachable, signOut, user } from "../state/api.js";
 import { app, appId, apps, attention, loadAttention, recentTables, tables } from "../state/app.js";
 import { go, href, isGuarded, leave, place } from "../state/router.js";
-import { initials, plain } from "./format.js";
+import { initials, plain, shortcut } from "./format.js";
 import { Icon } from "./icons.js";
 import { Tray } from "./tray.js";
 import { Confirm, Menu, MenuButton, MenuItem, Toasts, complain } from "./widgets.js";
@@ -34,7 +34,7 @@ export function Shell({ config, title, crumbs = [], aside, children, onFind }) {
         ${crumbs.map((crumb) => html`<a class="cut" href=${crumb.href}>${crumb.text}</a><span class="sep">/</span>`)}
         <h1 class="cut">${title}</h1>${aside}
       </div>
-      <button type="button" class="find" onClick=${onFind} title=${t.find} aria-keyshortcuts="Meta+K Control+K"><${Icon} name="search" /><span>${t.find}</span><kbd>${modifier}K</kbd></button>
+      <button type="button" class="find" onClick=${onFind} title=${t.find} aria-keyshortcuts="Meta+K Control+K"><${Icon} name="search" /><span>${t.find}</span><kbd>${shortcut("K")}</kbd></button>
       <${Profile} />
     </header>
     <main id="main" tabindex="-1">${children}</main>
@@ -42,8 +42,6 @@ export function Shell({ config, title, crumbs = [], aside, children, onFind }) {
     ${inApp && html`<${Dock} />`}
   </div>`;
 }
-
-const modifier = navigator.platform.startsWith("Mac") ? "⌘" : "Ctrl ";
 
 const ATTENTION_MS = 60000;
 

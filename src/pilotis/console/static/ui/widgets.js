@@ -95,11 +95,37 @@ export function Tabs({ label, items }) {
   ${items.map((item) => html`<a href=${item.href} class=${item.on ? "on" : ""} aria-current=${item.on ? "page" : undefined}>${item.text}</a>`)}</nav>`;
 }
 
+/** Put a text on the clipboard, or say that it cannot be; returns whether it is there. @param {string} text */
+export async function copyText(text) {
+  try {
+    await (navigator.clipboard ? navigator.clipboard.writeText(text) : copySelected(text));
+    return true;
+  } catch {
+    toast(t.notCopied, { kind: "bad" });
+    return false;
+  }
+}
+
+/** Copy as the browser's own menu does: a page over plain http from another machine has no clipboard. @param {string} text */
+function copySelected(text) {
+  const before = /** @type {HTMLElement | null} */ (document.activeElement);
+  const box = document.createElement("textarea");
+  box.className = "sr";
+  box.value = text;
+  // A dialog lets nothing outside of it have the focus.
+  (before?.closest("dialog") || document.body).append(box);
+  box.select();
+  const isCopied = document.execCommand("copy");
+  box.remove();
+  before?.focus();
+  if (!isCopied) throw new Error();
+}
+
 /** Copy a text and say so. @param {{text: string, label?: string, kind?: string, onDone?: () => void}} props */
 export function Copy({ text, label, kind = "flat small", onDone }) {
   const [done, setDone] = useState(false);
   const copy = async () => {
-    await navigator.clipboard.writeText(text);
+    if (!(await copyText(text))) return;
     setDone(true);
     onDone?.();
     setTimeout(() => setDone(false), 1500);
