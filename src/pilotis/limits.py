@@ -131,7 +131,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Length of a column name; PostgreSQL allows no more."""
     tables: App[Positive] = 1000
     """Tables of an app."""
-    schema_per_minute: App[Count] = 120
+    schema_per_minute: App[OptionalRate] = 120
     """Schema changes of an app, counted separately for its owners and for the public key alone; 0 = unlimited."""
     trash_tables: App[Positive] = 100
     """Dropped tables in an app's trash; beyond it the oldest are deleted permanently."""
@@ -273,9 +273,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Days for which executions that have ended are kept."""
     workflow_executions: Positive = 10_000
     """Executions of a workflow that are kept once they have ended."""
-    audit_days: Annotated[int, msgspec.Meta(ge=0, le=36_500, extra={"unit": "days"})] = 365
+    audit_days: Annotated[int, msgspec.Meta(ge=0, le=36_500, extra={"unit": "days", "zero_is_unlimited": True})] = 365
     """Days for which entries of the audit log are kept; 0 = forever."""
-    audit_entries: Count = 100_000
+    audit_entries: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000, extra={"zero_is_unlimited": True})] = 100_000
     """Newest entries of an app's audit log that are kept, separately for those of clients, of started executions
     and all others; 0 = all.
     """
@@ -305,12 +305,17 @@ def unit_of(name: str) -> str | None:
     return unit
 
 
+def zero_is_unlimited(name: str) -> bool:
+    """Return whether 0 lifts a limit; for the others it is the least."""
+    return bool(EXTRAS[name].get("zero_is_unlimited"))
+
+
 def stricter(name: str, server: int, own: int) -> int:
     """Return the stricter of the server's value and an app's own: the one that allows less."""
     extras = EXTRAS[name]
     if extras["per_app"] == "at_least":
         return max(server, own)
-    if extras.get("zero_is_unlimited") and 0 in (server, own):
+    if zero_is_unlimited(name) and 0 in (server, own):
         return server or own
     return min(server, own)
 

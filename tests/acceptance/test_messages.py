@@ -322,6 +322,9 @@ UNMATCHABLE: list[tuple[dict[str, Any], str, str]] = [
     ({"$or": [{"u": {"like": "a%"}}]}, "where.$or[0].u.like", "like is not an operator here"),
     ({"born": {"eq": "2020-01-01", "$gt": "2020-01-01"}}, "where.born.eq", "Did you mean $eq?"),
     ({"price": {}}, "where.price", "price holds no objects"),
+    ({"age": [1]}, "where.age", "Did you mean $in?"),
+    ({"$not": {"name": []}}, "where.$not.name", "name holds no lists"),
+    ({"ssn": ["a"]}, "where.ssn", "Did you mean $in?"),
 ]
 
 
@@ -340,7 +343,7 @@ async def test_a_condition_that_cannot_match_is_an_error(app: App):
                 assert found.endswith(field.removeprefix("where")), found
                 assert sentence in message
         # Objects have objects for values.
-        for where in ({"o": {"eq": "a"}}, {"o.eq": "a"}, {"o.eq": {"$ne": {"eq": "a"}}}):
+        for where in ({"o": {"eq": "a"}}, {"o.eq": "a"}, {"o.eq": {"$ne": {"eq": "a"}}}, {"l": [{"eq": "a"}]}):
             answer = await client.post(f"/v1/public/tables/{table}/data/query", json={"where": where})
             assert [one["id"] for one in answer.json()["data"]] == [row["id"]], where
 

@@ -99,8 +99,8 @@ def _conditions(type_: str, own: st.SearchStrategy) -> st.SearchStrategy:
     allowed["$between"] |= own.map(lambda one: [one, one]) | st.tuples(own, own).map(list)
     one = st.sampled_from(sorted(allowed)).flatmap(lambda name: st.fixed_dictionaries({name: allowed[name]}))
     several = st.lists(one, min_size=1, max_size=2).map(lambda parts: {k: v for part in parts for k, v in part.items()})
-    # An object without operators is no condition on a column that holds none.
-    plain = _plain if type_ in {"json", "column"} else _plain.filter(lambda value: not isinstance(value, dict))
+    # What holds neither objects nor lists is not compared with them: an operator was meant.
+    plain = _plain if type_ in {"json", "column"} else _plain.filter(lambda value: not isinstance(value, (dict, list)))
     return plain | several | st.builds(lambda inner: {"$not": inner}, several)
 
 

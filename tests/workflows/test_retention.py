@@ -10,6 +10,7 @@ import pytest
 
 from pilotis.kit.ids import earliest_uuid7, uuid7
 from pilotis.limits import Limits
+from pilotis.workflows import pending_counts
 from pilotis.workflows.pending_counts import PendingCounts
 from tests.background import run_task
 from tests.database import second_node
@@ -115,11 +116,28 @@ def test_eight_processes_do_not_exceed_the_limit_of_waiting_executions():
             known = process.known(app_id, limit, 1)
             statements += known is None
             if (stored if known is None else known) < limit:
-                process.inserted(app_id, 1, stored if known is None else None)
+                process.inserted(app_id, 1, stored if known is None else None, limit)
                 stored += 1
     assert stored == limit
     assert statements < 250
     assert PendingCounts().known(app_id, limit, 1) is None
+
+
+def test_a_full_queue_is_counted_ten_times_a_second(monkeypatch: pytest.MonkeyPatch):
+    """However many executions it rejects; it takes new ones as soon as a count finds room."""
+    limit, app_id, counts, at = 10, uuid7(), PendingCounts(), 100.0
+    monkeypatch.setattr(pending_counts.time, "monotonic", lambda: at)
+    statements = 0
+    for _ in range(1000):
+        at += 0.001
+        if not counts.is_full(app_id, limit):
+            assert counts.known(app_id, limit, 1) is None
+            counts.inserted(app_id, 1, limit, limit)
+            statements += 1
+    assert 9 <= statements <= 11
+    assert not counts.is_full(app_id, limit + 1)
+    at += 0.11
+    assert not counts.is_full(app_id, limit)
 
 
 async def test_of_each_workflow_the_newest_executions_are_kept_and_what_runs(

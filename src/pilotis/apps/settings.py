@@ -15,7 +15,7 @@ from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.kit import json
 from pilotis.kit.errors import Detail, ValidationError, invalid
-from pilotis.limits import PER_APP, Limits, contradiction, for_app, stricter, unit_of
+from pilotis.limits import PER_APP, Limits, contradiction, for_app, stricter, unit_of, zero_is_unlimited
 from pilotis.security.audit.service import record
 
 
@@ -96,6 +96,7 @@ class AppSettings:
                     is_own=name in own and name in PER_APP,
                     is_settable=name in PER_APP,
                     unit=unit_of(name),
+                    zero_is_unlimited=zero_is_unlimited(name),
                 )
                 for name, value in in_force.items()
             }

@@ -62,7 +62,7 @@ class AuthSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
     """A limit that applies to an app: its value, the server's, whether the app set its own, and whether it may.
 
-    `unit` is null for a limit on a count.
+    `unit` is null for a limit on a count. `zero_is_unlimited` says that 0 lifts it; for the others 0 is the least.
     """
 
     value: int
@@ -70,6 +70,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     is_own: bool
     is_settable: bool
     unit: str | None
+    zero_is_unlimited: bool
 
 
 class AppLimits(msgspec.Struct, frozen=True):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from http.client import HTTPException
 from typing import Any, NamedTuple
 
+from pilotis.kit import json
 from pilotis.oauth.https import is_loopback_url
 
 _SECONDS = 10.0
@@ -53,16 +53,8 @@ def _asked(url: str, form: bytes | None = None) -> tuple[int, dict[str, Any]]:
     request = urllib.request.Request(url, data=form)  # noqa: S310 - the operator gives the address
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
-            return answer.status, _object(answer.read(_MAX_BYTES))
+            return answer.status, json.object_of(answer.read(_MAX_BYTES))
     except urllib.error.HTTPError as error:
-        return error.code, _object(error.read(_MAX_BYTES))
+        return error.code, json.object_of(error.read(_MAX_BYTES))
     except (OSError, HTTPException, ValueError):
         return 0, {}
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(body)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
+
+from pilotis.kit import json
 
 _SECONDS = 10.0
 _MAX_BYTES = 1 << 20
@@ -28,7 +28,7 @@ class _Answer:
     def __init__(self, status: int, body: bytes, problem: str = "") -> None:
         self.status = status
         self.problem = problem
-        self.content = _object(body)
+        self.content = json.object_of(body)
 
 
 def problems(url: str, sites_base_url: str | None) -> Iterator[str]:
@@ -93,11 +93,3 @@ def _ask(url: str) -> _Answer:
         return _Answer(0, b"", f"{prefix}{error.reason}")
     except (OSError, HTTPException, ValueError) as error:
         return _Answer(0, b"", str(error))
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(body)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

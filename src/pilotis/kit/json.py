@@ -92,6 +92,15 @@ def decode(data: bytes, with_: msgspec.json.Decoder[Any] = _any, max_depth: int 
     return value
 
 
+def object_of(data: bytes) -> dict[str, Any]:
+    """Return the object of an answer that may be anything; an empty one unless it is JSON with an object."""
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def _malformed(data: bytes, error: msgspec.DecodeError) -> str:
     if not data.strip():
         return "The body is empty; JSON is expected."

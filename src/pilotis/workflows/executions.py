@@ -183,9 +183,11 @@ class Executions:
     async def _counted(
         self, connection: Connection | TenantDatabase, app_id: UUID, rows: Sequence[NewRow], limit: int
     ) -> Sequence[Inserted]:
+        if self._pending.is_full(app_id, limit):
+            return [Inserted(False, limit) for _ in rows]
         known = self._pending.known(app_id, limit, len(rows))
         made = await execution_store.insert(connection, app_id, rows, limit, known)
-        self._pending.inserted(app_id, len(rows), None if known is not None else made[0].pending)
+        self._pending.inserted(app_id, len(rows), None if known is not None else made[0].pending, limit)
         return made
 
     async def page(
@@ -227,6 +229,7 @@ class Executions:
                 raise ExecutionFinishedError
             await self._events.emit_all(connection, app.app_id, cancellations([changed]))
             await record(connection, app.app_id, actor, "workflow.cancel", workflow_id, execution_id=str(execution_id))
+        self._pending.forget(app.app_id)
         self._cancelled([changed])
         until, wait = time.monotonic() + _CANCEL_SECONDS, _POLL_SECONDS
         while True:

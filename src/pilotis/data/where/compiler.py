@@ -127,6 +127,9 @@ class _Compiler:
             self._count()
             if isinstance(value, dict) and field.convert(value) is None:
                 raise _no_operators(field, value, place)
+            if isinstance(value, list) and field.convert(value) is None:
+                message = f"{field.name} holds no lists, so it never equals one. Did you mean $in?"
+                raise InvalidOperatorError(message).at(place)
             return self._equal(field, value)
         parts = [self._operator(field, key, item, place, depth) for key, item in value.items()]
         return _joined(parts, " and ", "true")

@@ -12,7 +12,7 @@ const KNOWN = new Set(LIMITS.flatMap((group) => Object.keys(group.limits)));
 const SECONDS = /** @type {[string, number][]} */ ([["day", 86400], ["hour", 3600], ["minute", 60]]);
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/** @typedef {{value: number, server_value: number, is_own: boolean, is_settable: boolean, unit: string | null}} Limit */
+/** @typedef {{value: number, server_value: number, is_own: boolean, is_settable: boolean, unit: string | null, zero_is_unlimited: boolean}} Limit */
 
 /** @param {number} value @param {string} unit */
 const timed = (value, unit) => new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "long" }).format(value);
@@ -57,7 +57,7 @@ export function Limits() {
   const groups = [...LIMITS.map((group) => ({ title: group.title[LANGUAGE], names: Object.keys(group.limits).filter((name) => limits[name]) })), { title: t.settings.otherLimits, names: others }]
     .map(({ title, names }) => ({ title, names: names.filter((name) => !wanted || `${name} ${wordsOf(name)} ${title}`.toLowerCase().includes(wanted)) }))
     .filter((group) => group.names.length);
-  const shown = (/** @type {number} */ value, /** @type {string} */ name) => (value === 0 ? t.settings.unlimited : readable(value, limits[name].unit));
+  const shown = (/** @type {number} */ value, /** @type {string} */ name) => (value === 0 && limits[name].zero_is_unlimited ? t.settings.unlimited : readable(value, limits[name].unit));
   const line = (/** @type {string} */ name) => html`<tr key=${name}><td><span class="whole">${wordsOf(name)}</span> <code class="soft s12">${name}</code></td><td class=${`r ${limits[name].is_own ? "main" : ""}`}>${shown(limits[name].value, name)}</td><td class="r soft wide">${shown(limits[name].server_value, name)}</td>
       <td class="fit">${limits[name].is_settable && html`<${Button} kind="flat small" icon="edit" label=${t.settings.change(wordsOf(name))} why=${why} onClick=${() => setEditing(name)} />`}
         ${limits[name].is_own && html`<${Button} kind="flat small" icon="undo" label=${t.settings.reset(wordsOf(name))} why=${why} onClick=${() => save(name, null).catch(complain)} />`}</td></tr>`;
@@ -75,6 +75,6 @@ function LimitDialog({ name, limit, save, onClose }) {
   const isWhole = /^\d+$/.test(value);
   const unit = limit.unit && (/** @type {any} */ (t.settings.units)[limit.unit] || limit.unit);
   return html`<${FormDialog} title=${t.settings.change(wordsOf(name))} action=${t.save} onClose=${onClose} submit=${async () => (await save(name, Number(value)), onClose())} why=${!isWhole && t.wholeNumber}>
-    <${TextField} label=${html`<code>${name}</code>${unit && html` <span class="soft">${unit}</span>`}`} inputmode="numeric" value=${value} onInput=${setValue} help=${t.settings.stricter(limit.server_value === 0 ? t.settings.unlimited : readable(limit.server_value, limit.unit))} />
+    <${TextField} label=${html`<code>${name}</code>${unit && html` <span class="soft">${unit}</span>`}`} inputmode="numeric" value=${value} onInput=${setValue} help=${t.settings.stricter(limit.server_value === 0 && limit.zero_is_unlimited ? t.settings.unlimited : readable(limit.server_value, limit.unit))} />
     ${isWhole && Number(value) > 0 && html`<p class="soft s13" role="status">= ${readable(Number(value), limit.unit)}</p>`}</${FormDialog}>`;
 }
