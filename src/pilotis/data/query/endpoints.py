@@ -20,10 +20,10 @@ from pilotis.data.rows.references import InvalidReferenceError
 from pilotis.data.rows.schemas import StageObject
 from pilotis.data.rows.service import QueryTooLargeError, ResultTooLargeError
 from pilotis.data.rows.types import OperationResults, Operations, WriteRequestBody
+from pilotis.data.rules.visibility import MemberTokenRequiredError
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.operands import EncryptedColumnError
-from pilotis.data.where.visibility import MemberTokenRequiredError
 from pilotis.db.extensions import ExtensionMissingError
 from pilotis.http.api.endpoint import Endpoints, post
 from pilotis.http.api.principals import public

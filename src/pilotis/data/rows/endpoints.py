@@ -33,11 +33,11 @@ from pilotis.data.rows.types import (
     RowChangeBody,
     RowPage,
 )
+from pilotis.data.rules.visibility import MemberTokenRequiredError
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
-from pilotis.data.where.visibility import MemberTokenRequiredError
 from pilotis.http.api.direct import Begun
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.api.principals import PublicClient, public

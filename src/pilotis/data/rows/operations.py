@@ -13,10 +13,10 @@ import msgspec
 from pilotis.data.rows import records
 from pilotis.data.rows.emitting import CREATED, DELETED, UPDATED, BoundCause, Cause
 from pilotis.data.rows.table import PreparedTable
+from pilotis.data.rules.visibility import Action, Visibility, creator_of_new_row, visibility
 from pilotis.data.tables.values import Row
 from pilotis.data.where.operands import Arguments
-from pilotis.data.where.visibility import and_creator, creator_of_new_row, shows_creator, visible_creator
-from pilotis.http.api.principals import Principal, Role
+from pilotis.http.api.principals import Principal
 from pilotis.kit import json, origin
 from pilotis.kit.clock import parse_rfc3339, rfc3339
 from pilotis.kit.errors import BadRequestError, ConflictError, NotFoundError, PilotisError, invalid
@@ -138,7 +138,8 @@ class NewRecord(NamedTuple):
 
 def new_record(principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw, row_id: str) -> NewRecord:
     """Return a validated new row."""
-    creator = creator_of_new_row(principal, table.schema)
+    visible = visibility(principal, table.schema, Action.CREATE)
+    creator = creator_of_new_row(principal)
     records.check_raw_size(data, limits.row_bytes)
     try:
         row = table.new_rows.decode(data)
@@ -146,7 +147,7 @@ def new_record(principal: Principal, table: PreparedTable, limits: Limits, data:
         raise error.within("data") from None
     records.check_size(row, limits.row_bytes)
     cause = cause_of(principal) if CREATED in table.schema.emits else None
-    created_by = records.created_by(creator) if shows_creator(principal, table.schema) else b""
+    created_by = records.created_by(creator) if visible.shows_creator else b""
     return NewRecord(
         records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause), row, created_by
     )
@@ -182,7 +183,7 @@ def plan_update(
     expected: str | None = None,
 ) -> Plan:
     """Return the plan that changes the given fields of a row; `{"$inc": n}` adds to a number."""
-    creator = visible_creator(principal, table.schema, Role.EDITOR)
+    visible = visibility(principal, table.schema, Action.UPDATE)
     records.check_raw_size(data, limits.row_bytes)
     try:
         row = table.changes.decode_change(data)
@@ -203,26 +204,26 @@ def plan_update(
         (name, "" if name in table.schema.by_name else arguments.bind(name, "text"), arguments.bind(amount, "numeric"))
         for name, amount in row.increments.items()
     ]
-    condition = _condition(creator, expected, arguments)
+    condition = _condition(visible, expected, arguments)
     given = row.fields if table.schema.is_free_form else [column.name for column in columns]
     changed = list(dict.fromkeys([*given, *row.increments]))
     cause = bound_cause(principal, table, UPDATED, arguments, changed)
-    statements = table.statements_for(creators=shows_creator(principal, table.schema))
+    statements = table.statements_for(creators=visible.shows_creator)
     sql = statements.update(columns, condition, increments, cause)
 
     def finish(item: str) -> bytes:
         return table.decrypted_item(item)
 
-    probe = _probe(table, creator, row_id) if expected is not None else None
+    probe = _probe(table, visible, row_id) if expected is not None else None
     return Plan(str(row_id), sql, arguments.values, finish, limits.row_bytes, probe, len(source) + len(extra))
 
 
 def plan_delete(principal: Principal, table: PreparedTable, row_id: UUID, expected: str | None = None) -> Plan:
     """Return the plan that deletes a row."""
-    creator = visible_creator(principal, table.schema, Role.EDITOR)
+    visible = visibility(principal, table.schema, Action.DELETE)
     arguments = Arguments(row_id)
-    condition = f"__id = $1 and {_condition(creator, expected, arguments)}"
-    probe = _probe(table, creator, row_id) if expected is not None else None
+    condition = f"__id = $1 and {_condition(visible, expected, arguments)}"
+    probe = _probe(table, visible, row_id) if expected is not None else None
     sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
     return Plan(str(row_id), sql, arguments.values, lambda _: b"", probe=probe, counted=_counted(table, -1))
 
@@ -231,8 +232,8 @@ def _counted(table: PreparedTable, change: int) -> tuple[str, int] | None:
     return (table.statements.add_to_count, change) if table.statements.counts_apart else None
 
 
-def _condition(creator: str | None, expected: str | None, arguments: Arguments) -> str:
-    condition = "true" + and_creator(creator, arguments)
+def _condition(visible: Visibility, expected: str | None, arguments: Arguments) -> str:
+    condition = "true" + visible.and_condition(arguments)
     if expected is None:
         return condition
     moment = parse_rfc3339(expected)
@@ -241,7 +242,7 @@ def _condition(creator: str | None, expected: str | None, arguments: Arguments) 
     return f"{condition} and __updated_at = {arguments.bind(moment, 'timestamptz')}"
 
 
-def _probe(table: PreparedTable, creator: str | None, row_id: UUID) -> tuple[str, Sequence[Any]]:
+def _probe(table: PreparedTable, visible: Visibility, row_id: UUID) -> tuple[str, Sequence[Any]]:
     arguments = Arguments(row_id)
-    condition = f"__id = $1{and_creator(creator, arguments)}"
+    condition = f"__id = $1{visible.and_condition(arguments)}"
     return f"select true from {table.schema.physical} where {condition}", arguments.values

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pilotis.data.rows.statements import Statements
 from pilotis.data.rows.table import DEEP_OFFSET, PreparedTable
 from pilotis.data.rows.types import Query
+from pilotis.data.rules.visibility import Visibility
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.access_patterns import AccessKind, AccessPatterns
@@ -22,7 +23,6 @@ from pilotis.data.where.operands import (
     mention_all,
     operand,
 )
-from pilotis.data.where.visibility import and_creator
 from pilotis.kit.errors import invalid
 from pilotis.limits import Limits
 
@@ -39,22 +39,20 @@ class CompiledQuery(NamedTuple):
     access: AccessPatterns | None = None
 
 
-def compile_query(
-    prepared: PreparedTable, query: Query, creator: str | None, limits: Limits, *, creators: bool = False
-) -> CompiledQuery:
-    """Compile a query; with `creator` it sees only that member's rows, with `creators` who created each.
+def compile_query(prepared: PreparedTable, query: Query, visible: Visibility, limits: Limits) -> CompiledQuery:
+    """Compile a query for a caller who sees the rows of `visible`.
 
     The total of a query without a condition comes from the stored row counts, at a cost independent of the table's
     size.
     """
-    table, statements = prepared.schema, prepared.statements_for(creators=creators)
-    arguments = Arguments(hash_=prepared.hash, creators=creators)
+    table, statements = prepared.schema, prepared.statements_for(creators=visible.shows_creator)
+    arguments = Arguments(hash_=prepared.hash, creators=visible.shows_creator)
     condition, patterns = "true", list[str]()
     if query.where:
         resolve = functools.partial(operand, table, arguments=arguments)
         condition, patterns = compile_where(query.where, resolve, limits, arguments)
-    if creator is not None:
-        condition = f"true{and_creator(creator, arguments)} and {condition}"
+    if not visible.is_everything:
+        condition = f"true{visible.and_condition(arguments)} and {condition}"
     order = _order(table, query, arguments)
     rows = limits.page_size(query.limit)
     limit = common_count(rows, arguments)

@@ -25,12 +25,11 @@ from pilotis.data.rows.operations import (
 from pilotis.data.rows.query import CompiledQuery, compile_query
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables
 from pilotis.data.rows.types import DeleteWhere, Page, Query
-from pilotis.data.tables.schema import AccessLevel
+from pilotis.data.rules.visibility import Action, creator_of_new_row, is_open, visibility
 from pilotis.data.where.compiler import InvalidRegexError, compile_where
 from pilotis.data.where.operands import COMMON_COUNTS, Arguments, operand
-from pilotis.data.where.visibility import and_creator, creator_of_new_row, shows_creator, visible_creator
 from pilotis.http.api.direct import Begun, StartOverError
-from pilotis.http.api.principals import AppInfo, Principal, PublicClient, Role
+from pilotis.http.api.principals import AppInfo, Principal, PublicClient
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import BadRequestError, QueryTimeoutError, UnavailableError
@@ -108,10 +107,11 @@ class Rows:
         size = len(memoryview(data))
 
         async def create(table: PreparedTable) -> bytes:
-            creator = creator_of_new_row(principal, table.schema)
+            visible = visibility(principal, table.schema, Action.CREATE)
+            creator = creator_of_new_row(principal)
             rows, failed = await offload(size, new_rows, principal, table, data, first_id, creator, app.limits)
             created = rfc3339(await table.insert_many([row.record for row in rows]))
-            created_by = records.created_by(creator) if shows_creator(principal, table.schema) else b""
+            created_by = records.created_by(creator) if visible.shows_creator else b""
             return await offload(size, bulk_result, rows, failed, created, created_by)
 
         return await self._tables.use(app, table_id, create)
@@ -120,12 +120,14 @@ class Rows:
         """Return one row's JSON."""
 
         async def read(table: PreparedTable) -> bytes:
-            creator = visible_creator(principal, table.schema, Role.VIEWER)
-            if creator is None:
-                text = await table.read(str(row_id), creators=shows_creator(principal, table.schema))
+            visible = visibility(principal, table.schema, Action.READ)
+            if visible.is_everything:
+                text = await table.read(str(row_id), creators=visible.shows_creator)
             else:
-                sql = table.statements_with_creators.select("__creator = $2")
-                text = await table.fetchval(sql, row_id, creator)
+                arguments = Arguments(row_id)
+                statements = table.statements_for(creators=visible.shows_creator)
+                sql = statements.select(visible.and_condition(arguments))
+                text = await table.fetchval(sql, *arguments.values)
             return _one(table, text)
 
         return await self._tables.use(_app(principal), table_id, read)
@@ -133,7 +135,7 @@ class Rows:
     def begin_read(self, principal: PublicClient, table_id: UUID, row_id: str) -> Begun | None:
         """Begin what `read` does, for a prepared table that is public and has no encrypted columns."""
         table = self._tables.known(principal.app, table_id)
-        if table is None or table.cipher is not None or table.schema.access_level is not AccessLevel.PUBLIC:
+        if table is None or table.cipher is not None or not is_open(table.schema):
             return None
         return table.begin_read(row_id), _found
 
@@ -154,7 +156,7 @@ class Rows:
             table is None
             or table.cipher is not None
             or table.has_large_pages
-            or table.schema.access_level is not AccessLevel.PUBLIC
+            or not is_open(table.schema)
             or limit not in COMMON_COUNTS
             or page.offset > _NEAR
             or limit * limits.row_bytes > limits.page_bytes
@@ -183,11 +185,10 @@ class Rows:
         app = _app(principal)
 
         async def find(table: PreparedTable) -> bytes:
-            creator = visible_creator(principal, table.schema, Role.VIEWER)
-            creators = shows_creator(principal, table.schema)
+            visible = visibility(principal, table.schema, Action.LIST)
 
             async def answer() -> bytes:
-                compiled = compile_query(table, query, creator, app.limits, creators=creators)
+                compiled = compile_query(table, query, visible, app.limits)
                 row = await run_compiled(table, compiled)
                 if row["data"] is None:
                     raise ResultTooLargeError
@@ -196,7 +197,7 @@ class Rows:
                 return b'{"data":%b%b' % (await table.decrypted_off_loop(row["data"]), tail)
 
             # Identical concurrent requests for the first page share one query.
-            return await table.pages.run((creator, creators, json.encode(query)), answer)
+            return await table.pages.run((visible.key, json.encode(query)), answer)
 
         return await self._tables.use(app, table_id, find)
 
@@ -236,14 +237,14 @@ class Rows:
             raise WhereRequiredError
 
         async def delete(table: PreparedTable) -> int:
-            creator = visible_creator(principal, table.schema, Role.EDITOR)
-            arguments = Arguments(hash_=table.hash, creators=shows_creator(principal, table.schema))
+            visible = visibility(principal, table.schema, Action.DELETE)
+            arguments = Arguments(hash_=table.hash, creators=visible.shows_creator)
             condition, patterns = compile_where(
                 request.where or {}, lambda name: operand(table.schema, name, arguments), app.limits, arguments
             )
             if condition == "true" and not request.all:
                 raise WhereRequiredError
-            condition = f"true{and_creator(creator, arguments)} and {condition}"
+            condition = f"true{visible.and_condition(arguments)} and {condition}"
             sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
             compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
             row = await run_compiled(table, compiled, read_only=False)

@@ -102,11 +102,11 @@ class Statements:
             select __created_at from written limit 1
         """
 
-    def select(self, creator: str) -> str:
-        """Select one row's JSON by its id `$1`; `creator` is an additional condition."""
+    def select(self, and_visible: str) -> str:
+        """Select one row's JSON by its id `$1`; `and_visible` is an additional condition."""
         return (
             f"select {self.row} from {self._table.physical} "
-            f"where __id = $1 and {creator} and {self._table.at_this_version}"
+            f"where __id = $1{and_visible} and {self._table.at_this_version}"
         )
 
     @functools.cached_property

@@ -12,11 +12,11 @@ from pilotis.data.query.aggregate.accumulators import ACCUMULATORS, ordering
 from pilotis.data.query.aggregate.expressions import Budget, Expressions, wrong
 from pilotis.data.query.aggregate.relation import Relation
 from pilotis.data.query.aggregate.values import Value
+from pilotis.data.rules.visibility import Visibility
 from pilotis.data.tables.schema import TableSchema, normal_path
 from pilotis.data.where.access_patterns import AccessKind, AccessPatterns
 from pilotis.data.where.compiler import compile_where
 from pilotis.data.where.operands import Arguments, Kind, Operand, operand_column
-from pilotis.data.where.visibility import and_creator
 from pilotis.limits import Limits
 
 Json = Any
@@ -45,18 +45,18 @@ class CompiledPipeline(NamedTuple):
 
 
 def compile_pipeline(
-    table: TableSchema, pipeline: Sequence[Json], creator: str | None, limits: Limits, *, creators: bool = False
+    table: TableSchema, pipeline: Sequence[Json], visible: Visibility, limits: Limits
 ) -> CompiledPipeline:
-    """Compile a pipeline; with `creator` it sees only that member's rows, with `creators` it may name `$creator`.
+    """Compile a pipeline for a caller who sees the rows of `visible`.
 
     The statement yields one document more than `aggregate_documents` if there are too many, and no `data` if the
     documents exceed the size of a page.
     """
     if len(pipeline) > limits.aggregate_stages:
         raise wrong("pipeline", f"A pipeline has at most {limits.aggregate_stages} stages.")
-    compiler = _Pipeline(table, limits, creators=creators)
+    compiler = _Pipeline(table, limits, creators=visible.shows_creator)
     relation = relations.of_table(table)
-    condition = table.at_this_version + and_creator(creator, compiler.arguments)
+    condition = table.at_this_version + visible.and_condition(compiler.arguments)
     relation = relation._replace(source=f"(select * from {relation.source} where {condition}) own")
     for index, stage in enumerate(pipeline):
         relation = compiler.stage(relation, stage, f"pipeline[{index}]")

@@ -14,8 +14,8 @@ from pilotis.data.rows.operations import ROW_TOO_LARGE
 from pilotis.data.rows.query import CompiledQuery
 from pilotis.data.rows.service import ResultTooLargeError, run_compiled
 from pilotis.data.rows.table import PreparedTable, PreparedTables
-from pilotis.data.where.visibility import shows_creator, visible_creator
-from pilotis.http.api.principals import Principal, Role
+from pilotis.data.rules.visibility import Action, visibility
+from pilotis.http.api.principals import Principal
 from pilotis.kit.errors import BadRequestError
 
 
@@ -38,9 +38,8 @@ class Aggregation:
         assert app is not None
 
         async def run(table: PreparedTable) -> bytes:
-            creator = visible_creator(principal, table.schema, Role.VIEWER)
-            creators = shows_creator(principal, table.schema)
-            compiled = compile_pipeline(table.schema, pipeline, creator, app.limits, creators=creators)
+            visible = visibility(principal, table.schema, Action.LIST)
+            compiled = compile_pipeline(table.schema, pipeline, visible, app.limits)
             try:
                 row = await run_compiled(table, CompiledQuery(*compiled))
             except (

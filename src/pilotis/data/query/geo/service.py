@@ -12,11 +12,11 @@ from pilotis.data.query.geo.sphere import metres
 from pilotis.data.query.geo.types import GeoRequest
 from pilotis.data.rows import found
 from pilotis.data.rows.table import PreparedTable, PreparedTables
+from pilotis.data.rules.visibility import Action, visibility
 from pilotis.data.where.fields import json_field
 from pilotis.data.where.operands import Arguments
-from pilotis.data.where.visibility import and_creator, shows_creator, visible_creator
 from pilotis.db.extensions import Extensions
-from pilotis.http.api.principals import Principal, Role
+from pilotis.http.api.principals import Principal
 from pilotis.kit.offload import offload
 
 # A point costs about ten times as much as decoding a byte of JSON.
@@ -40,13 +40,13 @@ class Geo:
 
         async def run(table: PreparedTable) -> bytes:
             arguments = Arguments()
-            creator = visible_creator(principal, table.schema, Role.VIEWER)
+            visible = visibility(principal, table.schema, Action.LIST)
             field = json_field(table.schema, request.field, arguments, "field")
             cube = await self._extensions.schema("cube")
-            visible = and_creator(creator, arguments)
+            and_visible = visible.and_condition(arguments)
             limit = limits.page_size(request.limit)
-            page_bytes, creators = limits.page_bytes, shows_creator(principal, table.schema)
-            scope = Scope(table, field, cube, visible, limit, request.offset, arguments, page_bytes, creators)
+            page_bytes, creators = limits.page_bytes, visible.shows_creator
+            scope = Scope(table, field, cube, and_visible, limit, request.offset, arguments, page_bytes, creators)
             records = await table.fetch(compile_geo(scope, shape), arguments)
             return await offload(found.size_of(records), found.answer, table, records, _distance)
 

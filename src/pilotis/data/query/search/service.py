@@ -16,12 +16,12 @@ from pilotis.data.query.search.types import AutocompleteRequest, AutocompleteRes
 from pilotis.data.query.search.typos import with_typos, with_typos_whole
 from pilotis.data.rows import found
 from pilotis.data.rows.table import PreparedTable, PreparedTables
+from pilotis.data.rules.visibility import Action, Visibility, visibility
 from pilotis.data.tables.schema import ColumnType, TableSchema
 from pilotis.data.where.fields import Field, text_field
 from pilotis.data.where.operands import Arguments
-from pilotis.data.where.visibility import and_creator, shows_creator, visible_creator
 from pilotis.db.extensions import ExtensionMissingError, Extensions
-from pilotis.http.api.principals import AppInfo, Principal, Role
+from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.kit.errors import invalid
 from pilotis.kit.offload import in_thread, offload
 
@@ -44,16 +44,14 @@ class Search:
         search = texts.parse(request.query, app.limits.search_query_length)
 
         async def run(table: PreparedTable) -> bytes:
-            creator = visible_creator(principal, table.schema, Role.VIEWER)
-            creators = shows_creator(principal, table.schema)
-
+            visible = visibility(principal, table.schema, Action.LIST)
             names = _names(table.schema, request.fields)
             if not search.terms:
-                _scope(table, names, request, app, creator, creators=creators)
+                _scope(table, names, request, app, visible)
                 return _NOTHING_FOUND
 
             async def fetch(compile_: Callable[[Scope], str]) -> list[Record]:
-                scope = _scope(table, names, request, app, creator, creators=creators)
+                scope = _scope(table, names, request, app, visible)
                 return await table.fetch(compile_(scope), scope.arguments)
 
             async def fetch_words(spelled: Spelled) -> list[Record]:
@@ -111,7 +109,7 @@ class _Completer:
         self._table = table
         self._field = field
         self._limit = limit
-        self._creator = visible_creator(principal, table.schema, Role.VIEWER)
+        self._visible = visibility(principal, table.schema, Action.LIST)
 
     async def with_prefix(self, prefix: str) -> dict[str, str]:
         rows = await self._run(lambda completion: completion.with_prefix(prefix, self._limit))
@@ -129,7 +127,7 @@ class _Completer:
     async def _run(self, statement: Callable[[Completion], str]) -> list[Record]:
         arguments = Arguments()
         field = text_field(self._table.schema, self._field, arguments, "field")
-        visible = f"{and_creator(self._creator, arguments)} and {self._table.schema.at_this_version}"
+        visible = f"{self._visible.and_condition(arguments)} and {self._table.schema.at_this_version}"
         sql = statement(Completion(self._table.schema, field, visible, arguments))
         return await self._table.fetch(sql, arguments)
 
@@ -166,15 +164,13 @@ def _scope(
     names: list[str],
     request: SearchRequest,
     app: AppInfo,
-    creator: str | None,
-    *,
-    creators: bool,
+    visible: Visibility,
 ) -> Scope:
     arguments = Arguments()
     fields = _fields(table, names, arguments)
     window = Window(app.limits.page_size(request.limit), request.offset)
-    visible = and_creator(creator, arguments)
-    return Scope(table, fields, visible, window, arguments, app.limits.page_bytes, creators)
+    and_visible = visible.and_condition(arguments)
+    return Scope(table, fields, and_visible, window, arguments, app.limits.page_bytes, visible.shows_creator)
 
 
 async def _answer(table: PreparedTable, names: list[str], records: list[Record], highlight: Highlight) -> bytes:
