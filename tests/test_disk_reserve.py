@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -183,6 +184,30 @@ def test_the_lesser_of_the_two_reserves_holds(tmp_path: Path):
     with pytest.raises(StorageFullError):
         DiskReserve(tmp_path, everything, 100).require()
     assert DiskReserve(tmp_path / "absent", everything, 100).has_room()
+
+
+def test_requests_that_arrive_together_ask_the_file_system_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked, now, full = [], [100.0], [False]
+    found = os.statvfs(tmp_path)
+
+    def statvfs(path: Path) -> os.statvfs_result:
+        asked.append(path)
+        return os.statvfs_result((*found[:4], 0, *found[5:])) if full[0] else found
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    reserve = DiskReserve(tmp_path, 1)
+    for _ in range(100):
+        reserve.require()
+    assert len(asked) == 1
+    full[0] = True
+    with pytest.raises(StorageFullError):
+        reserve.require(1)
+    now[0] += 0.1
+    for _ in range(2):
+        with pytest.raises(StorageFullError):
+            reserve.require()
+    assert len(asked) == 4
 
 
 def test_the_defaults():

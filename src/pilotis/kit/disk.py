@@ -4,39 +4,50 @@ import ctypes
 import fcntl
 import os
 import sys
+import time
 from pathlib import Path
-from typing import NamedTuple
 
 from pilotis.kit.errors import StorageFullError
 
+# No disk writes more than some megabytes in this time, and the reserve is far larger.
+_REMEMBERED_SECONDS = 0.02
 
-class DiskReserve(NamedTuple):
+
+class DiskReserve:
     """Free space that writes to a directory's file system must leave, in bytes and in percent of its size.
 
     The smaller of the two applies, but no less than `least` bytes. A directory that does not exist, such as that of a
     remote database, has no reserve.
     """
 
-    directory: Path
-    bytes: int
-    percent: float = 100
-    least: int = 0
+    def __init__(self, directory: Path, bytes_: int, percent: float = 100, least: int = 0) -> None:
+        self._directory = directory
+        self._bytes = bytes_
+        self._percent = percent
+        self._least = least
+        self._enough_until = 0.0
 
     def require(self, size: int = 0) -> None:
-        """Raise `StorageFullError` unless the reserve stays free after `size` more bytes. Costs one statvfs(2)."""
+        """Raise `StorageFullError` unless the reserve stays free after `size` more bytes.
+
+        Without a `size`, what was found is true for some milliseconds: each request that writes a row asks.
+        """
+        if size == 0 and time.monotonic() < self._enough_until:
+            return
         if not self.has_room(size):
             raise StorageFullError
+        self._enough_until = time.monotonic() + _REMEMBERED_SECONDS
 
     def has_room(self, size: int = 0) -> bool:
-        """Return whether the reserve stays free after writing `size` more bytes."""
+        """Return whether the reserve stays free after writing `size` more bytes. Costs one statvfs(2)."""
         try:
-            system = os.statvfs(self.directory)
+            system = os.statvfs(self._directory)
         except FileNotFoundError:
             return True
         total = system.f_blocks * system.f_frsize
         # Blocks reserved for root count as used: PostgreSQL does not run as root.
         free = system.f_bavail * system.f_frsize
-        return free - size >= max(self.least, min(self.bytes, int(total * self.percent / 100)))
+        return free - size >= max(self._least, min(self._bytes, int(total * self._percent / 100)))
 
 
 def sync_filesystem(path: Path) -> None:
