@@ -3,14 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import UUID
 
+import asyncpg
 import httpx
 import pytest
 
 from pilotis.users.service import grant_role
 from tests.conftest import PASSWORD
+from tests.database import connect
 from tests.services import stale_node
 from tests.support import App, assert_error
+from tests.waiting import until
 
 TABLES = "/v1/public/tables"
 
@@ -299,3 +303,42 @@ async def test_a_row_of_the_largest_size_has_room_for_its_creator(app: App):
         changed = await client.patch(path, json={"data": {"s": "y" * size}})
         assert changed.json()["created_by"] == member["member_id"]
         assert_error(await client.patch(path, json={"data": {"s": "y" * (size + 1)}}), 413, "ROW_TOO_LARGE")
+
+
+async def test_a_member_that_has_signed_out_reads_nothing_and_waits_for_nothing(app: App):
+    """A read begins before it is known whether the session is alive: then it is cancelled."""
+    path, query = "/v1/public/app-members", "/v1/public"
+    async with app.client() as client:
+        tokens = [(await app.guest())["access_token"] for _ in range(2)]
+        signed_in, signed_out = ({"Authorization": f"Bearer {token}"} for token in tokens)
+        table = await app.table({"a": "string"}, "Creator")
+        row = await app.row(table, {"a": "a"}, tokens[1])
+        assert (await client.post(f"{path}/signout", headers=signed_out)).status_code == 200
+        connection = await connect(app.server)
+        try:
+            async with connection.transaction():
+                name = f"app_{UUID(app.app_id).hex}.t_{UUID(table).hex}"
+                await connection.execute(f"lock table {name} in access exclusive mode")
+                waiting = asyncio.create_task(client.get(f"{TABLES}/{table}/data", headers=signed_in))
+                await until(lambda: waits_for_lock(connection))
+                answers = await asyncio.gather(
+                    client.get(f"{TABLES}/{table}/data", headers=signed_out),
+                    client.get(f"{TABLES}/{table}/data/{row}", headers=signed_out),
+                    client.post(f"{TABLES}/{table}/data/query", json={}, headers=signed_out),
+                    client.post(f"{query}/aggregate", json={"table_id": table, "pipeline": []}, headers=signed_out),
+                    client.post(
+                        f"{query}/search", json={"table_id": table, "query": "a", "fields": ["a"]}, headers=signed_out
+                    ),
+                    client.get(f"{path}/me", headers=signed_out),
+                )
+                for answer in answers:
+                    assert_error(answer, 401, "INVALID_TOKEN")
+                assert not waiting.done()
+            assert (await waiting).json()["total_count"] == 0
+        finally:
+            await connection.close()
+
+
+async def waits_for_lock(connection: asyncpg.Connection) -> bool:
+    found: bool = await connection.fetchval("select exists (select from pg_locks where not granted)")
+    return found

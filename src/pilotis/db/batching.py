@@ -123,6 +123,19 @@ class Batchers(Generic[Key, Item, Result]):
         self._run = run
         self._batchers: dict[Key, Batcher[Item, Result]] = {}
 
+    def begin(self, key: Key, item: Item) -> asyncio.Future[Result]:
+        """Return a future of what `submit` returns; raises as `Batcher.begin` does."""
+        batcher = self._batchers.get(key)
+        if batcher is None:
+            batcher = self._batchers[key] = Batcher(self._run)
+        future = batcher.begin(item)
+        future.add_done_callback(lambda _: self._forget(key, batcher))
+        return future
+
+    def _forget(self, key: Key, batcher: Batcher[Item, Result]) -> None:
+        if batcher.idle and self._batchers.get(key) is batcher:
+            del self._batchers[key]
+
     async def submit(self, key: Key, item: Item) -> Result:
         """Run an item, alone or in a batch of its key, and return its result; raises as `Batcher.submit` does."""
         batcher = self._batchers.get(key)
@@ -131,8 +144,7 @@ class Batchers(Generic[Key, Item, Result]):
         try:
             return await batcher.submit(item)
         finally:
-            if batcher.idle and self._batchers.get(key) is batcher:
-                del self._batchers[key]
+            self._forget(key, batcher)
 
 
 class SingleFlight(Generic[Result]):

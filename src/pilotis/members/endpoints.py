@@ -76,7 +76,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         """Create an anonymous guest member and sign it in."""
         return await self._members.create_guest(call.app, call.actor)
 
-    @get("/v1/public/app-members/me", access=Access.MEMBER, errors=[MemberInactiveError])
+    @get("/v1/public/app-members/me", access=Access.MEMBER, only_reads=True, errors=[MemberInactiveError])
     async def me(self, call: Call) -> CurrentMember:
         """Read the signed-in member's own record."""
         return await self._members.own_record(call.app, call.member)

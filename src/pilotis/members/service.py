@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from uuid import UUID
 
 import asyncpg
 import msgspec
-from asyncpg import Connection
+from asyncpg import Connection, Record
 
+from pilotis.db.batching import Batchers
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
 from pilotis.events.types import encoded
@@ -22,12 +23,14 @@ from pilotis.http.api.principals import (
     InvalidPublicKeyError,
     InvalidTokenError,
     MemberInfo,
+    Presumption,
     TokenFault,
 )
 from pilotis.kit import json
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.passwords import Passwords
+from pilotis.kit.signing import Claims
 from pilotis.limits import Limits
 from pilotis.members import events, store
 from pilotis.members.types import (
@@ -115,6 +118,7 @@ class Members:
         self._passwords = passwords
         self._rate_limits = rate_limits
         self._events = emitter
+        self._checks: Batchers[UUID, tuple[UUID, Claims], Record | None] = Batchers(self._check)
 
     async def sign_up(self, app: AppInfo, actor: Actor, new: SignUp, guest: MemberInfo | None) -> SignedIn:
         """Create a member, or promote the given guest, which keeps its id and data; sign the member in."""
@@ -289,15 +293,26 @@ class Members:
     async def authenticate(self, token: str) -> tuple[UUID, MemberInfo]:
         """Return the app's id and the member of an access token; the session must be alive and the member active."""
         claims = self._sessions.access_claims(token, console=False)
-        app_id, session_id = claims.app_id, claims.sid
-        row = await store.of_session(self._database, app_id, session_id, claims.sub)
-        if row is None:
-            raise InvalidTokenError(fault=TokenFault.REVOKED)
-        if not row["is_active"]:
-            raise MemberInactiveError
-        if row["active_again"]:
-            await store.touch(self._database, app_id, claims.sub)
-        return app_id, MemberInfo(claims.sub, session_id, row["is_guest"])
+        row = _confirmed(await self._checks.submit(claims.app_id, (claims.app_id, claims)))
+        return claims.app_id, MemberInfo(claims.sub, claims.sid, row["is_guest"])
+
+    def presume(self, token: str) -> tuple[UUID, MemberInfo, Presumption]:
+        """Return what `authenticate` does before it is known whether the session is alive and the member active.
+
+        Whether the member is a guest is not known either. The token's signature and time were verified.
+        """
+        claims = self._sessions.access_claims(token, console=False)
+        check = self._checks.begin(claims.app_id, (claims.app_id, claims))
+        return claims.app_id, MemberInfo(claims.sub, claims.sid, is_guest=False), Presumption(check, _confirmed)
+
+    async def _check(self, asked: Sequence[tuple[UUID, Claims]]) -> Sequence[Record | None]:
+        """Return the members of the sessions of an app's tokens; None for one that is not alive."""
+        app_id = asked[0][0]
+        rows = await store.of_sessions(self._database, app_id, list({claims.sid for _, claims in asked}))
+        if again := [row["subject"] for row in rows if row["active_again"] and row["is_active"]]:
+            await store.touch(self._database, app_id, again)
+        found = {(row["session_id"], row["subject"]): row for row in rows}
+        return [found.get((claims.sid, claims.sub)) for _, claims in asked]
 
     async def require_active(self, app_id: UUID, member_id: str) -> None:
         """Raise `InvalidTokenError` for a deleted member, `MemberInactiveError` for a deactivated one."""
@@ -397,6 +412,14 @@ class Members:
         event = events.composed(events.MEMBER_SIGNED_OUT, _as(member), member.member_id)
         if await self._sessions.sign_out_member(app.app_id, member.session_id, encoded(event)):
             self._events.committed(app.app_id)
+
+
+def _confirmed(row: Record | None) -> Record:
+    if row is None:
+        raise InvalidTokenError(fault=TokenFault.REVOKED)
+    if not row["is_active"]:
+        raise MemberInactiveError
+    return row
 
 
 def _as(member: MemberInfo) -> Actor:

@@ -134,18 +134,19 @@ async def lock(connection: Connection, app_id: UUID, member_id: str) -> Record |
     )
 
 
-async def of_session(database: Database, app_id: UUID, session_id: UUID, member_id: str) -> Record | None:
-    """Return the member of an active session."""
-    return await database.fetchrow(
+async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UUID]) -> list[Record]:
+    """Return the members of an app's active sessions."""
+    return await database.fetch(
         """
-        select m.is_active, m.is_guest, m.last_active_at < now() - interval '1 hour' as active_again
-        from pilotis.sessions s join pilotis.members m on m.app_id = s.app_id and m.member_id = s.subject
-        where s.app_id = $1 and s.session_id = $2 and s.subject = $3
-            and s.revoked_at is null and s.expires_at > now()
+        select s.session_id, s.subject, m.is_active, m.is_guest,
+            m.last_active_at < now() - interval '1 hour' as active_again
+        from (select unnest($2::uuid[]) as session_id) asked
+        join pilotis.sessions s on s.app_id = $1 and s.session_id = asked.session_id
+        join pilotis.members m on m.app_id = s.app_id and m.member_id = s.subject
+        where s.revoked_at is null and s.expires_at > now()
         """,
         app_id,
-        session_id,
-        member_id,
+        session_ids,
         tenant=app_id,
     )
 
@@ -158,12 +159,17 @@ async def is_active(database: Database, app_id: UUID, member_id: str) -> bool | 
     return active
 
 
-async def touch(database: Database, app_id: UUID, member_id: str) -> None:
-    """Record that a member is active now."""
+async def touch(database: Database, app_id: UUID, member_ids: Sequence[str]) -> None:
+    """Record that members are active now."""
     await database.execute(
-        "update pilotis.members set last_active_at = now() where app_id = $1 and member_id = $2",
+        """
+        update pilotis.members set last_active_at = now() where (app_id, member_id) in (
+            select app_id, member_id from pilotis.members where app_id = $1 and member_id = any($2::text[])
+            order by member_id for no key update
+        )
+        """,
         app_id,
-        member_id,
+        member_ids,
         tenant=app_id,
     )
 

@@ -16,7 +16,9 @@ from pilotis.http.api.principals import (
     FunctionCaller,
     InvalidSecretKeyError,
     InvalidTokenError,
+    MemberInfo,
     OAuthClient,
+    Presumption,
     Role,
     RoleRequiredError,
     SecretKey,
@@ -79,6 +81,15 @@ class Authentication:
             raise InvalidTokenError("The token belongs to a different app than the public key.")
         return AppMember(app, member)
 
+    def presume(self, token: str) -> tuple[UUID, MemberInfo, Presumption] | None:
+        """Return the app's id and the member of an access token, whose session is being checked.
+
+        None for another credential.
+        """
+        if token.startswith((SECRET_PREFIX, PUBLIC_PREFIX)) or self._sessions.is_console_token(token):
+            return None
+        return self._members.presume(token)
+
     async def secret_key(self, app: AppInfo, key: str) -> SecretKey:
         """Return the secret key's principal on the app."""
         if key.startswith(PUBLIC_PREFIX):
@@ -91,8 +102,12 @@ class Authentication:
         """Return the member of an access token, and its app."""
         _refuse_key(token)
         app_id, member = await self._members.authenticate(token)
+        return AppMember(await self.app(app_id), member)
+
+    async def app(self, app_id: UUID) -> AppInfo:
+        """Return the app that a member's token names."""
         try:
-            return AppMember(await self._apps.by_id(app_id), member)
+            return await self._apps.by_id(app_id)
         except AppNotFoundError:
             raise InvalidTokenError(fault=TokenFault.REVOKED) from None
 

@@ -89,6 +89,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes", examples=EXAMPLES
         "/v1/public/aggregate",
         access=READ,
         needs_room=False,
+        only_reads=True,
         returns=AggregateResult,
         errors=[
             TableNotFoundError,
@@ -115,6 +116,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes", examples=EXAMPLES
         "/v1/public/search",
         access=READ,
         needs_room=False,
+        only_reads=True,
         returns=SearchResult,
         errors=[*_ABOUT_FIELDS, ResultTooLargeError],
     )
@@ -133,6 +135,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes", examples=EXAMPLES
         "/v1/public/autocomplete",
         access=READ,
         needs_room=False,
+        only_reads=True,
         errors=_ABOUT_FIELDS,
     )
     async def autocomplete(self, call: Call, body: AutocompleteRequest) -> AutocompleteResult:
@@ -148,6 +151,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes", examples=EXAMPLES
         "/v1/public/geo",
         access=READ,
         needs_room=False,
+        only_reads=True,
         returns=GeoResult,
         errors=[*_ABOUT_FIELDS, ResultTooLargeError, ExtensionMissingError],
     )

@@ -65,7 +65,14 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
 
-    @get("/v1/public/tables/:table_id/data", access=READ, returns=RowPage, direct="begin_page", errors=_PAGE)
+    @get(
+        "/v1/public/tables/:table_id/data",
+        access=READ,
+        returns=RowPage,
+        direct="begin_page",
+        only_reads=True,
+        errors=_PAGE,
+    )
     async def page(self, call: Call, table_id: UUID, query: Page) -> Reply:
         """List rows in the order of their creation."""
         return Reply(await self._rows.page(call.principal, table_id, query))
@@ -80,6 +87,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         access=READ,
         returns=Row,
         direct="begin_read",
+        only_reads=True,
         errors=[*_ALWAYS, RowNotFoundError],
     )
     async def read(self, call: Call, table_id: UUID, row_id: UUID) -> Reply:
@@ -141,6 +149,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         "/v1/public/tables/:table_id/data/query",
         access=READ,
         needs_room=False,
+        only_reads=True,
         returns=QueryResult,
         errors=[*_PAGE, *_WHERE, EncryptedColumnError, QueryTimeoutError],
     )

@@ -324,7 +324,7 @@ class Application:
         if endpoint.origins is not None and endpoint.origins != "any":
             check_origin(method, call.headers, self._origins[endpoint.origins])
         call.principal = await self._authorizers[endpoint](call, match.values)
-        reply = await self._run(call, endpoint, match.values)
+        reply = await (self._run if call.presumption is None else self._run_meanwhile)(call, endpoint, match.values)
         if isinstance(reply.body, Events):
             await self._begin(call, reply.body)
         return reply
@@ -348,6 +348,22 @@ class Application:
         if endpoint.creates is not None and HEADER in call.headers and not call.is_inside:
             return await self._run_once(call, endpoint, arguments)
         return await self._handled(call, endpoint, arguments)
+
+    async def _run_meanwhile(self, call: Call, endpoint: Endpoint, values: tuple[str, ...]) -> Reply:
+        """Answer a call while its credential is being checked; an error of the credential precedes all others."""
+        assert call.presumption is not None
+        check, confirm = call.presumption
+        running = asyncio.create_task(self._run(call, endpoint, values))
+        try:
+            confirm(await check)
+            return await running
+        except BaseException:
+            # Also for the time that it would take: that depends on rows that the caller may not see.
+            running.cancel()
+            await asyncio.wait([running])
+            if not running.cancelled():
+                running.exception()
+            raise
 
     async def _handled(self, call: Call, endpoint: Endpoint, arguments: list[Any]) -> Reply:
         """Return the handler's answer; a change that loses against others runs again (`http.api.repeating`)."""

@@ -108,7 +108,11 @@ class _Ways:
         app = await self._authenticator.public_key(key.decode("latin-1"), call.header(b"origin"))
         if b"authorization" not in call.headers:
             return PublicClient(app)
-        return await self._authenticator.bearer(app, call.need_bearer())
+        token = call.need_bearer()
+        if self._endpoint.only_reads and not call.is_inside and (presumed := self._authenticator.presume(token)):
+            app_id, member, call.presumption = presumed
+            return _of_app(AppMember(app, member), app_id)
+        return await self._authenticator.bearer(app, token)
 
     async def public_or_oauth(self, call: Call, values: tuple[str, ...]) -> Principal:
         if b"x-public-key" in call.headers:
@@ -144,12 +148,19 @@ class _Ways:
         return await self._authenticator.public_key(key, call.header(b"origin"))
 
     async def member(self, call: Call, _values: tuple[str, ...]) -> Principal:
-        principal = await self._authenticator.member(call.need_bearer())
+        principal = await self._member(call)
         key = call.header(b"x-public-key")
         if key is None:
             return principal
         app = await self._authenticator.public_key(key, call.header(b"origin"))
         return _of_app(principal, app.app_id)
+
+    async def _member(self, call: Call) -> AppMember:
+        token = call.need_bearer()
+        if not self._endpoint.only_reads or call.is_inside or (presumed := self._authenticator.presume(token)) is None:
+            return await self._authenticator.member(token)
+        app_id, member, call.presumption = presumed
+        return AppMember(await self._authenticator.app(app_id), member)
 
     async def console(self, call: Call, values: tuple[str, ...]) -> Principal:
         token = call.need_bearer()

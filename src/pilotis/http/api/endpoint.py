@@ -86,6 +86,7 @@ class Endpoint:
     creates: str | None = None
     again: Again | None = None
     direct: Callable[..., Any] | None = None
+    only_reads: bool = False
     other_statuses: tuple[int, ...] = ()
     media_type: str = "application/json"
     needs_room: bool | Callable[[Any], bool] = False
@@ -141,6 +142,7 @@ class _Route:
     creates: str | None
     again: str | None
     direct: str | None
+    only_reads: bool
     other_statuses: tuple[int, ...]
 
 
@@ -169,6 +171,7 @@ def route(
     creates: str | None = None,
     again: str | None = None,
     direct: str | None = None,
+    only_reads: bool = False,
     other_statuses: tuple[int, ...] = (),
 ) -> Callable[[Method], Method]:
     """Declare that a method of an `Endpoints` class answers a route.
@@ -187,7 +190,9 @@ def route(
     `Idempotency-Key`. `again` is the method of the class that returns the created thing as the POST does, or raises a
     `NotFoundError`, for routes that take the new id from `call.new_id()`. After `call` it takes any of the path
     parameters, what `creates` names, and `body`. `direct` is the method that begins the answer to a usual request
-    without a task, see `pilotis.http.api.direct`. `other_statuses` are those that a success may also have.
+    without a task, see `pilotis.http.api.direct`. `only_reads` is for a handler that changes nothing, and uses nothing
+    of a signed-in member but its id: it runs while the member's session is being checked, and is cancelled if that
+    fails. `other_statuses` are those that a success may also have.
     """
     if needs_room is None:
         needs_room = method in {"POST", "PUT", "PATCH"}
@@ -217,6 +222,7 @@ def route(
             creates=creates,
             again=again,
             direct=direct,
+            only_reads=only_reads,
             other_statuses=other_statuses,
         )
         handler.__dict__.setdefault("routes", []).append(declared)
@@ -335,6 +341,7 @@ def _endpoint(
         creates=declared.creates,
         again=again and _again(again, {*names, "body", declared.creates}),
         direct=direct,
+        only_reads=declared.only_reads,
         other_statuses=declared.other_statuses,
         cors=declared.cors or ("console" if declared.console or declared.access.is_console else "public"),
         error_styles=group.error_styles,

@@ -5,9 +5,10 @@ The endpoint layer defines only these types; `pilotis.security` resolves credent
 
 from __future__ import annotations
 
+import asyncio
 import enum
-from collections.abc import Mapping, MutableSequence
-from typing import Any, ClassVar, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, MutableSequence
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -482,6 +483,13 @@ class TokenCall(Protocol):
         """Return a header's value, or None. The name is in lower case."""
 
 
+class Presumption(NamedTuple):
+    """A principal whose credential is still being checked: `check` ends with what `confirm` accepts, or raises for."""
+
+    check: asyncio.Future[Any]
+    confirm: Callable[[Any], object]
+
+
 class Authenticator(Protocol):
     """Resolves credentials to principals; every method raises an `UnauthorizedError` or `ForbiddenError`."""
 
@@ -494,11 +502,20 @@ class Authenticator(Protocol):
     async def bearer(self, app: AppInfo, token: str) -> AppPrincipal:
         """Return the principal on the app of a member token, a console token or a secret key."""
 
+    def presume(self, token: str) -> tuple[UUID, MemberInfo, Presumption] | None:
+        """Return the app's id and the member of an access token, whose session is being checked.
+
+        None for another credential. For routes that declare `only_reads`, see `pilotis.http.api.endpoint.route`.
+        """
+
     async def secret_key(self, app: AppInfo, key: str) -> SecretKey:
         """Return the secret key's principal on the app."""
 
     async def member(self, token: str) -> AppMember:
         """Return the member, and the app, of an access token."""
+
+    async def app(self, app_id: UUID) -> AppInfo:
+        """Return the app that a member's token names."""
 
     async def console_user(self, token: str) -> ConsoleUser:
         """Return the console user of an access token."""

@@ -16,6 +16,7 @@ from pilotis.http.api.principals import (
     Client,
     InvalidTokenError,
     MemberInfo,
+    Presumption,
     Principal,
     TokenRequiredError,
     UserInfo,
@@ -111,6 +112,7 @@ class Call:
         "is_area",
         "is_inside",
         "path_values",
+        "presumption",
         "principal",
         "reservation",
         "reserved_id",
@@ -129,6 +131,7 @@ class Call:
         self.body_ended = False
         self.headers = headers
         self.principal: Principal = NOBODY
+        self.presumption: Presumption | None = None
         self.endpoint: Endpoint | None = None
         self.path_values: tuple[str, ...] = ()
         self.error_code: str | None = None
