@@ -1,6 +1,7 @@
 """One server for the whole run, a fresh app for each test."""
 
 import itertools
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from playwright.async_api import Browser, expect
 from pilotis.blobs.check import send
 from pilotis.blobs.presign import Presigner
 from tests import databases, longest_first, skipped
-from tests.blobs import swift
+from tests.blobs import swift, versity
 from tests.chromium import chromium
 from tests.functions.support import Functions, require_sandboxes
 from tests.support import App, Server
@@ -164,19 +165,22 @@ async def workflows(app: App) -> AsyncIterator[Workflows]:
 
 
 @pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[swift.Swift]:
-    """A real server that speaks S3, with one bucket."""
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[swift.Swift | versity.Versity]:
+    """A real server that speaks S3, with one bucket: Swift, or the one that `TEST_S3_SERVER` names."""
+    root, name = tmp_path_factory.mktemp("s3"), os.environ.get("TEST_S3_SERVER", "swift")
     try:
-        running = swift.Swift(tmp_path_factory.mktemp("swift"))
+        running = versity.Versity(root) if name == "versitygw" else swift.Swift(root)
     except swift.UnavailableError as error:
         pytest.skip(str(error))
     make_bucket = Presigner(running.endpoint, swift.ACCESS_KEY, swift.SECRET_KEY, swift.REGION)
     status, _ = send("PUT", make_bucket.sign("PUT", swift.BUCKET, expires_seconds=60), {})
     assert status == 200
+    if isinstance(running, versity.Versity):
+        running.allow_browsers()
     yield running
     running.stop()
 
 
 @pytest.fixture
-def s3_url(s3_server: swift.Swift) -> str:
+def s3_url(s3_server: swift.Swift | versity.Versity) -> str:
     return s3_server.url(swift.BUCKET, f"test-{next(_numbers)}")

@@ -18,11 +18,13 @@ from obstore.store import LocalStore as ObstoreFiles
 from obstore.store import MemoryStore
 
 from pilotis.blobs import remote as opening
-from pilotis.blobs.check import check_direct_uploads, send
+from pilotis.blobs.check import ask, check_direct_uploads, send
 from pilotis.blobs.errors import BlobStoreUnavailableError
 from pilotis.blobs.objects import ObjectStore
 from pilotis.blobs.open import open_store
+from pilotis.blobs.presign import Presigner
 from pilotis.blobs.protocol import BlobStore, UploadTicket
+from pilotis.blobs.unfinished import NO_RULE
 from pilotis.kit import clock
 from pilotis.kit.errors import StorageFullError
 from tests.blobs import swift
@@ -94,7 +96,7 @@ async def test_a_presigned_upload_takes_no_other_method_or_key(s3: ObjectStore):
     ticket = ticket_for(s3)
     for method in ("GET", "DELETE", "POST"):
         status, _ = await asyncio.to_thread(send, method, ticket.url, ticket.headers, DATA)
-        assert status in {403, 501}, method
+        assert status in {403, 405, 501}, method
     assert await upload(UploadTicket(ticket.url.replace(KEY, "blobs/a/1"), "PUT", ticket.headers)) == 403
     assert await read(s3, KEY) == b"before"
 
@@ -331,3 +333,42 @@ async def test_check_finds_a_server_that_ignores_the_signature(tmp_path: Path):
         problems = await check_direct_uploads(opened(url, tmp_path), ORIGIN)
     assert "longer than the signed size" in problems[0]
     assert "CORS" in problems[1]
+
+
+async def test_multipart_uploads_that_a_killed_server_left_are_ended(
+    s3: ObjectStore, s3_server: swift.Swift, s3_url: str
+):
+    prefix = urlsplit(s3_url).path.strip("/")
+    bucket = Presigner(f"{s3_server.endpoint}/{swift.BUCKET}", swift.ACCESS_KEY, swift.SECRET_KEY, swift.REGION)
+
+    def begin(key: str) -> None:
+        url = bucket.sign("POST", key, expires_seconds=60, query={"uploads": ""})
+        assert send("POST", url, {})[0] == 200
+
+    ours = [f"{prefix}/{key}" for key in ("blobs/a/1", "blobs/a/1", "staging/a/2")]
+    for key in [*ours, f"{prefix}-other/blobs/a/1", f"{prefix}/else/1"]:
+        begin(key)
+    soon = clock.now() + timedelta(minutes=5)
+    assert await s3.end_unfinished(clock.now() - timedelta(hours=1), apply=True) == 0
+    assert await s3.end_unfinished(soon, apply=False) == 3
+    assert await s3.end_unfinished(soon, apply=True) == 3
+    assert await s3.end_unfinished(soon, apply=False) == 0
+    _, _, listed = ask("GET", bucket.sign("GET", "", expires_seconds=60, query={"uploads": "", "prefix": prefix}), {})
+    assert listed.count(b"<Upload>") == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "hints"),
+    [
+        ("404 Not Found", "<Error><Code>NoSuchLifecycleConfiguration</Code></Error>", [NO_RULE]),
+        ("200 OK", "<LifecycleConfiguration><Rule><Expiration/></Rule></LifecycleConfiguration>", [NO_RULE]),
+        ("200 OK", "<Rule><AbortIncompleteMultipartUpload/></Rule>", []),
+        ("501 Not Implemented", "", []),
+        ("403 Forbidden", "", []),
+    ],
+)
+async def test_a_missing_lifecycle_rule_is_named(status: str, body: str, hints: list[str], tmp_path: Path):
+    said = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode()
+    async with answering(said) as (url, seen):
+        assert await opened(url, tmp_path).hints() == hints
+        assert seen[0].startswith(b"GET /pilotis-test?")

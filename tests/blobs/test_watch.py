@@ -2,7 +2,6 @@
 
 import asyncio
 import http.client
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pilotis.blobs import objects
-from pilotis.blobs.check import COPIES_FOR_ANYBODY, check_direct_uploads, send
+from pilotis.blobs.check import COPIES_FOR_ANYBODY, IGNORES_DIGESTS, check_direct_uploads, send
 from pilotis.blobs.errors import BlobStoreUnavailableError, InvalidStoreUrlError
 from pilotis.blobs.objects import ObjectStore
 from pilotis.blobs.open import open_store
@@ -28,11 +27,12 @@ class TooTrusting(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     endpoint = ""
+    copies = True
 
     def handle_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         source = self.headers.get("x-amz-copy-source")
-        if is_hostile := source is not None and "X-Amz-Signature" in self.path:
+        if is_hostile := self.copies and source is not None and "X-Amz-Signature" in self.path:
             own = Presigner(self.endpoint, swift.ACCESS_KEY, swift.SECRET_KEY, swift.REGION)
             body = _asked("GET", own.sign("GET", source.lstrip("/"), expires_seconds=60))[1]
         headers = dict(self.headers.items())
@@ -54,6 +54,26 @@ class TooTrusting(BaseHTTPRequestHandler):
         pass
 
 
+class Careless(TooTrusting):
+    """Compares no digests, as S3Proxy does not."""
+
+    copies = False
+
+    def handle_any(self) -> None:
+        digest = self.headers.get("x-amz-checksum-sha256")
+        if self.command == "PUT" and digest is not None:
+            data = self.rfile.read(int(self.headers["content-length"]))
+            own = Presigner(self.endpoint, swift.ACCESS_KEY, swift.SECRET_KEY, swift.REGION)
+            _asked("PUT", own.sign("PUT", urlsplit(self.path).path.lstrip("/"), expires_seconds=60), data)
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+        else:
+            super().handle_any()
+
+    do_PUT = handle_any  # noqa: N815
+
+
 def _asked(
     method: str, url: str, body: bytes | None = None, headers: dict[str, str] | None = None
 ) -> tuple[http.client.HTTPResponse, bytes]:
@@ -67,19 +87,20 @@ def _asked(
         connection.close()
 
 
-@pytest.fixture
-def too_trusting(s3_url: str, s3_server: swift.Swift) -> Iterator[str]:
-    """The URL of a store that copies for anybody."""
-    handler = type("Handler", (TooTrusting,), {"endpoint": s3_server.endpoint})
+@pytest.mark.parametrize(("laxity", "reason"), [(TooTrusting, COPIES_FOR_ANYBODY), (Careless, IGNORES_DIGESTS)])
+async def test_a_store_that_is_too_lax_gets_no_direct_uploads(
+    laxity: type[TooTrusting], reason: str, s3_url: str, s3_server: swift.Swift, tmp_path: Path
+):
+    handler = type("Handler", (laxity,), {"endpoint": s3_server.endpoint})
     with serving(handler) as url:
-        yield s3_url.replace(s3_server.endpoint, url)
+        await refused(s3_url.replace(s3_server.endpoint, url), reason, tmp_path)
 
 
-async def test_a_store_that_copies_for_anybody_gets_no_direct_uploads(too_trusting: str, tmp_path: Path):
-    store = opened(too_trusting, tmp_path)
+async def refused(url: str, reason: str, tmp_path: Path) -> None:
+    store = opened(url, tmp_path)
     assert isinstance(store, ObjectStore)
     await put(store, "blobs/a/1", b"private")
-    assert COPIES_FOR_ANYBODY in await store.check(swift.ALLOWED_ORIGIN)
+    assert reason in await store.check(swift.ALLOWED_ORIGIN)
     watch = StoreWatch(store)
     await watch.start()
     assert store.presign_put("staging/a/1", size=1, content_type="a/b", sha256=None, expires_seconds=60) is None

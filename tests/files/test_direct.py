@@ -15,7 +15,9 @@ from pilotis.files.uploads import service as upload_service
 from tests.acceptance.test_files import PNG, complete, fixed, permit, send, storage, upload
 from tests.background import paused
 from tests.backstage import run_sql
+from tests.blobs.support import keys
 from tests.console import client_of
+from tests.database import DEFAULTS
 from tests.files.nodes import s3_node
 from tests.services import Node
 from tests.support import App, assert_error
@@ -145,6 +147,32 @@ async def test_many_completions_of_one_upload_leave_one_blob(
     assert len([info async for info in blobs.list(f"blobs/{app_id}")]) == 1
     assert [info async for info in blobs.list(f"staging/{app_id}")] == []
     assert (await client.get(answers[0].json()["url"])).content == PNG
+
+
+@pytest.mark.parametrize("delivery", ["proxy"])
+async def test_the_staged_bytes_are_deleted_when_the_url_has_expired(app: App, client: httpx.AsyncClient, node: Node):
+    base = await storage(app)
+    permitted = await permit(client, base)
+    await send(permitted)
+    item = (await complete(client, base, permitted)).json()
+    app_id, blobs, cleaning = UUID(app.app_id), node.services.blobs, node.services.files.cleaning
+    staged = (
+        "select extract(epoch from due_at - now()) from pilotis.pending_deletions where app_id = $1 and key like 'st%'"
+    )
+    move_up = "update pilotis.pending_deletions set due_at = now() where app_id = $1"
+    async with node.database.connection() as connection, paused(connection, "blobs.delete"):
+        assert 3000 < await connection.fetchval(staged, app_id) <= DEFAULTS.upload_seconds
+        await connection.execute(move_up, app_id)
+        await cleaning.delete_pending_blobs(connection)
+        assert await keys(blobs, f"staging/{app_id}") == []
+        # A transfer that began in time may end late: then the end of the upload deletes its bytes.
+        await send(permitted)
+        await connection.execute("update pilotis.uploads set expires_at = now() where app_id = $1", app_id)
+        await cleaning.expire_uploads(connection)
+        await connection.execute(move_up, app_id)
+        await cleaning.delete_pending_blobs(connection)
+        assert await keys(blobs, f"staging/{app_id}") == []
+    assert (await client.get(item["url"])).content == PNG
 
 
 def held_up(node: Node, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, list[str]]:

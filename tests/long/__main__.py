@@ -2,7 +2,7 @@
 
 Faults that need a rare order of events show only after many runs: the tests of a subject are run again and again. The
 subject `pictures` is run once: every screen in both themes, both languages and all widths, with a picture of each in
-`tests/artifacts`.
+`tests/artifacts`. So is `stores`: the tests of object stores on servers other than Swift.
 """
 
 import argparse
@@ -12,6 +12,17 @@ import sys
 import time
 
 PICTURES = ["tests/console", "tests/browser", "tests/oauth/test_consent_page.py", "tests/oauth/test_sign_in_with.py"]
+STORES = [
+    "tests/blobs",
+    "tests/files/test_direct.py",
+    "tests/files/test_moving.py",
+    "tests/files/test_resumable_s3.py",
+]
+ONCE: dict[str, list[tuple[list[str], dict[str, str]]]] = {
+    "pictures": [(PICTURES, {"TEST_PICTURES": "1"})],
+    "stores": [(STORES, {"TEST_S3_SERVER": name}) for name in ("versitygw",)],
+}
+"""The subjects that are run once, each with its tests and their environment."""
 SUBJECTS = {
     "deadlines": ["tests/workflows/test_engine.py::test_the_time_limit_of_an_execution_is_no_failure_of_its_step"],
     "clients": ["tests/long/generators.py"],
@@ -32,12 +43,15 @@ SUBJECTS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.long", description=__doc__)
-    parser.add_argument("subject", choices=sorted([*SUBJECTS, "pictures"]))
+    parser.add_argument("subject", choices=sorted([*SUBJECTS, *ONCE]))
     parser.add_argument("--minutes", type=float, default=10.0)
     arguments = parser.parse_args()
-    if arguments.subject == "pictures":
-        environment = {**os.environ, "TEST_PICTURES": "1"}
-        return subprocess.run([sys.executable, "-m", "pytest", *PICTURES], env=environment, check=False).returncode
+    if arguments.subject in ONCE:
+        runs = [
+            subprocess.run([sys.executable, "-m", "pytest", *tests], env={**os.environ, **environment}, check=False)
+            for tests, environment in ONCE[arguments.subject]
+        ]
+        return max(done.returncode for done in runs)
     end = time.monotonic() + arguments.minutes * 60
     passed = failed = 0
     while time.monotonic() < end:

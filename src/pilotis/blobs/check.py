@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import http.client
 import secrets
 from collections.abc import AsyncIterator, Mapping
@@ -19,9 +21,14 @@ _CONTENT = b"pilotis"
 _TYPE = "text/plain"
 _MAX_SKEW = timedelta(minutes=1)
 _SECONDS = 10
+_MAX_ANSWER_BYTES = 16 << 20
 COPIES_FOR_ANYBODY = (
     "The object store copies any blob for whoever has the URL of an upload (x-amz-copy-source), so clients could read "
     "each other's files: uploads pass through Pilotis instead."
+)
+IGNORES_DIGESTS = (
+    "The object store accepts uploads whose bytes have another SHA-256 than their URL says (x-amz-checksum-sha256): "
+    "uploads pass through Pilotis instead."
 )
 
 
@@ -93,6 +100,32 @@ async def copies_for_anybody(store: BlobStore, place: str, signer: Presigner) ->
         raise BlobStoreUnavailableError from error
 
 
+async def distrust(store: BlobStore, place: str, signer: Presigner) -> str | None:
+    """Return why clients must not upload directly to the store, a sentence; None if they may.
+
+    Raises `BlobStoreUnavailableError`.
+    """
+    if await copies_for_anybody(store, place, signer):
+        return COPIES_FOR_ANYBODY
+    return IGNORES_DIGESTS if await _ignores_digests(store, signer) else None
+
+
+async def _ignores_digests(store: BlobStore, signer: Presigner) -> bool:
+    key = probe_key()
+    other = hashlib.sha256(_CONTENT + b".").digest()
+    headers = {"Content-Type": _TYPE, "x-amz-checksum-sha256": base64.b64encode(other).decode()}
+    bound = headers | {"Content-Length": str(len(_CONTENT))}
+    url = signer.sign("PUT", key, expires_seconds=60, headers=bound)
+    try:
+        status, _ = await asyncio.to_thread(send, "PUT", url, headers, _CONTENT)
+    except (OSError, http.client.HTTPException) as error:
+        raise BlobStoreUnavailableError from error
+    if not 200 <= status < 300:
+        return False
+    await store.delete([key])
+    return True
+
+
 def probe_key() -> str:
     """Return a key that nothing else uses, and that the cleanup deletes if it stays."""
     return f"staging/check/{secrets.token_hex(8)}"
@@ -100,14 +133,21 @@ def probe_key() -> str:
 
 def send(method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> tuple[int, Mapping[str, str]]:
     """Send one request; return the response's status and headers by lower-case name. Each step blocks up to 10 s."""
+    return ask(method, url, headers, body)[:2]
+
+
+def ask(
+    method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+) -> tuple[int, Mapping[str, str], bytes]:
+    """Send one request like `send`, and return up to 16 MiB of the response's body too."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.netloc, timeout=_SECONDS)
     try:
         connection.request(method, f"{parts.path}?{parts.query}", body, dict(headers))
         answer = connection.getresponse()
-        answer.read()
-        return answer.status, {name.lower(): value for name, value in answer.getheaders()}
+        content = answer.read(_MAX_ANSWER_BYTES)
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, content
     finally:
         connection.close()
 

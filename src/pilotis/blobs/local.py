@@ -220,6 +220,14 @@ class LocalStore:
             problems.append(f"Only {usage.free >> 20} MB are free in the file system of the directory for files.")
         return problems
 
+    async def end_unfinished(self, before: datetime, *, apply: bool) -> int:
+        """Return 0: opening the store deletes what a killed process left."""
+        return 0
+
+    async def hints(self) -> builtins.list[str]:
+        """See `BlobStore.hints`: there are none."""
+        return []
+
     def require_space(self, size: int) -> None:
         """See `BlobStore.require_space`: the reserve of the file system stays free."""
         self._reserve.require(size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
+from datetime import datetime
 
 from pilotis.blobs.errors import BlobNotFoundError, DigestMismatchError
 from pilotis.blobs.protocol import BlobInfo, BlobStore, Draft, UploadTicket
@@ -124,6 +125,15 @@ class MovingStore:
     def require_space(self, size: int) -> None:
         """See `BlobStore.require_space`."""
         self.current.require_space(size)
+
+    async def end_unfinished(self, before: datetime, *, apply: bool) -> int:
+        """See `BlobStore.end_unfinished`."""
+        found = [await store.end_unfinished(before, apply=apply) for store in (self.current, self.previous)]
+        return sum(found)
+
+    async def hints(self) -> builtins.list[str]:
+        """See `BlobStore.hints`: about the current store."""
+        return await self.current.hints()
 
     async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
         """See `BlobStore.check`: of both stores."""

@@ -15,13 +15,14 @@ import structlog
 from obstore.exceptions import BaseError
 from obstore.store import ObjectStore as Backend
 
-from pilotis.blobs.check import COPIES_FOR_ANYBODY, check_direct_uploads, check_round_trip, copies_for_anybody
+from pilotis.blobs.check import check_direct_uploads, check_round_trip, distrust
 from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, SizeMismatchError
 from pilotis.blobs.keys import check_key, check_prefix
 from pilotis.blobs.parts import Part, Run, last_key, parts
 from pilotis.blobs.presign import Presigner
 from pilotis.blobs.protocol import BlobInfo, Draft, UploadTicket
 from pilotis.blobs.streams import BATCH_BYTES, Digest, Pieces, batches
+from pilotis.blobs.unfinished import NO_RULE, MultipartUploads
 from pilotis.kit import clock
 from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import StorageFullError, UnavailableError
@@ -58,6 +59,7 @@ class ObjectStore:
         *,
         patient: Backend | None = None,
         probe: Probe | None = None,
+        multipart: MultipartUploads | None = None,
         copy_bytes: int = _COPY_BYTES,
     ) -> None:
         """`patient` leads to the same store and waits for minutes: for copies, and for joining parts."""
@@ -65,6 +67,7 @@ class ObjectStore:
         self._patient = patient or backend
         self._presigner = presigner
         self.probe = probe
+        self._multipart = multipart
         self.takes_direct_uploads = True
         """False for a store to which clients must not upload directly; see `pilotis.blobs.watch`."""
         self._copy_bytes = copy_bytes
@@ -236,9 +239,22 @@ class ObjectStore:
     async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
         """See `BlobStore.check`: credentials, clock, and direct uploads with their CORS."""
         problems = await check_round_trip(self) or await check_direct_uploads(self, origin)
-        if not problems and self.probe is not None and await copies_for_anybody(self, *self.probe):
-            problems.append(COPIES_FOR_ANYBODY)
+        if not problems and self.probe is not None and (reason := await distrust(self, *self.probe)):
+            problems.append(reason)
         return problems
+
+    async def end_unfinished(self, before: datetime, *, apply: bool) -> int:
+        """See `BlobStore.end_unfinished`; 0 without keys to sign the requests."""
+        if self._multipart is None:
+            return 0
+        found = [upload async for upload in self._multipart.list() if upload.began_at < before]
+        for upload in found if apply else ():
+            await self._multipart.abort(upload)
+        return len(found)
+
+    async def hints(self) -> builtins.list[str]:
+        """See `BlobStore.hints`: about the bucket's lifecycle."""
+        return [NO_RULE] if self._multipart is not None and await self._multipart.has_no_rule() else []
 
     def require_space(self, size: int) -> None:
         """See `BlobStore.require_space`: an object store manages its own space."""

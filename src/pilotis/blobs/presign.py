@@ -38,7 +38,7 @@ class Presigner:
         query: Mapping[str, str] | None = None,
         now: datetime | None = None,
     ) -> str:
-        """Return a URL valid for `expires_seconds` (at most 7 days).
+        """Return a URL valid for `expires_seconds` (at most 7 days); without a key it is that of the bucket.
 
         It is valid only for this method and these headers, whose values are compared with runs of spaces collapsed.
         """
@@ -53,7 +53,7 @@ class Presigner:
             "X-Amz-Expires": str(min(expires_seconds, LONGEST_SECONDS)),
             "X-Amz-SignedHeaders": ";".join(sorted(signed)),
         }
-        path = _encode(f"{self._folder}/{key}", safe="/")
+        path = _encode(f"{self._folder}/{key}" if key else self._folder or "/", safe="/")
         asked = "&".join(f"{_encode(name)}={_encode(parameters[name])}" for name in sorted(parameters))
         request = _canonical_request(method, path, asked, signed)
         signature = self._signature(moment, scope, request)

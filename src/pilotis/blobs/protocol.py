@@ -161,6 +161,17 @@ class BlobStore(Protocol):
         """Raise `StorageFullError` if a blob of this size would certainly not fit. Reserves nothing."""
         ...
 
+    async def end_unfinished(self, before: datetime, *, apply: bool) -> int:
+        """Find uploads of a killed server, begun before a moment, whose parts are not listed; return their number.
+
+        With `apply` they are deleted.
+        """
+        ...
+
+    async def hints(self) -> builtins.list[str]:
+        """Return advice for the operator about a store that works, as sentences."""
+        ...
+
     async def check(self, origin: str = "https://example.com") -> builtins.list[str]:
         """Test the store and return problems as sentences; `origin` is that of pages that upload directly."""
         ...

@@ -18,6 +18,7 @@ from pilotis.blobs.errors import InvalidStoreUrlError
 from pilotis.blobs.keys import check_prefix
 from pilotis.blobs.objects import ObjectStore, Probe
 from pilotis.blobs.presign import Presigner
+from pilotis.blobs.unfinished import MultipartUploads
 
 _ADDRESS = r"https?://[^/?#\s]+[^?#\s]*"
 _S3_OPTIONS = {
@@ -80,7 +81,7 @@ def _s3(bucket: _Bucket, access_key: str | None, secret_key: str | None) -> Obje
         "endpoint": bucket.url(bucket.endpoint) if bucket.in_host else bucket.endpoint,
         "virtual_hosted_style_request": bucket.in_host,
     }
-    presigner = probe = None
+    presigner = probe = multipart = None
     _require_credentials(bucket, access_key, secret_key)
     if access_key and secret_key:
         config |= {"access_key_id": access_key, "secret_access_key": secret_key}
@@ -88,13 +89,17 @@ def _s3(bucket: _Bucket, access_key: str | None, secret_key: str | None) -> Obje
             Presigner(f"{bucket.url(endpoint)}/{bucket.prefix}", access_key, secret_key, bucket.region)
             for endpoint in (bucket.public_endpoint, bucket.endpoint)
         )
+        whole = Presigner(bucket.url(bucket.endpoint), access_key, secret_key, bucket.region)
+        multipart = MultipartUploads(whole, bucket.prefix)
     prefix = bucket.prefix or None
     backend, patient = (
         S3Store(bucket.name, prefix=prefix, config=config, client_options=options, retry_config=_RETRY)
         for options in (_CLIENT, _PATIENT_CLIENT)
     )
     place = f"/{bucket.name}/{bucket.prefix}".rstrip("/")
-    return ObjectStore(backend, presigner, patient=patient, probe=Probe(place, probe) if probe else None)
+    return ObjectStore(
+        backend, presigner, patient=patient, probe=Probe(place, probe) if probe else None, multipart=multipart
+    )
 
 
 def _require_credentials(bucket: _Bucket, access_key: str | None, secret_key: str | None) -> None:

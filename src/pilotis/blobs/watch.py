@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import structlog
 
-from pilotis.blobs.check import COPIES_FOR_ANYBODY, cause, copies_for_anybody
+from pilotis.blobs.check import cause, distrust
 from pilotis.blobs.errors import BlobStoreUnavailableError
 from pilotis.blobs.local import LocalStore
 from pilotis.blobs.moving import parts_of
@@ -82,10 +82,10 @@ class StoreWatch:
 
     async def _try(self, store: ObjectStore) -> None:
         if store.probe is not None:
-            is_lax = await copies_for_anybody(store, *store.probe)
-            store.takes_direct_uploads = not is_lax
-            if is_lax:
-                _log.warning("no direct uploads", reason=COPIES_FOR_ANYBODY)
+            reason = await distrust(store, *store.probe)
+            store.takes_direct_uploads = reason is None
+            if reason is not None:
+                _log.warning("no direct uploads", reason=reason)
 
     async def _run(self) -> None:
         while True:

@@ -121,18 +121,20 @@ def move(place: Place, to: str | None) -> Outcome:
     help="Origin of pages that upload directly to the object store.",
 )
 def check(place: Place, origin: str) -> Outcome:
-    """Test the object store: credentials, bucket, clock, CORS rules, free space. Needs no database."""
+    """Test the object store: credentials, bucket, clock, CORS and lifecycle rules, free space. Needs no database."""
     import asyncio
 
-    async def work() -> list[str]:
+    async def work() -> tuple[list[str], list[str]]:
         blobs = _store(place.settings)
         try:
-            return await blobs.check(origin)
+            problems = await blobs.check(origin)
+            return problems, [] if problems else await blobs.hints()
         finally:
             await blobs.close()
 
-    problems = asyncio.run(work())
-    return Outcome({"problems": problems}, problems or ["The object store works."], int(bool(problems)))
+    problems, hints = asyncio.run(work())
+    found = {"problems": problems, "hints": hints}
+    return Outcome(found, problems or ["The object store works."], int(bool(problems)), hints)
 
 
 async def _create(on: Session, app_id: UUID, name: str, access: str) -> dict[str, Any]:
@@ -261,7 +263,7 @@ def _age(text: str) -> timedelta:
 def _advice(found: dict[str, Any], before: str, *, apply: bool) -> list[str]:
     """Return what the numbers mean, and what to do."""
     said = []
-    if found["orphans"] and not apply:
+    if (found["orphans"] or found["unfinished_uploads"]) and not apply:
         said.append(
             f"To delete the bytes that no file refers to, run: pilotis storage reconcile --before {before} --apply"
         )
@@ -280,5 +282,6 @@ def _summary(found: dict[str, Any]) -> dict[str, Any]:
         "orphan_bytes": found["orphan_bytes"],
         "deleted": found["deleted"],
         "missing": len(found["missing"]),
+        "unfinished_uploads": found["unfinished_uploads"],
         **{f"{kind}_keys": found[kind][:_LISTED] for kind in ("orphans", "missing") if found[kind]},
     }

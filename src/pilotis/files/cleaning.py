@@ -35,12 +35,16 @@ class _Outcome(NamedTuple):
 
 
 class Reconciliation(NamedTuple):
-    """The result of a comparison: orphaned blobs with their size, and files whose blobs are missing."""
+    """The result of a comparison: orphaned blobs with their size, and files whose blobs are missing.
+
+    `unfinished_uploads` is the number of multipart uploads to the store that never ended.
+    """
 
     orphans: list[str]
     orphan_bytes: int
     missing: list[str]
     deleted: int
+    unfinished_uploads: int
 
 
 class Cleaning:
@@ -112,7 +116,8 @@ class Cleaning:
     async def reconcile(self, before: timedelta, *, apply: bool) -> Reconciliation:
         """Compare database and object store in both directions, ignoring what is newer than `before`.
 
-        `apply` deletes orphaned blobs, and deletes variants whose bytes are missing, so that they are created again.
+        `apply` deletes orphaned blobs, ends multipart uploads that a killed server left, and deletes variants whose
+        bytes are missing, so that they are created again.
         Files whose bytes are missing are only reported: an operator must decide what to do.
         """
         cut_off = datetime.now(UTC) - before
@@ -129,11 +134,13 @@ class Cleaning:
                 await variant_store.delete_unseen(connection, cut_off)
         if apply:
             await self._delete(orphans)
+        unfinished = await self._blobs.end_unfinished(cut_off, apply=apply)
         return Reconciliation(
             [info.key for info in orphans],
             sum(info.size for info in orphans),
             missing,
             len(orphans) if apply else 0,
+            unfinished,
         )
 
     async def unfinished(self) -> list[str]:

@@ -208,7 +208,7 @@ class Uploads:
                 raise UploadFinishingError
             # Copying is slow, and must not happen inside a transaction.
             try:
-                await self.finishing.run(outcome["upload_id"], partial(self._receive_staged, outcome))
+                await self.finishing.run(outcome["upload_id"], partial(self._receive_staged, app.limits, outcome))
             except UploadNotReceivedError:
                 absent.append(outcome["upload_id"])
                 if len(absent) == _MAX_ABSENT:
@@ -432,7 +432,7 @@ class Uploads:
             raise FileNotFoundInStorageError
         return self._links.file(row)
 
-    async def _receive_staged(self, upload: Record) -> None:
+    async def _receive_staged(self, limits: Limits, upload: Record) -> None:
         """Receive a direct upload: copy its bytes to a key that no presigned URL can write to.
 
         A lease keeps other nodes from doing the same; while one of them does, this only waits a little.
@@ -456,7 +456,10 @@ class Uploads:
         except BaseException:
             await leases.shielded(upload_store.end_attempt(self._database, app_id, upload_id, blob_id))
             raise
-        if not await upload_store.received(self._database, app_id, upload_id, blob_id, sha256):
+        taken = upload_store.received(
+            self._database, app_id, upload_id, blob_id, sha256, url_seconds=limits.upload_seconds
+        )
+        if not await taken:
             await self._blobs.delete([blob_key(app_id, blob_id)])
 
     async def _copy(self, upload: Record, staging: str, blob_id: UUID) -> bytes:

@@ -87,21 +87,37 @@ async def renew(database: Database, app_id: UUID, upload_id: UUID, blob_id: UUID
     )
 
 
-async def received(database: Database, app_id: UUID, upload_id: UUID, blob_id: UUID, sha256: bytes) -> bool:
-    """Record that all bytes are durable; False if the attempt has lost its lease to another one."""
+async def received(
+    database: Database, app_id: UUID, upload_id: UUID, blob_id: UUID, sha256: bytes, url_seconds: int = 0
+) -> bool:
+    """Record that all bytes are durable; False if the attempt has lost its lease to another one.
+
+    The staged bytes of a direct upload are no longer needed, but may be written once more until the upload's URL
+    expires, after `url_seconds`. They are deleted then, and again when the upload itself ends.
+    """
     return (
         await database.fetchval(
             f"""
-            update pilotis.uploads set
-                state = 'uploaded', sha256 = $4, received_at = clock_timestamp(), lease_until = null,
-                expires_at = greatest(expires_at, now() + interval '{COMPLETION_SECONDS} seconds')
-            where app_id = $1 and upload_id = $2 and blob_id = $3 and state = 'receiving'
-            returning true
+            with done as (
+                update pilotis.uploads set
+                    state = 'uploaded', sha256 = $4, received_at = clock_timestamp(), lease_until = null,
+                    expires_at = greatest(expires_at, now() + interval '{COMPLETION_SECONDS} seconds')
+                where app_id = $1 and upload_id = $2 and blob_id = $3 and state = 'receiving'
+                returning app_id, upload_id, is_direct, created_at
+            ), staged as (
+                insert into pilotis.pending_deletions (app_id, key, due_at)
+                select app_id, 'staging/' || app_id || '/' || upload_id,
+                    greatest(now(), created_at + make_interval(secs => $5))
+                from done where is_direct
+                on conflict do nothing
+            )
+            select true from done
             """,
             app_id,
             upload_id,
             blob_id,
             sha256,
+            float(url_seconds),
             tenant=app_id,
         )
         is True
