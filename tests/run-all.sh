@@ -18,7 +18,7 @@ check() {
 }
 
 run_tests() {
-    $bin/pytest --failures "$work/failed" --again "$work/again" "$@"
+    $bin/pytest --failures="$work/failed" --again="$work/again" "$@"
     # 0: all passed, 1: the file names those that failed, 5: the arguments select no test.
     case $? in 0 | 1 | 5) ;; *) echo "pytest $*" >>"$work/failed" ;; esac
 }
@@ -35,7 +35,7 @@ if [ -s "$work/again" ]; then
     if [ "$(wc -l <"$work/again")" -gt 5 ]; then
         cat "$work/again" >>"$work/failed"
     else
-        run_tests "@$work/again" --again "$work/failed"
+        run_tests "@$work/again" --again="$work/failed"
         printf '\nFailed once, and ran again; each that passed then is a fault to look into:\n'
         cat "$work/again"
     fi
