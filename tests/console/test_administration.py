@@ -1,5 +1,6 @@
 """Changes in the console other than rows: schemas, members, sessions, moved files, read-only keys."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from playwright.async_api import Page, expect
 from tests.acceptance.test_files import put_at, storage
 from tests.chromium import PICTURES, keep_picture
 from tests.console.conftest import Opening, obstacles, replace_code, sign_in
+from tests.functions.support import Functions
+from tests.receiver import Receiver
 from tests.support import App, Server
 
 
@@ -221,3 +224,45 @@ async def test_failed_requests_are_found_and_counted(server: Server, app: App, v
         await pictures(page, "metrics")
         await page.get_by_role("button", name="Table", exact=True).click()
         await expect(page.get_by_role("columnheader", name="95th percentile").first).to_be_visible()
+
+
+@pytest.mark.usefixtures("sandboxes")
+async def test_a_request_opens_with_all_that_it_led_to(server: Server, app: App, visit: Opening, axe: str) -> None:
+    table = await app.table({"n": "int"}, title="orders")
+    functions = Functions(app)
+    source = """export default async (given, ctx) => {
+        await ctx.api.rows("orders").create({ n: 1 });
+        // Without the scope for it.
+        await ctx.api.fetch("/v1/public/tables/none");
+        throw new Error("no");
+    }"""
+    async with Receiver.listening() as receiver, functions.console:
+        await functions.made("save", source)
+        await functions.made("other", "export default () => 1")
+        hook = {"name": "Ledger", "url": receiver.url("/ledger"), "event_types": ["row.created"], "table_ids": [table]}
+        assert (await functions.console.post(f"/v1/apps/{app.app_id}/webhooks", json=hook)).status_code == 201
+        async with app.client(app.secret_key) as client:
+            headers = {"X-Request-Id": "chain-01"}
+            await client.post("/v1/public/functions/save/invoke", json={"payload": {}}, headers=headers)
+        async with visit("about:blank", width=1440) as page:
+            await sign_in(page, server, f"/apps/{app.app_id}/activity/requests")
+            await page.get_by_label("Function").select_option(label="save")
+            entry = page.get_by_role("row", name="SCOPE_REQUIRED")
+            while not await entry.is_visible():
+                await page.get_by_role("button", name="Reload").click()
+                await page.wait_for_load_state("networkidle")
+            await entry.get_by_role("button").click()
+            panel = page.get_by_role("complementary", name="Request")
+            chain = panel.get_by_role("listitem")
+            await expect(chain.filter(has_text="save")).to_contain_text(["FUNCTION_ERROR"])
+            await expect(chain.filter(has_text="save")).to_contain_text([re.compile(r"\d ms")])
+            await expect(chain.filter(has=page.get_by_role("link", name="Ledger"))).to_contain_text(["row.created"])
+            assert await obstacles(page, axe) == []
+            await pictures(page, "request-context")
+            # From each of them one comes back to all.
+            for name in ("save", "Ledger"):
+                await panel.get_by_role("link", name=name).last.click()
+                await page.get_by_role("complementary").get_by_role("link", name="By the same request").click()
+                await expect(panel).to_contain_text("chain-01")
+            await page.get_by_label("Function").select_option(label="other")
+            await expect(page.get_by_text("No matching requests")).to_be_visible()

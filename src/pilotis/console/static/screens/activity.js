@@ -6,7 +6,7 @@ import { change, href, place } from "../state/router.js";
 import { plain, stamp } from "../ui/format.js";
 import { RangePicker, rangeOf, timesOf } from "../ui/range.js";
 import { SearchBox } from "../ui/search.js";
-import { named, placeOf } from "./context.js";
+import { TraceLink, named, placeOf } from "./context.js";
 import { Metrics, Requests } from "./requests.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Code, Copy, Empty, Failure, Pager, Tabs, useLoad } from "../ui/widgets.js";
@@ -61,5 +61,5 @@ function Entry({ entry, open, toggle }) {
       <td><code>${entry.action}</code></td><td class="wide cut" title=${entry.target}>${entry.target_name ? (path ? html`<a class="link" href=${href(path)}>${target}</a>` : target) : html`<code class="soft">${target}</code>`}</td>
       <td class="fit"><${Button} kind="flat small" icon=${open ? "up" : "down"} label=${open ? t.less : t.details} aria-expanded=${open ? "true" : "false"} onClick=${toggle} /></td></tr>
     ${open && html`<tr class="on"><td colspan="5" class="opened"><${Code} text=${details.length > 20000 ? `${details.slice(0, 20000)}…` : details} label=${t.details} />
-      ${entry.request_id && html`<p class="s12 soft line">${t.requestId} <code>${entry.request_id}</code><${Copy} text=${entry.request_id} /></p>`}</td></tr>`}`;
+      ${entry.request_id && html`<p class="s12 soft line">${t.requestId} <code>${entry.request_id}</code><${Copy} text=${entry.request_id} /><${TraceLink} id=${entry.request_id} /></p>`}</td></tr>`}`;
 }

@@ -10,6 +10,7 @@ import { ago, clock, count, moment, plain, prose, shortMoment, shortcut, size } 
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Choice, Code, Confirm, Copy, Empty, Failure, FormDialog, Pager, Pill, SelectField, State, Tabs, TextAreaField, TextField, complain, said, toast, useAction, useLoad, useTitle } from "../ui/widgets.js";
 import { Address, Calls, RunAs, useMember, usePublicKey } from "../ui/calls.js";
+import { TraceLink } from "./context.js";
 import { LOOKS, Logs, Metrics } from "./function-use.js";
 import { callers, starter } from "./functions.js";
 
@@ -203,6 +204,7 @@ function Run({ base, id }) {
   const { data, error, reload } = useLoad((signal) => onApp(`${base}/executions/${encodeURIComponent(id)}`, { signal }), [id]);
   return html`<aside class="panel" aria-label=${t.functions.run}><header><b class="cut grow">${t.functions.run}</b><${Button} kind="flat small" icon="cross" label=${t.close} onClick=${() => change({ run: null })} /></header>
     ${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${5} columns=${2} />` : html`<dl class="facts-list"><div><dt>${t.members.id}</dt><dd><code class="cut">${data.id}</code><${Copy} text=${data.id} /></dd></div><div><dt>${t.functions.start}</dt><dd>${/** @type {any} */ (t.functions.starts)[data.start] || t.none}</dd></div><div><dt>${t.functions.waited}</dt><dd class="num">${count(Math.round(data.queue_ms))} ms</dd></div><div><dt>CPU</dt><dd class="num">${count(Math.round(data.cpu_ms))} ms</dd></div>${data.peak_memory_mb !== null && html`<div><dt>${t.functions.memory}</dt><dd class="num">${data.peak_memory_mb} MB</dd></div>`}</dl>
+      ${data.request_id && html`<p class="panelactions"><${TraceLink} id=${data.request_id} /></p>`}
       ${data.error && html`<p class="notice bad"><span>${plain(data.error, 2000)} <code class="soft s12">${plain(data.error_code, 40)}</code></span></p>`}<section class="wellbox"><h3>${t.functions.log}</h3>${data.logs === null ? html`<p class="soft s13">${t.needs.editor}</p>` : html`<${Log} lines=${data.logs} />`}</section>`}</aside>`;
 }
 

@@ -4,21 +4,24 @@ import { locale, t } from "../strings/index.js";
 import { appId, onApp } from "../state/app.js";
 import { change, href, place } from "../state/router.js";
 import { Bars, Numbers } from "../ui/chart.js";
-import { clock, compact, count, duration, plain, stamp } from "../ui/format.js";
+import { compact, count, duration, plain, stamp } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { RangePicker, rangeOf, timesOf } from "../ui/range.js";
 import { SearchBox } from "../ui/search.js";
-import { contextOf } from "./context.js";
-import { Bones, Button, Copy, Empty, Failure, Pager, Pill, Segments, said, useLoad } from "../ui/widgets.js";
+import { Context } from "./context.js";
+import { Bones, Button, Copy, Empty, Failure, Pager, Pill, Segments, useLoad } from "../ui/widgets.js";
 
 const PAGE = 50;
+const FUNCTIONS = 100;
 
 export function Requests() {
   const query = place.value.query;
   const range = rangeOf();
-  const filters = { status: query.get("status") || "", route: query.get("route") || "", min_ms: query.get("slow") || "", search: query.get("search") || "", actor_id: query.get("actor") || "" };
+  const filters = { status: query.get("status") || "", route: query.get("route") || "", min_ms: query.get("slow") || "", search: query.get("search") || "", actor_id: query.get("actor") || "", function_id: query.get("function") || "" };
   const offset = Number(query.get("offset")) || 0;
   const chosen = query.get("entry") || "";
+  const traced = query.get("request") || "";
+  const functions = useLoad((signal) => onApp("/functions", { query: { limit: FUNCTIONS }, signal }), [appId.value]).data?.data || [];
   const { data, error, reload } = useLoad((signal) => onApp("/requests", { query: { ...filters, ...timesOf(range), limit: PAGE, offset }, signal }), [appId.value, filters, range, offset]);
   const filtered = Object.values({ ...filters, ...range }).some(Boolean);
   const open = data?.data.find((/** @type {any} */ one) => keyOf(one) === chosen);
@@ -29,15 +32,17 @@ export function Requests() {
         <option value="">${t.requests.anyStatus}</option>${["4xx", "5xx", "2xx"].map((one) => html`<option value=${one} selected=${one === filters.status}>${one}</option>`)}</select>
       <select class="in small" aria-label=${t.requests.duration} value=${filters.min_ms} onChange=${(/** @type {any} */ event) => change({ slow: event.target.value, offset: null })}>
         <option value="">${t.requests.anyDuration}</option>${["100", "500", "2000"].map((one) => html`<option value=${one} selected=${one === filters.min_ms}>${t.requests.slower(duration(Number(one)))}</option>`)}</select>
+      ${(functions.length > 0 || filters.function_id) && html`<select class="in small" aria-label=${t.functions.one} value=${filters.function_id} onChange=${(/** @type {any} */ event) => change({ function: event.target.value, offset: null })}>
+        <option value="">${t.requests.anyFunction}</option>${functions.map((/** @type {any} */ one) => html`<option value=${one.id} selected=${one.id === filters.function_id}>${plain(one.name, 60)}</option>`)}</select>`}
       ${filters.route && chip("route", t.requests.route, html`<code class="cut">${plain(filters.route, 60)}</code>`)}${filters.actor_id && chip("actor", t.activity.who, html`<code class="cut">${plain(filters.actor_id, 40)}</code>`)}
       <span class="grow"></span><span class="s12 soft num wide">${data && t.requests.count(data.total_count)}</span><${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${reload} /></div>
-    <div class=${`split ${open ? "opened" : ""}`}><div class="listbox"><div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${12} columns=${5} />` : !data.data.length ? html`<${Empty} title=${filtered ? t.requests.noneFound : t.requests.none} text=${t.requests.noneText} />`
+    <div class=${`split ${open || traced ? "opened" : ""}`}><div class="listbox"><div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${12} columns=${5} />` : !data.data.length ? html`<${Empty} title=${filtered ? t.requests.noneFound : t.requests.none} text=${t.requests.noneText} />`
       : html`<table class="list dense"><thead><tr><th>${t.activity.when}</th><th>${t.requests.status}</th><th>${t.requests.route}</th><th class="r">${t.requests.duration}</th><th>${t.activity.who}</th><th>${t.profile.address}</th></tr></thead><tbody>
-        ${data.data.map((/** @type {any} */ one) => html`<tr key=${keyOf(one)} class=${one === open ? "on" : ""}><td class=${`soft num fit ${one === open ? "upright" : ""}`} title=${one.time}><button type="button" class="coverbutton" aria-pressed=${one === open ? "true" : "false"} onClick=${() => change({ entry: one === open ? null : keyOf(one) })}>${stamp(one.time)}</button></td>
+        ${data.data.map((/** @type {any} */ one) => html`<tr key=${keyOf(one)} class=${one === open ? "on" : ""}><td class=${`soft num fit ${one === open ? "upright" : ""}`} title=${one.time}><button type="button" class="coverbutton" aria-pressed=${one === open ? "true" : "false"} onClick=${() => change({ entry: one === open ? null : keyOf(one), request: null })}>${stamp(one.time)}</button></td>
           <td><${StatusPill} status=${one.status} /></td><td class="main cut"><code>${one.method} ${one.route}</code>${one.code && html` <code class="soft s12">${one.code}</code>`}</td>
           <td class="r">${duration(one.duration_ms)}</td><td class="wide nowrap">${/** @type {any} */ (t.actors)[one.actor_kind] || one.actor_kind}</td><td class="wide nowrap"><code class="soft">${plain(one.address, 45)}</code></td></tr>`)}</tbody></table>`}</div>
     ${data && html`<${Pager} offset=${offset} limit=${PAGE} total=${data.total_count} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}</div>
-    ${open && html`<${RequestPanel} key=${keyOf(open)} entry=${open} />`}</div>`;
+    ${open ? html`<${RequestPanel} key=${keyOf(open)} entry=${open} functions=${functions} />` : traced && html`<${TracePanel} key=${traced} id=${traced} />`}</div>`;
 }
 
 /** A client may send the id of one request twice. @param {any} entry */
@@ -46,19 +51,23 @@ const keyOf = (entry) => `${entry.request_id} ${entry.time}`;
 /** @param {{status: number}} props */
 const StatusPill = ({ status }) => html`<${Pill} kind=${status >= 500 ? "bad" : status >= 400 ? "warn" : ""} icon=${status >= 500 ? "fail" : status >= 400 ? "warn" : "done"}>${status}</${Pill}>`;
 
-/** One request, what else has its id, and what the same actor did around it. @param {{entry: any}} props */
-function RequestPanel({ entry }) {
-  const around = useLoad((signal) => contextOf(entry, signal), [entry.request_id, entry.time]);
+/** Everything by one request, whether the list has it or not. @param {{id: string}} props */
+const TracePanel = ({ id }) => html`<aside class="panel" aria-label=${t.requests.one}><header><b class="cut grow">${t.requests.context}</b><${Button} kind="flat small" icon="cross" label=${t.close} onClick=${() => change({ request: null })} /></header>
+  <div class="scroll"><dl class="facts-list"><div><dt>${t.requestId}</dt><dd><span class="line"><code class="cut">${plain(id, 80)}</code><${Copy} text=${id} /></span></dd></div></dl><${Context} id=${id} /></div></aside>`;
+
+/** One request, and what it led to. @param {{entry: any, functions: any[]}} props */
+function RequestPanel({ entry, functions }) {
+  const called = functions.find((one) => one.id === entry.function_id);
   const isMember = entry.actor_kind === "member";
   const who = /** @type {any} */ (t.actors)[entry.actor_kind] || entry.actor_kind;
   const field = (/** @type {any} */ label, /** @type {any} */ value) => html`<div><dt>${label}</dt><dd>${value}</dd></div>`;
   return html`<aside class="panel" aria-label=${t.requests.one}><header><${StatusPill} status=${entry.status} /><code class="cut grow">${entry.method} ${entry.route}</code><${Button} kind="flat small" icon="cross" label=${t.close} onClick=${() => change({ entry: null })} /></header>
     <div class="scroll"><dl class="facts-list">${field(t.activity.when, html`<span class="num" title=${entry.time}>${stamp(entry.time)}</span>`)}${field(t.requests.duration, duration(entry.duration_ms))}${entry.code && field(t.code, html`<code>${plain(entry.code, 60)}</code>`)}
-      ${field(t.activity.who, isMember ? html`<a class="link" href=${href(`/apps/${appId.value}/members?member=${entry.actor_id}`)}>${who}</a>` : who)}${field(t.profile.address, html`<code>${plain(entry.address, 45)}</code>`)}
+      ${field(t.activity.who, isMember ? html`<a class="link" href=${href(`/apps/${appId.value}/members?member=${entry.actor_id}`)}>${who}</a>` : who)}${entry.address && field(t.profile.address, html`<code>${plain(entry.address, 45)}</code>`)}
+      ${entry.function_id && field(t.functions.one, html`<a class="link" href=${href(`/apps/${appId.value}/functions/${entry.function_id}`)}>${called ? plain(called.name, 60) : html`<code>${entry.function_id}</code>`}</a>`)}
       ${field(t.requestId, html`<span class="line"><code class="cut">${plain(entry.request_id, 80)}</code><${Copy} text=${entry.request_id} /></span>`)}</dl>
     <p class="line wrap panelactions"><${Button} kind="small" onClick=${() => change({ route: `${entry.method} ${entry.route}`, entry: null, offset: null })}>${t.requests.onlyRoute}</${Button}>${entry.actor_id && html`<${Button} kind="small" onClick=${() => change({ actor: entry.actor_id, entry: null, offset: null })}>${t.requests.onlyActor}</${Button}>`}</p>
-    <h3 class="panelhead">${t.requests.context}</h3>${around.error ? html`<p class="soft s13 pad">${said(around.error)}</p>` : !around.data ? html`<${Bones} rows=${3} columns=${1} />` : !around.data.length ? html`<p class="soft s13 pad">${t.requests.noContext}</p>`
-      : html`<ol class="context">${around.data.map((/** @type {any} */ one) => html`<li key=${one.key}><time class="num soft">${clock(one.time)}</time><${Icon} name=${one.icon} /><span class="grow">${one.path ? html`<a class="link" href=${href(one.path)}>${one.text}</a>` : one.text}${one.note && html` <span class="soft s12">${one.note}</span>`}</span></li>`)}</ol>`}</div></aside>`;
+    <h3 class="panelhead">${t.requests.context}</h3><${Context} id=${entry.request_id} /></div></aside>`;
 }
 
 /** The steps of each period: which, how many, and how long one is. */

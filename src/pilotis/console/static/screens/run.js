@@ -9,6 +9,7 @@ import { clock, count, duration, moment, plain, prose } from "../ui/format.js";
 import { Graph } from "../ui/graph.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Code, Copy, Empty, Failure, FormDialog, Pill, SelectField, State, complain, toast, useLoad, useTitle } from "../ui/widgets.js";
+import { TraceLink } from "./context.js";
 
 const status = signal("");
 
@@ -64,7 +65,7 @@ export function Screen({ workflow: id, run: runId }) {
   return html`<div class=${`data runview ${chosen ? "chosen" : ""}`}>
     <div class="strip numbersline"><dl><div><dt>${t.workflows.startedBy}</dt><dd><${Trigger} trigger=${run.trigger} /></dd></div><div class="wide"><dt>${t.sites.version}</dt><dd>v${run.workflow_version}</dd></div>
         <div class="wide"><dt>${t.workflows.started}</dt><dd title=${run.started_at || run.created_at}>${moment(run.started_at || run.created_at)}</dd></div><div><dt>${t.workflows.took}</dt><dd><${Elapsed} run=${run} /></dd></div>
-        <div><dt>${t.workflows.steps}</dt><dd>${t.workflows.progress(run.progress.completed, run.progress.total)}</dd></div>${run.attempt > 1 && html`<div class="wide"><dt>${t.webhooks.attempts}</dt><dd>${run.attempt}</dd></div>`}</dl><span class="grow"></span>
+        <div><dt>${t.workflows.steps}</dt><dd>${t.workflows.progress(run.progress.completed, run.progress.total)}</dd></div>${run.attempt > 1 && html`<div class="wide"><dt>${t.webhooks.attempts}</dt><dd>${run.attempt}</dd></div>`}</dl><span class="grow"></span><span class="wide"><${TraceLink} id=${run.request_id} /></span>
       <${Button} kind="small" icon="retry" why=${why() || (!over && t.workflows.replayLater)} onClick=${() => setDialog(true)}>${t.workflows.replay}</${Button}>
       ${!over && html`<${Button} kind="small bad" icon="stop" why=${why() || (run.cancel_requested && t.workflows.cancelling)} onClick=${cancel}>${t.workflows.cancel}</${Button}>`}</div>
     <div class="runsplit"><div class="runleft">

@@ -7,6 +7,7 @@ import { ago, count, moment, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { useEventTypes } from "../ui/event-types.js";
 import { Bones, Button, Code, Confirm, Empty, Failure, FormDialog, Pill, RotateDialog, SelectField, State, complain, toast, useLoad, useTitle } from "../ui/widgets.js";
+import { TraceLink } from "./context.js";
 import { Types, WebhookDialog, WebhookState } from "./webhooks.js";
 
 export const head = () => ({ title: plain(opened.value, 60) || t.webhooks.one, crumbs: [{ text: t.sectionNames.webhooks, href: href(`/apps/${appId.value}/webhooks`) }] });
@@ -103,7 +104,7 @@ function Delivery({ path, changed }) {
         ${one.response_headers && html`<details><summary class="s12 soft">${t.webhooks.answerHeaders}</summary><${Code} text=${lines(one.response_headers)} label=${t.webhooks.answerHeaders} /></details>`}
         ${one.response_excerpt && html`<${Code} text=${one.response_excerpt.slice(0, 4000)} label=${t.webhooks.answer} />`}</section>`)}</div>
       <section class="wellbox"><h3>${t.webhooks.sent}</h3><${Code} text=${lines(data.request.headers)} label=${t.webhooks.headers} />${data.request.body === null ? html`<p class="soft s13">${t.webhooks.expired}</p>` : html`<${Code} text=${pretty(data.request.body)} label=${t.webhooks.body} />`}</section></div>
-      <footer><span class="grow"></span><${Button} kind="small" icon="retry" why=${why() || (data.is_test && t.webhooks.testOnce) || (data.request.body === null && t.webhooks.expired)} onClick=${redeliver}>${t.webhooks.redeliver}</${Button}></footer>`}
+      <footer><${TraceLink} id=${data.request_id} /><span class="grow"></span><${Button} kind="small" icon="retry" why=${why() || (data.is_test && t.webhooks.testOnce) || (data.request.body === null && t.webhooks.expired)} onClick=${redeliver}>${t.webhooks.redeliver}</${Button}></footer>`}
   </aside>`;
 }
 

@@ -113,7 +113,7 @@ export default {
   },
   logs: { time: "Time", anyTime: "Any time", between: "Between …", from: "From", to: "Until", spans: { "15m": "Last 15 minutes", "1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days" } },
   requests: {
-    find: "Route, code, address or id", one: "Request", onlyActor: "Only this actor", context: "By the same request", noContext: "Nothing else was recorded with this request id.",
+    find: "Route, code, address or id", one: "Request", onlyActor: "Only this actor", context: "By the same request", noContext: "Nothing was recorded with this request id.", moreContext: "Only the first 100 of a kind are listed.", trace: "By the same request", anyFunction: "Any function",
     status: "Status", anyStatus: "Any status", duration: "Duration", anyDuration: "Any duration", slower: (/** @type {string} */ least) => `${least} and more`, route: "Route", routes: "Routes", onlyRoute: "Only this route", count: (/** @type {number} */ count) => plural(count, "request", "requests"), none: "No failed or slow requests", noneFound: "No matching requests", noneText: "This list has the requests of the last 7 days that failed or took longer than half a second, and one in a hundred of the others.",
     failed: "Failed", p50: "Median", p95: "95th percentile", lastHour: "Last hour", lastDay: "Last day", noTraffic: "No requests yet", noTrafficText: "Requests from pages and programs are counted here, but not those from the console.",
   },
@@ -123,7 +123,7 @@ export default {
     when: "When", who: "Who", what: "What", target: "Target", kind: "Kind of change", everything: "All changes", none: "No changes yet", noneText: "Every change of tables, members, keys and settings is listed here.", notAllowed: "The audit log requires the editor role", onlyBy: "Only changes by this actor",
     kinds: { table: "Tables", row: "Rows", column: "Columns", member: "Members", key: "Keys", app: "App", storage: "Storages", file: "Files", user: "People", invitation: "Invitations" },
   },
-  actors: { public: "public key", member: "member", anonymous: "not signed in", operator: "command line", system: "automatic", secret_key: "secret key", console_user: "console user" },
+  actors: { function: "function", public: "public key", member: "member", anonymous: "not signed in", operator: "command line", system: "automatic", secret_key: "secret key", console_user: "console user" },
   actions: { "user.sign_in": "Signed in", "user.sign_in_failed": "Sign-in failed", "user.change_password": "Changed the password", "user.reset_password": "Reset the password", "user.reset_link": "Reset link printed" },
   members: {
     gone: (/** @type {string} */ end) => `deleted member ${end}`, rowsOf: "Rows in tables", noRows: "No rows in the tables of this app.", filesOf: "Files", noFiles: "No files.", allOf: (/** @type {number} */ count) => `All ${count.toLocaleString("en")}`,

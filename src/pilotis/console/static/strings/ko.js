@@ -110,7 +110,7 @@ export default {
   },
   logs: { time: "시간", anyTime: "전체 기간", between: "기간 지정", from: "시작", to: "끝", spans: { "15m": "최근 15분", "1h": "최근 1시간", "24h": "최근 24시간", "7d": "최근 7일" } },
   requests: {
-    find: "경로, 코드, 주소 또는 ID", one: "요청", onlyActor: "이 주체만", context: "같은 요청의 기록", noContext: "이 요청 ID로 남은 다른 기록이 없습니다.",
+    find: "경로, 코드, 주소 또는 ID", one: "요청", onlyActor: "이 주체만", context: "같은 요청의 기록", noContext: "이 요청 ID로 남은 기록이 없습니다.", moreContext: "종류마다 처음 100개만 나옵니다.", trace: "같은 요청의 기록", anyFunction: "모든 함수",
     status: "상태", anyStatus: "모든 상태", duration: "시간", anyDuration: "모든 시간", slower: (/** @type {string} */ least) => `${least} 이상`, route: "경로", routes: "경로", onlyRoute: "이 경로만", count: (/** @type {number} */ count) => `요청 ${count.toLocaleString("ko")}개`, none: "실패하거나 느린 요청이 없습니다", noneFound: "찾지 못했습니다", noneText: "최근 7일 동안 실패했거나 0.5초 이상 걸린 요청과 나머지의 100분의 1이 여기에 나옵니다.",
     failed: "실패", p50: "중앙값", p95: "95번째 백분위", lastHour: "지난 1시간", lastDay: "지난 하루", noTraffic: "아직 요청이 없습니다", noTrafficText: "페이지와 프로그램의 호출을 셉니다. 콘솔의 호출은 세지 않습니다.",
   },
@@ -120,7 +120,7 @@ export default {
     when: "시각", who: "누가", what: "무엇을", target: "대상", kind: "변경 종류", everything: "모든 변경", none: "아직 변경이 없습니다", noneText: "테이블, 회원, 키, 설정의 모든 변경이 여기에 나옵니다.", notAllowed: "감사 기록은 편집자가 볼 수 있습니다", onlyBy: "이 사용자의 변경만 보기",
     kinds: { table: "테이블", row: "행", column: "열", member: "회원", key: "키", app: "앱", storage: "저장소", file: "파일", user: "사용자", invitation: "초대" },
   },
-  actors: { public: "공개 키", member: "회원", anonymous: "로그인하지 않음", operator: "명령줄", system: "자동", secret_key: "비밀 키", console_user: "콘솔 사용자" },
+  actors: { function: "함수", public: "공개 키", member: "회원", anonymous: "로그인하지 않음", operator: "명령줄", system: "자동", secret_key: "비밀 키", console_user: "콘솔 사용자" },
   actions: { "user.sign_in": "로그인", "user.sign_in_failed": "로그인 실패", "user.change_password": "비밀번호 변경", "user.reset_password": "비밀번호 재설정", "user.reset_link": "재설정 링크 출력" },
   members: {
     gone: (/** @type {string} */ end) => `삭제된 회원 ${end}`, rowsOf: "테이블의 행", noRows: "이 앱의 테이블에 행이 없습니다.", filesOf: "파일", noFiles: "파일이 없습니다.", allOf: (/** @type {number} */ count) => `전체 ${count.toLocaleString("ko")}개`,
