@@ -103,3 +103,100 @@ async def test_scripts_come_from_the_consoles_own_paths(server: Server, visit: O
         assert {policy[name] for name in ("script-src", "style-src", "font-src")} == {f"{host}/console/assets/"}
         # A file of the console that its policy forbade would be an error in the browser's log, which fails the test.
         await page.locator("h1").wait_for()
+
+
+NEWER = json.loads(Path(__file__).with_name("newer_features.json").read_text("utf-8"))
+LOADED = [STATIC, STATIC.parents[1] / "http" / "reference", STATIC.parents[1] / "oauth" / "flow"]
+# What nobody misses where it is missing, or what something stands in for (`state/exact.js`); phones drop no folders.
+STANDS_IN = {
+    *("autocapitalize", "contain: style", "font-family: ui-monospace", "rawJSON", "scrollbar-width"),
+    *(f"cursor: {name}" for name in ("col-resize", "default", "not-allowed", "pointer", "progress")),
+    *("resize", "webkitGetAsEntry", "webkitRelativePath"),
+}
+# Names of the console's own that something newer has too.
+OWN_NAMES = {
+    "Metadata", "actions", "bytes", "conditions", "delay", "drop", "hand", "icon", "image", "lock", "login", "memory",
+    "preferences", "revoke", "share", "silent", "states", "stats", "take", "transfer", "try", "variant", "when", "zip",
+}  # fmt: skip
+SYNTAX = {
+    "regular_expressions.modifier": r"\(\?[ims]*(-[ims]+)?:(?<!\(\?:)",
+    "regular_expressions.lookbehind_assertion": r"\(\?<[!=]",
+    "statements.import.import_attributes": r"^import\b[^;]*\bwith\s*\{",
+    "statements.import.defer": r"^import\s+defer\b",
+    "statements.using": r"\busing\s+\w+\s*=",
+    "classes.static.initialization_blocks": r"\bstatic\s*\{",
+    "operators.await.top_level": r"^(export )?((const|let|var) .*= *\(?)?await ",
+}
+
+
+def used(kind: str, pattern: str, text: str) -> set[str]:
+    """The newer features of a kind that a text names."""
+    return {found for found in re.findall(pattern, text, re.MULTILINE) if found in NEWER[kind]}
+
+
+def newer_in_script(text: str) -> set[str]:
+    text = re.sub(r"/\*.*?\*/|(?<![:\"'`\\/])//[^\n]*", "", text, flags=re.DOTALL)
+    syntax = {
+        name for name, pattern in SYNTAX.items() if name in NEWER["syntax"] and re.search(pattern, text, re.MULTILINE)
+    }
+    names = used("members", r"\.([A-Za-z_$][\w$]*)", text) | used("globals", r"(?<![\w$.\"'])([A-Z][\w$]*)\b", text)
+    tags = " ".join(re.findall(r"<[a-z]\w*( [^<>]*)", text))
+    return (
+        syntax
+        | names
+        | used("members", r"(?<![\w$.\"'-])([a-z]\w*)\(", text)
+        | used("attributes", r" ([a-z-]+)=", tags)
+    )
+
+
+def newer_in_style(text: str) -> set[str]:
+    text = re.sub(r"/\*.*?\*/|\"[^\"]*\"", "", text, flags=re.DOTALL)
+    found = used("selectors", r":([a-z-]+)", text) | used("at_rules", r"@([a-z-]+)", text)
+    for block in re.findall(r"\{([^{}]*)\}", text):
+        for name, value in re.findall(r"(?:^|;)\s*(-?[a-z][a-z-]*)\s*:\s*([^;]*)", block):
+            prefixed = f"-webkit-{name}:" in block
+            found |= {name} if name in NEWER["properties"] and not prefixed else set()
+            found |= {f"{name}: {word}" for word in re.findall(r"[a-z-]+", value)} & set(NEWER["values"])
+            found |= used("functions", r"([a-z-]+)\(", value)
+    return found
+
+
+def test_nothing_is_newer_than_the_supported_browsers() -> None:
+    """By MDN's data; what the console cannot do without is asked for at its start, in `theme.js`."""
+    files = [path for folder in LOADED for path in folder.rglob("*") if "vendor" not in path.parts]
+    found = {
+        path.name: (newer_in_style if path.suffix == ".css" else newer_in_script)(path.read_text("utf-8"))
+        for path in files
+        if path.suffix in {".css", ".js", ".html"}
+    }
+    assert len(found) > 60
+    allowed = STANDS_IN | OWN_NAMES
+    assert {name: names - allowed for name, names in found.items() if names - allowed} == {}
+    # Each of them is used.
+    assert allowed == set().union(*found.values())
+
+
+def test_the_check_for_newer_features_finds_them() -> None:
+    assert newer_in_script("if (page.checkVisibility()) requestIdleCallback(() => {}); // Iterator") == {
+        *("checkVisibility", "requestIdleCallback")
+    }
+    assert newer_in_script('import data from "./data.json" with { type: "json" };\nnew URLPattern();') == {
+        *("statements.import.import_attributes", "URLPattern")
+    }
+    assert newer_in_script("html`<button command='close' class=${all}>`; /(?i:a)(?:b)/") == {
+        *("command", "regular_expressions.modifier")
+    }
+    assert newer_in_style("a { user-select: none; field-sizing: content; color: light-dark(red, blue) }") == {
+        *("user-select", "field-sizing", "light-dark")
+    }
+    assert newer_in_style("a { -webkit-user-select: none; user-select: none }\n::details-content { width: 1px }") == {
+        "details-content"
+    }
+
+
+def test_the_supported_browsers_are_named_alike() -> None:
+    browsers = NEWER["browsers"]
+    for page in ("README.md", "docs/console.md", "src/pilotis/console/static/index.html"):
+        text = " ".join((STATIC.parents[3] / page).read_text("utf-8").split())
+        for name, version in browsers.items():
+            assert re.search(rf"\b{name} {version}\b", text), (page, name)
