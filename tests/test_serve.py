@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pty
 import pwd
 import re
 import resource
@@ -27,7 +28,7 @@ from pilotis.functions.runtime.policy import Isolation, Runtime
 from pilotis.serve import welcome
 from pilotis.serve.installation import Prepared
 from tests import databases
-from tests.functions.support import require_sandboxes
+from tests.functions.support import isolation_of, require_sandboxes
 from tests.support import Server, assert_error
 from tests.waiting import PATIENCE, children, is_running, reserved_port, wait_until
 
@@ -574,6 +575,46 @@ def test_a_killed_servers_shared_metrics_are_removed_by_the_next_start_and_a_liv
     assert directories() == set()
 
 
+# What pip prints for two packages; then it unpacks them, for as long as a test lets it.
+PIP = """#!/bin/sh
+case "$*" in *requirements.lock) ;; *) exit 0 ;; esac
+echo "Looking in links: wheels"
+echo "Collecting idna==3.10 (from -r requirements.lock (line 7))"
+echo "  Downloading idna-3.10-py3-none-any.whl (70 kB)"
+echo "Collecting pilotis-postgres==18.6.1 (from -r requirements.lock (line 9))"
+echo "Installing collected packages: pilotis-postgres, idna"
+for n in $(seq 500); do [ -e {folder}/go ] && break; sleep 0.02; done
+exit {status}
+"""
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_make_shows_what_it_installs_while_it_does(tmp_path: Path, status: int):
+    venv, root = tmp_path / "venv", Path(__file__).parent.parent
+    (venv / "bin").mkdir(parents=True)
+    (venv / ".created").touch()
+    python = venv / "bin" / "python"
+    python.write_text(PIP.replace("{folder}", str(tmp_path)).replace("{status}", str(status)))
+    python.chmod(0o755)
+    # On a terminal, as a newcomer runs it; what is written to a pipe arrives at the end.
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        ["make", "--no-print-directory", f"VENV={venv}", f"{venv}/.installed"], cwd=root, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    while b"Unpacking" not in shown:
+        shown += os.read(ours, 1000)
+    assert process.poll() is None
+    (tmp_path / "go").touch()
+    assert (process.wait(PATIENCE) == 0) is (status == 0)
+    os.close(ours)
+    lines = shown.decode().replace("\r", "").splitlines()
+    assert lines == [f"Installing Pilotis into {venv} …", "  idna 3.10", "  pilotis-postgres 18.6.1", "  Unpacking ..."]
+    assert (venv / ".installed").exists() is (status == 0)
+    assert not (venv / ".installed.failed").exists()
+
+
 def test_the_start_says_that_functions_are_not_isolated_and_what_to_install():
     sample, sentence = Prepared(None, None), "Functions are not fully isolated: bubblewrap is missing."
     assert sentence in welcome.text(sample, "http://x", "http://x", isolation=sentence).splitlines()
@@ -586,10 +627,22 @@ def test_what_is_missing_for_isolation_is_named(tmp_path):
         "from pilotis.serve.start import _isolation; from pilotis.settings import Settings\n"
         "print(_isolation(Settings(functions_isolation=sys.argv[2])))"
     )
-    for path, chosen, said in ((tmp_path, "auto", True), (tmp_path, "permissions", False)):
-        command = [sys.executable, "-c", f"import sys; {script}", str(path), chosen]
+    # One that a container engine keeps from making namespaces, as bubblewrap 0.8 says it.
+    forbidden = tmp_path / "bwrap"
+    forbidden.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace, likely' >&2\nexit 1\n")
+    forbidden.chmod(0o755)
+    missing, programs = "apt install bubblewrap", str(tmp_path)
+    for path, chosen, said in (
+        (str(tmp_path / "none"), "auto", missing),
+        (str(tmp_path / "none"), "permissions", None),
+        (programs, "auto", "namespaces (bwrap: No permissions to create new namespace, likely). See Functions in"),
+        (programs, "landlock", None),
+    ):
+        command = [sys.executable, "-c", f"import sys; {script}", path, chosen]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-        assert ("apt install bubblewrap" in done.stdout) is said, done
+        assert said in done.stdout if said else done.stdout == "\n", done
+    if policy.tools().bwrap is not None and isolation_of(policy.Runtime.PYTHON)[0] in {"bwrap", "bwrap-userns"}:
+        assert policy.forbidden_namespaces() is None
 
 
 def test_a_sandbox_needs_no_name_of_its_own():

@@ -9,6 +9,7 @@ import resource
 import shlex
 import signal
 import socket
+import sys
 import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ from pilotis.settings import Settings
 _KILL_SECONDS = 5.0
 # Numbers of open files to try where the hard limit is not accepted.
 _OPEN_FILES = (65536, 10240)
+
+_ADVICE = "See Functions in containers in docs/operating.md."
 
 
 def run(settings: Settings) -> None:
@@ -114,15 +117,23 @@ def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> Non
 
 
 def _isolation(settings: Settings) -> str:
-    """Return a sentence if functions cannot be fully isolated and a program is missing for it; else an empty text.
+    """Return a sentence if functions cannot be fully isolated, and what to do; an empty text if they can.
 
-    Only what is missing is looked for: whether the system permits sandboxes is tried when one is needed.
+    bubblewrap is tried with a program that does nothing; whether a sandbox holds is tried when one is needed. Nothing
+    is said of what the operator chose by name, nor of systems without bubblewrap.
     """
-    from pilotis.functions.runtime.policy import tools
+    from pilotis.functions.runtime.policy import forbidden_namespaces, tools
 
-    if settings.functions_isolation == "permissions" or tools().bwrap is not None:
+    if settings.functions_isolation not in {"auto", "bwrap"} or sys.platform != "linux":
         return ""
-    return "Functions are not fully isolated: bubblewrap is missing. Install it, on Debian by apt install bubblewrap."
+    if tools().bwrap is None:
+        return (
+            "Functions are not fully isolated: bubblewrap is missing. Install it, on Debian by apt install bubblewrap."
+        )
+    problem = forbidden_namespaces()
+    if problem is None:
+        return ""
+    return f"Functions are not fully isolated: this system forbids bubblewrap its namespaces ({problem}). {_ADVICE}"
 
 
 def _place(settings: Settings) -> str:

@@ -12,6 +12,7 @@ import enum
 import os
 import py_compile
 import shutil
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ _HERE = Path(__file__).parent
 _DENO_RUN = ("run", "--no-prompt", "--no-config", "--no-lock", "--no-remote", "--no-npm", "--quiet")
 # Bounds that every system has: no core files, and few open files.
 _BOUNDED = ("/bin/sh", "-c", 'ulimit -c 0; ulimit -n 256; exec "$@"', "sh")
+_UNSHARED = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
+_TRY_SECONDS = 5.0
 _BINARY_PATHS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -88,6 +91,30 @@ def tools() -> Tools:
         deno=_deno(),
         python=str(python) if python.is_file() else None,
     )
+
+
+def forbidden_namespaces() -> str | None:
+    """Return why bubblewrap may not make the namespaces of a sandbox here, in its own words; None if it may.
+
+    Container engines and some distributions forbid them. Not known without bubblewrap.
+    """
+    bwrap = tools().bwrap
+    if bwrap is None:
+        return None
+    problem = None
+    for own in ([], ["--unshare-user"]) if os.geteuid() == 0 else (["--unshare-user"],):
+        line = [bwrap, *_UNSHARED, *own, "--ro-bind", "/", "/", "/bin/true"]
+        try:
+            done = subprocess.run(  # noqa: S603
+                line, capture_output=True, timeout=_TRY_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return type(error).__name__
+        if done.returncode == 0:
+            return None
+        said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        problem = said[:200] or f"bwrap ended with {done.returncode}"
+    return problem
 
 
 def command(
@@ -180,7 +207,7 @@ def _confined(
     own = tools()
     assert own.bwrap
     is_root = isolation is Isolation.OWN_USER
-    line = [own.bwrap, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+    line = [own.bwrap, *_UNSHARED]
     if is_root:
         line += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"]
     else:
