@@ -18,13 +18,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from urllib.parse import unquote
 
 import httpx
 import pytest
 
 from pilotis.data.where.compiler import _OPERATORS
+from pilotis.functions.types import Scope
 from tests import databases
 from tests.support import App, Server
 from tests.waiting import PATIENCE, reserved_port
@@ -323,3 +324,9 @@ def test_each_test_that_a_design_page_names_exists(page: str, folder: str, least
         assert not name or name in names, f"{file} has no {name}"
         seen += 1
     assert seen >= least
+
+
+def test_the_scopes_of_functions_are_those_of_the_guide():
+    table = (DOCS / "functions.md").read_text("utf-8").partition("| Scope | Permits |")[2].partition("\n\n")[0]
+    listed = [scope for line in table.splitlines() for scope in re.findall(r"`([a-z]+:[a-z]+)`", line)]
+    assert sorted(listed) == sorted(get_args(Scope))

@@ -9,6 +9,10 @@ from uuid import UUID
 
 import pytest
 
+from pilotis.http.api.principals import SYSTEM
+from pilotis.webhooks import holder
+from pilotis.webhooks.consents import allowed
+from pilotis.webhooks.sender import Sender
 from tests.console import database_of
 from tests.receiver import OK, Received, Receiver
 from tests.services import Node
@@ -176,3 +180,39 @@ async def test_two_nodes_never_open_more_requests_than_the_webhook_allows(app: A
         await webhook.ended(200)
     assert max(seen) == 3
     assert len(receiver.received) == 200
+
+
+async def test_nothing_is_sent_by_a_process_whose_lease_is_not_certain(
+    app: App, receiver: Receiver, node: Node, monkeypatch: pytest.MonkeyPatch
+):
+    """What a delivery needs to know may take longer than the lease is certain; another process may send it by then."""
+    await create(app, receiver.url(), ["member.created"])
+    member_created = node.services.events.catalogue.get("member.created")
+    assert member_created is not None
+    lost: list[str] = []
+    certain_while_sending: list[bool] = []
+
+    async def late(*arguments: Any) -> bool:
+        if not lost:
+            node.background.node._renewed_at = 0.0
+            lost.append("lease")
+        return await allowed(*arguments)
+
+    send = Sender.send
+
+    async def watched(*arguments: Any, **more: Any) -> Any:
+        certain_while_sending.append(node.background.node.is_certain)
+        return await send(*arguments, **more)
+
+    monkeypatch.setattr(holder, "allowed", late)
+    monkeypatch.setattr(Sender, "send", watched)
+    sent = 0
+    # The server may take a delivery as well: then it is none of this process's.
+    while not lost:
+        async with node.database.transaction(UUID(app.app_id)) as connection:
+            event = member_created.event(member_created.example, SYSTEM)
+            await node.services.events.emit_all(connection, UUID(app.app_id), [event])
+        sent += 1
+        await until(lambda: lost or len(receiver.received) == sent)  # noqa: B023 - awaited here
+    await until(lambda: len(receiver.received) == sent)
+    assert False not in certain_while_sending

@@ -9,7 +9,6 @@ import resource
 import shlex
 import signal
 import socket
-import sys
 import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -124,7 +123,7 @@ def _isolation(settings: Settings) -> str:
     """
     from pilotis.functions.runtime.policy import forbidden_namespaces, tools
 
-    if settings.functions_isolation not in {"auto", "bwrap"} or sys.platform != "linux":
+    if settings.functions_isolation not in {"auto", "bwrap"} or os.uname().sysname != "Linux":
         return ""
     if tools().bwrap is None:
         return (
