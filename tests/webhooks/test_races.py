@@ -213,6 +213,6 @@ async def test_nothing_is_sent_by_a_process_whose_lease_is_not_certain(
             event = member_created.event(member_created.example, SYSTEM)
             await node.services.events.emit_all(connection, UUID(app.app_id), [event])
         sent += 1
-        await until(lambda: lost or len(receiver.received) == sent)  # noqa: B023 - awaited here
-    await until(lambda: len(receiver.received) == sent)
+        await until(lambda: lost or len(receiver.received) >= sent)  # noqa: B023 - awaited here
+    await until(lambda: len(receiver.received) >= sent)
     assert False not in certain_while_sending
