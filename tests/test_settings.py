@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilotis.limits import EXTRAS, PER_APP, stricter, zero_is_unlimited
 from pilotis.security import master_key
 from pilotis.settings import Settings, SettingsError, known_names, load, variable_of
 
@@ -179,3 +180,14 @@ def test_the_reference_of_the_configuration_is_current():
     spec.loader.exec_module(tool)
     assert tool.TARGET.read_text() == tool.document(), "run: python tools/configuration.py"
     assert all(variable_of(name) in tool.document() for name in known_names())
+
+
+def test_zero_lifts_those_limits_whose_words_say_so():
+    """An app's own 0 is stricter than the server's value only where it does not."""
+    guide = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    words = dict(re.findall(r"^\| `(\w+)` \| `PILOTIS_LIMITS_\w+` \|.* \| (.*) \|$", guide, re.MULTILINE))
+    assert words.keys() == EXTRAS.keys()
+    lifted = {name for name, said in words.items() if re.search(r"0 = (unlimited|forever|all)", said)}
+    assert lifted == {name for name in EXTRAS if zero_is_unlimited(name)}
+    for name in PER_APP & lifted:
+        assert (stricter(name, 120, 0), stricter(name, 0, 60), stricter(name, 120, 60)) == (120, 60, 60)
