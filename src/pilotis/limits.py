@@ -175,6 +175,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Domains of a web storage."""
     regex_length: App[Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000, extra={"unit": "characters"})]] = 256
     """A `$matches` pattern."""
+    rule_bytes: App[Bytes] = 8 * 1024
+    """Size of a rule; the rules of a table may have four times as much."""
     where_depth: App[Annotated[int, msgspec.Meta(ge=1, le=60, extra={"unit": "levels"})]] = 10
     """Nesting of a `where`."""
     where_conditions: App[Positive] = 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import unicodedata
 from collections.abc import AsyncGenerator, Sequence
@@ -294,7 +295,7 @@ class Members:
         """Return the app's id and the member of an access token; the session must be alive and the member active."""
         claims = self._sessions.access_claims(token, console=False)
         row = _confirmed(await self._checks.submit(claims.app_id, (claims.app_id, claims)))
-        return claims.app_id, MemberInfo(claims.sub, claims.sid, row["is_guest"])
+        return claims.app_id, _member_info(claims, row)
 
     def presume(self, token: str) -> tuple[UUID, MemberInfo, Presumption]:
         """Return what `authenticate` does before it is known whether the session is alive and the member active.
@@ -303,7 +304,13 @@ class Members:
         """
         claims = self._sessions.access_claims(token, console=False)
         check = self._checks.begin(claims.app_id, (claims.app_id, claims))
-        return claims.app_id, MemberInfo(claims.sub, claims.sid, is_guest=False), Presumption(check, _confirmed)
+
+        async def confirm() -> MemberInfo:
+            # The check is the request's: one who is cancelled while waiting for it does not end it.
+            return _member_info(claims, _confirmed(await asyncio.shield(check)))
+
+        member = MemberInfo(claims.sub, claims.sid, is_guest=False, confirm=confirm)
+        return claims.app_id, member, Presumption(check, _confirmed)
 
     async def _check(self, asked: Sequence[tuple[UUID, Claims]]) -> Sequence[Record | None]:
         """Return the members of the sessions of an app's tokens; None for one that is not alive."""
@@ -412,6 +419,10 @@ class Members:
         event = events.composed(events.MEMBER_SIGNED_OUT, _as(member), member.member_id)
         if await self._sessions.sign_out_member(app.app_id, member.session_id, encoded(event)):
             self._events.committed(app.app_id)
+
+
+def _member_info(claims: Claims, row: Record) -> MemberInfo:
+    return MemberInfo(claims.sub, claims.sid, row["is_guest"], tuple(row["roles"]), json.decode(row["claims"].encode()))
 
 
 def _confirmed(row: Record | None) -> Record:

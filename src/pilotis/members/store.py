@@ -138,7 +138,7 @@ async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UU
     """Return the members of an app's active sessions."""
     return await database.fetch(
         """
-        select s.session_id, s.subject, m.is_active, m.is_guest,
+        select s.session_id, s.subject, m.is_active, m.is_guest, m.roles, m.claims,
             m.last_active_at < now() - interval '1 hour' as active_again
         from (select unnest($2::uuid[]) as session_id) asked
         join pilotis.sessions s on s.app_id = $1 and s.session_id = asked.session_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +12,8 @@ from pilotis.data.rows.emitting import CREATED
 from pilotis.data.rows.operations import cause_of
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rows.types import BulkFailure
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import Visibility, new_row_denied
 from pilotis.data.tables.values import Row
 from pilotis.http.api.principals import Principal
 from pilotis.kit import json
@@ -38,6 +40,7 @@ class NewRow(NamedTuple):
 def new_rows(
     principal: Principal,
     table: PreparedTable,
+    visible: Visibility,
     data: msgspec.Raw,
     first_id: str | None,
     creator: str | None,
@@ -48,7 +51,7 @@ def new_rows(
     Raises `NothingCreatedError` if none is valid, and `ValidationError` for too few or too many rows.
     """
     cause = cause_of(principal) if CREATED in table.schema.emits else None
-    decoded, failed = _decoded(table, data, limits)
+    decoded, failed = _decoded(table, visible, data, limits)
     ids = uuid7_texts(len(decoded))
     if first_id is not None:
         ids[0] = first_id
@@ -56,8 +59,27 @@ def new_rows(
     for row, row_id in zip(decoded, ids, strict=True):
         if row is not None:
             record = records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause)
-            rows.append(NewRow(row_id, row, record))
+            rows.append(NewRow(row_id, records.shown(row, visible.table.hidden), record))
     return rows, failed
+
+
+def denied_apart(
+    rows: Sequence[NewRow], failed: Sequence[BulkFailure], allowed: Collection[str]
+) -> tuple[list[NewRow], list[BulkFailure]]:
+    """Return the rows that a rule allowed, and the failures with those that it did not; both in their order."""
+    before = {failure.index for failure in failed}
+    places = [index for index in range(len(rows) + len(failed)) if index not in before]
+    denied = new_row_denied(Action.CREATE)
+    refused = [
+        BulkFailure(index, denied.code, denied.text)
+        for index, row in zip(places, rows, strict=True)
+        if row.row_id not in allowed
+    ]
+    made = [row for row in rows if row.row_id in allowed]
+    if not made:
+        details = [Detail(f"data[{failure.index}]", failure.code, failure.message) for failure in refused]
+        raise NothingCreatedError(details=details)
+    return made, sorted([*failed, *refused], key=lambda failure: failure.index)
 
 
 def bulk_result(rows: Sequence[NewRow], failed: Sequence[BulkFailure], created: str, created_by: bytes) -> bytes:
@@ -67,9 +89,11 @@ def bulk_result(rows: Sequence[NewRow], failed: Sequence[BulkFailure], created: 
     return b'{"created":[%b],"total":%d,"success":%d%b}' % (made, len(rows) + len(failed), len(rows), tail)
 
 
-def _decoded(table: PreparedTable, data: msgspec.Raw, limits: Limits) -> tuple[Sequence[Row | None], list[BulkFailure]]:
+def _decoded(
+    table: PreparedTable, visible: Visibility, data: msgspec.Raw, limits: Limits
+) -> tuple[Sequence[Row | None], list[BulkFailure]]:
     """Return the rows, None in place of each invalid one, and the errors."""
-    if len(memoryview(data)) <= records.MAX_RAW_FACTOR * limits.row_bytes:
+    if not visible.closed and len(memoryview(data)) <= records.MAX_RAW_FACTOR * limits.row_bytes:
         found = table.new_rows.decode_list(data)
         if (
             found
@@ -77,11 +101,11 @@ def _decoded(table: PreparedTable, data: msgspec.Raw, limits: Limits) -> tuple[S
             and not any(records.is_too_large(row, limits.row_bytes) for row in found)
         ):
             return found, []
-    return _decoded_singly(table, _list_of_rows(data, limits.bulk_rows), limits.row_bytes)
+    return _decoded_singly(table, visible, _list_of_rows(data, limits.bulk_rows), limits.row_bytes)
 
 
 def _decoded_singly(
-    table: PreparedTable, items: Sequence[msgspec.Raw], max_bytes: int
+    table: PreparedTable, visible: Visibility, items: Sequence[msgspec.Raw], max_bytes: int
 ) -> tuple[Sequence[Row | None], list[BulkFailure]]:
     rows: list[Row | None] = []
     failed: list[BulkFailure] = []
@@ -90,6 +114,8 @@ def _decoded_singly(
         try:
             records.check_raw_size(item, max_bytes)
             row = table.new_rows.decode(item)
+            if visible.closed:
+                visible.require_settable(records.names_in(item))
             records.check_size(row, max_bytes)
         except PilotisError as error:
             error.within(f"data[{index}]")

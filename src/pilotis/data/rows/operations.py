@@ -13,7 +13,8 @@ import msgspec
 from pilotis.data.rows import records
 from pilotis.data.rows.emitting import CREATED, DELETED, UPDATED, BoundCause, Cause
 from pilotis.data.rows.table import PreparedTable
-from pilotis.data.rules.visibility import Action, Visibility, creator_of_new_row, visibility
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import RuleDeniedError, Visibility, creator_of_new_row, new_row_denied
 from pilotis.data.tables.values import Row
 from pilotis.data.where.operands import Arguments
 from pilotis.http.api.principals import Principal
@@ -25,6 +26,7 @@ from pilotis.kit.offload import offload
 from pilotis.limits import Limits
 
 ROW_TOO_LARGE = "PT413"
+RULE_DENIED = "PT403"
 
 FetchValue = Callable[..., Awaitable[Any]]
 FetchMany = Callable[..., Awaitable[list[asyncpg.Record]]]
@@ -69,6 +71,11 @@ class Plan(NamedTuple):
     max_bytes: int = 0
     probe: tuple[str, Sequence[Any]] | None = None
     size: int = 0
+    missing: type[PilotisError] | Callable[[], PilotisError] = RowNotFoundError
+    """The error if no row was found."""
+    seen: tuple[str, Sequence[Any]] | None = None
+    """Finds out whether the caller sees a row that it may not change."""
+    action: Action = Action.DELETE
     counted: tuple[str, int] | None = None
     """A statement that changes the row count, by how much, where the plan's does not: in the same transaction."""
 
@@ -82,11 +89,15 @@ async def perform(fetchval: FetchValue, plan: Plan) -> bytes:
     except asyncpg.PostgresError as error:
         if error.sqlstate == ROW_TOO_LARGE:
             raise records.too_large(plan.max_bytes) from None
+        if error.sqlstate == RULE_DENIED:
+            raise new_row_denied(Action.UPDATE) from None
         raise
     if not value:
         if plan.probe is not None and await fetchval(plan.probe[0], *plan.probe[1]):
             raise PreconditionFailedError
-        raise RowNotFoundError
+        if plan.seen is not None and await fetchval(plan.seen[0], *plan.seen[1]):
+            raise RuleDeniedError(plan.action)
+        raise plan.missing()
     if plan.counted:
         await fetchval(*plan.counted)
     return await offload(plan.size, plan.finish, value)
@@ -102,7 +113,7 @@ async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[byte
     except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError) as error:
         raise UndecidedError from error
     except asyncpg.PostgresError as error:
-        if error.sqlstate == ROW_TOO_LARGE:
+        if error.sqlstate in {ROW_TOO_LARGE, RULE_DENIED}:
             raise UndecidedError from error
         raise
     if len(rows) != len(plans) or not all(row[0] for row in rows):
@@ -119,37 +130,51 @@ def _finished(plans: Sequence[Plan], rows: Sequence[asyncpg.Record]) -> list[byt
 def plan_create(principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw) -> Plan:
     """Return the plan that creates a row."""
     row_id = uuid7_text()
-    new = new_record(principal, table, limits, data, row_id)
+    visible = table.visible_now(principal, Action.CREATE)
+    new = new_record(principal, table, visible, limits, data, row_id)
     rows = (b"[" + new.record + b"]").decode()
 
     def finish(created: datetime) -> bytes:
-        return records.item(row_id, new.row, rfc3339(created), new.created_by)
+        return records.item(row_id, new.shown, rfc3339(created), new.created_by)
 
-    return Plan(row_id, table.statements.insert, [rows], finish, size=len(new.record), counted=_counted(table, 1))
+    size, counted = len(new.record), _counted(table, 1)
+    if visible.is_everything:
+        return Plan(row_id, table.statements.insert, [rows], finish, size=size, counted=counted)
+    sql, values = table.insert_if(rows, visible)
+    return Plan(row_id, sql, values, finish, size=size, counted=counted, missing=_new_row_denied)
+
+
+def _new_row_denied() -> PilotisError:
+    return new_row_denied(Action.CREATE)
 
 
 class NewRecord(NamedTuple):
     """A new row: its record, the row as its creator may see it, and the member of its JSON that names the creator."""
 
     record: bytes
-    row: Row
+    shown: Row
     created_by: bytes
 
 
-def new_record(principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw, row_id: str) -> NewRecord:
+def new_record(
+    principal: Principal, table: PreparedTable, visible: Visibility, limits: Limits, data: msgspec.Raw, row_id: str
+) -> NewRecord:
     """Return a validated new row."""
-    visible = visibility(principal, table.schema, Action.CREATE)
     creator = creator_of_new_row(principal)
     records.check_raw_size(data, limits.row_bytes)
     try:
         row = table.new_rows.decode(data)
     except PilotisError as error:
         raise error.within("data") from None
+    if visible.closed:
+        visible.require_settable(records.names_in(data))
     records.check_size(row, limits.row_bytes)
     cause = cause_of(principal) if CREATED in table.schema.emits else None
     created_by = records.created_by(creator) if visible.shows_creator else b""
     return NewRecord(
-        records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause), row, created_by
+        records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause),
+        records.shown(row, visible.table.hidden),
+        created_by,
     )
 
 
@@ -183,7 +208,7 @@ def plan_update(
     expected: str | None = None,
 ) -> Plan:
     """Return the plan that changes the given fields of a row; `{"$inc": n}` adds to a number."""
-    visible = visibility(principal, table.schema, Action.UPDATE)
+    visible = table.visible_now(principal, Action.UPDATE)
     records.check_raw_size(data, limits.row_bytes)
     try:
         row = table.changes.decode_change(data)
@@ -204,36 +229,50 @@ def plan_update(
         (name, "" if name in table.schema.by_name else arguments.bind(name, "text"), arguments.bind(amount, "numeric"))
         for name, amount in row.increments.items()
     ]
-    condition = _condition(visible, expected, arguments)
+    condition = _condition(visible, expected, arguments, row="" if visible.is_simple else "t")
     given = row.fields if table.schema.is_free_form else [column.name for column in columns]
     changed = list(dict.fromkeys([*given, *row.increments]))
+    visible.require_settable([*changed, *row.nulls])
     cause = bound_cause(principal, table, UPDATED, arguments, changed)
-    statements = table.statements_for(creators=visible.shows_creator)
-    sql = statements.update(columns, condition, increments, cause)
+    statements = table.statements_that_show(visible)
+    after = visible.holds_after(arguments, old="before", new="written")
+    sql = statements.update(columns, condition, increments, cause, after, reads_before=visible.needs_before)
 
     def finish(item: str) -> bytes:
         return table.decrypted_item(item)
 
     probe = _probe(table, visible, row_id) if expected is not None else None
-    return Plan(str(row_id), sql, arguments.values, finish, limits.row_bytes, probe, len(source) + len(extra))
+    size = len(source) + len(extra)
+    return Plan(
+        str(row_id),
+        sql,
+        arguments.values,
+        finish,
+        limits.row_bytes,
+        probe,
+        size,
+        seen=_seen(table, visible, row_id),
+        action=Action.UPDATE,
+    )
 
 
 def plan_delete(principal: Principal, table: PreparedTable, row_id: UUID, expected: str | None = None) -> Plan:
     """Return the plan that deletes a row."""
-    visible = visibility(principal, table.schema, Action.DELETE)
+    visible = table.visible_now(principal, Action.DELETE)
     arguments = Arguments(row_id)
     condition = f"__id = $1 and {_condition(visible, expected, arguments)}"
     probe = _probe(table, visible, row_id) if expected is not None else None
     sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
-    return Plan(str(row_id), sql, arguments.values, lambda _: b"", probe=probe, counted=_counted(table, -1))
+    seen = _seen(table, visible, row_id)
+    return Plan(str(row_id), sql, arguments.values, lambda _: b"", probe=probe, counted=_counted(table, -1), seen=seen)
 
 
 def _counted(table: PreparedTable, change: int) -> tuple[str, int] | None:
     return (table.statements.add_to_count, change) if table.statements.counts_apart else None
 
 
-def _condition(visible: Visibility, expected: str | None, arguments: Arguments) -> str:
-    condition = "true" + visible.and_condition(arguments)
+def _condition(visible: Visibility, expected: str | None, arguments: Arguments, *, row: str = "") -> str:
+    condition = "true" + visible.and_condition(arguments, row=row)
     if expected is None:
         return condition
     moment = parse_rfc3339(expected)
@@ -245,4 +284,12 @@ def _condition(visible: Visibility, expected: str | None, arguments: Arguments) 
 def _probe(table: PreparedTable, visible: Visibility, row_id: UUID) -> tuple[str, Sequence[Any]]:
     arguments = Arguments(row_id)
     condition = f"__id = $1{visible.and_condition(arguments)}"
+    return f"select true from {table.schema.physical} where {condition}", arguments.values
+
+
+def _seen(table: PreparedTable, visible: Visibility, row_id: UUID) -> tuple[str, Sequence[Any]] | None:
+    if not visible.is_ruled:
+        return None
+    arguments = Arguments(row_id)
+    condition = f"__id = $1{visible.and_readable(arguments)}"
     return f"select true from {table.schema.physical} where {condition}", arguments.values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pilotis.data.rows.statements import Statements
@@ -52,7 +53,7 @@ def compile_query(prepared: PreparedTable, query: Query, visible: Visibility, li
         resolve = functools.partial(operand, table, arguments=arguments)
         condition, patterns = compile_where(query.where, resolve, limits, arguments)
     if not visible.is_everything:
-        condition = f"true{visible.and_condition(arguments)} and {condition}"
+        condition = within(visible, condition, patterns, arguments, many=True)
     order = _order(table, query, arguments)
     rows = limits.page_size(query.limit)
     limit = common_count(rows, arguments)
@@ -63,6 +64,20 @@ def compile_query(prepared: PreparedTable, query: Query, visible: Visibility, li
     deep = query.offset >= DEEP_OFFSET
     sql = _statement(statements, condition, order, limit, offset, max_bytes, deep, arguments.places)
     return CompiledQuery(sql, arguments.values, patterns, arguments.access)
+
+
+def within(
+    visible: Visibility, condition: str, patterns: Sequence[str], arguments: Arguments, *, many: bool = False
+) -> str:
+    """Return a request's condition on the rows that the caller sees, which is evaluated on no others if that shows.
+
+    PostgreSQL evaluates cheap conditions first, and a rule may cost more than a pattern, whose time tells of the rows
+    that it meets.
+    """
+    rule = visible.and_condition(arguments, many=many)
+    if patterns and not visible.is_simple:
+        condition = f"case when true{rule} then {condition} end"
+    return f"true{rule} and {condition}"
 
 
 # Requests that differ in their values alone have the same statement. One has some kilobytes, 35 at the very most.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import msgspec
 
 from pilotis.data.rows.emitting import Cause
-from pilotis.data.tables.schema import TableSchema
+from pilotis.data.tables.schema import TableSchema, normal_path
 from pilotis.data.tables.values import Row
 from pilotis.kit import json
 from pilotis.kit.errors import PayloadTooLargeError
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class RowTooLargeError(PayloadTooLargeError):
@@ -101,6 +104,20 @@ def _derived(row: Row) -> list[bytes]:
 def created_by(creator: str | None) -> bytes:
     """Return the member of a row's JSON that names its creator, with a leading comma."""
     return b',"created_by":' + json.encode(creator)
+
+
+def names_in(data: msgspec.Raw) -> list[str]:
+    """Return the names of the fields that a request gives, those of defaults excluded."""
+    return [normal_path(name) for name in _fields(bytes(data))]
+
+
+def shown(row: Row, hidden: Collection[str]) -> Row:
+    """Return a row without the fields that the caller may not read."""
+    if not hidden:
+        return row
+    kept = {name: value for name, value in _fields(row.data).items() if name not in hidden}
+    members = b",".join(json.encode(name) + b":" + bytes(raw) for name, raw in kept.items())
+    return msgspec.structs.replace(row, data=b"{" + members + b"}")
 
 
 def item(row_id: str, row: Row, created: str, creator: bytes = b"") -> bytes:

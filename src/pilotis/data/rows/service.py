@@ -12,7 +12,7 @@ import asyncpg
 import msgspec
 
 from pilotis.data.rows import records
-from pilotis.data.rows.creating import bulk_result, new_rows
+from pilotis.data.rows.creating import bulk_result, denied_apart, new_rows
 from pilotis.data.rows.emitting import DELETED
 from pilotis.data.rows.operations import (
     RowNotFoundError,
@@ -22,16 +22,17 @@ from pilotis.data.rows.operations import (
     plan_delete,
     plan_update,
 )
-from pilotis.data.rows.query import CompiledQuery, compile_query
+from pilotis.data.rows.query import CompiledQuery, compile_query, within
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables
 from pilotis.data.rows.types import DeleteWhere, Page, Query
-from pilotis.data.rules.visibility import Action, creator_of_new_row, is_open, visibility
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import creator_of_new_row, is_open, new_row_denied
 from pilotis.data.where.compiler import InvalidRegexError, compile_where
 from pilotis.data.where.operands import COMMON_COUNTS, Arguments, operand
 from pilotis.http.api.direct import Begun, StartOverError
 from pilotis.http.api.principals import AppInfo, Principal, PublicClient
 from pilotis.kit import json
-from pilotis.kit.clock import rfc3339
+from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import BadRequestError, QueryTimeoutError, UnavailableError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.offload import offload
@@ -77,22 +78,30 @@ class Rows:
         async def create(table: PreparedTable) -> bytes:
             new_id = row_id or uuid7_text()
             size = len(memoryview(data))
-            new = await offload(size, new_record, principal, table, app.limits, data, new_id)
-            created = rfc3339(await table.insert(new.record))
-            return await offload(size, records.item, new_id, new.row, created, new.created_by)
+            visible = table.visible_now(principal, Action.CREATE)
+            new = await offload(size, new_record, principal, table, visible, app.limits, data, new_id)
+            if visible.is_everything:
+                created = rfc3339(await table.insert(new.record))
+            else:
+                _, moment = await table.insert_allowed([new.record], visible)
+                if moment is None:
+                    raise new_row_denied(Action.CREATE)
+                created = rfc3339(moment)
+            return await offload(size, records.item, new_id, new.shown, created, new.created_by)
 
         return await self._tables.use(app, table_id, create)
 
     def begin_create(self, principal: PublicClient, table_id: UUID, data: msgspec.Raw) -> Begun | None:
         """Begin what `create` does, for a prepared table; raises the same errors for an invalid row."""
         table = self._tables.known(principal.app, table_id)
-        if table is None or is_list(data):
+        if table is None or is_list(data) or table.schema.rules is not None:
             return None
         new_id = uuid7_text()
-        new = new_record(principal, table, principal.app.limits, data, new_id)
+        visible = table.visible_now(principal, Action.CREATE)
+        new = new_record(principal, table, visible, principal.app.limits, data, new_id)
 
         def finish(ended: asyncio.Future[datetime]) -> bytes:
-            return records.item(new_id, new.row, rfc3339(_or_start_over(ended)), new.created_by)
+            return records.item(new_id, new.shown, rfc3339(_or_start_over(ended)), new.created_by)
 
         return table.begin_insert(new.record), finish
 
@@ -107,10 +116,15 @@ class Rows:
         size = len(memoryview(data))
 
         async def create(table: PreparedTable) -> bytes:
-            visible = visibility(principal, table.schema, Action.CREATE)
+            visible = table.visible_now(principal, Action.CREATE)
             creator = creator_of_new_row(principal)
-            rows, failed = await offload(size, new_rows, principal, table, data, first_id, creator, app.limits)
-            created = rfc3339(await table.insert_many([row.record for row in rows]))
+            rows, failed = await offload(size, new_rows, principal, table, visible, data, first_id, creator, app.limits)
+            if visible.is_everything:
+                created = rfc3339(await table.insert_many([row.record for row in rows]))
+            else:
+                ids, moment = await table.insert_allowed([row.record for row in rows], visible)
+                rows, failed = denied_apart(rows, failed, ids)
+                created = optional_rfc3339(moment) or ""
             created_by = records.created_by(creator) if visible.shows_creator else b""
             return await offload(size, bulk_result, rows, failed, created, created_by)
 
@@ -120,7 +134,8 @@ class Rows:
         """Return one row's JSON."""
 
         async def read(table: PreparedTable) -> bytes:
-            visible = visibility(principal, table.schema, Action.READ)
+            visible = await table.visible(principal, Action.READ)
+            table = table.seen_by(visible)
             if visible.is_everything:
                 text = await table.read(str(row_id), creators=visible.shows_creator)
             else:
@@ -185,7 +200,8 @@ class Rows:
         app = _app(principal)
 
         async def find(table: PreparedTable) -> bytes:
-            visible = visibility(principal, table.schema, Action.LIST)
+            visible = await table.visible(principal, Action.LIST)
+            table = table.seen_by(visible)
 
             async def answer() -> bytes:
                 compiled = compile_query(table, query, visible, app.limits)
@@ -237,14 +253,15 @@ class Rows:
             raise WhereRequiredError
 
         async def delete(table: PreparedTable) -> int:
-            visible = visibility(principal, table.schema, Action.DELETE)
+            visible = table.visible_now(principal, Action.DELETE)
+            seen = table.seen_by(visible).schema
             arguments = Arguments(hash_=table.hash, creators=visible.shows_creator)
             condition, patterns = compile_where(
-                request.where or {}, lambda name: operand(table.schema, name, arguments), app.limits, arguments
+                request.where or {}, lambda name: operand(seen, name, arguments), app.limits, arguments
             )
             if condition == "true" and not request.all:
                 raise WhereRequiredError
-            condition = f"true{visible.and_condition(arguments)} and {condition}"
+            condition = within(visible, condition, patterns, arguments)
             sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
             compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
             row = await run_compiled(table, compiled, read_only=False)

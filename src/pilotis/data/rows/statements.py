@@ -9,12 +9,13 @@ connection has its own slot there, so that no writer waits for another.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from pilotis.data.rows.emitting import CREATED, BoundCause, Emitter
 from pilotis.data.tables.schema import PHYSICAL_TYPES, Column, ColumnType, TableSchema
 from pilotis.data.tables.vectors import words_of
+from pilotis.data.where.operands import text_array
 
 _MAX_ARGUMENTS = 90
 MAX_PAGES_BYTES = 1_000_000
@@ -30,14 +31,24 @@ class Statements:
 
     With `creators`, rows say who created them. Those without are a column shorter for the callers who do not learn it.
 
+    `shown` is the table as a caller sees it, whose columns the rows show; else they show all.
+
     With `counts_apart`, inserts and deletes leave the row counts to `add_to_count`, which their transaction must run
     next. On Citus an insert that reads what another part of its statement returns involves every node, and so fails
     with any.
     """
 
-    def __init__(self, table: TableSchema, *, creators: bool = False, counts_apart: bool = False) -> None:
+    def __init__(
+        self,
+        table: TableSchema,
+        *,
+        creators: bool = False,
+        counts_apart: bool = False,
+        shown: TableSchema | None = None,
+    ) -> None:
         self.counts_apart = counts_apart
         self._table = table
+        self._shown = shown or table
         self._creators = creators
 
     @functools.cached_property
@@ -55,13 +66,15 @@ class Statements:
     @functools.cached_property
     def data(self) -> str:
         """The expression for the JSON text of a row's data; fields that were never set are left out."""
-        return self._data(self._table.columns)
+        return self._data(self._shown.columns, self._shown.hidden)
 
-    def _data(self, columns: Iterable[Column]) -> str:
+    def _data(self, columns: Iterable[Column], hidden: Collection[str] = ()) -> str:
         if self._table.is_free_form:
             return "coalesce(__extra::text, '{}')"
         parts = [_member(column) for column in columns]
-        extra = "substr(__extra::text, 2, length(__extra::text) - 2)"
+        # It tells which columns are null.
+        rest = f"nullif(__extra - {text_array(hidden)}, '{{}}')" if hidden else "__extra"
+        extra = f"substr({rest}::text, 2, length({rest}::text) - 2)"
         return f"'{{' || {_concat([*parts, extra])} || '}}'"
 
     @functools.cached_property
@@ -79,7 +92,11 @@ class Statements:
         """Insert like `insert`, without events: an import emits a single event for all its rows."""
         return self._insert(emits=False)
 
-    def _insert(self, *, emits: bool) -> str:
+    def insert_if(self, holds: str) -> str:
+        """Insert those rows for which a condition on their columns, in `r`, holds; returns the time and their ids."""
+        return self._insert(emits=CREATED in self._table.emits, holds=holds)
+
+    def _insert(self, *, emits: bool, holds: str = "") -> str:
         table = self._table
         parts = _parts(table.columns)
         source = [
@@ -91,15 +108,28 @@ class Statements:
         words = _words(table.columns)
         names = ["__id", "__creator", "__extra", *(part.name for part in parts), *words]
         values = ["r.__id", "r.__creator", "r.__extra", *(part.value for part in parts), *words.values()]
+        given = f"json_to_recordset($1) as r({', '.join(source)})"
+        judged, result = "", "select __created_at from written limit 1"
+        if holds:
+            # The row as it will be, under the names of the table's columns. Materialized, or Citus would reject the
+            # subqueries of the condition beside an insert.
+            own = [f"{value} as {name}" for name, value in zip(names, values, strict=True)]
+            judged = f"""r as materialized (
+                select * from (
+                    select {", ".join(own)}, now() as __created_at, now() as __updated_at from {given}
+                ) r where {holds}
+            ), """
+            given, values = "r", [f"r.{name}" for name in names]
+            result = "select min(__created_at) as created_at, array_agg(__id::text) as ids from written"
         return f"""
-            with written as (
+            with {judged}written as (
                 insert into {table.physical}
                     ({", ".join(names)}, __created_at, __updated_at, {table.version_column})
                 select {", ".join(values)}, now(), now(), null
-                from json_to_recordset($1) as r({", ".join(source)})
-                returning {"*" if emits else "__created_at"}
+                from {given}
+                returning {"*" if emits else "__id, __created_at" if holds else "__created_at"}
             ){self._counted("count(*)")}{", " + self._emitter.created() if emits else ""}
-            select __created_at from written limit 1
+            {result}
         """
 
     def select(self, and_visible: str) -> str:
@@ -187,13 +217,17 @@ class Statements:
         condition: str,
         increments: Sequence[tuple[str, str, str]],
         cause: BoundCause | None = None,
+        after: str = "",
+        *,
+        reads_before: bool = False,
     ) -> str:
         """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
 
         `$3` are the names whose explicit nulls are removed, `$4` the JSON of fields without a column, `$5` the largest
         size of the row's JSON afterwards, in bytes, without its creator. `increments` maps names to the parameter
         positions of the name, for fields without a column, and of the number to add. `cause` is set if the table emits
-        updates.
+        updates. `condition` is on the row before, `t`; `after` is one on the row afterwards, `written`, and with
+        `reads_before` also on `before`: where it does not hold, the update is undone.
         """
         table = self._table
         parts = _parts(columns)
@@ -223,7 +257,7 @@ class Statements:
         # alone beforehand, but json_to_record fails without its column list; so the argument is a column.
         before = locked = emitted = ""
         beside = f" + octet_length('{_CREATED_BY}')" if self._creators else ""
-        if cause is not None:
+        if cause is not None or reads_before:
             # The update reads from the locking select, so that the row is locked, and its old state read, before it
             # changes.
             locked = ", (select __id as locked_id from before) locked"
@@ -232,7 +266,11 @@ class Statements:
                 where t.__id = $1 and {condition} and t.{table.version_column} is null for update
             ), """
             condition = f"t.__id = locked_id and {condition}"
-            emitted = f", {self._emitter.updated(cause)}"
+            emitted = f", {self._emitter.updated(cause)}" if cause is not None else ""
+        item = f"pilotis.require_size({self.row}, $5::integer{beside})"
+        if after:
+            holds = f"(select {after} from before)" if reads_before else f"({after})"
+            item = f"pilotis.require({holds}, {item})"
         return f"""
             with {before}written as (
                 update {table.physical} t set {"".join(item + ", " for item in assignments)}
@@ -242,7 +280,7 @@ class Statements:
                 where t.__id = $1 and {condition} and t.{table.version_column} is null
                 returning t.*
             ){emitted}
-            select pilotis.require_size({self.row}, $5::integer{beside}) from written
+            select {item} from written
         """
 
     def delete(self, condition: str, cause: BoundCause | None = None) -> str:

@@ -6,7 +6,8 @@ import asyncio
 import functools
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
@@ -18,16 +19,19 @@ from pilotis.data.indexes import drop_blocking_index
 from pilotis.data.indexes.recorder import AccessRecorder
 from pilotis.data.rows.statements import Statements
 from pilotis.data.rows.statistics import TableStatistics
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.document import named_tables
+from pilotis.data.rules.visibility import Visibility, visibility
 from pilotis.data.tables.encrypted_columns import ColumnCipher
 from pilotis.data.tables.schema import TableSchema
-from pilotis.data.tables.service import Tables
+from pilotis.data.tables.service import TableNotFoundError, Tables
 from pilotis.data.tables.values import Row, RowDecoder
 from pilotis.data.where.access_patterns import AccessPatterns
 from pilotis.data.where.operands import Arguments, Hash
 from pilotis.db.batching import Batcher, SingleFlight
 from pilotis.db.blocks import Transaction
 from pilotis.db.pool import Database
-from pilotis.http.api.principals import AppInfo
+from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.kit.errors import PilotisError, UnavailableError
 from pilotis.kit.offload import offload
 from pilotis.security.encryption.cipher import Cipher
@@ -74,7 +78,10 @@ class PreparedTable:
     ) -> None:
         self._rows_emitted = rows_emitted
         self.schema = schema
+        self.related: Mapping[UUID, TableSchema] = {}
+        """The tables that its rules name, in the state in which they were last read."""
         self._generation = next(_generations)
+        self._cipher = cipher
         self.cipher = ColumnCipher(schema, cipher) if cipher else None
         self.statements = Statements(schema, counts_apart=database.is_sharded)
         self.statements_with_creators = Statements(schema, creators=True)
@@ -91,6 +98,34 @@ class PreparedTable:
             Batcher[str, str | None](functools.partial(self._read, statements), max_batch=200)
             for statements in (self.statements, self.statements_with_creators)
         )
+
+    async def visible(self, principal: Principal, action: Action) -> Visibility:
+        """Return the rows on which the caller may perform an action; raises an error if there can be none."""
+        member = principal.member
+        if member is not None and self.schema.rules is not None:
+            member = await member.confirmed()
+        return visibility(principal, self.schema, action, member, self.related)
+
+    def visible_now(self, principal: Principal, action: Action) -> Visibility:
+        """Return what `visible` does, for a request whose credential has been checked."""
+        return visibility(principal, self.schema, action, principal.member, self.related)
+
+    def seen_by(self, visible: Visibility) -> PreparedTable:
+        """Return the table as the caller sees it, for what only reads."""
+        if not visible.hides:
+            return self
+        seen: PreparedTable | None = visible.table.__dict__.get("prepared")
+        if seen is None:
+            seen = visible.table.__dict__["prepared"] = PreparedTable(
+                visible.table, self._database, self._cipher, self._uses, self._statistics, self._rows_emitted
+            )
+        return seen
+
+    def statements_that_show(self, visible: Visibility) -> Statements:
+        """Return the statements whose rows show what the caller sees of them."""
+        if not visible.hides:
+            return self.statements_for(creators=visible.shows_creator)
+        return Statements(self.schema, creators=visible.shows_creator, shown=visible.table)
 
     def statements_for(self, *, creators: bool) -> Statements:
         """Return the statements whose rows say who created them, or those whose rows do not."""
@@ -173,6 +208,26 @@ class PreparedTable:
     async def insert(self, record: bytes) -> datetime:
         """Insert one row, in the form that `record` returns, and return its time of creation."""
         return await self._creates.submit(record)
+
+    async def insert_allowed(self, records: Sequence[bytes], visible: Visibility) -> tuple[set[str], datetime | None]:
+        """Insert the rows that a rule allows in one statement; return their ids and their time of creation."""
+        rows = await offload(sum(map(len, records)), _array, records)
+        sql, values = self.insert_if(rows, visible)
+        if not self.statements.counts_apart:
+            (found,) = await self._database.fetch(sql, *values, tenant=self.schema.app_id)
+        else:
+            async with self.transaction() as connection:
+                (found,) = await connection.fetch(sql, *values)
+                await connection.execute(self.statements.add_to_count, len(found["ids"] or ()))
+        ids = set(found["ids"] or ())
+        self.written(len(ids))
+        return ids, found["created_at"]
+
+    def insert_if(self, rows: str, visible: Visibility) -> tuple[str, list[Any]]:
+        """Return the statement that inserts those rows of a JSON array that a rule allows, and its arguments."""
+        arguments = Arguments(rows, hash_=self.hash)
+        holds = visible.and_condition(arguments, row="r").removeprefix(" and ")
+        return self.statements.insert_if(holds), arguments.values
 
     async def insert_many(self, records: Sequence[bytes]) -> datetime:
         """Insert rows in one statement and return their time of creation."""
@@ -264,7 +319,7 @@ class PreparedTables:
         for _ in range(_MAX_TRIES):
             table = await self._tables.current(app.app_id, table_id)
             try:
-                return await action(await self.prepare(table))
+                return await action(await self._prepared(table))
             except asyncpg.DeadlockDetectedError:
                 # PostgreSQL rolled back this statement to resolve a deadlock.
                 continue
@@ -275,7 +330,7 @@ class PreparedTables:
                 if table.version == failed_version:
                     raise
                 failed_version = table.version
-                self._tables.forget(table)
+                self._forget(table)
             except PilotisError as error:
                 if not await self.forget_outdated(table, error):
                     raise
@@ -283,13 +338,33 @@ class PreparedTables:
 
     async def current(self, app: AppInfo, table_id: UUID) -> PreparedTable:
         """Return a prepared table, which may be slightly out of date; see `Tables.current`."""
-        return await self.prepare(await self._tables.current(app.app_id, table_id))
+        return await self._prepared(await self._tables.current(app.app_id, table_id))
 
     def known(self, app: AppInfo, table_id: UUID) -> PreparedTable | None:
         """Return what `current` would, if that needs no query; else None."""
         schema = self._tables.known(app.app_id, table_id)
         prepared: PreparedTable | None = None if schema is None else schema.__dict__.get("prepared")
         return prepared
+
+    async def _prepared(self, schema: TableSchema) -> PreparedTable:
+        table = await self.prepare(schema)
+        if schema.rules is not None:
+            table.related = await self._related(schema)
+        return table
+
+    async def _related(self, schema: TableSchema) -> Mapping[UUID, TableSchema]:
+        """Return the tables that a table's rules name. One that has just been dropped is left out."""
+        found: dict[UUID, TableSchema] = {}
+        for table_id in named_tables(schema.rules):
+            with suppress(TableNotFoundError):
+                found[table_id] = await self._tables.current(schema.app_id, table_id)
+        return found
+
+    def _forget(self, schema: TableSchema) -> None:
+        """Drop a schema that turned out to be outdated, or one that its rules name, which may be it."""
+        prepared: PreparedTable | None = schema.__dict__.get("prepared")
+        for table in (schema, *(prepared.related.values() if prepared else ())):
+            self._tables.forget(table)
 
     async def prepare(self, schema: TableSchema) -> PreparedTable:
         """Return the prepared table of a schema."""
@@ -315,4 +390,4 @@ class PreparedTables:
 
     def forget(self, table: PreparedTable) -> None:
         """Drop a table whose schema turned out to be outdated."""
-        self._tables.forget(table.schema)
+        self._forget(table.schema)

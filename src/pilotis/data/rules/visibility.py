@@ -2,84 +2,305 @@
 
 Every statement on rows that a request causes asks `visibility` for its condition. The access level of a table is a set
 of rules: `Public` allows every action, `AppMember` every action of a signed-in member, and `Creator` limits a member to
-the rows it created.
+the rows it created. A table's own rules take its place.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Hashable
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
 
+import msgspec
+
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.compile import compile_rule
+from pilotis.data.rules.document import column_name_of
+from pilotis.data.rules.fold import Caller, Folded, fold
 from pilotis.data.tables.schema import AccessLevel, TableSchema
-from pilotis.data.where.access_patterns import AccessKind
-from pilotis.data.where.operands import CREATOR, Arguments
-from pilotis.http.api.principals import Principal, Role, RoleRequiredError
-from pilotis.kit.errors import UnauthorizedError
+from pilotis.data.where.operands import Arguments
+from pilotis.http.api.principals import MemberInfo, Principal, RoleRequiredError
+from pilotis.kit import json
+from pilotis.kit.errors import Detail, ForbiddenError, UnauthorizedError
 
+Json = Any
+Tables = Mapping[UUID, TableSchema]
 
-class Action(enum.StrEnum):
-    """What a rule is about."""
-
-    LIST = "list"
-    READ = "read"
-    CREATE = "create"
-    UPDATE = "update"
-    DELETE = "delete"
-
-    @property
-    def role(self) -> Role:
-        """The role with which a console user or a secret key passes every rule about it."""
-        return Role.VIEWER if self in {Action.LIST, Action.READ} else Role.EDITOR
+_ANY_MEMBER: Json = {"$member": {}}
+_OWN: Json = {"$creator": {"$member": "id"}}
+LEVELS: Mapping[AccessLevel, Mapping[Action, Json]] = {
+    AccessLevel.PUBLIC: dict.fromkeys(Action, True),
+    AccessLevel.APP_MEMBER: dict.fromkeys(Action, _ANY_MEMBER),
+    AccessLevel.CREATOR: {**dict.fromkeys(Action, _OWN), Action.CREATE: _ANY_MEMBER},
+}
+"""The rules that each access level stands for."""
 
 
 class MemberTokenRequiredError(UnauthorizedError):
-    """401: the table's access level requires a signed-in member."""
+    """401: the table's access level, or a rule, requires a signed-in member."""
 
     code = "MEMBER_TOKEN_REQUIRED"
     message = "This table requires a signed-in member: send a member's access token as Authorization: Bearer …."
 
 
-class Visibility(NamedTuple):
-    """The rows on which a caller may perform an action: all of them, or those of one member, `creator`.
+class RuleDeniedError(ForbiddenError):
+    """403 `RULE_DENIED`: the table's rules do not allow the caller to do this."""
 
-    With `shows_creator`, the caller sees who created a row, and may name `$creator` in a condition. The app's own side
-    does, and members in tables in which they see only their own rows: to all others the members of an app stay unknown.
+    code = "RULE_DENIED"
+
+    def __init__(self, action: Action) -> None:
+        super().__init__(f"The rules of this table do not let you {action} this.")
+
+
+def new_row_denied(action: Action) -> RuleDeniedError:
+    """Return the error about a row as it would be after the action."""
+    error = RuleDeniedError(action)
+    error.details = (Detail("data", "NEW_ROW", error.text),)
+    return error
+
+
+class ColumnReadOnlyError(ForbiddenError):
+    """403 `COLUMN_READ_ONLY`: the table's rules do not let the caller set these columns."""
+
+    code = "COLUMN_READ_ONLY"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        text = "The rules of this table do not let you set this column."
+        super().__init__(
+            f"The rules of this table do not let you set {', '.join(names)}.",
+            details=[Detail(f"data.{name}", "COLUMN_READ_ONLY", text) for name in names],
+        )
+
+
+class Visibility(msgspec.Struct, frozen=True):
+    """The rows of a table on which a caller may perform an action: all of them, or those of a condition.
+
+    `table` is the table as the caller sees it, without the columns that are hidden from it, `whole` the table as it is,
+    and `tables` are those that the condition names. With `shows_creator`, the caller sees who created a row, and may
+    name `$creator` in a condition. The app's own side does, and members in tables in which they see only their own
+    rows: to all others the members of an app stay unknown.
     """
 
-    creator: str | None
+    action: Action
+    whole: TableSchema
+    table: TableSchema
     shows_creator: bool
+    rule: Folded = True
+    tables: Tables = {}
+    readable: Folded = True
+    """For a change: the rows that the caller may read, of which it may change those of `rule`."""
+    after: Folded = True
+    """For an update: its rule, which must hold of the row before and afterwards."""
+    closed: frozenset[str] = frozenset()
+    """The columns that the caller may not set."""
+
+    def require_settable(self, names: Iterable[str]) -> None:
+        """Raise `ColumnReadOnlyError` if the caller may not set one of the columns."""
+        if self.closed and (refused := sorted(self.closed & set(names))):
+            raise ColumnReadOnlyError(refused)
 
     @property
     def is_everything(self) -> bool:
         """Whether it is all rows, so that the statement needs no condition."""
-        return self.creator is None
+        return self.rule is True
+
+    @property
+    def is_ruled(self) -> bool:
+        """Whether a row that the caller sees may still be closed to the action."""
+        return self.readable != self.rule
+
+    @property
+    def hides(self) -> bool:
+        """Whether the caller does not see some columns."""
+        return self.table is not self.whole
 
     @property
     def key(self) -> Hashable:
         """What tells it from those with other rows or columns: answers are shared among equal ones only."""
-        return self
+        shown = tuple(column.number for column in self.table.columns) if self.hides else ()
+        return self.shows_creator, self.rule if isinstance(self.rule, bool) else json.encode(self.rule), shown
 
-    def and_condition(self, arguments: Arguments) -> str:
-        """Return the condition of a statement, with a leading `and`; empty for all rows.
+    def and_condition(self, arguments: Arguments, *, row: str = "", many: bool = False) -> str:
+        """Return the condition of a statement, with a leading `and`; empty for all rows. See `compile_rule`.
 
         It precedes the request's conditions: among conditions of equal cost PostgreSQL evaluates the first one first,
         and a pattern must not be evaluated on rows that the caller may not see, or its timing would reveal them.
         """
-        if self.creator is None:
-            return ""
-        arguments.access.add(AccessKind.EQUALITY, CREATOR)
-        return f" and __creator = {arguments.bind(self.creator, 'text')}"
+        return self._and(self.rule, arguments, row=row, many=many)
+
+    def and_readable(self, arguments: Arguments) -> str:
+        """Return the condition of the rows that the caller may read, like `and_condition`."""
+        return self._and(self.readable, arguments)
+
+    def _and(self, rule: Folded, arguments: Arguments, *, row: str = "", many: bool = False) -> str:
+        if isinstance(rule, bool):
+            return "" if rule else " and false"
+        return f" and {compile_rule(rule, self.whole, self.tables, arguments, row=row, many=many)}"
+
+    @property
+    def needs_before(self) -> bool:
+        """Whether what must hold after an update names the row before."""
+        return not isinstance(self.after, bool) and (_names(self.after, "$old") or _names(self.after, "$new"))
+
+    def holds_after(self, arguments: Arguments, *, old: str, new: str) -> str:
+        """Return the condition that an update's rule holds, of the row that a statement calls `new`; empty for any.
+
+        `old` is the row before, for `needs_before`.
+        """
+        after = self.after
+        if isinstance(after, bool):
+            return "" if after else "false"
+
+        def of(row: str) -> str:
+            return compile_rule(after, self.whole, self.tables, arguments, row=row, old=old, new=new)
+
+        return f"{of(old)} and {of(new)}" if _names(self.after, "$new") else of(new)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the condition costs no more than a comparison, so that it is evaluated before all others."""
+        return isinstance(self.rule, bool) or (set(self.rule) == {"$creator"} and len(self.rule) == 1)
 
 
-def visibility(principal: Principal, table: TableSchema, action: Action) -> Visibility:
-    """Return the rows on which the caller may perform an action; raises an error if there can be none."""
-    return Visibility(_creator(principal, table, action.role), _shows_creator(principal, table))
+def visibility(
+    principal: Principal, table: TableSchema, action: Action, member: MemberInfo | None, tables: Tables
+) -> Visibility:
+    """Return the rows on which the caller may perform an action; raises an error if there can be none.
+
+    `member` is the signed-in member with its facts, `tables` are those that the table's rules name.
+    """
+    if principal.may(action.role):
+        return Visibility(action, table, table, shows_creator=True)
+    asked = _Asked(principal, table, Caller.of(member), tables)
+    shows_creator = principal.role is not None or _shows_creator(table)
+    seen = asked.seen()
+    match action:
+        case Action.CREATE:
+            rule = asked.fold(Action.CREATE)
+            return Visibility(action, table, seen, shows_creator, rule, tables, closed=asked.closed(action))
+        case Action.READ:
+            rule = asked.fold(Action.READ)
+            return Visibility(action, table, seen, shows_creator, rule, tables, rule)
+        case Action.LIST:
+            rule = both(*asked.fold_all(*([Action.LIST] if asked.has(Action.LIST) else []), Action.READ))
+            return Visibility(action, table, seen, shows_creator, rule, tables, rule)
+        case Action.DELETE:
+            changed, readable = asked.fold_all(Action.DELETE, Action.READ)
+            return Visibility(action, table, seen, shows_creator, both(readable, changed), tables, readable)
+        case Action.UPDATE:
+            changed, readable = asked.fold_all(Action.UPDATE, Action.READ)
+            before = both(readable, of_row_before(changed))
+            closed = asked.closed(action)
+            return Visibility(action, table, seen, shows_creator, before, tables, readable, changed, closed)
+
+
+class _Asked:
+    """The rules of a table for one caller."""
+
+    def __init__(self, principal: Principal, table: TableSchema, caller: Caller, tables: Tables) -> None:
+        self._principal = principal
+        self._table = table
+        self._caller = caller
+        self._tables = tables
+        self._rules: Mapping[Any, Json] = LEVELS[table.access_level] if table.rules is None else table.rules
+
+    def has(self, action: Action) -> bool:
+        return action in self._rules
+
+    def fold(self, action: Action) -> Folded:
+        """Fold an action's rule; raises an error if nothing is left of it."""
+        rule = self._rules.get(action)
+        folded = self._folded(rule)
+        if folded is False:
+            raise self._denied(action, rule)
+        return folded
+
+    def fold_all(self, *actions: Action) -> list[Folded]:
+        """Fold the rules of several actions, all of which have to hold."""
+        for action in actions:
+            # What no member may do is not asked for a token.
+            if self._rules.get(action) is None:
+                raise self._denied(action, None)
+        return [self.fold(action) for action in actions]
+
+    def _folded(self, rule: Json) -> Folded:
+        return fold(rule, self._caller, self._table, self._tables, self._rules.get("define"))
+
+    def _denied(self, action: Action, rule: Json) -> ForbiddenError | UnauthorizedError:
+        if self._principal.role is not None:
+            return RoleRequiredError()
+        if self._caller.member is None and _mentions_member(rule, self._rules):
+            return MemberTokenRequiredError()
+        return RuleDeniedError(action)
+
+    def closed(self, action: Action) -> frozenset[str]:
+        """Return the columns that the caller may not set."""
+        return self._columns(action.value)
+
+    def seen(self) -> TableSchema:
+        """Return the table without the columns that the caller may not read."""
+        hidden = self._columns("read")
+        return self._table.without(hidden) if hidden else self._table
+
+    def _columns(self, part: str) -> frozenset[str]:
+        rules = self._rules.get("columns") or {}
+        return frozenset(
+            column_name_of(self._table, key)
+            for key, column in rules.items()
+            if part in column and self._folded(column[part]) is not True
+        )
+
+
+def both(*parts: Folded) -> Folded:
+    """Return the condition that all parts hold."""
+    conditions = list[Folded]({json.encode(part): part for part in parts if part is not True}.values())
+    if False in conditions:
+        return False
+    if len(conditions) < 2:
+        return conditions[0] if conditions else True
+    return {"$and": conditions}
+
+
+def of_row_before(rule: Folded) -> Folded:
+    """Return what an update's rule requires of the row before: the least that must hold, where it names the row after.
+
+    The whole rule is checked afterwards.
+    """
+    if isinstance(rule, bool) or (_names(rule, "$new") and _names(rule, "$not")):
+        return rule if isinstance(rule, bool) else True
+    return _before(rule)
+
+
+def _before(rule: Mapping[str, Json]) -> Folded:
+    parts: list[Folded] = []
+    for name, value in rule.items():
+        if name == "$new":
+            continue
+        if name == "$old":
+            parts.append(_before(value))
+        elif name == "$and":
+            parts.append(both(*map(_before, value)))
+        elif name == "$or":
+            branches = [_before(one) for one in value]
+            parts.append(True if True in branches else {"$or": branches})
+        else:
+            parts.append({name: value})
+    return both(*parts)
+
+
+def _names(rule: Json, name: str) -> bool:
+    if isinstance(rule, Mapping):
+        return name in rule or any(_names(value, name) for value in rule.values())
+    return isinstance(rule, list) and any(_names(value, name) for value in rule)
+
+
+def _mentions_member(rule: Json, rules: Mapping[Any, Json]) -> bool:
+    return _names(rule, "$member") or (_names(rule, "$use") and _names(rules.get("define"), "$member"))
 
 
 def is_open(table: TableSchema) -> bool:
     """Return whether everybody with the public key may perform every action on all rows."""
-    return table.access_level is AccessLevel.PUBLIC
+    return table.rules is None and table.access_level is AccessLevel.PUBLIC
 
 
 def creator_of_new_row(principal: Principal) -> str | None:
@@ -87,15 +308,5 @@ def creator_of_new_row(principal: Principal) -> str | None:
     return principal.member.member_id if principal.member else None
 
 
-def _creator(principal: Principal, table: TableSchema, role: Role) -> str | None:
-    if table.access_level is AccessLevel.PUBLIC or principal.may(role):
-        return None
-    if principal.member is None:
-        if principal.role is not None:
-            raise RoleRequiredError
-        raise MemberTokenRequiredError
-    return principal.member.member_id if table.access_level is AccessLevel.CREATOR else None
-
-
-def _shows_creator(principal: Principal, table: TableSchema) -> bool:
-    return principal.role is not None or table.access_level is AccessLevel.CREATOR
+def _shows_creator(table: TableSchema) -> bool:
+    return table.rules is None and table.access_level is AccessLevel.CREATOR

@@ -163,6 +163,18 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
     columns: tuple[Column, ...]
     emits: frozenset[str] = frozenset()
     """The operations whose statements write events: `created`, `updated`, `deleted`."""
+    rules: Any = None
+    """The stored document of its rules, which decides in place of the access level; see `pilotis.data.rules`."""
+    hidden: frozenset[str] = frozenset()
+    """The names of columns that were left out, because the caller may not read them."""
+
+    def without(self, hidden: frozenset[str]) -> TableSchema:
+        """Return the table as a caller sees it who may not read some of its columns."""
+        known: dict[frozenset[str], TableSchema] = self.__dict__.setdefault("seen", {})
+        if hidden not in known:
+            columns = tuple(column for column in self.columns if column.name not in hidden)
+            known[hidden] = msgspec.structs.replace(self, columns=columns, hidden=hidden)
+        return known[hidden]
 
     @functools.cached_property
     def by_name(self) -> Mapping[str, Column]:
@@ -172,7 +184,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
     @property
     def is_free_form(self) -> bool:
         """Whether the table accepts any field, because its schema is empty."""
-        return not self.columns
+        return not self.columns and not self.hidden
 
     @functools.cached_property
     def physical(self) -> str:

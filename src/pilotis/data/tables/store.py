@@ -42,6 +42,7 @@ def table_schema(row: Record) -> TableSchema:
         row["version"],
         tuple(_columns.decode(row["columns"])),
         frozenset(row["emits"]),
+        None if row["rules"] is None else json.decode(row["rules"].encode()),
     )
 
 

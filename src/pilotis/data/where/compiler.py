@@ -66,11 +66,13 @@ def compile_where(
     `resolve` looks up the operand of a name; values are added to `arguments`. Raises a 400 error that names the field
     by its path, which begins with `place`.
     """
-    compiler = _Compiler(resolve, limits, arguments)
+    compiler = Compiler(resolve, limits, arguments)
     return compiler.conjunction(where, place, 1), compiler.patterns
 
 
-class _Compiler:
+class Compiler:
+    """Compiles conditions; rules add to what an entry may be."""
+
     def __init__(self, resolve: Resolve, limits: Limits, arguments: Arguments) -> None:
         self._resolve = resolve
         self._limits = limits
@@ -149,9 +151,9 @@ class _Compiler:
             with self._arguments.access.ignored():
                 parts = [self._operator(field, key, item, f"{place}.$not", depth + 1) for key, item in value.items()]
             return f"({_joined(parts, ' and ', 'true')}) is not true"
-        compile_ = _OPERATORS.get(name)
+        compile_ = OPERATORS.get(name)
         if compile_ is None:
-            raise _unknown_operator(name, place, [*_OPERATORS, "$not"])
+            raise _unknown_operator(name, place, [*OPERATORS, "$not"])
         if field.kind is Kind.ENCRYPTED and name not in _ON_ENCRYPTED:
             raise EncryptedColumnError(field.name).at(f"{place}.{name}")
         if field is CREATOR_OPERAND and name not in _ON_ENCRYPTED:
@@ -304,15 +306,15 @@ class _Compiler:
         return value
 
 
-def _like(pattern: str) -> Callable[[_Compiler, Operand, Json, str], str]:
+def _like(pattern: str) -> Callable[[Compiler, Operand, Json, str], str]:
     return lambda compiler, field, value, place: compiler._like(pattern, field, value, place)
 
 
-def _comparison(sign: str) -> Callable[[_Compiler, Operand, Json, str], str]:
+def _comparison(sign: str) -> Callable[[Compiler, Operand, Json, str], str]:
     return lambda compiler, field, value, place: compiler._compare(sign, field, value, place)
 
 
-def _text(condition: str) -> Callable[[_Compiler, Operand, Json, str], str]:
+def _text(condition: str) -> Callable[[Compiler, Operand, Json, str], str]:
     return lambda compiler, field, value, place: compiler._text(condition, field, value, place)
 
 
@@ -321,24 +323,25 @@ _WILDCARD = re.compile(r"[\\%_]")
 _MAX_CONTAINMENTS = 50
 _ON_ENCRYPTED = frozenset({"$eq", "$ne", "$in", "$nin", "$isNull"})
 
-_OPERATORS: dict[str, Callable[[_Compiler, Operand, Json, str], str]] = {
-    "$eq": _Compiler._equal,
-    "$ne": _Compiler._not_equal,
+OPERATORS: dict[str, Callable[[Compiler, Operand, Json, str], str]] = {
+    "$eq": Compiler._equal,
+    "$ne": Compiler._not_equal,
     "$gt": _comparison(">"),
     "$gte": _comparison(">="),
     "$lt": _comparison("<"),
     "$lte": _comparison("<="),
-    "$in": _Compiler._in,
-    "$nin": _Compiler._not_in,
-    "$between": _Compiler._between,
-    "$isNull": _Compiler._is_null,
+    "$in": Compiler._in,
+    "$nin": Compiler._not_in,
+    "$between": Compiler._between,
+    "$isNull": Compiler._is_null,
     "$contains": _like("%{}%"),
     "$startsWith": _text("{text} ^@ {value}"),
     "$endsWith": _like("%{}"),
-    "$matches": _Compiler._matches,
-    "$arrayContains": _Compiler._array_contains,
-    "$arrayContainsAny": _Compiler._array_contains_any,
+    "$matches": Compiler._matches,
+    "$arrayContains": Compiler._array_contains,
+    "$arrayContainsAny": Compiler._array_contains_any,
 }
+"""The operators behind the name of a field."""
 
 
 def _joined(parts: list[str], word: str, empty: str) -> str:
@@ -380,7 +383,7 @@ def _unknown_operator(name: str, place: str, known: Iterable[str]) -> InvalidOpe
 
 def _no_operators(field: Operand, value: Mapping[str, Json], place: str) -> InvalidOperatorError:
     """Return the error about an object, which no value of the field can equal: its keys were meant as operators."""
-    known = [*_OPERATORS, "$not"]
+    known = [*OPERATORS, "$not"]
     if value:
         return _unknown_operator(next(iter(value)), place, known)
     message = f"{field.name} holds no objects, so it never equals one; compare it by {', '.join(known)}."

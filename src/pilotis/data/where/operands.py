@@ -17,7 +17,7 @@ from pilotis.data.tables.values import UnknownColumnError, unknown_column
 from pilotis.data.where.access_patterns import AccessPatterns
 from pilotis.kit import ids, json
 from pilotis.kit.clock import parse_rfc3339
-from pilotis.kit.errors import BadRequestError
+from pilotis.kit.errors import BadRequestError, ForbiddenError
 
 
 class Kind(enum.StrEnum):
@@ -75,6 +75,15 @@ class EncryptedColumnError(BadRequestError):
 
     def __init__(self, name: str, advice: str = "Only $eq, $ne, $in, $nin and $isNull work on it, in a where.") -> None:
         super().__init__(f"{name} is encrypted. {advice}")
+
+
+class ColumnNotReadableError(ForbiddenError):
+    """403 `COLUMN_NOT_READABLE`: the request names a column that the table's rules hide from the caller."""
+
+    code = "COLUMN_NOT_READABLE"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The rules of this table do not let you read {name}.")
 
 
 class Arguments:
@@ -184,6 +193,25 @@ def _plain(column: Column) -> Operand:
     return Operand(name, kind, column.physical, text, CONVERSIONS[kind], key)
 
 
+def qualified(table: TableSchema, name: str, arguments: Arguments, row: str) -> Operand:
+    """Return the operand of a name in the row that a statement calls `row`, an alias or a table's qualified name.
+
+    No index is noted for it. Raises the errors of `operand`.
+    """
+    name = normal_path(name)
+    if name in _OWN:
+        kind, sql, text = _OWN[name]
+        return Operand(name, kind, f"{row}.{sql}", text and f"{row}.{text}", CONVERSIONS[kind])
+    column = table.by_name.get(name)
+    if column is None:
+        found = _path(table, name, arguments)
+        return json_operand(name, found.sql.replace("(", f"({row}.", 1))
+    if column.encrypted:
+        return Operand(name, Kind.ENCRYPTED, f"{row}.{column.hash}", None, _hashed(column, arguments))
+    plain = _plain(column)
+    return plain._replace(sql=f"{row}.{plain.sql}", text=plain.text and f"{row}.{plain.text}", column=None)
+
+
 def operand_column(table: TableSchema, name: str) -> str | None:
     """Return the field's name in access patterns; None if it does not exist or no B-tree can serve it."""
     name = normal_path(name)
@@ -230,9 +258,17 @@ def _hashed(column: Column, arguments: Arguments) -> Callable[[Json], bytes | No
     return convert
 
 
-def unknown(table: TableSchema, name: str) -> UnknownColumnError:
-    """Return the error about a column that the table does not have."""
+def unknown(table: TableSchema, name: str) -> UnknownColumnError | ColumnNotReadableError:
+    """Return the error about a column that the table does not have, or that the caller may not read."""
+    if table.hidden and (first := name.partition(".")[0]) in table.hidden:
+        return ColumnNotReadableError(first)
     return unknown_column(name, {*OWN_FIELDS, *table.by_name})
+
+
+def text_array(names: Iterable[str]) -> str:
+    """Return an array of columns' names, which have letters, digits and underscores only."""
+    quoted = ", ".join(f"'{name}'" for name in sorted(names))
+    return f"array[{quoted}]::text[]"
 
 
 def is_number(value: Json) -> bool:

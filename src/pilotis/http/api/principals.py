@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Callable, Mapping, MutableSequence
+from collections.abc import Awaitable, Callable, Mapping, MutableSequence
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
@@ -165,6 +165,15 @@ class MemberInfo(msgspec.Struct, frozen=True):
     member_id: str
     session_id: UUID
     is_guest: bool
+    roles: tuple[str, ...] = ()
+    """What the app says of the member, with `claims`; rules ask for them, and the member cannot change them."""
+    claims: dict[str, Any] = {}
+    confirm: Callable[[], Awaitable[MemberInfo]] | None = None
+    """Returns the whole member where only the token was checked so far: then nothing but the ids is known."""
+
+    async def confirmed(self) -> MemberInfo:
+        """Return the member with all that is known of it; raises the error of a session that is not alive."""
+        return self if self.confirm is None else await self.confirm()
 
 
 class UserInfo(msgspec.Struct, frozen=True):

@@ -56,8 +56,10 @@ def compile_pipeline(
         raise wrong("pipeline", f"A pipeline has at most {limits.aggregate_stages} stages.")
     compiler = _Pipeline(table, limits, creators=visible.shows_creator)
     relation = relations.of_table(table)
-    condition = table.at_this_version + visible.and_condition(compiler.arguments)
-    relation = relation._replace(source=f"(select * from {relation.source} where {condition}) own")
+    condition = table.at_this_version + visible.and_condition(compiler.arguments, many=True)
+    # A stage that fails, or takes long, must not meet rows that a rule hides, however cheap it seems.
+    fence = "" if visible.is_simple else " offset 0"
+    relation = relation._replace(source=f"(select * from {relation.source} where {condition}{fence}) own")
     for index, stage in enumerate(pipeline):
         relation = compiler.stage(relation, stage, f"pipeline[{index}]")
         if len(relation.source) > _LONGEST_SQL:

@@ -17,6 +17,7 @@ from pilotis.data.where.operands import (
     Kind,
     Operand,
     json_operand,
+    text_array,
 )
 from pilotis.kit import json
 
@@ -97,7 +98,8 @@ def of_table(table: TableSchema) -> Relation:
         "updated_at": Value("__updated_at", Kind.TIME),
     }
     hidden = frozenset(column.name for column in table.columns if column.encrypted)
-    return Relation(table.physical, fields, [("__id", "asc")], "__extra", hidden, table.is_free_form)
+    rest = f"(__extra - {text_array(table.hidden)})" if table.hidden else "__extra"
+    return Relation(table.physical, fields, [("__id", "asc")], rest, hidden, table.is_free_form)
 
 
 def _column(column: Column) -> Value:

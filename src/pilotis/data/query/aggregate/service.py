@@ -14,7 +14,7 @@ from pilotis.data.rows.operations import ROW_TOO_LARGE
 from pilotis.data.rows.query import CompiledQuery
 from pilotis.data.rows.service import ResultTooLargeError, run_compiled
 from pilotis.data.rows.table import PreparedTable, PreparedTables
-from pilotis.data.rules.visibility import Action, visibility
+from pilotis.data.rules.actions import Action
 from pilotis.http.api.principals import Principal
 from pilotis.kit.errors import BadRequestError
 
@@ -38,8 +38,8 @@ class Aggregation:
         assert app is not None
 
         async def run(table: PreparedTable) -> bytes:
-            visible = visibility(principal, table.schema, Action.LIST)
-            compiled = compile_pipeline(table.schema, pipeline, visible, app.limits)
+            visible = await table.visible(principal, Action.LIST)
+            compiled = compile_pipeline(visible.table, pipeline, visible, app.limits)
             try:
                 row = await run_compiled(table, CompiledQuery(*compiled))
             except (

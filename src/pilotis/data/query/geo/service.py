@@ -12,7 +12,7 @@ from pilotis.data.query.geo.sphere import metres
 from pilotis.data.query.geo.types import GeoRequest
 from pilotis.data.rows import found
 from pilotis.data.rows.table import PreparedTable, PreparedTables
-from pilotis.data.rules.visibility import Action, visibility
+from pilotis.data.rules.actions import Action
 from pilotis.data.where.fields import json_field
 from pilotis.data.where.operands import Arguments
 from pilotis.db.extensions import Extensions
@@ -40,10 +40,11 @@ class Geo:
 
         async def run(table: PreparedTable) -> bytes:
             arguments = Arguments()
-            visible = visibility(principal, table.schema, Action.LIST)
+            visible = await table.visible(principal, Action.LIST)
+            table = table.seen_by(visible)
             field = json_field(table.schema, request.field, arguments, "field")
             cube = await self._extensions.schema("cube")
-            and_visible = visible.and_condition(arguments)
+            and_visible = visible.and_condition(arguments, many=True)
             limit = limits.page_size(request.limit)
             page_bytes, creators = limits.page_bytes, visible.shows_creator
             scope = Scope(table, field, cube, and_visible, limit, request.offset, arguments, page_bytes, creators)

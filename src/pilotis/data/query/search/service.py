@@ -16,7 +16,8 @@ from pilotis.data.query.search.types import AutocompleteRequest, AutocompleteRes
 from pilotis.data.query.search.typos import with_typos, with_typos_whole
 from pilotis.data.rows import found
 from pilotis.data.rows.table import PreparedTable, PreparedTables
-from pilotis.data.rules.visibility import Action, Visibility, visibility
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import Visibility
 from pilotis.data.tables.schema import ColumnType, TableSchema
 from pilotis.data.where.fields import Field, text_field
 from pilotis.data.where.operands import Arguments
@@ -44,7 +45,8 @@ class Search:
         search = texts.parse(request.query, app.limits.search_query_length)
 
         async def run(table: PreparedTable) -> bytes:
-            visible = visibility(principal, table.schema, Action.LIST)
+            visible = await table.visible(principal, Action.LIST)
+            table = table.seen_by(visible)
             names = _names(table.schema, request.fields)
             if not search.terms:
                 _scope(table, names, request, app, visible)
@@ -79,7 +81,9 @@ class Search:
         limit = app.limits.page_size(request.limit)
 
         async def run(table: PreparedTable) -> AutocompleteResult:
-            completer = _Completer(principal, table, request.field, limit)
+            visible = await table.visible(principal, Action.LIST)
+            table = table.seen_by(visible)
+            completer = _Completer(visible, table, request.field, limit)
             if not search.terms:
                 text_field(table.schema, request.field, Arguments(), "field")
                 return AutocompleteResult([])
@@ -105,11 +109,11 @@ class Search:
 class _Completer:
     """Runs completions of one field; values are returned by key, in order."""
 
-    def __init__(self, principal: Principal, table: PreparedTable, field: str, limit: int) -> None:
+    def __init__(self, visible: Visibility, table: PreparedTable, field: str, limit: int) -> None:
         self._table = table
         self._field = field
         self._limit = limit
-        self._visible = visibility(principal, table.schema, Action.LIST)
+        self._visible = visible
 
     async def with_prefix(self, prefix: str) -> dict[str, str]:
         rows = await self._run(lambda completion: completion.with_prefix(prefix, self._limit))
@@ -127,7 +131,7 @@ class _Completer:
     async def _run(self, statement: Callable[[Completion], str]) -> list[Record]:
         arguments = Arguments()
         field = text_field(self._table.schema, self._field, arguments, "field")
-        visible = f"{self._visible.and_condition(arguments)} and {self._table.schema.at_this_version}"
+        visible = f"{self._visible.and_condition(arguments, many=True)} and {self._table.schema.at_this_version}"
         sql = statement(Completion(self._table.schema, field, visible, arguments))
         return await self._table.fetch(sql, arguments)
 
@@ -169,7 +173,7 @@ def _scope(
     arguments = Arguments()
     fields = _fields(table, names, arguments)
     window = Window(app.limits.page_size(request.limit), request.offset)
-    and_visible = visible.and_condition(arguments)
+    and_visible = visible.and_condition(arguments, many=True)
     return Scope(table, fields, and_visible, window, arguments, app.limits.page_bytes, visible.shows_creator)
 
 

@@ -1,0 +1,188 @@
+"""Compiles a folded rule to a condition of a statement. Pure: names are looked up, values are bound."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from pilotis.data.rules.document import column_name_of, is_reference
+from pilotis.data.tables.schema import TableSchema
+from pilotis.data.where.access_patterns import AccessKind
+from pilotis.data.where.compiler import Compiler
+from pilotis.data.where.operands import (
+    CREATOR_NAME,
+    CREATOR_OPERAND,
+    Arguments,
+    Operand,
+    operand,
+    qualified,
+)
+from pilotis.limits import Limits
+
+Json = Any
+
+# Rules were checked when they were saved, when limits may have been others.
+_LIMITS = Limits(where_conditions=10_000, where_depth=100, where_list_values=100_000)
+_COMPARISONS = {"$eq": "=", "$ne": "<>", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+
+
+def compile_rule(
+    rule: Mapping[str, Json],
+    table: TableSchema,
+    tables: Mapping[UUID, TableSchema],
+    arguments: Arguments,
+    *,
+    row: str = "",
+    old: str = "",
+    new: str = "",
+    many: bool = False,
+) -> str:
+    """Return the SQL condition of a folded rule on a row of a table.
+
+    `row` is what the statement calls the judged row where its columns' names alone are ambiguous, `old` and `new` the
+    row before and after a change. `tables` are those that its `$exists` name. With `many` the statement judges many
+    rows, so that what is looked up for all of them is looked up once.
+    """
+    return _Rule(table, tables, arguments, row, old, new, many=many).conjunction(rule, "rules", 1)
+
+
+class _Rule(Compiler):
+    def __init__(
+        self,
+        table: TableSchema,
+        tables: Mapping[UUID, TableSchema],
+        arguments: Arguments,
+        row: str,
+        old: str = "",
+        new: str = "",
+        outer: tuple[tuple[TableSchema, str], ...] = (),
+        *,
+        many: bool,
+    ) -> None:
+        super().__init__(self._find, _LIMITS, arguments)
+        self._table = table
+        self._tables = tables
+        self._row = row
+        self._old = old
+        self._new = new
+        self._outer = outer
+        self._many = many
+        self._needed: list[str] = []
+        """Columns of the judged row that must have a value for an `$exists` to hold."""
+
+    def _find(self, key: str) -> Operand:
+        name = column_name_of(self._table, key)
+        if self._row:
+            return qualified(self._table, name, self._arguments, self._row)
+        return operand(self._table, name, self._arguments)
+
+    def _entry(self, name: str, value: Json, place: str, depth: int) -> str:
+        if name == "$exists":
+            return self._exists(UUID(value["table"]), value["where"], depth)
+        if name in {"$old", "$new"}:
+            return self._of(self._old if name == "$old" else self._new, value, depth)
+        if name == CREATOR_NAME:
+            field = CREATOR_OPERAND
+            if self._row:
+                field = field._replace(sql=f"{self._row}.{field.sql}", column=None)
+            return self._compared(field, value, place, depth)
+        return super()._entry(name, value, place, depth)
+
+    def _of(self, row: str, rule: Json, depth: int) -> str:
+        inner = _Rule(self._table, self._tables, self._arguments, row, self._old, self._new, self._outer, many=False)
+        with self._arguments.access.ignored():
+            return f"({inner.conjunction(rule, 'rules', depth + 1)})"
+
+    def _compared(self, field: Operand, value: Json, place: str, depth: int) -> str:
+        if is_reference(value):
+            return self._referring(field, "$eq", value)
+        return super()._compared(field, value, place, depth)
+
+    def _operator(self, field: Operand, name: str, value: Json, place: str, depth: int) -> str:
+        if is_reference(value):
+            return self._referring(field, name, value)
+        return super()._operator(field, name, value, place, depth)
+
+    def _referring(self, field: Operand, operator: str, reference: Mapping[str, Json]) -> str:
+        other = self._referred(reference)
+        if operator == "$arrayContains":
+            return f"({other.sql} is not null and {field.sql} @> jsonb_build_array({other.sql}))"
+        if operator == "$in":
+            return f"({other.sql} is not null and {other.sql} @> jsonb_build_array({field.sql}))"
+        if operator == "$eq" and "$old" in reference:
+            # Unchanged, also where there is no value.
+            return f"{field.sql} is not distinct from {other.sql}"
+        if operator == "$ne" and "$old" in reference:
+            return f"{field.sql} is distinct from {other.sql}"
+        if operator != "$eq":
+            self._needed.append(other.sql)
+        return f"({field.sql} {_COMPARISONS[operator]} {other.sql})"
+
+    def _referred(self, reference: Mapping[str, Json]) -> Operand:
+        ((kind, key),) = reference.items()
+        table, row = (self._table, self._old) if kind == "$old" else self._outer[0]
+        if key == CREATOR_NAME:
+            return CREATOR_OPERAND._replace(sql=f"{row}.{CREATOR_OPERAND.sql}", column=None)
+        return qualified(table, column_name_of(table, key), self._arguments, row)
+
+    def _exists(self, table_id: UUID, where: Mapping[str, Json], depth: int) -> str:
+        table = self._tables[table_id]
+        alias = f"e{len(self._outer) + 1}"
+        around = (self._table, self._row or self._table.physical)
+        if self._many and (found := self._listed(table, alias, where, depth)):
+            return found
+        inner = _Rule(table, self._tables, self._arguments, alias, "", "", (around, *self._outer), many=False)
+        with self._arguments.access.ignored():
+            condition = inner.conjunction(where, "rules", depth + 1)
+        needed = "".join(f" and {column} is not null" for column in dict.fromkeys(inner._needed))
+        version = f"(true or {alias}.{table.version_column})"
+        return f"exists (select from {table.physical} {alias} where {condition}{needed} and {version})"
+
+    def _listed(self, table: TableSchema, alias: str, where: Mapping[str, Json], depth: int) -> str | None:
+        """Return the form that reads the other table once: for one `$row`, in an equality at the top; else None."""
+        conditions = where["$and"] if set(where) == {"$and"} else [where]
+        parts = [(key, value) for condition in conditions for key, value in condition.items()]
+        rows = [(key, value) for key, value in parts if is_reference(value) and "$row" in value]
+        if len(rows) != 1 or _count_rows(where) != 1 or rows[0][0].startswith("$"):
+            return None
+        key, reference = rows[0]
+        if not str(reference["$row"]).startswith(("#", "id", "$")):
+            return None
+        rest = [{name: value} for name, value in parts if (name, value) != (key, reference)]
+        around = (self._table, self._row or self._table.physical)
+        inner = _Rule(table, self._tables, self._arguments, alias, "", "", (around, *self._outer), many=False)
+        with self._arguments.access.ignored():
+            condition = inner.conjunction({"$and": rest}, "rules", depth + 1) if rest else "true"
+            looked_up = inner._find(key)
+        judged = self._judged(reference["$row"])
+        if looked_up.kind is not judged.kind:
+            return None
+        if judged.column is not None:
+            self._arguments.access.add(AccessKind.IN, judged.column)
+        version = f"(true or {alias}.{table.version_column})"
+        listed = f"select {looked_up.sql} from {table.physical} {alias} where {condition} and {version}"
+        return f"{judged.sql} = any(array({listed}))"
+
+    def _judged(self, key: str) -> Operand:
+        if key == CREATOR_NAME:
+            return CREATOR_OPERAND
+        return self._find(key)
+
+
+@functools.singledispatch
+def _count_rows(_value: Json) -> int:
+    return 0
+
+
+@_count_rows.register
+def _(value: dict) -> int:  # type: ignore[type-arg]
+    if is_reference(value):
+        return int("$row" in value)
+    return sum(map(_count_rows, value.values()))
+
+
+@_count_rows.register
+def _(value: list) -> int:  # type: ignore[type-arg]
+    return sum(map(_count_rows, value))

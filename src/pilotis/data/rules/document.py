@@ -1,0 +1,427 @@
+"""Rule documents: their checks, and their stored form, which names tables by id and columns by number. Pure.
+
+A rule is null (only the app itself), true (everybody with the public key) or a condition in the language of `where`,
+with values of the caller in it. Stored, `#3` is the column with the number 3, so renaming a column changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from pilotis.data.rules.actions import Action
+from pilotis.data.tables.schema import OWN_FIELDS, TableSchema, normal_path
+from pilotis.data.where.compiler import OPERATORS
+from pilotis.data.where.operands import CREATOR_NAME, EncryptedColumnError, unknown
+from pilotis.kit import json
+from pilotis.kit.errors import BadRequestError, PilotisError
+from pilotis.limits import Limits
+
+Json = Any
+
+MEMBER_FACTS = ("id", "is_guest", "roles")
+"""What the app knows of a member, besides its claims: `claims.team` is the claim `team`."""
+REFERENCES = frozenset({"$member", "$row", "$old", "$now"})
+"""The operands that stand for a value: the caller's, the judged row's, the row's before, and the time."""
+MAX_EXISTS, MAX_DEPTH, MAX_DEFINITIONS = 8, 3, 20
+_ACTIONS = [action.value for action in Action]
+_PARTS = [*_ACTIONS, "define", "columns"]
+_COLUMN_ACTIONS = ("read", "create", "update")
+
+
+class InvalidRuleError(BadRequestError):
+    """400: a rule is not valid; `code` says how, and the detail's field where."""
+
+    def __init__(self, code: str, place: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc]
+        self.at(place)
+
+
+class Related(NamedTuple):
+    """The other tables of an app that rules may name in `$exists`, by id and by title."""
+
+    by_id: Mapping[UUID, TableSchema]
+    by_title: Mapping[str, TableSchema]
+
+    @classmethod
+    def of(cls, tables: Sequence[TableSchema]) -> Related:
+        """Return the tables by both."""
+        return cls({table.table_id: table for table in tables}, {table.title: table for table in tables})
+
+    def find(self, name: str) -> TableSchema | None:
+        """Return the table with an id or a title."""
+        try:
+            return self.by_id.get(UUID(name)) or self.by_title.get(name)
+        except ValueError:
+            return self.by_title.get(name)
+
+
+def is_reference(value: Json) -> bool:
+    """Return whether a value stands for another: `{"$member": "id"}`."""
+    return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in REFERENCES
+
+
+def column_key(table: TableSchema, name: str) -> str:
+    """Return the stored name of a column, or of a path into it; names that are no column's stay as they are.
+
+    Raises `UnknownColumnError`.
+    """
+    name = normal_path(name)
+    if name in OWN_FIELDS:
+        return name
+    if table.is_free_form:
+        return f"#{name}" if name.startswith("#") else name
+    if column := table.by_name.get(name):
+        return f"#{column.number}"
+    first, dot, rest = name.partition(".")
+    if dot and (column := table.by_name.get(first)):
+        return f"#{column.number}.{rest}"
+    raise unknown(table, name)
+
+
+def column_name_of(table: TableSchema, key: str) -> str:
+    """Return the name of a column, or of a path into it, by its stored name; raises `UnknownColumnError`."""
+    if not key.startswith("#"):
+        return key
+    if key.startswith("##") or not key[1:2].isdigit():
+        return key[1:]
+    number, dot, rest = key[1:].partition(".")
+    for column in table.columns:
+        if column.number == int(number):
+            return column.name + dot + rest
+    raise unknown(table, key)
+
+
+def stored(document: Mapping[str, Json], table: TableSchema, related: Related, limits: Limits) -> dict[str, Json]:
+    """Check a document of rules and return its stored form; raises a 400 error whose detail names the place."""
+    checker = _Checker(table, related, limits)
+    unknown_names = [name for name in document if name not in _PARTS]
+    if unknown_names:
+        known = ", ".join(_PARTS)
+        raise InvalidRuleError(
+            "INVALID_RULE", f"rules.{unknown_names[0][:100]}", f"The parts of a table's rules are {known}."
+        )
+    if len(json.encode(document)) > 4 * limits.rule_bytes:
+        raise InvalidRuleError(
+            "RULE_TOO_COMPLEX", "rules", f"The rules of a table have at most {4 * limits.rule_bytes} bytes."
+        )
+    return checker.document(document)
+
+
+class _Context(NamedTuple):
+    """Where a condition stands: its table, the tables around it, and what may be named there."""
+
+    table: TableSchema
+    outer: tuple[TableSchema, ...] = ()
+    action: str | None = None
+    version: str | None = None
+    """`$old` or `$new` around it."""
+    only_member: bool = False
+    may_use: bool = True
+
+
+class _Checker:
+    def __init__(self, table: TableSchema, related: Related, limits: Limits) -> None:
+        self._table = table
+        self._related = related
+        self._limits = limits
+        self._defined: Mapping[str, Json] = {}
+        self._exists = 0
+
+    def document(self, document: Mapping[str, Json]) -> dict[str, Json]:
+        defined = document.get("define") or {}
+        if not isinstance(defined, dict) or len(defined) > MAX_DEFINITIONS:
+            raise InvalidRuleError(
+                "INVALID_RULE", "rules.define", f"define is an object of at most {MAX_DEFINITIONS} conditions."
+            )
+        self._defined = defined
+        result: dict[str, Json] = {}
+        for action in _ACTIONS:
+            if action in document:
+                self._exists = 0
+                result[action] = self._rule(document[action], f"rules.{action}", _Context(self._table, action=action))
+        if defined:
+            result["define"] = {
+                name: self._condition(
+                    value, f"rules.define.{name[:100]}", _Context(self._table, action="define", may_use=False)
+                )
+                for name, value in defined.items()
+            }
+        if columns := document.get("columns"):
+            result["columns"] = self._columns(columns)
+        return result
+
+    def _columns(self, columns: Json) -> dict[str, Json]:
+        if not isinstance(columns, dict):
+            raise InvalidRuleError("INVALID_RULE", "rules.columns", "columns is an object of columns.")
+        result = {}
+        for name, rules in columns.items():
+            place = f"rules.columns.{name[:100]}"
+            column = self._table.by_name.get(normal_path(name))
+            if column is None:
+                raise unknown(self._table, name).at(place)
+            if not isinstance(rules, dict) or not set(rules) <= set(_COLUMN_ACTIONS):
+                raise InvalidRuleError("INVALID_RULE", place, "A column's rules are read, create and update.")
+            context = _Context(self._table, only_member=True)
+            result[f"#{column.number}"] = {
+                action: self._rule(rule, f"{place}.{action}", context) for action, rule in rules.items()
+            }
+        return result
+
+    def _rule(self, rule: Json, place: str, context: _Context) -> Json:
+        if rule is None or rule is True:
+            return rule
+        if rule is False:
+            raise InvalidRuleError("INVALID_RULE", place, "Write null for a closed action, not false.")
+        if not isinstance(rule, dict):
+            raise InvalidRuleError("INVALID_RULE", place, "A rule is null, true or an object of conditions.")
+        if len(json.encode(rule)) > self._limits.rule_bytes:
+            raise InvalidRuleError("RULE_TOO_COMPLEX", place, f"A rule has at most {self._limits.rule_bytes} bytes.")
+        return self._condition(rule, place, context)
+
+    def _condition(self, rule: Json, place: str, context: _Context) -> dict[str, Json]:
+        if not isinstance(rule, dict):
+            raise InvalidRuleError("INVALID_RULE", place, "A condition is an object.")
+        if not rule and not context.outer:
+            raise InvalidRuleError("RULE_EMPTY", place, "An empty condition would mean every row: write true.")
+        result: dict[str, Json] = {}
+        for name, value in rule.items():
+            key, item = self._entry(name, value, f"{place}.{name[:100]}", context)
+            result[key] = item
+        return result
+
+    def _entry(self, name: str, value: Json, place: str, context: _Context) -> tuple[str, Json]:
+        if name in {"$and", "$or"}:
+            if not isinstance(value, list) or not value:
+                raise InvalidRuleError("INVALID_RULE", place, f"{name} takes a list of conditions.")
+            return name, [self._condition(one, f"{place}[{index}]", context) for index, one in enumerate(value)]
+        if name == "$not":
+            return name, self._condition(value, place, context)
+        if name == "$member":
+            _check_member(value, place)
+            return name, value
+        if context.only_member:
+            raise InvalidRuleError(
+                "COLUMN_RULE_NEEDS_ROW", place, "A column's rule is null, true, or a condition on $member alone."
+            )
+        if name == "$use":
+            if not context.may_use or not isinstance(value, str) or value not in self._defined:
+                raise InvalidRuleError("INVALID_OPERAND", place, "$use names a condition of define, and not in define.")
+            self._condition(self._defined[value], place, context._replace(may_use=False))
+            return name, value
+        if name == CREATOR_NAME:
+            return name, self._value(value, place, context)
+        if name.startswith("$"):
+            return name, self._about_rows(name, value, place, context)
+        try:
+            key = column_key(context.table, name)
+        except PilotisError as error:
+            raise error.at(place) from None
+        column = context.table.by_name.get(normal_path(name))
+        if column is not None and column.encrypted and context.outer:
+            raise EncryptedColumnError(column.name, "A rule cannot read it in another table.").at(place)
+        return key, self._value(value, place, context)
+
+    def _about_rows(self, name: str, value: Json, place: str, context: _Context) -> Json:
+        if name in {"$old", "$new"}:
+            if context.action != "update" or context.outer or context.version:
+                raise InvalidRuleError("INVALID_OPERAND", place, f"{name} belongs at the top of an update rule.")
+            return self._condition(value, place, context._replace(version=name))
+        if name == "$exists":
+            return self._exists_in(value, place, context)
+        raise InvalidRuleError(
+            "INVALID_OPERATOR",
+            place,
+            f"{name[:64]} is no condition here; there are $and, $or, $not, $member, $creator, $exists, $use, "
+            "and in update rules $old and $new.",
+        )
+
+    def _exists_in(self, value: Json, place: str, context: _Context) -> Json:
+        self._exists += 1
+        if self._exists > MAX_EXISTS or len(context.outer) >= MAX_DEPTH:
+            raise InvalidRuleError(
+                "RULE_TOO_COMPLEX", place, f"A rule has at most {MAX_EXISTS} $exists, {MAX_DEPTH} deep."
+            )
+        if not isinstance(value, dict) or set(value) != {"table", "where"} or not isinstance(value["table"], str):
+            raise InvalidRuleError("INVALID_OPERAND", place, '$exists takes {"table", "where"}.')
+        other = self._related.find(value["table"])
+        if other is None:
+            raise InvalidRuleError("UNKNOWN_TABLE", f"{place}.table", "The app has no such table.")
+        inner = context._replace(table=other, outer=(context.table, *context.outer))
+        return {"table": str(other.table_id), "where": self._condition(value["where"], f"{place}.where", inner)}
+
+    def _value(self, value: Json, place: str, context: _Context) -> Json:
+        """Check what stands behind a column's name: a value, a reference, or operators with them."""
+        if is_reference(value):
+            return self._reference(value, place, context)
+        if isinstance(value, dict) and any(name.startswith("$") for name in value):
+            return {name: self._operator(name, item, f"{place}.{name[:64]}", context) for name, item in value.items()}
+        return value
+
+    def _operator(self, name: str, value: Json, place: str, context: _Context) -> Json:
+        if name == "$not":
+            return self._value(value, place, context)
+        if name == "$matches":
+            raise InvalidRuleError("INVALID_OPERATOR", place, "A rule must cost little: $matches is not for rules.")
+        if name not in OPERATORS:
+            raise InvalidRuleError("INVALID_OPERATOR", place, f"{name[:64]} is not an operator.")
+        if isinstance(value, list) and any(map(is_reference, value)):
+            raise InvalidRuleError("INVALID_OPERAND", place, "A list holds values; the member's lists stand by name.")
+        return self._reference(value, place, context) if is_reference(value) else value
+
+    def _reference(self, reference: dict[str, Json], place: str, context: _Context) -> dict[str, Json]:
+        ((kind, name),) = reference.items()
+        if kind == "$now":
+            if isinstance(name, bool) or not isinstance(name, int):
+                raise InvalidRuleError("INVALID_OPERAND", place, "$now takes a number of seconds.")
+            return reference
+        if not isinstance(name, str):
+            raise InvalidRuleError("INVALID_OPERAND", place, f"{kind} takes a name.")
+        if kind == "$member":
+            _check_fact(name, place)
+            return reference
+        if kind == "$old":
+            if context.version != "$new" or context.outer:
+                raise InvalidRuleError("INVALID_OPERAND", place, "$old as a value belongs inside $new.")
+            return {kind: self._key(context.table, name, place)}
+        if not context.outer:
+            raise InvalidRuleError("INVALID_OPERAND", place, "$row belongs inside $exists.")
+        if name == CREATOR_NAME:
+            return reference
+        return {kind: self._key(context.outer[0], name, place)}
+
+    def _key(self, table: TableSchema, name: str, place: str) -> str:
+        try:
+            return column_key(table, name)
+        except PilotisError as error:
+            raise error.at(place) from None
+
+
+def shown(rules: Mapping[str, Json], table: TableSchema, related: Related) -> dict[str, Json]:
+    """Return a stored document with today's names of columns and titles of tables."""
+    names = _Names(related)
+    result = {action: names.condition(rules[action], table) for action in _ACTIONS if action in rules}
+    if "define" in rules:
+        result["define"] = {name: names.condition(one, table) for name, one in rules["define"].items()}
+    if "columns" in rules:
+        result["columns"] = {column_name_of(table, key): one for key, one in rules["columns"].items()}
+    return result
+
+
+class _Names:
+    """Puts names in the place of numbers and ids."""
+
+    def __init__(self, related: Related) -> None:
+        self._related = related
+
+    def condition(self, rule: Json, table: TableSchema, outer: tuple[TableSchema, ...] = ()) -> Json:
+        if not isinstance(rule, dict):
+            return rule
+        return dict(self._entry(key, value, table, outer) for key, value in rule.items())
+
+    def _entry(self, key: str, value: Json, table: TableSchema, outer: tuple[TableSchema, ...]) -> tuple[str, Json]:
+        if key in {"$and", "$or"}:
+            return key, [self.condition(one, table, outer) for one in value]
+        if key in {"$not", "$old", "$new"}:
+            return key, self.condition(value, table, outer)
+        if key == "$exists":
+            other = self._related.by_id[UUID(value["table"])]
+            return key, {"table": other.title, "where": self.condition(value["where"], other, (table, *outer))}
+        if key in {"$member", "$use"}:
+            return key, value
+        return column_name_of(table, key), self._operand(value, table, outer)
+
+    def _operand(self, value: Json, table: TableSchema, outer: tuple[TableSchema, ...]) -> Json:
+        if is_reference(value):
+            ((kind, name),) = value.items()
+            if kind == "$row" and name != CREATOR_NAME:
+                return {kind: column_name_of(outer[0], name)}
+            return {kind: column_name_of(table, name)} if kind == "$old" else value
+        if isinstance(value, dict) and any(name.startswith("$") for name in value):
+            return {name: self._operand(item, table, outer) for name, item in value.items()}
+        return value
+
+
+def named_tables(rules: Mapping[str, Json]) -> set[UUID]:
+    """Return the ids of the tables that a stored document names in `$exists`."""
+    found: set[UUID] = set()
+
+    def visit(value: Json) -> None:
+        if isinstance(value, dict):
+            if "$exists" in value:
+                found.add(UUID(value["$exists"]["table"]))
+            for item in value.values():
+                visit(item)
+        elif isinstance(value, list):
+            for item in value:
+                visit(item)
+
+    visit(rules)
+    return found
+
+
+def named_columns(rules: Mapping[str, Json], table_id: UUID, of_rules: UUID) -> set[int]:
+    """Return the numbers of a table's columns that the rules of the table `of_rules` name."""
+    found: set[int] = set()
+
+    def note(key: Json, at: UUID) -> None:
+        if at == table_id and isinstance(key, str) and key.startswith("#") and key[1:2].isdigit():
+            found.add(int(key[1:].partition(".")[0]))
+
+    def visit(value: Json, tables: tuple[UUID, ...]) -> None:
+        if isinstance(value, list):
+            for item in value:
+                visit(item, tables)
+        if not isinstance(value, Mapping):
+            return
+        for key, item in value.items():
+            if key == "$exists":
+                visit(item["where"], (UUID(item["table"]), *tables))
+            elif key == "$row" and len(tables) > 1:
+                note(item, tables[1])
+            elif key == "$old" and isinstance(item, str):
+                note(item, tables[0])
+            else:
+                note(key, tables[0])
+                visit(item, tables)
+
+    visit(rules, (of_rules,))
+    return found
+
+
+def _check_fact(name: str, place: str) -> None:
+    if name in {"custom_data", "nickname"} or name.startswith("custom_data."):
+        raise InvalidRuleError(
+            "MEMBER_WRITES_THIS", place, f"The member writes its {name} itself: use its roles or claims."
+        )
+    if name not in MEMBER_FACTS and not (name.startswith("claims.") and len(name) > len("claims.")):
+        raise InvalidRuleError("INVALID_OPERAND", place, "A member has id, is_guest, roles and claims.….")
+
+
+def _check_member(value: Json, place: str) -> None:
+    """Check the conditions on a member's facts."""
+    if not isinstance(value, dict):
+        raise InvalidRuleError("INVALID_OPERAND", place, "$member takes an object of conditions on the member.")
+    for name, condition in value.items():
+        _check_fact(name, f"{place}.{name[:100]}")
+        _check_member_operators(name, condition, f"{place}.{name[:100]}")
+
+
+def _check_member_operators(name: str, condition: Json, place: str) -> None:
+    if not isinstance(condition, dict):
+        return
+    for operator, value in condition.items():
+        if operator == "$not":
+            _check_member_operators(name, value, f"{place}.$not")
+        elif operator == "$isNull":
+            raise InvalidRuleError(
+                "INVALID_OPERAND", place, "A claim that is absent decides nothing: give members a role and ask for it."
+            )
+        elif operator in {"$in", "$nin", "$arrayContainsAny"} and not isinstance(value, list):
+            raise InvalidRuleError("INVALID_OPERAND", f"{place}.{operator}", f"{operator} takes a list.")
+        elif operator == "$between" and not (isinstance(value, list) and len(value) == 2):
+            raise InvalidRuleError("INVALID_OPERAND", f"{place}.{operator}", "$between takes a list of two values.")
+        elif operator not in OPERATORS or operator == "$matches":
+            raise InvalidRuleError("INVALID_OPERATOR", f"{place}.{operator[:64]}", f"{operator[:64]} is not for rules.")

@@ -1,0 +1,245 @@
+"""Folding: a rule and a caller's facts give everything, nothing, or a condition without the caller. Pure.
+
+A value of the caller that is missing makes the branch that mentions it false as a whole, also under `$ne`, `$nin` and
+`$not`. A branch is the smallest enclosing member of an `$or` that is not itself inside a `$not`, else the whole rule.
+So an absent claim never meets the rows whose column is null, and a `$not` never turns it into a yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from pilotis.data.rules.document import column_name_of, is_reference
+from pilotis.data.tables.schema import TableSchema
+from pilotis.data.where.operands import CREATOR_NAME, CREATOR_OPERAND, Arguments, Kind, Operand, operand
+from pilotis.http.api.principals import MemberInfo
+from pilotis.kit.clock import rfc3339
+
+Json = Any
+Folded = bool | dict[str, Json]
+"""True for everything, False for nothing, else a condition."""
+
+_MAX_VALUES = 1000
+_LISTS = frozenset({"$in", "$nin", "$arrayContainsAny"})
+
+
+class NoValueError(Exception):
+    """A value of the caller that a branch needs is missing."""
+
+
+class Caller(NamedTuple):
+    """What decides about a caller: the signed-in member, if there is one, and the time."""
+
+    member: MemberInfo | None
+    now: datetime
+
+    @classmethod
+    def of(cls, member: MemberInfo | None) -> Caller:
+        """Return the caller now."""
+        return cls(member, datetime.now(UTC))
+
+    def fact(self, name: str) -> Json:
+        """Return a fact such as `roles` or `claims.team`; raises `NoValueError` if it is missing or null."""
+        if self.member is None:
+            raise NoValueError
+        if name == "id":
+            return self.member.member_id
+        if name == "is_guest":
+            return self.member.is_guest
+        if name == "roles":
+            return list(self.member.roles)
+        value: Json = self.member.claims
+        for part in name.split(".")[1:]:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is None:
+            raise NoValueError
+        return value
+
+
+def fold(
+    rule: Json,
+    caller: Caller,
+    table: TableSchema,
+    tables: Mapping[UUID, TableSchema],
+    defined: Mapping[str, Json] | None = None,
+) -> Folded:
+    """Fold a stored rule of a table; `tables` are those that its `$exists` name."""
+    if rule is None or rule is True:
+        return bool(rule)
+    try:
+        return _Folder(caller, tables, defined or {}).all_of(rule, table)
+    except NoValueError:
+        return False
+
+
+class _Folder:
+    def __init__(self, caller: Caller, tables: Mapping[UUID, TableSchema], defined: Mapping[str, Json]) -> None:
+        self._caller = caller
+        self._tables = tables
+        self._defined = defined
+        self._negated = 0
+
+    def all_of(self, rule: Mapping[str, Json], table: TableSchema) -> Folded:
+        """Fold the members of a condition, which hold together."""
+        return _conjunction([self._entry(name, value, table) for name, value in rule.items()])
+
+    def _entry(self, name: str, value: Json, table: TableSchema) -> Folded:
+        if name == "$and":
+            return _conjunction([self.all_of(one, table) for one in value])
+        if name == "$or":
+            return self._any_of(value, table)
+        if name == "$not":
+            return self._not(value, table)
+        if name == "$member":
+            return self._member_holds(value)
+        if name == "$use":
+            return self.all_of(self._defined[value], table)
+        if name in {"$old", "$new"}:
+            inner = self.all_of(value, table)
+            return inner if isinstance(inner, bool) else {name: inner}
+        if name == "$exists":
+            other = self._tables.get(UUID(value["table"]))
+            if other is None:
+                # It has been dropped just now.
+                return False
+            inner = self.all_of(value["where"], other)
+            if inner is False:
+                return False
+            return {"$exists": {"table": value["table"], "where": {} if inner is True else inner}}
+        if name == CREATOR_NAME:
+            return {name: self._operand(value, CREATOR_OPERAND)}
+        found = operand(table, column_name_of(table, name), Arguments(hash_=lambda _column, _value: b""))
+        return {name: self._operand(value, found)}
+
+    def _any_of(self, branches: Sequence[Json], table: TableSchema) -> Folded:
+        rest: list[Json] = []
+        for branch in branches:
+            try:
+                folded = self.all_of(branch, table)
+            except NoValueError:
+                if self._negated:
+                    raise
+                continue
+            if folded is True:
+                return True
+            if folded is not False:
+                rest.append(folded)
+        if len(rest) < 2:
+            return rest[0] if rest else False
+        return {"$or": rest}
+
+    def _not(self, value: Mapping[str, Json], table: TableSchema) -> Folded:
+        self._negated += 1
+        try:
+            inner = self.all_of(value, table)
+        finally:
+            self._negated -= 1
+        return not inner if isinstance(inner, bool) else {"$not": inner}
+
+    def _operand(self, value: Json, field: Operand) -> Json:
+        """Return what stands behind a field's name, with the values of the caller in it."""
+        if is_reference(value):
+            return self._value(value, field, "$eq")
+        if isinstance(value, dict) and any(name.startswith("$") for name in value):
+            return {name: self._operator(name, item, field) for name, item in value.items()}
+        return value
+
+    def _operator(self, name: str, value: Json, field: Operand) -> Json:
+        if name == "$not":
+            return self._operand(value, field)
+        return self._value(value, field, name) if is_reference(value) else value
+
+    def _value(self, reference: Mapping[str, Json], field: Operand, operator: str) -> Json:
+        ((kind, name),) = reference.items()
+        if kind == "$now":
+            return rfc3339(self._caller.now + timedelta(seconds=name))
+        if kind != "$member":
+            return dict(reference)
+        value = self._caller.fact(name)
+        if operator in _LISTS:
+            if not isinstance(value, list) or len(value) > _MAX_VALUES:
+                raise NoValueError
+            return value if field.kind is Kind.JSON else [one for one in value if _converts(field, one)]
+        # A claim of another type than the column has no value for it.
+        if operator != "$arrayContains" and not _converts(field, value):
+            raise NoValueError
+        return value
+
+    def _member_holds(self, conditions: Mapping[str, Json]) -> bool:
+        if self._caller.member is None:
+            raise NoValueError
+        # Each is asked, since a missing claim decides whatever the others say.
+        held = [holds(self._caller.fact(name), condition) for name, condition in conditions.items()]
+        return all(held)
+
+
+def holds(value: Json, condition: Json) -> bool:
+    """Return whether a fact satisfies a bare value or operators, with the meaning that these have in `where`."""
+    if isinstance(condition, dict) and any(name.startswith("$") for name in condition):
+        return all(_HOLDS[name](value, operand) for name, operand in condition.items())
+    return _equal(value, condition)
+
+
+def _equal(left: Json, right: Json) -> bool:
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    return bool(left == right)
+
+
+def _contains(values: Json, one: Json) -> bool:
+    return isinstance(values, list) and any(_equal(item, one) for item in values)
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Json, Json], bool]:
+    def compared(value: Json, bound: Json) -> bool:
+        numbers = all(isinstance(one, (int, float, Decimal)) and not isinstance(one, bool) for one in (value, bound))
+        texts = isinstance(value, str) and isinstance(bound, str)
+        # Texts are compared by their bytes, as the database does.
+        return (numbers and compare(value, bound)) or (texts and compare(value.encode(), bound.encode()))
+
+    return compared
+
+
+def _text(test: Callable[[str, str], bool]) -> Callable[[Json, Json], bool]:
+    return lambda value, part: isinstance(value, str) and isinstance(part, str) and test(value, part)
+
+
+_at_least, _at_most = _ordered(lambda a, b: a >= b), _ordered(lambda a, b: a <= b)
+
+_HOLDS: dict[str, Callable[[Json, Json], bool]] = {
+    "$eq": _equal,
+    "$ne": lambda value, other: not _equal(value, other),
+    "$in": lambda value, several: _contains(several, value),
+    "$nin": lambda value, several: not _contains(several, value),
+    "$gt": _ordered(lambda a, b: a > b),
+    "$gte": _at_least,
+    "$lt": _ordered(lambda a, b: a < b),
+    "$lte": _at_most,
+    "$between": lambda value, bounds: _at_least(value, bounds[0]) and _at_most(value, bounds[1]),
+    "$contains": _text(lambda value, part: part in value),
+    "$startsWith": _text(str.startswith),
+    "$endsWith": _text(str.endswith),
+    "$arrayContains": lambda value, ones: all(
+        _contains(value, one) for one in (ones if isinstance(ones, list) else [ones])
+    ),
+    "$arrayContainsAny": lambda value, several: any(_contains(value, one) for one in several),
+    "$not": lambda value, condition: not holds(value, condition),
+}
+
+
+def _converts(field: Operand, value: Json) -> bool:
+    return field.convert(value) is not None
+
+
+def _conjunction(parts: Sequence[Folded]) -> Folded:
+    rest = [part for part in parts if part is not True]
+    if any(part is False for part in rest):
+        return False
+    conditions = [part for part in rest if isinstance(part, dict)]
+    if len(conditions) < 2:
+        return conditions[0] if conditions else True
+    return {"$and": conditions}
