@@ -16,6 +16,7 @@ from pilotis.console.feature import ConsoleFeature
 from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.query.feature import QueryFeature
 from pilotis.data.rows.feature import RowsFeature
+from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.data.transfer.feature import TransferFeature
 from pilotis.data.trash.feature import TrashFeature
@@ -63,6 +64,7 @@ FEATURES: tuple[type[Feature], ...] = (
     AppsFeature,
     SecurityFeature,
     TablesFeature,
+    RulesFeature,
     IndexesFeature,
     RowsFeature,
     QueryFeature,

@@ -712,6 +712,7 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "WebConsoleEndpoints.add_domain": {"hostname": "new.example"},
         "WebhookEndpoints.create": {"url": "http://localhost:9/hooks", "event_types": ["row.created"]},
         "WebhookEndpoints.change": {"url": "http://localhost:9/hooks"},
+        "RuleEndpoints.save": {"rules": {"read": True}},
         "WebhookEndpoints.test": {"event_type": "row.created"},
         "WebhookEndpoints.recover": {"since": "2026-01-01T00:00:00Z"},
         "FunctionEndpoints.create": {"name": f"new-{uuid7()}"},

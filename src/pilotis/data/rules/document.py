@@ -12,8 +12,16 @@ from uuid import UUID
 
 from pilotis.data.rules.actions import Action
 from pilotis.data.tables.schema import OWN_FIELDS, TableSchema, normal_path
-from pilotis.data.where.compiler import OPERATORS
-from pilotis.data.where.operands import CREATOR_NAME, EncryptedColumnError, unknown
+from pilotis.data.where.compiler import OPERATORS, compile_where
+from pilotis.data.where.operands import (
+    CREATOR_NAME,
+    Arguments,
+    EncryptedColumnError,
+    Kind,
+    Operand,
+    operand,
+    unknown,
+)
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, PilotisError
 from pilotis.limits import Limits
@@ -25,6 +33,21 @@ MEMBER_FACTS = ("id", "is_guest", "roles")
 REFERENCES = frozenset({"$member", "$row", "$old", "$now"})
 """The operands that stand for a value: the caller's, the judged row's, the row's before, and the time."""
 MAX_EXISTS, MAX_DEPTH, MAX_DEFINITIONS = 8, 3, 20
+_FACT_KINDS = {
+    "id": {Kind.TEXT, Kind.UUID, Kind.JSON, Kind.ENCRYPTED},
+    "is_guest": {Kind.BOOLEAN, Kind.JSON},
+    "roles": {Kind.TEXT, Kind.JSON},
+}
+_SAMPLES: dict[Kind, Json] = {
+    Kind.TEXT: "x",
+    Kind.NUMERIC: 0,
+    Kind.BIGINT: 0,
+    Kind.BOOLEAN: True,
+    Kind.TIME: "2026-01-01T00:00:00Z",
+    Kind.UUID: "00000000-0000-7000-8000-000000000000",
+    Kind.JSON: "x",
+    Kind.ENCRYPTED: "x",
+}
 _ACTIONS = [action.value for action in Action]
 _PARTS = [*_ACTIONS, "define", "columns"]
 _COLUMN_ACTIONS = ("read", "create", "update")
@@ -222,6 +245,7 @@ class _Checker:
         column = context.table.by_name.get(normal_path(name))
         if column is not None and column.encrypted and context.outer:
             raise EncryptedColumnError(column.name, "A rule cannot read it in another table.").at(place)
+        self._check_leaf(name, value, place, context)
         return key, self._value(value, place, context)
 
     def _about_rows(self, name: str, value: Json, place: str, context: _Context) -> Json:
@@ -259,6 +283,57 @@ class _Checker:
         if isinstance(value, dict) and any(name.startswith("$") for name in value):
             return {name: self._operator(name, item, f"{place}.{name[:64]}", context) for name, item in value.items()}
         return value
+
+    def _check_leaf(self, name: str, value: Json, place: str, context: _Context) -> None:
+        """Raise the errors of a condition of `where` with a value of the column's type for each reference."""
+        arguments = Arguments(hash_=lambda _column, _value: b"")
+        field = operand(context.table, name, arguments)
+
+        def sample(value: Json, operator: str = "$eq") -> Json:
+            if is_reference(value):
+                self._check_type(value, field, operator, place, context)
+                one = _SAMPLES[field.kind]
+                return [one] if operator in {"$in", "$nin", "$arrayContainsAny"} else one
+            if isinstance(value, dict) and any(key.startswith("$") for key in value):
+                return {key: sample(item, key) for key, item in value.items()}
+            return value
+
+        try:
+            compile_where({name: sample(value)}, lambda _name: field, self._limits, arguments)
+        except InvalidRuleError:
+            raise
+        except PilotisError as error:
+            inner = error.details[0].field.removeprefix(f"where.{name[:100]}") if error.details else ""
+            raise error.at(place + inner) from None
+
+    def _check_type(
+        self, reference: dict[str, Json], field: Operand, operator: str, place: str, context: _Context
+    ) -> None:
+        ((kind, name),) = reference.items()
+        in_list = operator in {"$in", "$nin", "$arrayContainsAny"}
+        if kind == "$now":
+            fits, given = field.kind is Kind.TIME, "a time"
+        elif kind == "$member":
+            kinds = _FACT_KINDS.get(name)
+            fits = kinds is None or (field.kind in kinds and in_list == (name == "roles"))
+            given = f"the member's {name}"
+        else:
+            table = context.table if kind == "$old" else context.outer[0] if context.outer else None
+            if table is None or name == CREATOR_NAME:
+                return
+            try:
+                other = operand(table, name, Arguments()).kind if isinstance(name, str) else None
+            except PilotisError as error:
+                raise error.at(place) from None
+            one_is_list = (operator == "$arrayContains" and field.kind is Kind.JSON) or (
+                operator == "$in" and other is Kind.JSON
+            )
+            fits = other is field.kind or one_is_list
+            given = f"{name}, of type {other}"
+        if not fits:
+            raise InvalidRuleError(
+                "OPERAND_TYPE", place, f"{field.name} is of type {field.kind}, and is compared with {given}."
+            )
 
     def _operator(self, name: str, value: Json, place: str, context: _Context) -> Json:
         if name == "$not":
@@ -359,35 +434,6 @@ def named_tables(rules: Mapping[str, Json]) -> set[UUID]:
                 visit(item)
 
     visit(rules)
-    return found
-
-
-def named_columns(rules: Mapping[str, Json], table_id: UUID, of_rules: UUID) -> set[int]:
-    """Return the numbers of a table's columns that the rules of the table `of_rules` name."""
-    found: set[int] = set()
-
-    def note(key: Json, at: UUID) -> None:
-        if at == table_id and isinstance(key, str) and key.startswith("#") and key[1:2].isdigit():
-            found.add(int(key[1:].partition(".")[0]))
-
-    def visit(value: Json, tables: tuple[UUID, ...]) -> None:
-        if isinstance(value, list):
-            for item in value:
-                visit(item, tables)
-        if not isinstance(value, Mapping):
-            return
-        for key, item in value.items():
-            if key == "$exists":
-                visit(item["where"], (UUID(item["table"]), *tables))
-            elif key == "$row" and len(tables) > 1:
-                note(item, tables[1])
-            elif key == "$old" and isinstance(item, str):
-                note(item, tables[0])
-            else:
-                note(key, tables[0])
-                visit(item, tables)
-
-    visit(rules, (of_rules,))
     return found
 
 

@@ -18,6 +18,7 @@ from pilotis.data.rules.compile import compile_rule
 from pilotis.data.rules.document import column_name_of
 from pilotis.data.rules.fold import Caller, Folded, fold
 from pilotis.data.tables.schema import AccessLevel, TableSchema
+from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.operands import Arguments
 from pilotis.http.api.principals import MemberInfo, Principal, RoleRequiredError
 from pilotis.kit import json
@@ -224,7 +225,11 @@ class _Asked:
         return [self.fold(action) for action in actions]
 
     def _folded(self, rule: Json) -> Folded:
-        return fold(rule, self._caller, self._table, self._tables, self._rules.get("define"))
+        try:
+            return fold(rule, self._caller, self._table, self._tables, self._rules.get("define"))
+        except UnknownColumnError:
+            # Rules that came back from the trash, and name what is no longer there.
+            return False
 
     def _denied(self, action: Action, rule: Json) -> ForbiddenError | UnauthorizedError:
         if self._principal.role is not None:

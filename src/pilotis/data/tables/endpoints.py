@@ -66,7 +66,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         `schema` maps each column's name to its type, or to an object with `type` and the options `required`,
         `default`, `description`, `encrypted`. With an empty schema the table accepts any field.
         """
-        _require_unlocked(call)
+        await _require_unlocked(call, self._tables)
         table_id = await self._tables.create(call.app, call.actor, body, UUID(call.new_id()))
         return TableResult("Table created.", table_id)
 
@@ -93,7 +93,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
 
         Columns missing from the schema go to the trash for 7 days; columns with another type are cast.
         """
-        _require_unlocked(call)
+        await _require_unlocked(call, self._tables, table_id)
         await self._tables.replace(call.app, call.actor, table_id, body)
         return TableResult("Table updated.", table_id)
 
@@ -105,7 +105,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
     )
     async def drop(self, call: Call, table_id: UUID) -> TableResult:
         """Drop a table. A console user can restore it for 7 days."""
-        _require_unlocked(call)
+        await _require_unlocked(call, self._tables, table_id)
         await self._tables.drop(call.app, call.actor, table_id)
         return TableResult("Table deleted.", table_id)
 
@@ -132,7 +132,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
     )
     async def add_column(self, call: Call, table_id: UUID, body: NewColumn) -> ColumnResult:
         """Add a column to a table."""
-        _require_unlocked(call)
+        await _require_unlocked(call, self._tables, table_id)
         await self._tables.add_column(call.app, call.actor, table_id, body)
         return ColumnResult("Column added.", table_id, normal_path(body.name))
 
@@ -164,7 +164,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         them. Changing `encrypted` rewrites all values, in a large table in the background; until then the column
         behaves as before.
         """
-        _require_unlocked(call)
+        await _require_unlocked(call, self._tables, table_id)
         name = normal_path(name)
         goes_on = await self._tables.change_column(call.app, call.actor, table_id, name, body)
         message = "Column updated; its values are rewritten in the background." if goes_on else "Column updated."
@@ -178,7 +178,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
     )
     async def drop_column(self, call: Call, table_id: UUID, name: str) -> ColumnResult:
         """Drop a column. A console user can restore it for 7 days."""
-        _require_unlocked(call)
+        await _require_unlocked(call, self._tables, table_id)
         name = normal_path(name)
         await self._tables.drop_column(call.app, call.actor, table_id, name)
         return ColumnResult("Column deleted.", table_id, name)
@@ -223,6 +223,10 @@ class SchemaEndpoints(Endpoints, tag="Tables and columns", examples=SCHEMA_EXAMP
         return ColumnResult("Column renamed.", table_id, renamed)
 
 
-def _require_unlocked(call: Call) -> None:
-    if call.app.schema_locked and not call.principal.may(Role.EDITOR):
+async def _require_unlocked(call: Call, tables: Tables, table_id: UUID | None = None) -> None:
+    if call.principal.may(Role.EDITOR):
+        return
+    if call.app.schema_locked:
         raise SchemaLockedError
+    if table_id is not None:
+        await tables.require_unlocked(call.app, table_id)

@@ -98,6 +98,8 @@ MIGRATE = "columns.migrate"
 """The periodic task that migrates columns after changes of `encrypted`."""
 
 Edit = Callable[[Connection, TableSchema], Awaitable[None]]
+Guard = Callable[[Connection, UUID, UUID], Awaitable[None]]
+"""Raises an error, inside the transaction, for a change of a table of an app that something else does not allow."""
 
 
 class Tables:
@@ -121,6 +123,7 @@ class Tables:
         self._retry_seconds = retry_seconds
         self._known: OrderedDict[tuple[UUID, UUID], TableSchema] = OrderedDict()
         self._changes = 0
+        self.guards: list[Guard] = []
         control.subscribe(Topic.TABLE, self._changed, self._forget_all)
 
     async def current(self, app_id: UUID, table_id: UUID) -> TableSchema:
@@ -156,6 +159,15 @@ class Tables:
             return False
         self.forget(table)
         return True
+
+    async def require_unlocked(self, app: AppInfo, table_id: UUID) -> None:
+        """Raise `SchemaLockedError` for a table with rules, or one that rules name: those who keep them change it."""
+        if await store.is_ruled(self._database.of(app.app_id), app.app_id, table_id):
+            raise SchemaLockedError("Rules depend on this table. Use a secret key or the console to change it.")
+
+    async def schemas(self, app_id: UUID) -> list[TableSchema]:
+        """Return the schemas of an app's tables."""
+        return [store.table_schema(row) for row in await store.live_tables(self._database, app_id)]
 
     async def all(self, app: AppInfo) -> list[Table]:
         """Return the app's tables."""
@@ -428,6 +440,9 @@ class Tables:
                 # First, so that no write under the old version happens after this transaction has its locks.
                 await connection.execute(ddl.change_version(table, table.version + 1))
                 await edit(connection, table)
+                # What comes back from the trash may not fit any more; then it is closed.
+                for guard in () if trashed else self.guards:
+                    await guard(connection, app_id, table_id)
                 now = msgspec.structs.replace(
                     table, title=title or table.title, access_level=access_level or table.access_level
                 )
@@ -590,6 +605,7 @@ def _table(row: asyncpg.Record) -> Table:
         access_level=table.access_level,
         create_time=rfc3339(row["created_at"]),
         update_time=rfc3339(row["updated_at"]),
+        has_rules=True if table.rules is not None else msgspec.UNSET,
     )
 
 

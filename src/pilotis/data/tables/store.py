@@ -51,6 +51,11 @@ async def live_table(connection: Connection | TenantDatabase, app_id: UUID, tabl
     return await connection.fetchrow(f"{_TABLE} and t.table_id = $2", app_id, table_id)
 
 
+async def live_tables_in(connection: Connection, app_id: UUID) -> list[Record]:
+    """Return what `live_tables` does, inside a transaction."""
+    return await connection.fetch(f"{_TABLE} order by t.table_id", app_id)
+
+
 async def live_tables(database: Database, app_id: UUID) -> list[Record]:
     """Return the app's tables in the order of their creation."""
     return await database.fetch(f"{_TABLE} order by t.table_id", app_id, tenant=app_id)
@@ -268,3 +273,34 @@ async def table_ids(database: Database, app_id: UUID) -> list[UUID]:
         "select table_id from pilotis.tables where app_id = $1 and dropped_at is null", app_id, tenant=app_id
     )
     return [row["table_id"] for row in rows]
+
+
+async def is_ruled(connection: Connection | TenantDatabase, app_id: UUID, table_id: UUID) -> bool:
+    """Return whether a table has rules, or another table's rules name it."""
+    found: bool = await connection.fetchval(
+        """
+        select exists (
+            select from pilotis.tables
+            where app_id = $1 and dropped_at is null and rules is not null
+                and (table_id = $2 or position($2::text in rules::text) > 0)
+        )
+        """,
+        app_id,
+        table_id,
+    )
+    return found
+
+
+async def ruled_tables(connection: Connection, app_id: UUID) -> list[Record]:
+    """Return the app's tables that have rules."""
+    return await connection.fetch(f"{_TABLE} and t.rules is not null", app_id)
+
+
+async def set_rules(connection: Connection, app_id: UUID, table_id: UUID, rules: str | None) -> None:
+    """Set a table's stored rules; None removes them."""
+    await connection.execute(
+        "update pilotis.tables set rules = $3::jsonb, rules_updated_at = now() where app_id = $1 and table_id = $2",
+        app_id,
+        table_id,
+        rules,
+    )

@@ -14,7 +14,10 @@ Title = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 
 class Table(msgspec.Struct, kw_only=True):
-    """A table. `schema` maps each column's name to its type, or to an object with its type and options."""
+    """A table. `schema` maps each column's name to its type, or to an object with its type and options.
+
+    `has_rules` is present where rules decide in place of `access_level`.
+    """
 
     id: UUID
     app_id: UUID
@@ -24,6 +27,7 @@ class Table(msgspec.Struct, kw_only=True):
     access_level: AccessLevel
     create_time: str
     update_time: str
+    has_rules: Literal[True] | msgspec.UnsetType = msgspec.UNSET
 
 
 class TableList(msgspec.Struct):

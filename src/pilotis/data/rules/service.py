@@ -1,0 +1,118 @@
+"""Rules of tables: reading and saving them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from asyncpg import Connection
+
+from pilotis.data.rules.document import Related, named_tables, shown, stored
+from pilotis.data.rules.presets import PRESETS
+from pilotis.data.rules.types import NewRules, RuleSet, TableRules
+from pilotis.data.rules.visibility import LEVELS
+from pilotis.data.rules.warnings import warnings
+from pilotis.data.tables import store
+from pilotis.data.tables.schema import TableSchema
+from pilotis.data.tables.service import TableNotFoundError, Tables
+from pilotis.db.pool import Database
+from pilotis.http.api.principals import Actor, AppInfo
+from pilotis.kit import json
+from pilotis.kit.clock import optional_rfc3339, rfc3339
+from pilotis.kit.errors import ConflictError, PilotisError
+from pilotis.limits import Limits
+
+
+class UsedInRuleError(ConflictError):
+    """409 `USED_IN_RULE`: a rule names the column or the table."""
+
+    code = "USED_IN_RULE"
+
+    def __init__(self, titles: list[str]) -> None:
+        super().__init__(f"Rules of {', '.join(titles)} need this. Change those rules first.")
+
+
+class RulesChangedError(ConflictError):
+    """409 `PRECONDITION_FAILED`: the rules have changed since `expected_updated_at`."""
+
+    code = "PRECONDITION_FAILED"
+    message = "The rules have changed since expected_updated_at. Read them again."
+
+
+class Rules:
+    """Reads and saves the rules of tables, and keeps what they name."""
+
+    def __init__(self, database: Database, tables: Tables) -> None:
+        self._database = database
+        self._tables = tables
+        tables.guards.append(_require_named)
+
+    async def read(self, app: AppInfo, table_id: UUID) -> TableRules:
+        """Return a table's rules with today's names; raises `TableNotFoundError`."""
+        row = await store.live_table(self._database.of(app.app_id), app.app_id, table_id)
+        if row is None:
+            raise TableNotFoundError
+        table = store.table_schema(row)
+        related = Related.of(await self._tables.schemas(app.app_id))
+        document = None if table.rules is None else shown(table.rules, table, related)
+        return TableRules(
+            rules=None if document is None else _rule_set(document),
+            level_rules=_rule_set({action.value: rule for action, rule in LEVELS[table.access_level].items()}),
+            presets=PRESETS,
+            warnings=warnings(document or {}, table),
+            updated_at=optional_rfc3339(row["rules_updated_at"]),
+        )
+
+    async def save(self, app: AppInfo, actor: Actor, table_id: UUID, new: NewRules) -> None:
+        """Replace a table's rules, which then hold on every node; raises a 400 error that names the place.
+
+        The schema's version changes with them: a statement under the rules of before fails, and is compiled anew.
+        """
+        document = None if new.rules is None else msgspec.to_builtins(new.rules)
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            row = await store.live_table(connection, app.app_id, table_id)
+            assert row is not None
+            expected = new.expected_updated_at
+            if expected is not msgspec.UNSET and _moment(expected) != _moment(row["rules_updated_at"]):
+                raise RulesChangedError
+            text = None
+            if document is not None:
+                # The app is locked, so that no table that they name is dropped meanwhile.
+                rows = await store.live_tables_in(connection, app.app_id)
+                related = Related.of(list(map(store.table_schema, rows)))
+                text = json.encode(stored(document, table, related, app.limits)).decode()
+            await store.set_rules(connection, app.app_id, table_id, text)
+
+        await self._tables.change(
+            app.app_id, actor, table_id, edit, "table.rules", locks_app=True, touch=False, rules=document
+        )
+
+
+async def _require_named(connection: Connection, app_id: UUID, table_id: UUID) -> None:
+    """Raise `UsedInRuleError` if rules that name a table do not fit it any more, as it has just been changed."""
+    ruled = [store.table_schema(row) for row in await store.ruled_tables(connection, app_id)]
+    naming = [table for table in ruled if table_id in {table.table_id, *named_tables(table.rules)}]
+    if not naming:
+        return
+    related = Related.of([store.table_schema(row) for row in await store.live_tables_in(connection, app_id)])
+    broken = [table.title for table in naming if not _fits(table, related)]
+    if broken:
+        raise UsedInRuleError(broken)
+
+
+def _fits(table: TableSchema, related: Related) -> bool:
+    try:
+        stored(shown(table.rules, table, related), table, related, Limits())
+    except (PilotisError, KeyError):
+        return False
+    return True
+
+
+def _rule_set(document: dict[str, Any]) -> RuleSet:
+    return msgspec.convert(document, RuleSet)
+
+
+def _moment(value: Any) -> str | None:
+    return None if value is None else rfc3339(value)

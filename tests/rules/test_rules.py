@@ -1,0 +1,233 @@
+"""Rules over HTTP: who may list, read, create, change and delete which rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from tests.console import owner_of
+from tests.support import App, assert_error, plain_client
+
+EDITOR = {"$member": {"roles": {"$arrayContains": "editor"}}}
+OWN = {"$creator": {"$member": "id"}}
+SIGNED_IN: dict[str, Any] = {"$member": {}}
+
+
+def manager(app: App) -> httpx.AsyncClient:
+    """The app's own side, on the console's routes."""
+    return plain_client(f"{app.server.url}/v1/apps/{app.app_id}", Authorization=f"Bearer {app.secret_key}")
+
+
+async def ruled(app: App, schema: dict[str, Any], rules: dict[str, Any], title: str | None = None) -> str:
+    table_id = await app.table(schema, title=title)
+    await save(app, table_id, rules)
+    return table_id
+
+
+async def save(app: App, table_id: str, rules: dict[str, Any] | None) -> dict[str, Any]:
+    async with manager(app) as client:
+        answer = await client.put(f"/tables/{table_id}/rules", json={"rules": rules})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def rows(table_id: str) -> str:
+    return f"/v1/public/tables/{table_id}/data"
+
+
+async def listed(client: httpx.AsyncClient, table_id: str, field: str = "name") -> list[Any]:
+    answer = await client.get(rows(table_id))
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert body["total_count"] == len(body["data"])
+    found = (await client.post(f"{rows(table_id)}/query", json={})).json()
+    assert found["data"] == body["data"]
+    return [row["data"].get(field) for row in body["data"]]
+
+
+async def test_everybody_reads_what_is_published_and_its_author_everything(app: App):
+    rules = {
+        "read": {"$or": [{"state": "published"}, OWN]},
+        "create": SIGNED_IN,
+        "update": OWN,
+        "delete": OWN,
+    }
+    table = await ruled(app, {"name": "string", "state": "string"}, rules)
+    ada, eve = (await app.member("ada"))["access_token"], (await app.member("eve"))["access_token"]
+    public = await app.row(table, {"name": "public", "state": "published"}, ada)
+    draft = await app.row(table, {"name": "draft", "state": "draft"}, ada)
+    async with app.client() as nobody, app.client(ada) as author, app.client(eve) as other:
+        assert await listed(nobody, table) == ["public"]
+        assert await listed(author, table) == ["public", "draft"]
+        assert await listed(other, table) == ["public"]
+        path = f"{rows(table)}/{draft['id']}"
+        assert (await author.get(path)).json()["data"]["name"] == "draft"
+        for client in (nobody, other):
+            assert_error(await client.get(path), 404, "ROW_NOT_FOUND")
+        changed = {"data": {"name": "x"}}
+        assert_error(await other.patch(path, json=changed), 404, "ROW_NOT_FOUND")
+        seen = f"{rows(table)}/{public['id']}"
+        assert_error(await other.patch(seen, json=changed), 403, "RULE_DENIED")
+        assert_error(await other.delete(seen), 403, "RULE_DENIED")
+        assert_error(await nobody.patch(seen, json=changed), 401, "MEMBER_TOKEN_REQUIRED")
+        assert_error(await nobody.post(rows(table), json=changed), 401, "MEMBER_TOKEN_REQUIRED")
+        assert (await author.patch(path, json=changed)).json()["data"]["name"] == "x"
+        assert (await author.delete(path)).status_code == 200
+    async with app.client(app.secret_key) as own_side:
+        assert await listed(own_side, table) == ["public"]
+
+
+async def test_team_members_see_the_rows_of_their_teams(app: App):
+    seats = await app.table({"team": "string", "member": "string"}, title="seats")
+    of_team = {"$exists": {"table": "seats", "where": {"team": {"$row": "team"}, "member": {"$member": "id"}}}}
+    rules = {"read": of_team, "create": of_team, "update": of_team, "delete": of_team}
+    table = await ruled(app, {"name": "string", "team": "string"}, rules)
+    ada, eve = await app.member("ada"), await app.member("eve")
+    async with app.client(app.secret_key) as own_side:
+        seat = {"data": {"team": "red", "member": ada["member_id"]}}
+        seated = (await own_side.post(rows(seats), json=seat)).json()["id"]
+        teams = [{"name": "r", "team": "red"}, {"name": "b", "team": "blue"}, {"name": "none"}]
+        made = (await own_side.post(rows(table), json={"data": teams})).json()["created"]
+        async with app.client(ada["access_token"]) as member, app.client(eve["access_token"]) as stranger:
+            assert await listed(member, table) == ["r"]
+            assert await listed(stranger, table) == []
+            pipeline = {"table_id": table, "pipeline": [{"$group": {"_id": None, "n": {"$count": {}}}}]}
+            counted = await member.post("/v1/public/aggregate", json=pipeline)
+            assert [one["n"] for one in counted.json()["data"]] == [1]
+            # A row cannot be given to another team, nor created there.
+            red = f"{rows(table)}/{made[0]['id']}"
+            denied = assert_error(await member.patch(red, json={"data": {"team": "blue"}}), 403, "RULE_DENIED")
+            assert denied["details"][0]["code"] == "NEW_ROW"
+            new = {"data": {"name": "x", "team": "blue"}}
+            denied = assert_error(await member.post(rows(table), json=new), 403, "RULE_DENIED")
+            assert denied["details"][0]["code"] == "NEW_ROW"
+            bulk = {"data": [{"name": "x", "team": "blue"}, {"name": "mine", "team": "red"}, {"team": 5}]}
+            several = await member.post(rows(table), json=bulk)
+            assert [row["data"]["name"] for row in several.json()["created"]] == ["mine"]
+            assert next((one["index"], one["code"]) for one in several.json()["failed"]) == (0, "RULE_DENIED")
+            assert await listed(member, table) == ["r", "mine"]
+            found = await member.post("/v1/public/search", json={"table_id": table, "query": "r", "fields": ["name"]})
+            assert found.json()["total_count"] == 1
+            # Withdrawn, and gone with the next request.
+            await own_side.delete(f"{rows(seats)}/{seated}")
+            assert await listed(member, table) == []
+            assert_error(await member.get(red), 404, "ROW_NOT_FOUND")
+
+
+async def test_an_update_rule_compares_the_row_before_and_after(app: App):
+    rules = {
+        "read": True,
+        "create": True,
+        "update": {
+            "$or": [
+                {"$old": {"state": "draft"}},
+                {"$new": {"price": {"$eq": {"$old": "price"}}, "state": "sold"}},
+            ]
+        },
+    }
+    table = await ruled(app, {"name": "string", "price": "number", "state": "string"}, rules)
+    async with app.client() as client:
+
+        async def made(state: str) -> str:
+            row = {"data": {"name": "n", "price": 1, "state": state}}
+            return f"{rows(table)}/{(await client.post(rows(table), json=row)).json()['id']}"
+
+        draft, offered = await made("draft"), await made("offered")
+        assert (await client.patch(draft, json={"data": {"price": 2}})).status_code == 200
+        assert_error(await client.patch(offered, json={"data": {"price": 2}}), 403, "RULE_DENIED")
+        assert_error(await client.patch(offered, json={"data": {"price": 2, "state": "sold"}}), 403, "RULE_DENIED")
+        assert (await client.patch(offered, json={"data": {"state": "sold"}})).status_code == 200
+        assert_error(await client.delete(draft), 403, "RULE_DENIED")
+
+
+async def test_columns_are_hidden_and_closed(app: App):
+    rules = {
+        "read": True,
+        "create": True,
+        "update": True,
+        "columns": {"salary": {"read": EDITOR}, "owner": {"update": None}},
+    }
+    table = await ruled(app, {"name": "string", "salary": "number", "owner": "string"}, rules)
+    async with app.client() as client, app.client(app.secret_key) as own_side:
+        made = await client.post(rows(table), json={"data": {"name": "n", "salary": 5, "owner": "o"}})
+        assert made.json()["data"] == {"name": "n", "owner": "o"}
+        path = f"{rows(table)}/{made.json()['id']}"
+        for answer in (await client.get(path), await client.patch(path, json={"data": {"salary": None}})):
+            assert answer.json()["data"] == {"name": "n", "owner": "o"}
+        assert_error(await client.patch(path, json={"data": {"owner": "x"}}), 403, "COLUMN_READ_ONLY")
+        for body in ({"where": {"salary": {"$gt": 1}}}, {"order_by": "salary"}):
+            assert_error(await client.post(f"{rows(table)}/query", json=body), 403, "COLUMN_NOT_READABLE")
+        assert await listed(client, table, "salary") == [None]
+        documents = await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": []})
+        assert "salary" not in documents.text
+        assert (await own_side.get(path)).json()["data"] == {"name": "n", "salary": None, "owner": "o"}
+
+
+async def test_rules_name_columns_by_what_they_are(app: App):
+    table = await ruled(app, {"name": "string", "team": "string"}, {"read": {"team": "red"}, "create": True})
+    other = await ruled(app, {"x": "string"}, {"read": {"$exists": {"table": table, "where": {"team": {"$row": "x"}}}}})
+    async with app.client() as client, app.client(app.secret_key) as own_side, manager(app) as side:
+        await own_side.post(rows(table), json={"data": {"name": "a", "team": "red"}})
+        path = f"/v1/public/tables/{table}"
+        assert_error(await client.delete(f"{path}/columns/name"), 403, "SCHEMA_LOCKED")
+        assert_error(await client.delete(path), 403, "SCHEMA_LOCKED")
+        async with owner_of(app).client(app) as console:
+            renamed = await console.post(f"/tables/{table}/columns/team/rename", json={"name": "group"})
+        assert renamed.status_code == 200, renamed.text
+        assert (await side.get(f"/tables/{table}/rules")).json()["rules"]["read"] == {"group": "red"}
+        assert await listed(client, table) == ["a"]
+        assert_error(await own_side.delete(f"{path}/columns/group"), 409, "USED_IN_RULE")
+        assert_error(await own_side.delete(path), 409, "USED_IN_RULE")
+        await save(app, other, None)
+        assert (await own_side.delete(path)).status_code == 200
+
+
+async def test_a_transaction_creates_a_team_and_its_first_document(app: App):
+    seats = await ruled(
+        app,
+        {"team": "uuid", "member": "string"},
+        {"create": {"member": {"$member": "id"}}, "read": {"member": {"$member": "id"}}},
+        title="seats",
+    )
+    seated = {"$exists": {"table": "seats", "where": {"team": {"$row": "team"}, "member": {"$member": "id"}}}}
+    documents = await ruled(app, {"team": "uuid", "name": "string"}, {"read": seated, "create": seated})
+    ada = await app.member("ada")
+    async with app.client(ada["access_token"]) as client:
+        team = "00000000-0000-7000-8000-000000000001"
+        create = [
+            {"type": "create", "table_id": seats, "data": {"team": team, "member": ada["member_id"]}},
+            {"type": "create", "table_id": documents, "data": {"team": team, "name": "first"}},
+        ]
+        done = await client.post("/v1/public/transactions", json={"operations": create})
+        assert done.status_code == 200, done.text
+        assert await listed(client, documents) == ["first"]
+        foreign = [{"type": "create", "table_id": seats, "data": {"team": team, "member": "eve"}}]
+        failed = await client.post("/v1/public/transactions", json={"operations": foreign})
+        assert_error(failed, 403, "RULE_DENIED", failed_index=0)
+
+
+async def test_wrong_rules_name_their_place(app: App):
+    table = await app.table({"name": "string", "count": "int", "at": "date"})
+    cases = [
+        ({"read": {}}, "RULE_EMPTY", "rules.read"),
+        ({"read": False}, "INVALID_RULE", "rules.read"),
+        ({"read": {"nme": 1}}, "UNKNOWN_COLUMN", "rules.read.nme"),
+        ({"read": {"$exists": {"table": "none", "where": {}}}}, "UNKNOWN_TABLE", "rules.read.$exists.table"),
+        ({"read": {"name": {"$matches": "x"}}}, "INVALID_OPERATOR", "rules.read.name.$matches"),
+        ({"read": {"count": {"$contains": "x"}}}, "INVALID_OPERATOR", "rules.read.count.$contains"),
+        ({"read": {"name": {"$row": "name"}}}, "INVALID_OPERAND", "rules.read.name"),
+        ({"read": {"$old": {"name": "x"}}}, "INVALID_OPERAND", "rules.read.$old"),
+        ({"read": {"count": {"$member": "id"}}}, "OPERAND_TYPE", "rules.read.count"),
+        ({"read": {"name": {"$now": 5}}}, "OPERAND_TYPE", "rules.read.name"),
+        ({"read": {"$member": {"custom_data.a": 1}}}, "MEMBER_WRITES_THIS", "rules.read.$member.custom_data.a"),
+        ({"read": {"$use": "team"}}, "INVALID_OPERAND", "rules.read.$use"),
+        ({"columns": {"name": {"read": {"count": 1}}}}, "COLUMN_RULE_NEEDS_ROW", "rules.columns.name.read.count"),
+        ({"read": {"name": "x" * 9000}}, "RULE_TOO_COMPLEX", "rules.read"),
+    ]
+    async with manager(app) as client:
+        for rules, code, place in cases:
+            answer = await client.put(f"/tables/{table}/rules", json={"rules": rules})
+            error = assert_error(answer, 400, code)
+            assert error["details"][0]["field"] == place, error
+        assert (await client.get(f"/tables/{table}/rules")).json()["rules"] is None
