@@ -24,7 +24,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from pilotis.data.where.compiler import _OPERATORS
+from pilotis.data.where.compiler import OPERATORS
 from pilotis.functions.types import Scope
 from tests import databases
 from tests.support import App, Server
@@ -266,7 +266,7 @@ async def test_conditions_find_the_rows_they_are_said_to(app: App) -> None:
             if said != told:
                 wrong.append((block.text, said, told))
     assert not wrong
-    assert {*_OPERATORS, "$or", "$and", "$not"} <= used, "Every operator has an example."
+    assert {*OPERATORS, "$or", "$and", "$not"} <= used, "Every operator has an example."
 
 
 def test_the_table_of_codes_is_the_one_of_the_error_classes() -> None:

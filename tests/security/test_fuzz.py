@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pilotis.data.query.aggregate.accumulators import ACCUMULATORS
 from pilotis.data.query.aggregate.expressions import _OPERATORS as EXPRESSIONS
 from pilotis.data.query.aggregate.pipeline import _STAGES
-from pilotis.data.where.compiler import _OPERATORS as CONDITIONS
+from pilotis.data.where.compiler import OPERATORS as CONDITIONS
 from pilotis.kit import json
 from tests.conftest import new_app
 from tests.support import Server

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from pilotis.data.rules.actions import Action
 from pilotis.data.tables.schema import OWN_FIELDS, TableSchema, normal_path
-from pilotis.data.where.compiler import OPERATORS, compile_where
+from pilotis.data.where.compiler import OPERATORS, InvalidOperatorError, compile_where
 from pilotis.data.where.operands import (
     CREATOR_NAME,
     Arguments,
@@ -54,12 +54,51 @@ _COLUMN_ACTIONS = ("read", "create", "update")
 
 
 class InvalidRuleError(BadRequestError):
-    """400: a rule is not valid; `code` says how, and the detail's field where."""
+    """400 `INVALID_RULE`: a part of a table's rules has another form than rules have; the detail says where."""
 
-    def __init__(self, code: str, place: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code  # type: ignore[misc]
-        self.at(place)
+    code = "INVALID_RULE"
+
+
+class RuleEmptyError(InvalidRuleError):
+    """400 `RULE_EMPTY`: an empty condition, which would mean every row."""
+
+    code = "RULE_EMPTY"
+
+
+class RuleTooComplexError(InvalidRuleError):
+    """400 `RULE_TOO_COMPLEX`: a rule is too long, or has too many `$exists`."""
+
+    code = "RULE_TOO_COMPLEX"
+
+
+class UnknownTableError(InvalidRuleError):
+    """400 `UNKNOWN_TABLE`: the app has no table that an `$exists` names."""
+
+    code = "UNKNOWN_TABLE"
+
+
+class InvalidOperandError(InvalidRuleError):
+    """400 `INVALID_OPERAND`: a value or a condition stands where it does not belong."""
+
+    code = "INVALID_OPERAND"
+
+
+class OperandTypeError(InvalidRuleError):
+    """400 `OPERAND_TYPE`: what a rule compares is of different types."""
+
+    code = "OPERAND_TYPE"
+
+
+class MemberWritesThisError(InvalidRuleError):
+    """400 `MEMBER_WRITES_THIS`: a rule would depend on what the member itself can change."""
+
+    code = "MEMBER_WRITES_THIS"
+
+
+class ColumnRuleNeedsRowError(InvalidRuleError):
+    """400 `COLUMN_RULE_NEEDS_ROW`: a column's rule names a row, and may only ask for the member."""
+
+    code = "COLUMN_RULE_NEEDS_ROW"
 
 
 class Related(NamedTuple):
@@ -123,13 +162,9 @@ def stored(document: Mapping[str, Json], table: TableSchema, related: Related, l
     unknown_names = [name for name in document if name not in _PARTS]
     if unknown_names:
         known = ", ".join(_PARTS)
-        raise InvalidRuleError(
-            "INVALID_RULE", f"rules.{unknown_names[0][:100]}", f"The parts of a table's rules are {known}."
-        )
+        raise InvalidRuleError(f"The parts of a table's rules are {known}.").at(f"rules.{unknown_names[0][:100]}")
     if len(json.encode(document)) > 4 * limits.rule_bytes:
-        raise InvalidRuleError(
-            "RULE_TOO_COMPLEX", "rules", f"The rules of a table have at most {4 * limits.rule_bytes} bytes."
-        )
+        raise RuleTooComplexError(f"The rules of a table have at most {4 * limits.rule_bytes} bytes.").at("rules")
     return checker.document(document)
 
 
@@ -156,9 +191,7 @@ class _Checker:
     def document(self, document: Mapping[str, Json]) -> dict[str, Json]:
         defined = document.get("define") or {}
         if not isinstance(defined, dict) or len(defined) > MAX_DEFINITIONS:
-            raise InvalidRuleError(
-                "INVALID_RULE", "rules.define", f"define is an object of at most {MAX_DEFINITIONS} conditions."
-            )
+            raise InvalidRuleError(f"define is an object of at most {MAX_DEFINITIONS} conditions.").at("rules.define")
         self._defined = defined
         result: dict[str, Json] = {}
         for action in _ACTIONS:
@@ -178,7 +211,7 @@ class _Checker:
 
     def _columns(self, columns: Json) -> dict[str, Json]:
         if not isinstance(columns, dict):
-            raise InvalidRuleError("INVALID_RULE", "rules.columns", "columns is an object of columns.")
+            raise InvalidRuleError("columns is an object of columns.").at("rules.columns")
         result = {}
         for name, rules in columns.items():
             place = f"rules.columns.{name[:100]}"
@@ -186,7 +219,7 @@ class _Checker:
             if column is None:
                 raise unknown(self._table, name).at(place)
             if not isinstance(rules, dict) or not set(rules) <= set(_COLUMN_ACTIONS):
-                raise InvalidRuleError("INVALID_RULE", place, "A column's rules are read, create and update.")
+                raise InvalidRuleError("A column's rules are read, create and update.").at(place)
             context = _Context(self._table, only_member=True)
             result[f"#{column.number}"] = {
                 action: self._rule(rule, f"{place}.{action}", context) for action, rule in rules.items()
@@ -197,18 +230,18 @@ class _Checker:
         if rule is None or rule is True:
             return rule
         if rule is False:
-            raise InvalidRuleError("INVALID_RULE", place, "Write null for a closed action, not false.")
+            raise InvalidRuleError("Write null for a closed action, not false.").at(place)
         if not isinstance(rule, dict):
-            raise InvalidRuleError("INVALID_RULE", place, "A rule is null, true or an object of conditions.")
+            raise InvalidRuleError("A rule is null, true or an object of conditions.").at(place)
         if len(json.encode(rule)) > self._limits.rule_bytes:
-            raise InvalidRuleError("RULE_TOO_COMPLEX", place, f"A rule has at most {self._limits.rule_bytes} bytes.")
+            raise RuleTooComplexError(f"A rule has at most {self._limits.rule_bytes} bytes.").at(place)
         return self._condition(rule, place, context)
 
     def _condition(self, rule: Json, place: str, context: _Context) -> dict[str, Json]:
         if not isinstance(rule, dict):
-            raise InvalidRuleError("INVALID_RULE", place, "A condition is an object.")
+            raise InvalidRuleError("A condition is an object.").at(place)
         if not rule and not context.outer:
-            raise InvalidRuleError("RULE_EMPTY", place, "An empty condition would mean every row: write true.")
+            raise RuleEmptyError("An empty condition would mean every row: write true.").at(place)
         result: dict[str, Json] = {}
         for name, value in rule.items():
             key, item = self._entry(name, value, f"{place}.{name[:100]}", context)
@@ -218,7 +251,7 @@ class _Checker:
     def _entry(self, name: str, value: Json, place: str, context: _Context) -> tuple[str, Json]:
         if name in {"$and", "$or"}:
             if not isinstance(value, list) or not value:
-                raise InvalidRuleError("INVALID_RULE", place, f"{name} takes a list of conditions.")
+                raise InvalidRuleError(f"{name} takes a list of conditions.").at(place)
             return name, [self._condition(one, f"{place}[{index}]", context) for index, one in enumerate(value)]
         if name == "$not":
             return name, self._condition(value, place, context)
@@ -226,12 +259,10 @@ class _Checker:
             _check_member(value, place)
             return name, value
         if context.only_member:
-            raise InvalidRuleError(
-                "COLUMN_RULE_NEEDS_ROW", place, "A column's rule is null, true, or a condition on $member alone."
-            )
+            raise ColumnRuleNeedsRowError("A column's rule is null, true, or a condition on $member alone.").at(place)
         if name == "$use":
             if not context.may_use or not isinstance(value, str) or value not in self._defined:
-                raise InvalidRuleError("INVALID_OPERAND", place, "$use names a condition of define, and not in define.")
+                raise InvalidOperandError("$use names a condition of define, and not in define.").at(place)
             self._condition(self._defined[value], place, context._replace(may_use=False))
             return name, value
         if name == CREATOR_NAME:
@@ -251,28 +282,22 @@ class _Checker:
     def _about_rows(self, name: str, value: Json, place: str, context: _Context) -> Json:
         if name in {"$old", "$new"}:
             if context.action != "update" or context.outer or context.version:
-                raise InvalidRuleError("INVALID_OPERAND", place, f"{name} belongs at the top of an update rule.")
+                raise InvalidOperandError(f"{name} belongs at the top of an update rule.").at(place)
             return self._condition(value, place, context._replace(version=name))
         if name == "$exists":
             return self._exists_in(value, place, context)
-        raise InvalidRuleError(
-            "INVALID_OPERATOR",
-            place,
-            f"{name[:64]} is no condition here; there are $and, $or, $not, $member, $creator, $exists, $use, "
-            "and in update rules $old and $new.",
-        )
+        known = "$and, $or, $not, $member, $creator, $exists, $use, and in update rules $old and $new"
+        raise InvalidOperatorError(f"{name[:64]} is no condition here; there are {known}.").at(place)
 
     def _exists_in(self, value: Json, place: str, context: _Context) -> Json:
         self._exists += 1
         if self._exists > MAX_EXISTS or len(context.outer) >= MAX_DEPTH:
-            raise InvalidRuleError(
-                "RULE_TOO_COMPLEX", place, f"A rule has at most {MAX_EXISTS} $exists, {MAX_DEPTH} deep."
-            )
+            raise RuleTooComplexError(f"A rule has at most {MAX_EXISTS} $exists, {MAX_DEPTH} deep.").at(place)
         if not isinstance(value, dict) or set(value) != {"table", "where"} or not isinstance(value["table"], str):
-            raise InvalidRuleError("INVALID_OPERAND", place, '$exists takes {"table", "where"}.')
+            raise InvalidOperandError('$exists takes {"table", "where"}.').at(place)
         other = self._related.find(value["table"])
         if other is None:
-            raise InvalidRuleError("UNKNOWN_TABLE", f"{place}.table", "The app has no such table.")
+            raise UnknownTableError("The app has no such table.").at(f"{place}.table")
         inner = context._replace(table=other, outer=(context.table, *context.outer))
         return {"table": str(other.table_id), "where": self._condition(value["where"], f"{place}.where", inner)}
 
@@ -331,38 +356,36 @@ class _Checker:
             fits = other is field.kind or one_is_list
             given = f"{name}, of type {other}"
         if not fits:
-            raise InvalidRuleError(
-                "OPERAND_TYPE", place, f"{field.name} is of type {field.kind}, and is compared with {given}."
-            )
+            raise OperandTypeError(f"{field.name} is of type {field.kind}, and is compared with {given}.").at(place)
 
     def _operator(self, name: str, value: Json, place: str, context: _Context) -> Json:
         if name == "$not":
             return self._value(value, place, context)
         if name == "$matches":
-            raise InvalidRuleError("INVALID_OPERATOR", place, "A rule must cost little: $matches is not for rules.")
+            raise InvalidOperatorError("A rule must cost little: $matches is not for rules.").at(place)
         if name not in OPERATORS:
-            raise InvalidRuleError("INVALID_OPERATOR", place, f"{name[:64]} is not an operator.")
+            raise InvalidOperatorError(f"{name[:64]} is not an operator.").at(place)
         if isinstance(value, list) and any(map(is_reference, value)):
-            raise InvalidRuleError("INVALID_OPERAND", place, "A list holds values; the member's lists stand by name.")
+            raise InvalidOperandError("A list holds values; the member's lists stand by name.").at(place)
         return self._reference(value, place, context) if is_reference(value) else value
 
     def _reference(self, reference: dict[str, Json], place: str, context: _Context) -> dict[str, Json]:
         ((kind, name),) = reference.items()
         if kind == "$now":
             if isinstance(name, bool) or not isinstance(name, int):
-                raise InvalidRuleError("INVALID_OPERAND", place, "$now takes a number of seconds.")
+                raise InvalidOperandError("$now takes a number of seconds.").at(place)
             return reference
         if not isinstance(name, str):
-            raise InvalidRuleError("INVALID_OPERAND", place, f"{kind} takes a name.")
+            raise InvalidOperandError(f"{kind} takes a name.").at(place)
         if kind == "$member":
             _check_fact(name, place)
             return reference
         if kind == "$old":
             if context.version != "$new" or context.outer:
-                raise InvalidRuleError("INVALID_OPERAND", place, "$old as a value belongs inside $new.")
+                raise InvalidOperandError("$old as a value belongs inside $new.").at(place)
             return {kind: self._key(context.table, name, place)}
         if not context.outer:
-            raise InvalidRuleError("INVALID_OPERAND", place, "$row belongs inside $exists.")
+            raise InvalidOperandError("$row belongs inside $exists.").at(place)
         if name == CREATOR_NAME:
             return reference
         return {kind: self._key(context.outer[0], name, place)}
@@ -439,17 +462,15 @@ def named_tables(rules: Mapping[str, Json]) -> set[UUID]:
 
 def _check_fact(name: str, place: str) -> None:
     if name in {"custom_data", "nickname"} or name.startswith("custom_data."):
-        raise InvalidRuleError(
-            "MEMBER_WRITES_THIS", place, f"The member writes its {name} itself: use its roles or claims."
-        )
+        raise MemberWritesThisError(f"The member writes its {name} itself: use its roles or claims.").at(place)
     if name not in MEMBER_FACTS and not (name.startswith("claims.") and len(name) > len("claims.")):
-        raise InvalidRuleError("INVALID_OPERAND", place, "A member has id, is_guest, roles and claims.….")
+        raise InvalidOperandError("A member has id, is_guest, roles and claims.….").at(place)
 
 
 def _check_member(value: Json, place: str) -> None:
     """Check the conditions on a member's facts."""
     if not isinstance(value, dict):
-        raise InvalidRuleError("INVALID_OPERAND", place, "$member takes an object of conditions on the member.")
+        raise InvalidOperandError("$member takes an object of conditions on the member.").at(place)
     for name, condition in value.items():
         _check_fact(name, f"{place}.{name[:100]}")
         _check_member_operators(name, condition, f"{place}.{name[:100]}")
@@ -462,12 +483,10 @@ def _check_member_operators(name: str, condition: Json, place: str) -> None:
         if operator == "$not":
             _check_member_operators(name, value, f"{place}.$not")
         elif operator == "$isNull":
-            raise InvalidRuleError(
-                "INVALID_OPERAND", place, "A claim that is absent decides nothing: give members a role and ask for it."
-            )
+            raise InvalidOperandError("An absent claim decides nothing: ask for a role instead.").at(place)
         elif operator in {"$in", "$nin", "$arrayContainsAny"} and not isinstance(value, list):
-            raise InvalidRuleError("INVALID_OPERAND", f"{place}.{operator}", f"{operator} takes a list.")
+            raise InvalidOperandError(f"{operator} takes a list.").at(f"{place}.{operator}")
         elif operator == "$between" and not (isinstance(value, list) and len(value) == 2):
-            raise InvalidRuleError("INVALID_OPERAND", f"{place}.{operator}", "$between takes a list of two values.")
+            raise InvalidOperandError("$between takes a list of two values.").at(f"{place}.{operator}")
         elif operator not in OPERATORS or operator == "$matches":
-            raise InvalidRuleError("INVALID_OPERATOR", f"{place}.{operator[:64]}", f"{operator[:64]} is not for rules.")
+            raise InvalidOperatorError(f"{operator[:64]} is not for rules.").at(f"{place}.{operator[:64]}")

@@ -67,7 +67,7 @@ class Rules:
     async def save(self, app: AppInfo, actor: Actor, table_id: UUID, new: NewRules) -> None:
         """Replace a table's rules, which then hold on every node; raises a 400 error that names the place.
 
-        The schema's version changes with them: a statement under the rules of before fails, and is compiled anew.
+        The schema's version changes with them: a statement under the rules of before fails, and is compiled again.
         """
         document = None if new.rules is None else msgspec.to_builtins(new.rules)
 
