@@ -119,12 +119,15 @@ async def test_a_good_store_gets_them(s3: ObjectStore):
     await watch.stop()
 
 
-async def test_without_a_bucket_the_store_is_unavailable(s3_url: str, tmp_path: Path):
+async def test_without_a_bucket_the_store_is_unavailable(
+    s3_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     store = opened(s3_url.replace(swift.BUCKET, "there-is-none"), tmp_path)
     with pytest.raises(BlobStoreUnavailableError):
         await store.ping()
     watch = StoreWatch(store, interval=0.01, patience=0.2)
     await watch.start()
+    assert "NoSuchBucket" in capsys.readouterr().out
     # It may come back soon, so it counts only after a while.
     await asyncio.sleep(0.3)
     with pytest.raises(BlobStoreUnavailableError):

@@ -9,12 +9,16 @@ from uuid import UUID
 import httpx
 import pytest
 
+from pilotis.blobs import remote
 from pilotis.blobs.protocol import BlobInfo
 from pilotis.files.uploads import finishing
 from pilotis.files.uploads import service as upload_service
+from pilotis.files.uploads import store as upload_store
 from tests.acceptance.test_files import PNG, complete, fixed, permit, send, storage, upload
+from tests.acceptance.tus import TUS, create
 from tests.background import paused
 from tests.backstage import run_sql
+from tests.blobs import swift
 from tests.blobs.support import keys
 from tests.console import client_of
 from tests.database import DEFAULTS
@@ -201,6 +205,8 @@ async def test_a_copy_that_takes_long_goes_on_and_is_not_repeated(
     monkeypatch.setattr(upload_service, "WAIT_SECONDS", 0.3)
     async with s3_node(app.server, s3_url) as other, client_of(other, **{"X-Public-Key": app.public_key}) as elsewhere:
         for asked in (client, client, elsewhere):
+            if asked is elsewhere:
+                await until(lambda: copies)
             waits = await complete(asked, base, permitted)
             assert_error(waits, 503, "UPLOAD_FINISHING")
             assert waits.headers["retry-after"] == "5"
@@ -224,11 +230,14 @@ async def test_a_copy_by_a_node_that_stops_or_hangs_is_made_by_another(
     await send(permitted)
     released, copies = held_up(node, monkeypatch)
     monkeypatch.setattr(finishing, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(upload_store, "renew", renew_nothing)
     async with s3_node(app.server, s3_url) as other, client_of(other, **{"X-Public-Key": app.public_key}) as elsewhere:
         assert_error(await complete(client, base, permitted), 503, "UPLOAD_FINISHING")
+        await until(lambda: len(copies) == 1)
         await node.services.files.uploads.finishing.stop()
         assert_error(await complete(client, base, permitted), 503, "UPLOAD_FINISHING")
-        # As if the node had been suspended for longer than its lease.
+        await until(lambda: len(copies) == 2)
+        # The node has been suspended for longer than its lease.
         lost = "update pilotis.uploads set lease_until = now() - interval '1 second' where app_id = $1"
         await run_sql(app.server, lost, UUID(app.app_id))
         done = await until(lambda: answered(elsewhere, base, permitted))
@@ -238,7 +247,36 @@ async def test_a_copy_by_a_node_that_stops_or_hangs_is_made_by_another(
     assert (await client.get(done.json()["url"])).content == PNG
 
 
+async def renew_nothing(*_: Any) -> None:
+    """As a suspended node does."""
+
+
 async def blobs_without(node: Node, app: App, copies: list[str]) -> list[str] | None:
     """The app's blobs, once none of these copies is left."""
     found = [info.key async for info in node.services.blobs.list(f"blobs/{app.app_id}")]
     return None if set(found) & set(copies) else found
+
+
+async def test_a_missing_bucket_is_not_the_clients_fault(
+    app: App, s3_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """And the log has the store's own words."""
+    monkeypatch.setitem(remote._RETRY, "max_retries", 0)
+    base = await storage(app)
+    key = {"X-Public-Key": app.public_key}
+    async with s3_node(app.server, s3_url) as node, client_of(node, **key) as client:
+        pending = await permit(client, base)
+        begun = (await create(client, base, 1000)).headers["location"]
+        headers = TUS | {"Upload-Offset": "0", "Content-Type": "application/offset+octet-stream"}
+        assert (await client.patch(begun, content=bytes(10), headers=headers)).status_code == 204
+        kept = await upload(client, base, PNG, file_name="kept.png")
+    absent = s3_url.replace(swift.BUCKET, "there-is-none")
+    async with s3_node(app.server, absent) as node, client_of(node, **key) as client:
+        assert_error(await complete(client, base, pending), 503, "BLOB_STORE_UNAVAILABLE")
+        assert (await client.head(begun, headers=TUS)).status_code == 503
+        sent = await client.patch(begun, content=bytes(10), headers=headers | {"Upload-Offset": "10"})
+        assert_error(sent, 503, "BLOB_STORE_UNAVAILABLE")
+        assert_error(await client.get(kept["url"]), 503, "BLOB_STORE_UNAVAILABLE")
+        assert "NoSuchBucket" in capsys.readouterr().out
+    async with s3_node(app.server, s3_url) as node, client_of(node, **key) as client:
+        assert (await client.head(begun, headers=TUS)).headers["upload-offset"] == "10"

@@ -131,6 +131,15 @@ async def test_a_store_that_does_not_fit_the_records_is_told(
         assert len(await keys(node.services.blobs)) == 0
 
 
+def test_doctor_names_a_wrong_store(server: Server, s3_url: str):
+    absent = pilotis(server, "doctor", blob_store=s3_url.replace(swift.BUCKET, "there-is-none"))
+    assert (absent.returncode, "NoSuchBucket" in absent.stdout) == (1, True), absent.stdout
+    wrong = pilotis(server, "doctor", blob_store=s3_url, s3_secret_key="wrong")
+    assert (wrong.returncode, "SignatureDoesNotMatch" in wrong.stdout) == (1, True), wrong.stdout
+    forgotten = pilotis(server, "doctor", blob_store=s3_url, s3_secret_key="")
+    assert (forgotten.returncode, "s3_secret_key is missing" in forgotten.stdout) == (1, True), forgotten.stdout
+
+
 async def test_an_upload_that_another_store_has_begun_is_gone(app: App, s3_url: str, tmp_path: Path):
     """Clients that are told so begin again."""
     key = {"X-Public-Key": app.public_key}

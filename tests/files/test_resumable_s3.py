@@ -1,13 +1,17 @@
 """Resumable uploads on an S3 store, where any node may take any part of them."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from typing import Any
 from uuid import UUID
 
 import httpx
 import pytest
 
 from pilotis.blobs.objects import PART_BYTES
+from pilotis.blobs.protocol import BlobInfo
+from pilotis.files.uploads import finishing
 from tests.acceptance.test_files import complete, storage, sums
 from tests.acceptance.tus import TUS, checksum, create
 from tests.background import paused
@@ -17,6 +21,7 @@ from tests.console import client_of
 from tests.files.nodes import s3_node
 from tests.services import Node
 from tests.support import App, assert_error
+from tests.waiting import PATIENCE
 
 SIZE = 2 * PART_BYTES + 100_000
 
@@ -62,6 +67,37 @@ async def test_the_nodes_take_turns(app: App, clients: list[httpx.AsyncClient], 
     assert key.startswith(f"blobs/{app.app_id}/")
     assert key.rpartition("/")[2] not in done.text + created.text + url
     assert await sums(app, base) == (SIZE, 0)
+
+
+async def test_joining_that_takes_long_goes_on_and_is_not_repeated(
+    app: App, clients: list[httpx.AsyncClient], nodes: list[Node], monkeypatch: pytest.MonkeyPatch
+):
+    base = await storage(app)
+    data, released, joined = content(1000), asyncio.Event(), list[str]()
+    finish = nodes[0].services.blobs.finish
+
+    async def slow(key: str, *arguments: Any, **more: Any) -> BlobInfo:
+        joined.append(key)
+        await released.wait()
+        return await finish(key, *arguments, **more)
+
+    monkeypatch.setattr(nodes[0].services.blobs, "finish", slow)
+    monkeypatch.setattr(finishing, "WAIT_SECONDS", 0.2)
+    created = await create(clients[0], base, len(data))
+    url = created.headers["location"]
+    last = await append(clients[0], url, 0, data)
+    assert_error(last, 503, "UPLOAD_FINISHING")
+    assert last.headers["retry-after"] == "5"
+    assert (await clients[0].head(url, headers=TUS)).status_code == 503
+    assert (await clients[1].head(url, headers=TUS)).status_code == 423
+    for client in clients:
+        assert_error(await complete(client, base, created.json()), 503, "UPLOAD_FINISHING")
+    released.set()
+    monkeypatch.setattr(finishing, "WAIT_SECONDS", PATIENCE)
+    assert (await clients[0].head(url, headers=TUS)).headers["upload-offset"] == str(len(data))
+    done = await complete(clients[1], base, created.json())
+    assert (await clients[0].get(done.json()["url"])).content == data
+    assert len(joined) == 1
 
 
 async def test_a_wrong_checksum_leaves_nothing(app: App, clients: list[httpx.AsyncClient], nodes: list[Node]):

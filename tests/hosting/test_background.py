@@ -4,19 +4,31 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
+import asyncpg
 import httpx
 import pytest
 
+from pilotis.hosting import store as hosting_store
+from pilotis.hosting.deployments import Release as DeployedRelease
+from pilotis.hosting.deployments import new_row
+from pilotis.hosting.deploys import ZipJob
+from pilotis.http.api.principals import Actor
+from pilotis.jobs.queue import ClaimedJob
+from pilotis.kit.errors import QueryTimeoutError
+from pilotis.settings import Settings
+from tests import databases
 from tests.background import run_task
 from tests.backstage import run_sql
 from tests.conftest import first_console_user, new_app
 from tests.console import owner_of, second_node
 from tests.files.crash import reconciled
 from tests.hosting.sites import Site, new_site, sha256, zipped
+from tests.services import Node
 from tests.support import App, Server, assert_error
 from tests.waiting import until
 
@@ -95,6 +107,68 @@ async def test_a_large_archive_is_unpacked_by_a_job(app: App):
         await until(is_ready)
         assert (await console.get(address)).json()["file_count"] == 5_002
     assert (await site.get("/pages/4999.txt")).content == b"4999"
+
+
+class Holder:
+    """A process that holds its work for sure."""
+
+    def __init__(self) -> None:
+        self.id = uuid4()
+
+    def require_lease(self) -> None:
+        """It never loses it."""
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+async def test_an_archive_is_not_given_up_because_the_database_is_slow(
+    app: App, monkeypatch: pytest.MonkeyPatch, is_slow: bool
+):
+    """A statement may take longer than one of a request; and if it is stopped all the same, the job is repeated."""
+    site = await new_site(app)
+    app_id, deployment_id, holder = UUID(app.app_id), uuid4(), Holder()
+    data, actor = zipped({"index.html": b"home"}), Actor("operator", None, None)
+    key = f"staging/{app_id}/{deployment_id}"
+    insert_files = hosting_store.insert_files
+
+    async def insert(connection: asyncpg.Connection, *arguments: Any) -> None:
+        if not is_slow:
+            raise asyncpg.QueryCanceledError
+        await connection.execute("select pg_sleep(1.3)")
+        await insert_files(connection, *arguments)
+
+    monkeypatch.setattr(hosting_store, "insert_files", insert)
+    settings = Settings(data_dir=str(app.server.data_dir), statement_seconds=1)
+    node = Node(settings, databases.address(app.server.data_dir), app.server.url)
+    try:
+        async with node.database.transaction(app_id) as connection:
+            release = DeployedRelease("zip", None, None)
+            await hosting_store.insert_deployment(
+                connection, new_row(app_id, UUID(site.id), actor, release, deployment_id)
+            )
+            row = await connection.fetchrow(
+                """
+                insert into pilotis.jobs (app_id, job_id, queue, kind, payload, state, run_at, owner, attempts)
+                values ($1, $2, 'test', 'test', '{}', 'running', now(), $3, 1) returning *
+                """,
+                app_id,
+                deployment_id,
+                holder.id,
+            )
+        await node.services.blobs.put(key, _once(data), size=len(data), content_type="application/zip")
+        job = ClaimedJob[ZipJob](node.database, holder, holder.id, row)
+        job.payload = ZipJob(UUID(site.id), deployment_id, key, len(data), actor.kind, actor.id)
+        repeats = contextlib.nullcontext() if is_slow else pytest.raises(QueryTimeoutError)
+        with repeats:
+            await node.services.hosting.deploys._run_unpack(job)
+        status = "select status from pilotis.web_deployments where deployment_id = $1"
+        assert await run_sql(app.server, status, deployment_id) == ("ready" if is_slow else "processing")
+    finally:
+        await node.stop()
+        await run_sql(app.server, "delete from pilotis.jobs where job_id = $1", deployment_id)
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 async def test_another_node_sees_a_promotion_at_once(app: App):

@@ -41,6 +41,7 @@ from pilotis.kit import json
 from pilotis.kit.errors import (
     PayloadTooLargeError,
     PilotisError,
+    QueryTimeoutError,
     RateLimitedError,
     ValidationError,
     invalid,
@@ -292,11 +293,13 @@ class Deploys:
                 files = await self._contents.store_archive(job.app_id, archive)
             target = Target(row["target"]) if row["target"] else None
             release = Release(row["source"], target, row["message"], archive.warnings, payload.deployment_id)
-            async with job.transaction() as connection:
+            async with job.transaction(statement_seconds=60) as connection:
                 await self._deployments.commit_in(connection, app, actor, payload.storage_id, release, files)
                 await job.finish(connection)
         except PilotisError as error:
-            if error.status >= 500 and job.attempt <= len(_GAPS):
+            # A time limit of the database is not the archive's fault, although its status is 400.
+            may_pass = error.status >= 500 or isinstance(error, QueryTimeoutError)
+            if may_pass and job.attempt <= len(_GAPS):
                 raise
             await self._fail(job, actor, error)
         await store.delete_soon(self._database, job.app_id, [payload.key])

@@ -51,8 +51,11 @@ class Job(Protocol[P]):
     subject: str | None
     fence: int
 
-    def transaction(self) -> AbstractAsyncContextManager[Connection]:
-        """Open a transaction that commits only if this process still holds the job; raises `LeaseLostError`."""
+    def transaction(self, *, statement_seconds: float | None = None) -> AbstractAsyncContextManager[Connection]:
+        """Open a transaction that commits only if this process still holds the job; raises `LeaseLostError`.
+
+        `statement_seconds` replaces the time limit of statements.
+        """
 
     async def finish(self, connection: Connection) -> None:
         """End the job inside the transaction that `transaction` opened: its effect and its end commit together."""

@@ -58,10 +58,13 @@ class ClaimedJob(Generic[P]):
         return self.id, self.fence
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Connection]:
-        """Open a transaction that commits only if this process still holds the job; raises `LeaseLostError`."""
+    async def transaction(self, *, statement_seconds: float | None = None) -> AsyncGenerator[Connection]:
+        """Open a transaction that commits only if this process still holds the job; raises `LeaseLostError`.
+
+        `statement_seconds` replaces the time limit of statements.
+        """
         self.require_lease()
-        async with self._database.transaction(BACKGROUND) as connection:
+        async with self._database.transaction(BACKGROUND, statement_seconds=statement_seconds) as connection:
             if not await store.lock_held(connection, self.owner, self.app_id, self.id, self.fence):
                 raise LeaseLostError
             yield connection

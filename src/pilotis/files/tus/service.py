@@ -212,14 +212,15 @@ class ResumableUploads:
         app_id, upload_id, blob_id = upload["app_id"], upload["upload_id"], upload["blob_id"]
         key = _key(upload)
         try:
-            info = await self._blobs.finish(
-                key,
-                draft,
-                blob_key(app_id, blob_id),
-                size=upload["size"],
-                content_type=upload["mime_type"],
-                sha256=upload["sha256"],
-            )
+            async with self._uploads.finishing.slot(app_id):
+                info = await self._blobs.finish(
+                    key,
+                    draft,
+                    blob_key(app_id, blob_id),
+                    size=upload["size"],
+                    content_type=upload["mime_type"],
+                    sha256=upload["sha256"],
+                )
         except DigestMismatchError:
             # The bytes are not the declared ones: the client can start again.
             await self._acknowledge(upload, attempt, Draft())

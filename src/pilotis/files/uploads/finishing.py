@@ -7,7 +7,8 @@ then told to come again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from uuid import UUID
 
 import structlog
@@ -17,7 +18,17 @@ from pilotis.kit.errors import PilotisError
 
 WAIT_SECONDS = 20.0
 """For how long a request waits: shorter than the 30 s after which many proxies and clients no longer do."""
+_SLOTS = 32
+_SLOTS_OF_AN_APP = _SLOTS // 2
 _log = structlog.get_logger("pilotis.files")
+
+
+class _AppSlots:
+    """The slots of one app, as long as it uses any."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Semaphore(_SLOTS_OF_AN_APP)
+        self.users = 0
 
 
 class Finishing:
@@ -25,6 +36,8 @@ class Finishing:
 
     def __init__(self) -> None:
         self._tasks: dict[UUID, asyncio.Task[None]] = {}
+        self._free = asyncio.Semaphore(_SLOTS)
+        self._apps: dict[UUID, _AppSlots] = {}
 
     async def run(self, upload_id: UUID, work: Callable[[], Coroutine[object, object, None]]) -> None:
         """Wait for the work on an upload, which begins now unless it is running; raises its error.
@@ -39,6 +52,22 @@ class Finishing:
         if not done:
             raise UploadFinishingError
         task.result()
+
+    @contextlib.asynccontextmanager
+    async def slot(self, app_id: UUID) -> AsyncGenerator[None]:
+        """Wait for one of the slots of this process, of which an app has at most half, for a block.
+
+        Bytes that pass through this server occupy tens of megabytes of memory for each upload.
+        """
+        own = self._apps.setdefault(app_id, _AppSlots())
+        own.users += 1
+        try:
+            async with own.free, self._free:
+                yield
+        finally:
+            own.users -= 1
+            if not own.users:
+                del self._apps[app_id]
 
     async def stop(self) -> None:
         """Cancel what is running: the next request for the upload begins again, on any node."""

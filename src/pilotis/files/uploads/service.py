@@ -448,7 +448,11 @@ class Uploads:
             await self._blobs.ping()
             raise UploadNotReceivedError
         _check_sent(sent, upload)
-        blob_id = uuid7()
+        async with self.finishing.slot(app_id):
+            await self._receive_sent(limits, upload, staging)
+
+    async def _receive_sent(self, limits: Limits, upload: Record, staging: str) -> None:
+        app_id, upload_id, blob_id = upload["app_id"], upload["upload_id"], uuid7()
         if not await upload_store.claim(self._database, upload, blob_id, self.node_id()):
             return
         try:
