@@ -31,6 +31,9 @@ from pilotis.settings import Settings
 
 _PASSWORD = "correct horse battery"
 _TABLE = {"text": {"type": "string"}, "stars": {"type": "int"}}
+_FUNCTION = """
+export default async (payload, ctx) => (await ctx.api.rows(payload.table).list({ limit: 1 })).total_count
+"""
 _numbers = itertools.count(1)
 
 Ask = Callable[[httpx.AsyncClient], Awaitable[list[httpx.Response]]]
@@ -134,6 +137,7 @@ class World(NamedTuple):
     own: str
     row: str
     own_row: str
+    function: str
 
 
 async def prepare(pilotis: Pilotis) -> World:
@@ -152,7 +156,19 @@ async def prepare(pilotis: Pilotis) -> World:
         rows = [
             (await client.post(path, json=_row(), headers=member)).raise_for_status().json()["id"] for path in paths
         ]
-    return World(app_id, console, member, *paths, *(f"{path}/{row}" for path, row in zip(paths, rows, strict=True)))
+        function = await _function(client, app_id, console)
+    public, own = paths
+    return World(app_id, console, member, public, own, f"{public}/{rows[0]}", f"{own}/{rows[1]}", function)
+
+
+async def _function(client: httpx.AsyncClient, app_id: str, console: dict[str, str]) -> str:
+    """Make a function that asks for a list of rows, and return the path of its calls."""
+    path = f"/v1/apps/{app_id}/functions"
+    body = {"name": "asks", "runtime": "javascript", "scopes": ["rows:read"]}
+    made = (await client.post(path, json=body, headers=console)).raise_for_status().json()["id"]
+    files = {"files": {"index.js": _FUNCTION}}
+    (await client.post(f"{path}/{made}/versions", json=files, headers=console)).raise_for_status()
+    return f"{path}/{made}/invoke"
 
 
 def requests(world: World) -> dict[str, Ask]:
@@ -189,6 +205,9 @@ def requests(world: World) -> dict[str, Ask]:
         "sign-up": one("POST", f"{members}/signup", body=_newcomer),
         "sign-in": one("POST", f"{members}/signin", body=lambda: {"login_id": "ada", "password": _PASSWORD}),
         "guest": one("POST", members),
+        "function that lists rows": one(
+            "POST", world.function, world.console, lambda: {"payload": {"table": table.rpartition("/")[2]}}
+        ),
         "overview of the console": overview,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,7 +36,9 @@ def processor_seconds(pids: Sequence[int]) -> Tree:
     """Return the processor time of processes and all below them, ended ones that were waited for included."""
     sums = [0.0, 0.0]
     for pid, name in _below(pids):
-        sums[name == _POSTGRES] += sum(map(int, _stat(pid)[1][11:15])) * _TICK
+        # One that has just ended is counted with its parent.
+        with contextlib.suppress(OSError):
+            sums[name == _POSTGRES] += sum(map(int, _stat(pid)[1][11:15])) * _TICK
     return Tree(*sums)
 
 

@@ -146,6 +146,60 @@ async def test_sessions_that_are_long_over_are_deleted(app: App, node: Node, con
     assert [row["login_id"] for row in left] == ["just revoked", "living"]
 
 
+async def test_guests_without_a_session_and_without_data_go(app: App, node: Node, connection: asyncpg.Connection):
+    table, thrown = await app.table({"a": "string"}), await app.table({"a": "string"}, "Creator")
+    guests = {name: await app.guest() for name in ("idle", "young", "row", "trash", "signed in", "custom data")}
+    ada = await app.member("ada")
+    await app.row(table, {"a": "x"}, guests["row"]["access_token"])
+    await app.row(thrown, {"a": "x"}, guests["trash"]["access_token"])
+    await drop(app, thrown)
+    ids = {name: guest["member_id"] for name, guest in guests.items()} | {"ada": ada["member_id"]}
+    app_id, old = UUID(app.app_id), [ids[name] for name in ids if name != "young"]
+    await connection.execute(
+        """
+        update pilotis.members set last_active_at = now() - interval '91 days'
+        where app_id = $1 and member_id = any($2)
+        """,
+        app_id,
+        old,
+    )
+    await connection.execute(
+        "update pilotis.sessions set expires_at = now() where app_id = $1 and subject <> $2", app_id, ids["signed in"]
+    )
+    await connection.execute(
+        """update pilotis.members set custom_data = '{"a": 1}' where app_id = $1 and member_id = $2""",
+        app_id,
+        ids["custom data"],
+    )
+    await run(node, "members.expire_guests")
+    left = await connection.fetch("select member_id from pilotis.members where app_id = $1", app_id)
+    assert {row["member_id"] for row in left} == set(ids.values()) - {ids["idle"]}
+
+
+async def test_versions_beyond_the_newest_go_unless_in_use(app: App, node: Node, connection: asyncpg.Connection):
+    function, workflow, storage = uuid7(), uuid7(), uuid7()
+    app_id = UUID(app.app_id)
+    await connection.execute(FUNCTION, app_id, function)
+    await connection.execute(WORKFLOW, app_id, workflow)
+    await connection.execute(SITE, app_id, storage)
+    for task in ("functions.expire", "workflows.expire", "hosting.expire"):
+        await run(node, task)
+
+    async def left(table: str, column: str, condition: str, value: UUID) -> list[Any]:
+        rows = await connection.fetch(
+            f"select {column} from pilotis.{table} where app_id = $1 and {condition} = $2 order by 1", app_id, value
+        )
+        return [row[0] for row in rows]
+
+    # The third is active, or there is an execution of it.
+    kept = [3, *range(11, 61)]
+    assert await left("function_versions", "version", "function_id", function) == kept
+    assert await left("workflow_versions", "version", "workflow_id", workflow) == kept
+    # The third is ready; of the promotions only the newest of each channel remain.
+    assert await left("web_deployments", "total_size", "storage_id", storage) == kept
+    assert len(await left("web_promotions", "promotion_id", "storage_id", storage)) == 50
+
+
 async def test_rate_limits_that_limit_nobody_are_deleted(node: Node, connection: asyncpg.Connection):
     keys = [f"test:{uuid4()}" for _ in range(2)]
     for key, minutes in zip(keys, (-16, 1), strict=True):
@@ -263,3 +317,44 @@ async def test_executions_push_no_entry_of_the_owners_out_of_the_audit_log(app: 
         # The limit would apply to the other apps of the server, too.
         await transaction.rollback()
     assert counts == {"key.create": 1, "workflow.execute": 3, "member.update": 3}
+
+
+FUNCTION = """
+    with f as (
+        insert into pilotis.functions (app_id, function_id, name, description, runtime, invoke_access, scopes,
+            timeout_seconds, memory_mb, egress_mode, egress_hosts, active_version, latest_version)
+        values ($1, $2, 'old', '', 'javascript', 'Public', '{}', 1, 64, 'none', '{}', 3, 60) returning app_id
+    )
+    insert into pilotis.function_versions (app_id, function_id, version, version_id, status, runtime_version,
+        entrypoint, source_bytes, bundle_bytes, sha256, message)
+    select app_id, $2, number, gen_random_uuid(), 'ready', '', 'index.js', 0, 0, '', ''
+    from f, generate_series(1, 60) number
+"""
+WORKFLOW = """
+    with w as (
+        insert into pilotis.workflows (app_id, workflow_id, name, is_active, version, max_concurrency, on_overlap)
+        values ($1, $2, 'old', false, 60, 1, 'allow') returning app_id
+    ), v as (
+        insert into pilotis.workflow_versions (app_id, workflow_id, version, definition)
+        select app_id, $2, number, '{}' from w, generate_series(1, 60) number returning app_id, version
+    )
+    insert into pilotis.workflow_executions (app_id, workflow_id, execution_id, version, status, trigger, trigger_type,
+        input, timeout_seconds)
+    select app_id, $2, gen_random_uuid(), version, 'completed', '{}', 'manual', '{}', 1 from v where version = 3
+"""
+SITE = """
+    with s as (
+        insert into pilotis.web_storages (app_id, storage_id, slug, name, description, promote_mode, not_found_mode,
+            clean_urls, retain)
+        values ($1, $2, 'old-' || $2::uuid, 'old', '', 'auto', 'auto', true, 20) returning app_id
+    ), d as (
+        insert into pilotis.web_deployments (app_id, deployment_id, storage_id, status, source, actor_kind, created_at,
+            total_size)
+        select app_id, gen_random_uuid(), $2, case when number = 3 then 'ready' else 'expired' end, 'zip', 'system',
+            now() - make_interval(days => 60 - number), number
+        from s, generate_series(1, 60) number
+    )
+    insert into pilotis.web_promotions (app_id, promotion_id, storage_id, channel, deployment_id, kind, actor_kind)
+    select app_id, gen_random_uuid(), $2, 'production', gen_random_uuid(), 'promote', 'system'
+    from s, generate_series(1, 60)
+"""

@@ -73,6 +73,19 @@ def test_every_unknown_variable_is_named(names):
     assert caught.value.problems == [f"{name} is not a setting." for name in [*unknown, "PILOTIS_LIMITS"]]
 
 
+def test_a_former_name_of_a_setting_leads_to_the_new_one(tmp_path):
+    file = tmp_path / "pilotis.toml"
+    file.write_text("[limits]\nreseal_rows = 5\n")
+    with pytest.raises(SettingsError) as caught:
+        load({}, {"PILOTIS_LIMITS_RESEAL_ROWS": "5"})
+    assert caught.value.problems == [
+        "PILOTIS_LIMITS_RESEAL_ROWS has been renamed to PILOTIS_LIMITS_COLUMN_MIGRATION_ROWS."
+    ]
+    with pytest.raises(SettingsError) as caught:
+        load({}, {}, file)
+    assert caught.value.problems == [f"{file}: limits.reseal_rows has been renamed to limits.column_migration_rows."]
+
+
 def test_every_problem_is_told_at_once_by_the_name_it_was_given_under(tmp_path):
     file = tmp_path / "x.toml"
     file.write_text('colour = "red"\npool_size = 1\nhost = 7\n[limits]\nrow_bytes = "many"\nshoes = 2\n')

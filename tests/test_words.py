@@ -23,7 +23,7 @@ GONE = {
     r"[Kk]ept ready|kept_ready": "cached",
     r"is no column of": "The table has no column …",
     r"UseKind|UseRecorder": "AccessKind, AccessRecorder",
-    r"[Rr]eseal(ing|ed|_rows)?|[Uu]nseal(ed|ing)?|Sealer": "column migration, encrypt, decrypt",
+    r"[Rr]eseal(?!_rows)(ing|ed)?|[Uu]nseal(ed|ing)?|Sealer": "column migration, encrypt, decrypt",
     r"[Ff]or good(?! reason)": "permanently",
     r"anew": "again, re-…",
     r"hand(s|ed|ing|_)? ?out": "dispatch, grant",

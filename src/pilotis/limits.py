@@ -59,6 +59,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Lifetime of a refresh token; each refresh restarts it."""
     guest_refresh_token_seconds: App[Lifetime] = 90 * 24 * 3600
     """Lifetime of a guest's refresh token."""
+    guest_days: App[Days] = 90
+    """Days without a request after which a guest is deleted that has no session, rows, files or custom data."""
     refresh_retry_seconds: App[Annotated[int, msgspec.Meta(ge=0, le=300, extra={"unit": "seconds"})]] = 10
     """Time for which a used refresh token gets the same successor again."""
     invitation_days: App[Days] = 7
@@ -261,6 +263,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Triggers of an app's functions."""
     function_record_days: App[Days] = 7
     """Days for which records of calls are kept."""
+    versions_kept: Positive = 50
+    """Newest versions of a function or workflow, and deployments of a site, that are kept besides those in use."""
     invoke_per_minute: App[OptionalRate] = 0
     """Calls of functions from one address; 0 = unlimited."""
     workflows: App[Count] = 200

@@ -24,6 +24,8 @@ PREFIX = "PILOTIS_"
 _VARIABLES = {"oauth_rsa_private_key_pem": "OAUTH_RSA_PRIVATE_KEY_PEM"}
 """Settings whose environment variable the public interface defines, without the prefix."""
 FILE_NAME = "pilotis.toml"
+_RENAMED = {"limits.reseal_rows": "limits.column_migration_rows"}
+"""Former names of settings; the change log lists them."""
 OF_CLIENTS = frozenset({"PILOTIS_URL", "PILOTIS_PUBLIC_KEY", "PILOTIS_SECRET_KEY"})
 """Variables of `pilotis deploy` and related commands: they are not settings of a server."""
 
@@ -210,6 +212,9 @@ def variable_of(name: str) -> str:
     return _VARIABLES.get(name) or PREFIX + name.replace(".", "_").upper()
 
 
+_RENAMED_VARIABLES = {variable_of(old): new for old, new in _RENAMED.items()}
+
+
 class _Given(NamedTuple):
     """A value, and where the user set it."""
 
@@ -262,7 +267,7 @@ def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
     limits: dict[str, Any] = {}
     for name, (called, value) in given.items():
         if name not in known:
-            problems.append(f"{called} is not a setting.")
+            problems.append(_unknown(name, called))
             continue
         try:
             # The value of a flag or a variable is text.
@@ -292,6 +297,12 @@ def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
     if problem := _pooler_problem(settings):
         problems.append(problem)
     return settings
+
+
+def _unknown(name: str, called: str) -> str:
+    if name in _RENAMED_VARIABLES:
+        return f"{called} has been renamed to {variable_of(_RENAMED_VARIABLES[name])}."
+    return f"{called} has been renamed to {_RENAMED[name]}." if name in _RENAMED else f"{called} is not a setting."
 
 
 def _pooler_problem(settings: Settings) -> str | None:

@@ -159,7 +159,7 @@ def feature(
         schedules=[triggers.schedule],
         event_types=EVENT_TYPES,
         targets=[triggers],
-        periodic=periodic(database, floor.limits.function_record_days),
+        periodic=periodic(database, floor.limits.function_record_days, floor.limits.versions_kept),
         start=start,
         drain=drain,
         close=close,

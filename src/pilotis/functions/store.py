@@ -323,6 +323,31 @@ async def draft(connection: TenantDatabase, app_id: UUID, function_id: UUID, use
     )
 
 
+async def delete_old_versions(connection: Connection, kept: int, batch_size: int) -> int:
+    """Delete versions, with their code and build logs, that are neither active nor among the newest; return how many.
+
+    The functions are locked, so that none of the versions becomes the active one meanwhile.
+    """
+    deleted = await connection.execute(
+        """
+        with old as materialized (
+            select v.app_id, v.function_id, v.version
+            from pilotis.functions f join pilotis.function_versions v
+                on v.app_id = f.app_id and v.function_id = f.function_id and v.version <= f.latest_version - $1
+            where f.latest_version > $1 and v.version is distinct from f.active_version
+                and v.status not in ('queued', 'building')
+            limit $2
+            for no key update of f skip locked
+        )
+        delete from pilotis.function_versions v using old
+        where (v.app_id, v.function_id, v.version) = (old.app_id, old.function_id, old.version)
+        """,
+        kept,
+        batch_size,
+    )
+    return int(deleted.split()[-1])
+
+
 async def delete_old_drafts(connection: Connection) -> None:
     """Delete drafts that have not changed for a day."""
     await connection.execute("delete from pilotis.function_drafts where created_at < now() - interval '1 day'")

@@ -64,7 +64,7 @@ def feature(floor: Floor, apps: AppsFeature) -> HostingFeature:
             DomainAskEndpoints(hosting.domains),
         ],
         jobs=hosting.jobs,
-        periodic=periodic(floor.database, hosting.retention),
+        periodic=periodic(floor.database, hosting.retention, floor.limits.versions_kept),
         event_types=EVENT_TYPES,
         areas=[HostArea(hosting.is_site, SiteArea(hosting).answer, hosting.serving.cached)],
         start=hosting.sites.start,

@@ -327,6 +327,39 @@ async def expire_deployments(connection: Connection, app_id: UUID, storage_id: U
     return rows
 
 
+async def delete_old(connection: Connection, kept: int) -> None:
+    """Delete deployments without files, and promotions, that are not among the newest of a storage or a channel.
+
+    Only deployments that have failed or expired have no files: nothing refers to them any more.
+    """
+    await connection.execute(
+        """
+        delete from pilotis.web_deployments where (app_id, deployment_id) in (
+            select app_id, deployment_id from (
+                select app_id, deployment_id, status,
+                    row_number() over (partition by app_id, storage_id order by created_at desc, deployment_id) as place
+                from pilotis.web_deployments
+            ) d
+            where place > $1 and status in ('expired', 'failed')
+        )
+        """,
+        kept,
+    )
+    await connection.execute(
+        """
+        delete from pilotis.web_promotions where (app_id, promotion_id) in (
+            select app_id, promotion_id from (
+                select app_id, promotion_id,
+                    row_number() over (partition by app_id, storage_id, channel order by promotion_id desc) as place
+                from pilotis.web_promotions
+            ) p
+            where place > $1
+        )
+        """,
+        kept,
+    )
+
+
 async def storages_with_surplus(connection: Connection, limit: int) -> list[Record]:
     """Return storages with more ready deployments than they retain."""
     return await connection.fetch(

@@ -46,7 +46,9 @@ def _type(name: str, description: str, **example: Any) -> EventType[MemberEvent]
 MEMBER_CREATED = _type("member.created", "A member signed up, or a guest was made.")
 MEMBER_PROMOTED = _type("member.promoted", "A guest signed up: it keeps its id and its data.")
 MEMBER_UPDATED = _type("member.updated", "A member's nickname or custom_data was changed.", nickname="Ada L.")
-MEMBER_DELETED = _type("member.deleted", "A member was deleted, by the member or by a console user.")
+MEMBER_DELETED = _type(
+    "member.deleted", "A member was deleted: by itself, by a console user, or as a guest that is no longer used."
+)
 MEMBER_ACTIVATED = _type("member.activated", "A deactivated member may sign in again.")
 MEMBER_DEACTIVATED = _type("member.deactivated", "A member is refused from now on.", is_active=False)
 MEMBER_SIGNED_OUT = _type("member.signed_out", "A member signed out, or was signed out everywhere.")

@@ -9,6 +9,7 @@ from pilotis.members.administration.service import MemberAdministration
 from pilotis.members.endpoints import MemberEndpoints
 from pilotis.members.events import EVENT_TYPES
 from pilotis.members.service import Members
+from pilotis.members.tasks import periodic
 
 
 class MembersFeature(Feature, frozen=True, kw_only=True, eq=False):
@@ -27,5 +28,6 @@ def feature(floor: Floor) -> MembersFeature:
         name="members",
         endpoints=[MemberEndpoints(members), MemberAdministrationEndpoints(administration)],
         event_types=EVENT_TYPES,
+        periodic=periodic(floor),
         members=members,
     )

@@ -315,3 +315,80 @@ async def set_active(connection: Connection, app_id: UUID, member_id: str, is_ac
         member_id,
         is_active,
     )
+
+
+# Guests who are too old, with the app as $1 and the days as $2.
+_OLD_GUESTS = """
+    m.app_id = $1 and m.is_guest and m.last_active_at < now() - make_interval(days => $2) and m.custom_data = '{}'
+    and not exists (
+        select from pilotis.sessions s where s.app_id = m.app_id and s.subject = m.member_id
+            and s.revoked_at is null and s.expires_at > now()
+    )
+"""
+
+
+async def apps_with_old_guests(connection: Connection, days: int) -> list[Record]:
+    """Return the apps with guests that were not active for `days`, or for the app's own number, with that number."""
+    return await connection.fetch(
+        """
+        select app_id, a.days
+        from (
+            select app_id, least($1, (limits ->> 'guest_days')::integer) as days from pilotis.apps
+            where deleted_at is null
+        ) a
+        where exists (
+            select from pilotis.members m
+            where m.app_id = a.app_id and m.is_guest and m.last_active_at < now() - make_interval(days => a.days)
+        )
+        order by app_id
+        """,
+        days,
+    )
+
+
+async def old_guests(connection: Connection, app_id: UUID, days: int, after: Record | None, limit: int) -> list[Record]:
+    """Return guests without a session and without `custom_data` that were not active for `days`, oldest first."""
+    return await connection.fetch(
+        f"""
+        select m.member_id, m.last_active_at from pilotis.members m
+        where {_OLD_GUESTS} and ($3::timestamptz is null or (m.last_active_at, m.member_id) > ($3, $4::text))
+        order by m.last_active_at, m.member_id limit $5
+        """,
+        app_id,
+        days,
+        after and after["last_active_at"],
+        after and after["member_id"],
+        limit,
+    )
+
+
+async def file_creators(connection: Connection, app_id: UUID, member_ids: Sequence[str]) -> set[str]:
+    """Return those of some members that have created files."""
+    rows = await connection.fetch(
+        "select distinct creator from pilotis.files where app_id = $1 and creator = any($2)", app_id, member_ids
+    )
+    return {row["creator"] for row in rows}
+
+
+async def table_ids(connection: Connection, app_id: UUID) -> list[UUID]:
+    """Return the tables of an app, those in the trash as well."""
+    rows = await connection.fetch("select table_id from pilotis.tables where app_id = $1 order by table_id", app_id)
+    return [row["table_id"] for row in rows]
+
+
+async def row_creators(connection: Connection, app_id: UUID, table_id: UUID, member_ids: Sequence[str]) -> set[str]:
+    """Return those of some members that have created rows of a table."""
+    rows = await connection.fetch(
+        f"select distinct __creator from app_{app_id.hex}.t_{table_id.hex} where __creator = any($1)", member_ids
+    )
+    return {row["__creator"] for row in rows}
+
+
+async def delete_old_guests(connection: Connection, app_id: UUID, days: int, member_ids: Sequence[str]) -> list[Record]:
+    """Delete those of some members that are still guests without a session, and return their last state."""
+    return await connection.fetch(
+        f"delete from pilotis.members m where {_OLD_GUESTS} and m.member_id = any($3) returning {_ITEM}",
+        app_id,
+        days,
+        member_ids,
+    )

@@ -70,8 +70,7 @@ class Authentication:
         if token.startswith(SECRET_PREFIX):
             return await self.secret_key(app, token)
         if self._sessions.is_console_token(token):
-            user = await self._users.authenticate(token)
-            role = await self._users.role_on(app.app_id, user.user_id)
+            user, role = await self._users.authenticate_on(token, app.app_id)
             if role is None:
                 raise RoleRequiredError("You have no role on this app.")
             return AppUser(app, user, role)
@@ -124,14 +123,15 @@ class Authentication:
         """Return the running function whose token this is, and count the use; None if it is no function's token."""
         return await self._functions.authenticate(token) if self._functions.is_one(token) else None
 
-    async def on_app(self, principal: ConsoleUser, app_id: UUID, role: Role) -> AppUser:
-        """Return the console user's principal on an app; 404 without a role on it, 403 if the role is too low."""
-        held = await self._users.role_on(app_id, principal.user.user_id)
+    async def user_on_app(self, token: str, app_id: UUID, role: Role) -> AppUser:
+        """Return a console user's principal on an app; 404 without a role on it, 403 if the role is too low."""
+        _refuse_key(token)
+        user, held = await self._users.authenticate_on(token, app_id)
         if held is None:
             raise AppNotFoundError
         if held < role:
             raise RoleRequiredError
-        return AppUser(await self._apps.by_id(app_id), principal.user, held)
+        return AppUser(await self._apps.by_id(app_id), user, held)
 
     async def secret_key_on(self, key: str, app_id: UUID, role: Role) -> SecretKey:
         """Return the principal of a secret key sent without the public key; 401 unless it belongs to the app."""

@@ -280,15 +280,20 @@ class Users:
 
     async def authenticate(self, token: str) -> UserInfo:
         """Return the console user of an access token with an active session."""
+        return (await self.authenticate_on(token, None))[0]
+
+    async def authenticate_on(self, token: str, app_id: UUID | None) -> tuple[UserInfo, Role | None]:
+        """Return the console user of an access token with an active session, and its role on an app, if it has one."""
         claims = self._sessions.access_claims(token, console=True)
         user_id, session_id = UUID(claims.sub), claims.sid
-        find = partial(store.of_session, self._database, CONSOLE, session_id, user_id)
-        row = await self._of_sessions.run((session_id, user_id), find)
+        find = partial(store.of_session, self._database, CONSOLE, session_id, user_id, app_id)
+        row = await self._of_sessions.run((session_id, user_id, app_id), find)
         if row is None:
             raise InvalidTokenError(fault=TokenFault.REVOKED)
         if not row["is_active"]:
             raise UserInactiveError
-        return UserInfo(user_id, row["email"], session_id)
+        role = row["role"]
+        return UserInfo(user_id, row["email"], session_id), Role[role.upper()] if role else None
 
     async def require_active(self, user_id: UUID) -> None:
         """Raise `InvalidTokenError` for a deleted user, `UserInactiveError` for a deactivated one."""

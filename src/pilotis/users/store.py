@@ -79,11 +79,14 @@ async def replace_password(connection: Connection, user_id: UUID, old_hash: str 
     return tag == "UPDATE 1"
 
 
-async def of_session(database: Database, nil_app: UUID, session_id: UUID, user_id: UUID) -> Record | None:
-    """Return the console user of an active session."""
+async def of_session(
+    database: Database, nil_app: UUID, session_id: UUID, user_id: UUID, app_id: UUID | None
+) -> Record | None:
+    """Return the console user of an active session, and its `role` on an app."""
     return await database.fetchrow(
         """
-        select u.email, u.is_active from pilotis.sessions s join pilotis.users u on u.user_id = $3
+        select u.email, u.is_active, (select role from pilotis.app_users where app_id = $5 and user_id = $3) as role
+        from pilotis.sessions s join pilotis.users u on u.user_id = $3
         where s.app_id = $1 and s.session_id = $2 and s.subject = $4
             and s.revoked_at is null and s.expires_at > now()
         """,
@@ -91,6 +94,7 @@ async def of_session(database: Database, nil_app: UUID, session_id: UUID, user_i
         session_id,
         user_id,
         str(user_id),
+        app_id,
         tenant=CONSOLE,
     )
 

@@ -132,7 +132,9 @@ def feature(floor: Floor, apps: AppsFeature, functions: FunctionsFeature) -> Wor
         event_types=EVENT_TYPES,
         sources=[engine],
         schedules=[_schedule_kind(apps.apps, executions, counts)],
-        periodic=periodic(database, limits.workflow_days, limits.workflow_executions, engine.admit),
+        periodic=periodic(
+            database, limits.workflow_days, limits.workflow_executions, limits.versions_kept, engine.admit
+        ),
         drain=drain,
         close=executions.statistics.stop,
         workflows=workflows,

@@ -181,6 +181,30 @@ async def exists(connection: TenantDatabase | Connection, app_id: UUID, workflow
     )
 
 
+async def delete_old_versions(connection: Connection, kept: int, batch_size: int) -> int:
+    """Delete versions that are not among the newest and that no execution is of, and return how many."""
+    deleted = await connection.execute(
+        """
+        with old as materialized (
+            select v.app_id, v.workflow_id, v.version
+            from pilotis.workflows w join pilotis.workflow_versions v
+                on v.app_id = w.app_id and v.workflow_id = w.workflow_id and v.version <= w.version - $1
+            where w.version > $1 and not exists (
+                select from pilotis.workflow_executions e
+                where e.app_id = v.app_id and e.workflow_id = v.workflow_id and e.version = v.version
+            )
+            limit $2
+            for no key update of w skip locked
+        )
+        delete from pilotis.workflow_versions v using old
+        where (v.app_id, v.workflow_id, v.version) = (old.app_id, old.workflow_id, old.version)
+        """,
+        kept,
+        batch_size,
+    )
+    return int(deleted.split()[-1])
+
+
 async def delete_old(connection: Connection, days: int) -> Sequence[Record]:
     """Purge at most 20 workflows that were deleted `days` ago, with their history, and return them."""
     return await connection.fetch(

@@ -21,9 +21,9 @@ _ADMIT_SECONDS = 15.0
 
 
 def periodic(
-    database: Database, days: int, kept: int, admit: Callable[[UUID, UUID], Awaitable[None]]
+    database: Database, days: int, kept: int, versions_kept: int, admit: Callable[[UUID, UUID], Awaitable[None]]
 ) -> list[Periodic]:
-    """Return the tasks; executions are kept for `days`, and at most `kept` of each workflow."""
+    """Return the tasks; executions are kept for `days`, and of each workflow `kept`, and `versions_kept` versions."""
     # Executions that ended before this have no events any more.
     without_events: datetime | None = None
 
@@ -37,6 +37,8 @@ def periodic(
         # A transaction may have ended an execution a little before its commit.
         without_events = until and until - _MARGIN
         while await trigger_store.delete_old(connection, _BATCH_SIZE):
+            pass
+        while await store.delete_old_versions(connection, versions_kept, _BATCH_SIZE) == _BATCH_SIZE:
             pass
         while await store.delete_old(connection, _DELETED_DAYS):
             pass

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from uuid import UUID
 
 import asyncpg
@@ -33,12 +34,21 @@ Key = tuple[UUID, UUID, int]
 """A column: its app, its table, its number."""
 
 
+class _StoppingError(Exception):
+    """The process is stopping; another one continues."""
+
+
 class ColumnMigrator:
     """Encrypts or decrypts the columns that schema changes have marked."""
 
     def __init__(self, tables: Tables, encryption: Encryption) -> None:
         self._tables = tables
         self._encryption = encryption
+        self._stopping = asyncio.Event()
+
+    async def stop(self) -> None:
+        """End a running migration after its current batch, so that a stop need not wait; another process continues."""
+        self._stopping.set()
 
     async def run_once(self, connection: Connection) -> None:
         """Migrate every marked column in sequence; the next run retries one that fails.
@@ -48,6 +58,8 @@ class ColumnMigrator:
         for key in await store.migrating_columns(connection):
             try:
                 await self._migrate(connection, key)
+            except _StoppingError:
+                return
             except (ColumnNotFoundError, TableNotFoundError):
                 # The column was dropped; or its table is in the trash, and the migration continues after it is
                 # restored.
@@ -67,13 +79,17 @@ class ColumnMigrator:
         """Fill every row that can be filled, and return how many."""
         filled, after = 0, column_migration.FIRST
         while True:
+            if self._stopping.is_set():
+                raise _StoppingError
             started = time.monotonic()
             ids = await self._batch(connection, key, after)
             if not ids:
                 return filled
             filled, after = filled + len(ids), ids[-1]
             # Leaves half of the time for other work.
-            await asyncio.sleep(time.monotonic() - started)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(time.monotonic() - started):
+                    await self._stopping.wait()
 
     async def _batch(self, connection: Connection, key: Key, after: UUID) -> Sequence[UUID]:
         app_id, table_id, number = key

@@ -31,4 +31,5 @@ def feature(floor: Floor) -> TablesFeature:
         event_types=EVENT_TYPES,
         tables=tables,
         migrator=migrator,
+        drain=migrator.stop,
     )

@@ -128,8 +128,10 @@ class _Ways:
 
     async def _console_on_app(self, call: Call) -> Principal:
         """Return the console user on the app that `X-App-Id` names: the console has no public key to send."""
-        user = await self._authenticator.console_user(call.need_bearer())
-        return await self._authenticator.on_app(user, _uuid("X-App-Id", call.header(b"x-app-id") or ""), Role.VIEWER)
+        token, app_id = call.need_bearer(), call.header(b"x-app-id") or ""
+        if not ids.is_uuid(app_id):
+            await self._authenticator.console_user(token)
+        return await self._authenticator.user_on_app(token, _uuid("X-App-Id", app_id), Role.VIEWER)
 
     async def key_and_member(self, call: Call, _values: tuple[str, ...]) -> Principal:
         app = await self._app_of_key(call)
@@ -167,11 +169,18 @@ class _Ways:
         role = self._access.role
         if role is not None and token.startswith(SECRET_PREFIX) and self._access.takes(Credential.SECRET_KEY):
             return await self._authenticator.secret_key_on(token, self._app_id(values), role)
-        user = await self._authenticator.console_user(token)
-        return user if role is None else await self._authenticator.on_app(user, self._app_id(values), role)
+        if role is None or not ids.is_uuid(self._app_text(values)):
+            # An invalid token precedes an invalid id.
+            user = await self._authenticator.console_user(token)
+            if role is None:
+                return user
+        return await self._authenticator.user_on_app(token, self._app_id(values), role)
 
     def _app_id(self, values: tuple[str, ...]) -> UUID:
-        return _uuid(f"{APP_PARAMETER} in the path", values[list(self._endpoint.parameters).index(APP_PARAMETER)])
+        return _uuid(f"{APP_PARAMETER} in the path", self._app_text(values))
+
+    def _app_text(self, values: tuple[str, ...]) -> str:
+        return values[list(self._endpoint.parameters).index(APP_PARAMETER)]
 
 
 def _of_app(principal: AppMember, app_id: UUID) -> AppMember:

@@ -535,8 +535,8 @@ class Authenticator(Protocol):
     async def function(self, token: str) -> FunctionCaller | None:
         """Return the running function whose token this is, and count the use; None if it is no function's token."""
 
-    async def on_app(self, principal: ConsoleUser, app_id: UUID, role: Role) -> AppUser:
-        """Return the console user's principal on an app; `NotFoundError` if the user has no role on it."""
+    async def user_on_app(self, token: str, app_id: UUID, role: Role) -> AppUser:
+        """Return a console user's principal on an app; `NotFoundError` if the user has no role on it."""
 
     async def secret_key_on(self, key: str, app_id: UUID, role: Role) -> SecretKey:
         """Return the principal of a secret key sent without a public key; raises an error unless it is the app's."""

@@ -13,6 +13,7 @@ export const LIMITS = [
     access_token_seconds: ["Lifetime of an access token", "액세스 토큰의 수명"],
     refresh_token_seconds: ["Lifetime of a refresh token", "갱신 토큰의 수명"],
     guest_refresh_token_seconds: ["Lifetime of a guest's refresh token", "손님 갱신 토큰의 수명"],
+    guest_days: ["Time after which unused guests are deleted", "쓰지 않는 손님을 지우기까지의 시간"],
     refresh_retry_seconds: ["Time for which a used refresh token may be repeated", "쓴 갱신 토큰을 다시 보낼 수 있는 시간"],
     password_min_length: ["Shortest password", "가장 짧은 비밀번호"],
     password_max_length: ["Longest password", "가장 긴 비밀번호"],
@@ -100,6 +101,7 @@ export const LIMITS = [
     function_waiting: ["Calls that wait", "기다리는 호출"],
     function_triggers: ["Triggers", "트리거"],
     function_record_days: ["Time for which calls are kept", "호출 기록을 보관하는 시간"],
+    versions_kept: ["Versions that are kept", "보관하는 버전"],
     invoke_per_minute: ["Calls from one address", "한 주소에서 하는 호출"],
   } },
   { name: "workflows", title: ["Workflows", "워크플로"], limits: {
