@@ -14,6 +14,7 @@ const quiet = () => import("./table-tabs.js");
 const TABS = /** @type {[string, any][]} */ ([
   ["", Rows],
   ["schema", later(() => import("./schema.js"), "Schema", Waiting)],
+  ["rules", later(() => import("./rules.js"), "Rules", Waiting)],
   ["indexes", later(quiet, "Indexes", Waiting)],
   ["aggregate", later(() => import("./aggregate.js"), "Aggregate", Waiting)],
   ["api", later(quiet, "Api", Waiting)],
@@ -24,7 +25,7 @@ const TABS = /** @type {[string, any][]} */ ([
 export function head(params) {
   const table = tables.value?.find((one) => one.id === params.table);
   const title = table ? plain(table.title, 80) : "";
-  return { title, crumbs: [{ text: t.sectionNames.tables, href: href(`/apps/${appId.value}/tables`) }], aside: table && html`<span class="keep line"><${Access} level=${table.access_level} /></span>` };
+  return { title, crumbs: [{ text: t.sectionNames.tables, href: href(`/apps/${appId.value}/tables`) }], aside: table && html`<span class="keep line"><${Access} level=${table.access_level} rules=${table.has_rules} /></span>` };
 }
 
 /** @param {{config: any, table: string, tab?: string}} props */

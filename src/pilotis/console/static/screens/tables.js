@@ -46,7 +46,7 @@ export function Screen() {
     <div class="scroll">${!all && tablesError.value ? html`<${Failure} error=${tablesError.value} retry=${() => void loadTables().catch(() => {})} />` : !all ? html`<${Bones} rows=${6} />` : !all.length ? html`<${NoTables}>${create}</${NoTables}>`
       : html`<table class="list"><thead><tr><th>${t.name}</th><th>${t.tables.access}</th><th class="r">${t.tables.columns}</th><th class="r">${t.stats.rows}</th><th>${t.tables.changed}</th></tr></thead><tbody>
         ${page.map((table) => html`<tr key=${table.id}><td class="main"><a class="cover line" href=${href(`/apps/${appId.value}/tables/${table.id}`)}><${Icon} name="table" /><span class="cut">${plain(table.title, 100)}</span></a></td>
-          <td><${Access} level=${table.access_level} /></td><td class="r wide">${count(Object.keys(table.schema).length)}</td><td class="r" data-label=${t.stats.rows}>${table.id in counts ? count(counts[table.id]) : ""}</td><td class="soft wide" title=${table.update_time}>${ago(table.update_time)}</td></tr>`)}</tbody></table>`}</div>
+          <td><${Access} level=${table.access_level} rules=${table.has_rules} /></td><td class="r wide">${count(Object.keys(table.schema).length)}</td><td class="r" data-label=${t.stats.rows}>${table.id in counts ? count(counts[table.id]) : ""}</td><td class="soft wide" title=${table.update_time}>${ago(table.update_time)}</td></tr>`)}</tbody></table>`}</div>
     ${all && all.length > PAGE && html`<${Pager} offset=${offset} limit=${PAGE} total=${all.length} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}
     ${creating && app.value && html`<${NewTable} onClose=${() => change({ new: null }, { replace: true })} />`}
   </div>`;

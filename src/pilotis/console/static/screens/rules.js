@@ -1,0 +1,94 @@
+/** The rules of a table: who may do what with which rows, as a choice for each action and as the whole document. */
+import { html, useEffect, useState } from "../vendor/view.js";
+import { t } from "../strings/index.js";
+import { denied, loadTables, onApp } from "../state/app.js";
+import { draftOf, keepDraft } from "../state/drafts.js";
+import { Editor } from "../ui/editor.js";
+import { plain } from "../ui/format.js";
+import { Icon } from "../ui/icons.js";
+import { Bones, Button, Confirm, Failure, MenuButton, MenuItem, said, toast, useAction, useLoad } from "../ui/widgets.js";
+
+const ACTIONS = /** @type {const} */ (["list", "read", "create", "update", "delete"]);
+const MEMBER = { $member: {} };
+const OWN = { $creator: { $member: "id" } };
+/** The rules that have a name, in the order in which they open a table. @type {[string, any][]} */
+const NAMED = [["nobody", null], ["own", OWN], ["members", MEMBER], ["everybody", true]];
+
+/** @param {any} rule */
+const nameOf = (rule) => (rule === undefined ? "absent" : NAMED.find(([, one]) => JSON.stringify(one) === JSON.stringify(rule))?.[0] || "custom");
+
+/** @param {any} rules */
+const text = (rules) => JSON.stringify(rules, null, 2);
+
+/** @param {string} source @returns {any} */
+function parsed(source) {
+  try {
+    const found = JSON.parse(source);
+    return found && typeof found === "object" && !Array.isArray(found) ? found : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param {{action: "list" | "read" | "create" | "update" | "delete", rules: any, why: any, choose: (rule: any) => void}} props */
+function Action({ action, rules, why, choose }) {
+  const chosen = nameOf(rules[action]);
+  const names = [...(action === "list" || chosen === "absent" ? ["absent"] : []), ...NAMED.map(([name]) => name), ...(chosen === "custom" ? ["custom"] : [])];
+  const say = (/** @type {string} */ name) => (name === "absent" ? (action === "list" ? t.rules.asRead : t.rules.who.nobody) : /** @type {any} */ (t.rules.who)[name]);
+  const pick = (/** @type {string} */ name) => name !== "custom" && choose(name === "absent" ? undefined : NAMED.find(([one]) => one === name)?.[1]);
+  return html`<tr><td class="main">${t.rules.actions[action]}<div class="soft s12 plain">${t.rules.actionHelp[action]}</div></td>
+    <td class="who"><select class="in" aria-label=${t.rules.actions[action]} disabled=${!!why} title=${why || undefined} value=${chosen} onChange=${(/** @type {any} */ event) => pick(event.target.value)}>
+      ${names.map((name) => html`<option value=${name} selected=${name === chosen}>${say(name)}</option>`)}</select></td></tr>`;
+}
+
+/** @param {{table: import("../state/app.js").Table, tabs: any, config: any}} props */
+export function Rules({ table, tabs }) {
+  const key = `rules ${table.id}`;
+  const { data, error, reload, set } = useLoad((signal) => onApp(`/tables/${table.id}/rules`, { signal }), [table.id]);
+  const [source, setSource] = useState(/** @type {string | null} */ (draftOf(key) ?? null));
+  const [remove, setRemove] = useState(false);
+  const why = denied("editor");
+  const saved = data && text(data.rules || data.level_rules);
+  const shown = source ?? saved ?? "";
+  const isChanged = source !== null && source !== saved;
+  const put = (/** @type {string | null} */ next) => setSource(next === saved ? null : next);
+  useEffect(() => keepDraft(key, isChanged ? source : undefined), [source, saved]);
+  const rules = parsed(shown);
+  /** @param {any} document */
+  const send = async (document) => {
+    const answer = await onApp(`/tables/${table.id}/rules`, { method: "PUT", body: { rules: document, expected_updated_at: data.updated_at } });
+    set(answer);
+    setSource(null);
+    await loadTables();
+    toast(t.saved);
+  };
+  const action = useAction(() => send(rules));
+  const place = action.error?.details?.[0]?.field;
+  const frame = (/** @type {any} */ children) => html`<div class="stack"><div class="strip tabstrip">${tabs}<span class="grow"></span>
+      ${isChanged && html`<${Button} kind="flat small" onClick=${() => put(null)}>${t.tables.discard}</${Button}>`}
+      ${data && html`<${Button} kind="go small" busy=${action.busy} why=${why || (!rules && t.rules.notJson) || (!isChanged && !!data.rules && t.unchanged)} onClick=${action.run}>${t.rules.save}</${Button}>`}</div>
+    <div class="scroll"><div class="page tabpage">${children}</div></div></div>`;
+  if (error) return frame(html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>`);
+  if (!data) return frame(html`<section class="slab"><${Bones} rows=${5} columns=${3} /></section>`);
+  const choose = (/** @type {string} */ name, /** @type {any} */ rule) => {
+    const { [name]: _, ...rest } = rules;
+    const next = /** @type {any} */ ({ ...rest, ...(rule === undefined ? {} : { [name]: rule }) });
+    // Actions first, in the order in which they are listed.
+    put(text(Object.fromEntries([...ACTIONS, ...Object.keys(next)].filter((one) => one in next).map((one) => [one, next[one]]))));
+  };
+  return frame(html`
+    ${action.error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(action.error)}${place && html` <code>${plain(place, 120)}</code>`}</span></p>`}
+    ${!data.rules && html`<p class="notice"><${Icon} name="info" /><span>${t.rules.levelDecides(table.access_level)}</span></p>`}
+    ${data.warnings.map((/** @type {any} */ one) => html`<p class="notice warn"><${Icon} name="warn" /><span>${plain(one.message, 300)} <code>${plain(one.place, 120)}</code></span></p>`)}
+    <section class="slab"><header><h2>${t.rules.title}</h2><span class="grow"></span>
+        <${MenuButton} label=${t.rules.presets} align="right" button=${(/** @type {any} */ bind) => html`<${Button} kind="small" icon="down" why=${why} ...${bind}>${t.rules.presets}</${Button}>`}>
+          ${(/** @type {() => void} */ close) => data.presets.map((/** @type {any} */ one) => html`<${MenuItem} hint=${one.description} onClick=${() => (close(), put(text(one.rules)))}>${one.name}</${MenuItem}>`)}</${MenuButton}></header>
+      <p class="lead">${t.rules.lead} <a class="link" href="/docs/guides/rules" target="_blank">${t.rules.guide}</a></p>
+      ${rules ? html`<table class="list"><thead><tr><th>${t.rules.action}</th><th>${t.rules.whoMay}</th></tr></thead><tbody>
+        ${ACTIONS.map((name) => html`<${Action} action=${name} rules=${rules} why=${why} choose=${(/** @type {any} */ rule) => choose(name, rule)} />`)}</tbody></table>`
+        : html`<p class="lead">${t.rules.notJson}</p>`}</section>
+    <section class="slab pad"><h2>${t.rules.document}</h2><p class="soft s13">${t.rules.documentText}</p>
+      <${Editor} language="json" label=${t.rules.document} rows=${18} value=${shown} readOnly=${!!why} wrong=${!rules} onInput=${put} onSave=${() => void (rules && isChanged && action.run())} /></section>
+    ${data.rules && html`<section class="slab pad"><h2>${t.rules.remove}</h2><p class="soft s13">${t.rules.removeText(table.access_level)}</p><p><${Button} kind="bad" why=${why} onClick=${() => setRemove(true)}>${t.rules.remove}</${Button}></p></section>`}
+    ${remove && html`<${Confirm} title=${t.rules.removeTitle} text=${t.rules.removeText(table.access_level)} action=${t.rules.remove} onClose=${() => setRemove(false)} run=${() => send(null)} />`}`);
+}

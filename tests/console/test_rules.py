@@ -1,0 +1,31 @@
+"""The rules of a table in the console."""
+
+from playwright.async_api import expect
+
+from tests.console.conftest import Opening, sign_in
+from tests.support import App, Server
+
+
+async def test_rules_are_chosen_written_and_removed(server: Server, app: App, visit: Opening) -> None:
+    table = await app.table({"name": "string", "state": "string"}, title="posts")
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table}/rules")
+        await expect(page.get_by_text("The access level Public decides now")).to_be_visible()
+        await page.get_by_label("Create", exact=True).select_option("Signed-in members")
+        await page.get_by_label("Update", exact=True).select_option("Members, on their own rows")
+        await page.get_by_label("Delete", exact=True).select_option("Only the app itself")
+        await page.get_by_role("button", name="Save rules").click()
+        await expect(page.get_by_text("Saved")).to_be_visible()
+        await expect(page.locator(".topbar, header").get_by_text("rules", exact=True).first).to_be_visible()
+        async with app.client() as client:
+            denied = await client.post(f"/v1/public/tables/{table}/data", json={"data": {"name": "x"}})
+            assert denied.json()["code"] == "MEMBER_TOKEN_REQUIRED"
+        # What is wrong is said with its place.
+        await page.get_by_role("button", name="Begin with").click()
+        await page.get_by_role("menuitem", name="Drop box").click()
+        await expect(page.get_by_label("List", exact=True)).to_have_value("absent")
+        await page.get_by_role("button", name="Save rules").click()
+        await expect(page.get_by_text("Everybody with the public key may create every row.")).to_be_visible()
+        await page.get_by_role("button", name="Remove the rules").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Remove the rules").click()
+        await expect(page.get_by_text("The access level Public decides now")).to_be_visible()
