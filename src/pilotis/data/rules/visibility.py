@@ -19,7 +19,8 @@ from pilotis.data.rules.document import column_name_of
 from pilotis.data.rules.fold import Caller, Folded, fold
 from pilotis.data.tables.schema import AccessLevel, TableSchema
 from pilotis.data.tables.values import UnknownColumnError
-from pilotis.data.where.operands import Arguments
+from pilotis.data.where.access_patterns import AccessKind
+from pilotis.data.where.operands import CREATOR, CREATOR_NAME, Arguments
 from pilotis.http.api.principals import MemberInfo, Principal, RoleRequiredError
 from pilotis.kit import json
 from pilotis.kit.errors import Detail, ForbiddenError, UnauthorizedError
@@ -136,6 +137,9 @@ class Visibility(msgspec.Struct, frozen=True):
     def _and(self, rule: Folded, arguments: Arguments, *, row: str = "", many: bool = False) -> str:
         if isinstance(rule, bool):
             return "" if rule else " and false"
+        if not row and _is_own(rule):
+            arguments.access.add(AccessKind.EQUALITY, CREATOR)
+            return f" and __creator = {arguments.bind(rule[CREATOR_NAME], 'text')}"
         return f" and {compile_rule(rule, self.whole, self.tables, arguments, row=row, many=many)}"
 
     @property
@@ -160,7 +164,7 @@ class Visibility(msgspec.Struct, frozen=True):
     @property
     def is_simple(self) -> bool:
         """Whether the condition costs no more than a comparison, so that it is evaluated before all others."""
-        return isinstance(self.rule, bool) or (set(self.rule) == {"$creator"} and len(self.rule) == 1)
+        return isinstance(self.rule, bool) or _is_own(self.rule)
 
 
 def visibility(
@@ -171,7 +175,15 @@ def visibility(
     `member` is the signed-in member with its facts, `tables` are those that the table's rules name.
     """
     if principal.may(action.role):
-        return Visibility(action, table, table, shows_creator=True)
+        return _everything(table, action, shows_creator=True)
+    if table.rules is None and (
+        table.access_level is AccessLevel.PUBLIC or (table.access_level is AccessLevel.APP_MEMBER and member)
+    ):
+        # What folding would give, for the tables of most requests.
+        return _everything(table, action, shows_creator=principal.role is not None)
+    if table.rules is None and member is not None:
+        own: Folded = True if action is Action.CREATE else {CREATOR_NAME: member.member_id}
+        return Visibility(action, table, table, shows_creator=True, rule=own, readable=own)
     asked = _Asked(principal, table, Caller.of(member), tables)
     shows_creator = principal.role is not None or _shows_creator(table)
     seen = asked.seen()
@@ -192,7 +204,17 @@ def visibility(
             changed, readable = asked.fold_all(Action.UPDATE, Action.READ)
             before = both(readable, of_row_before(changed))
             closed = asked.closed(action)
-            return Visibility(action, table, seen, shows_creator, before, tables, readable, changed, closed)
+            # Nobody changes who created a row.
+            after = True if not isinstance(changed, bool) and _is_own(changed) else changed
+            return Visibility(action, table, seen, shows_creator, before, tables, readable, after, closed)
+
+
+def _everything(table: TableSchema, action: Action, *, shows_creator: bool) -> Visibility:
+    known: dict[tuple[Action, bool], Visibility] = table.__dict__.setdefault("everything", {})
+    found = known.get((action, shows_creator))
+    if found is None:
+        found = known[action, shows_creator] = Visibility(action, table, table, shows_creator)
+    return found
 
 
 class _Asked:
@@ -291,6 +313,11 @@ def _before(rule: Mapping[str, Json]) -> Folded:
         else:
             parts.append({name: value})
     return both(*parts)
+
+
+def _is_own(rule: Mapping[str, Json]) -> bool:
+    """Return whether a rule is that of the rows that one member created."""
+    return len(rule) == 1 and isinstance(rule.get(CREATOR_NAME), str)
 
 
 def _names(rule: Json, name: str) -> bool:
