@@ -4,6 +4,7 @@ It shows that nothing of Linux is needed, and what stands in its place works; a 
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from tests.conftest import first_console_user, new_app
 from tests.functions.support import Functions
 from tests.hosting.sites import PAGES, new_site
 from tests.receiver import Receiver
-from tests.support import App, Server
+from tests.support import App, Server, plain_client
 from tests.waiting import is_running, wait_until
 from tests.webhooks.world import create
 from tests.workflows.support import Workflows
@@ -77,6 +78,14 @@ async def test_members_rows_and_sites_work(own: App) -> None:
     await site.deploy(PAGES)
     await site.promote()
     assert (await site.get("/about")).content == PAGES["about.html"]
+    # Safari may not find names below localhost: the site has a port of its own.
+    url = site.storage["url"]
+    assert re.fullmatch(r"http://localhost:\d+", url)
+    async with plain_client(url) as client:
+        assert (await client.get("/about")).content == PAGES["about.html"]
+        assert (await client.get("/about", headers={"Host": "evil.example"})).status_code == 404
+        # Nothing of the server itself is there.
+        assert (await client.get("/console")).content == PAGES["index.html"]
 
 
 @pytest.mark.parametrize("runtime", SOURCES)
@@ -111,7 +120,9 @@ def test_a_second_server_on_the_directory_names_the_first(portable: Server) -> N
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_postgresql_and_workers_end_with_a_killed_server(portable: Server, own: App, workers: str) -> None:
+async def test_postgresql_and_workers_end_with_a_killed_server(portable: Server, own: App, workers: str) -> None:
+    site = await new_site(own)
+    await site.deploy(PAGES)
     portable.stop()
     again = Server(portable.data_dir, "--workers", workers, environment=PORTABLE).start()
     postmaster = read_postmaster(portable.data_dir / "postgres")
@@ -122,6 +133,10 @@ def test_postgresql_and_workers_end_with_a_killed_server(portable: Server, own: 
     begun = time.monotonic()
     portable.start()
     assert time.monotonic() - begun < 60
+    # A site's own port is the same again, once the server has begun to answer.
+    assert (await site.get("/")).content == PAGES["index.html"]
+    async with plain_client(site.storage["url"]) as client:
+        assert (await client.get("/style.css")).content == PAGES["style.css"]
 
 
 def _printed(*command: str) -> str:

@@ -16,6 +16,7 @@ from pilotis.hosting.endpoints import (
     WebDeployEndpoints,
 )
 from pilotis.hosting.events import EVENT_TYPES
+from pilotis.hosting.ports import SitePorts, needs_ports, other_name
 from pilotis.hosting.service import Hosting, default_sites_url, names_of
 from pilotis.hosting.tasks import periodic
 
@@ -37,6 +38,7 @@ class HostingFeature(Feature, frozen=True, kw_only=True, eq=False):
 def feature(floor: Floor, apps: AppsFeature) -> HostingFeature:
     """Return the feature."""
     settings = floor.settings
+    is_local = settings.sites_base_url is None and needs_ports(settings.host, floor.base_url, settings.workers)
     hosting = Hosting(
         floor.database,
         floor.blobs,
@@ -53,6 +55,7 @@ def feature(floor: Floor, apps: AppsFeature) -> HostingFeature:
         dns_servers=settings.dns_servers,
         cache_bytes=settings.sites_cache_bytes,
         spool=Path(settings.data_dir),
+        ports=SitePorts(other_name(floor.base_url)) if is_local else None,
     )
     return HostingFeature(
         name="hosting",

@@ -13,6 +13,8 @@ import unicodedata
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from pilotis.hosting.ports import SitePorts
+
 RESERVED = frozenset({"www", "api", "console", "files", "admin", "mail", "static", "status"})
 _LABEL = re.compile(r"([a-z0-9](?:-?[a-z0-9])*)(?:--(qa|v[1-9][0-9]{0,8}))?")
 _HOSTNAME = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -61,10 +63,11 @@ def hostname_of(text: str) -> str:
 
 
 class Addresses:
-    """The addresses of sites below `base_url`, such as `https://sites.example.com`."""
+    """The addresses of sites: at `ports` where they have their own, else below `base_url`."""
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, ports: SitePorts | None = None) -> None:
         parts = urlsplit(base_url)
+        self.ports = ports
         self._scheme = parts.scheme
         self._authority = parts.netloc.lower()
         self.domain = (parts.hostname or "").lower()
@@ -74,7 +77,8 @@ class Addresses:
 
     def production(self, slug: str) -> str:
         """Return the address of a site's production deployment."""
-        return f"{self._scheme}://{slug}.{self._authority}"
+        own = self.ports.address(f"{slug}{self.suffix}") if self.ports else None
+        return own or f"{self._scheme}://{slug}.{self._authority}"
 
     def qa(self, slug: str) -> str:
         """Return the address of a site's QA deployment."""

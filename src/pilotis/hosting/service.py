@@ -17,6 +17,7 @@ from pilotis.hosting.deploys import AppFinder, Deploys
 from pilotis.hosting.domains import Dns, Domains
 from pilotis.hosting.names import Addresses
 from pilotis.hosting.pages import Pages
+from pilotis.hosting.ports import SitePorts
 from pilotis.hosting.retention import Retention
 from pilotis.hosting.serving import Serving
 from pilotis.hosting.sites import Sites
@@ -50,8 +51,10 @@ class Hosting:
         dns_servers: Sequence[str],
         cache_bytes: int,
         spool: Path,
+        ports: SitePorts | None = None,
     ) -> None:
-        addresses = Addresses(sites_base_url)
+        addresses = Addresses(sites_base_url, ports)
+        self.ports = ports
         self._own_hosts = own_hosts
         self.contents = Contents(database, blobs)
         self.sites = Sites(database, self.contents, control, addresses, cache_bytes // 2)
@@ -96,6 +99,8 @@ class Hosting:
 
     async def close(self) -> None:
         """Stop threads and running tasks."""
+        if self.ports:
+            await self.ports.close()
         await self.sites.close()
         self.contents.close()
 

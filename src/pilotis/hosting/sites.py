@@ -26,6 +26,7 @@ from pilotis.hosting import store
 from pilotis.hosting.contents import Contents
 from pilotis.hosting.names import Addresses, parse_label
 from pilotis.hosting.paths import HEADERS_FILE, REDIRECTS_FILE
+from pilotis.hosting.ports import MAX_PORTS
 from pilotis.hosting.resolution import ERROR_PAGE, Layout, PathRules
 from pilotis.hosting.rules import MAX_RULES_BYTES, NO_REDIRECTS, HeaderRule, parse_headers, parse_redirects
 from pilotis.hosting.types import PageMeta
@@ -129,6 +130,11 @@ class Sites:
         """Subscribe to changes, and load the domains."""
         self._control.subscribe(Topic.SITE, self._on_change, self._reset)
         self._domains = frozenset(await store.verified_hostnames(self._database))
+        if self._addresses.ports:
+            # So that an address that somebody keeps leads to the site again after a restart.
+            for slug in await store.newest_slugs(self._database, MAX_PORTS // 5):
+                self._addresses.production(slug)
+                self._addresses.qa(slug)
 
     async def close(self) -> None:
         """Cancel running tasks."""

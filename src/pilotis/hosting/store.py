@@ -789,6 +789,14 @@ async def verified_hostnames(database: Database) -> list[str]:
     return [row["hostname"] for row in rows]
 
 
+async def newest_slugs(database: Database, limit: int) -> list[str]:
+    """Return the slugs of the newest storages."""
+    rows = await database.fetch(
+        "select slug from pilotis.web_storages order by created_at desc, storage_id limit $1", limit, tenant=BACKGROUND
+    )
+    return [row["slug"] for row in rows]
+
+
 async def is_site_name(database: Database, hostname: str, slug: str) -> bool:
     """Whether there is a site with a verified domain, or one with a slug."""
     return (

@@ -9,11 +9,15 @@ import socket
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 import uvicorn
 import uvloop
+from uvicorn.server import ServerState
 
+from pilotis.hosting.feature import HostingFeature
+from pilotis.hosting.ports import as_site
 from pilotis.http import exposition, logs
 from pilotis.http.server.protocol import protocol_for
 from pilotis.jobs.node import Identity
@@ -60,6 +64,8 @@ async def _serve(
     node = Node(
         settings, source.connect_arguments, base_url, member, own_ports=_own_ports(settings, source, listening, exposed)
     )
+    if ports := node.made.get(HostingFeature).hosting.ports:
+        ports.attach(lambda host: _site_protocol(node, host))
     metrics = asyncio.create_task(exposition.serve(node.metrics, *exposed)) if exposed else None
     try:
         await stop.before(node.start())
@@ -102,6 +108,25 @@ def configuration(node: Node) -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(node.settings.stop_seconds),
     )
+
+
+def _site_protocol(node: Node, host: str) -> Callable[[], asyncio.Protocol]:
+    """Return what creates the protocol of a connection to the port of a site."""
+    protocol = protocol_for(node.settings.limits)
+    config = uvicorn.Config(
+        as_site(node.hosts, host),
+        interface="asgi3",
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+    )
+    config.load()
+    return partial(protocol, config=config, server_state=ServerState(), app_state={})
 
 
 def tune() -> None:
