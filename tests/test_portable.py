@@ -5,6 +5,7 @@ It shows that nothing of Linux is needed, and what stands in its place works; a 
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,10 +17,11 @@ import pytest
 
 from pilotis.db.embedded.lockfile import read_postmaster
 from tests.conftest import first_console_user, new_app
+from tests.console import database_of
 from tests.functions.support import Functions
 from tests.hosting.sites import PAGES, new_site
 from tests.receiver import Receiver
-from tests.support import App, Server, plain_client
+from tests.support import App, Server, assert_error, plain_client
 from tests.waiting import is_running, wait_until
 from tests.webhooks.world import create
 from tests.workflows.support import Workflows
@@ -105,12 +107,19 @@ async def test_functions_and_workflows_run_as_ones_own_code(own: App, runtime: s
     assert "for your own code only" in found["reason"]
 
 
-async def test_a_webhook_is_delivered(own: App) -> None:
-    async with Receiver.listening() as receiver:
+async def test_a_webhook_is_delivered_also_after_the_lid_was_closed(portable: Server, own: App) -> None:
+    async with Receiver.listening() as receiver, own.client() as client, database_of(portable) as connection:
         webhook = await create(own, receiver.url(), ["member.created"])
         await own.member("grace")
         await webhook.ended()
-    assert len(receiver.received) == 1
+        # Stopped for ten minutes, as far as the database knows: all that the server has leased is over.
+        portable.process.send_signal(signal.SIGSTOP)
+        await connection.execute("update pilotis.nodes set lease_until = now() - interval '10 minutes'")
+        portable.process.send_signal(signal.SIGCONT)
+        assert (await client.get("/readyz")).status_code == 200
+        await own.member("linus")
+        await webhook.ended(2)
+    assert len(receiver.received) == 2
 
 
 def test_a_second_server_on_the_directory_names_the_first(portable: Server) -> None:
@@ -124,7 +133,13 @@ async def test_postgresql_and_workers_end_with_a_killed_server(portable: Server,
     site = await new_site(own)
     await site.deploy(PAGES)
     portable.stop()
-    again = Server(portable.data_dir, "--workers", workers, environment=PORTABLE).start()
+    # It takes the disk for full from the beginning: nothing is written, and reading goes on.
+    full = {**PORTABLE, "PILOTIS_WRITE_RESERVE_BYTES": str(2**50)}
+    again = Server(portable.data_dir, "--workers", workers, environment=full).start()
+    async with plain_client(again.url, **{"X-Public-Key": own.public_key}) as client:
+        assert (await client.get("/v1/public/tables")).status_code == 200
+        body = {"title": "no room", "schema": {}, "access_level": "Public"}
+        assert_error(await client.post("/v1/public/tables", json=body), 507, "STORAGE_FULL")
     postmaster = read_postmaster(portable.data_dir / "postgres")
     forked = [int(pid) for pid in _printed("pgrep", "-P", str(again.process.pid)).split()]
     assert postmaster.pid in forked

@@ -37,6 +37,11 @@ const name = (one) => (one.getAttribute("aria-label") || one.labels?.[0]?.textCo
 const all = [...document.querySelectorAll(css)].filter(isShown);
 return (text ? all.find((one) => name(one) === text) || all.find((one) => name(one).includes(text)) : all[0]) || null;
 """
+_SHOWN = """
+return [...document.querySelectorAll(arguments[0])].filter((one) =>
+    one.getClientRects().length && getComputedStyle(one).visibility === "visible"
+        && !one.closest("[aria-hidden=true]"));
+"""
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Control": "\ue009", "Meta": "\ue03d", "Down": "\ue015"}
 
 
@@ -130,6 +135,15 @@ class Window:
         role = await self.command("GET", f"/element/{element}/computedrole", "GetComputedRole", id=element)
         label = await self.command("GET", f"/element/{element}/computedlabel", "GetComputedLabel", id=element)
         return str(role), str(label)
+
+    async def nameless(self, css: str) -> list[str]:
+        """Return what is shown and has no name in the accessibility tree."""
+        found = []
+        for one in await self.run(_SHOWN, css):
+            element = one[_ELEMENT]
+            if not await self.command("GET", f"/element/{element}/computedlabel", "GetComputedLabel", id=element):
+                found.append(str(await self.run("return arguments[0].outerHTML.slice(0, 120);", one)))
+        return found
 
     async def until(self, condition: Callable[[], Any], complaint: str) -> Any:
         """Return what the condition returns once that is true."""

@@ -2,7 +2,8 @@
 
 Faults that need a rare order of events show only after many runs: the tests of a subject are run again and again. The
 subject `pictures` is run once: every screen in both themes, both languages and all widths, with a picture of each in
-`tests/artifacts`. So is `stores`: the tests of object stores on servers other than Swift.
+`tests/artifacts`. So are `stores`: the tests of object stores on servers other than Swift, and
+`engines`: every screen in Firefox and WebKit beside Chromium.
 """
 
 import argparse
@@ -19,6 +20,7 @@ STORES = [
     "tests/files/test_resumable_s3.py",
 ]
 ONCE: dict[str, list[tuple[list[str], dict[str, str]]]] = {
+    "engines": [(["tests/long/engines.py"], {})],
     "pictures": [(PICTURES, {"TEST_PICTURES": "1"})],
     "stores": [(STORES, {"TEST_S3_SERVER": name}) for name in ("versitygw",)],
 }
