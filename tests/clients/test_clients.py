@@ -33,6 +33,14 @@ def run(*command: object, folder: Path, **environment: str) -> str:
     return done.stdout
 
 
+def environment_of(app: App) -> dict[str, str]:
+    """What the programs are told: the server, the key, and a storage that they upload to."""
+    headers = {"Authorization": f"Bearer {app.console['access_token']}"}
+    url = f"{app.server.url}/v1/apps/{app.app_id}/storages/files"
+    storage = httpx.post(url, json={"name": "pictures"}, headers=headers).json()["id"]
+    return {"SERVER": app.server.url, "PUBLIC_KEY": app.public_key, "STORAGE": storage}
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the generators and the programs that use their clients."""
@@ -51,11 +59,11 @@ def test_typescript_clients_compile_and_work(project: Path, app: App) -> None:
     generator = ["node_modules/.bin/openapi-ts", "-i", "openapi.json", "-o", "generated/sdk"]
     run(*generator, "-c", "@hey-api/client-fetch", "--silent", folder=project)
     run("node_modules/.bin/tsc", "-p", ".", folder=project)
-    environment = {"SERVER": app.server.url, "PUBLIC_KEY": app.public_key}
+    environment = environment_of(app)
     typed = run("node", "compiled/typed.js", folder=project, **environment)
-    assert json.loads(typed) == [["cafe 4.5"], 3.75, 2, 2]
+    assert json.loads(typed) == [["cafe 4.5"], 3.75, 2, 2, 3, 4, True]
     sdk = run("node", "compiled/sdk.js", folder=project, **environment)
-    assert json.loads(sdk) == [["cafe 4.5"], 3.75]
+    assert json.loads(sdk) == [["cafe 4.5"], 3.75, 2, 4, True]
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +94,8 @@ def test_a_python_client_compiles_and_works(python: Path, tmp_path: Path, app: A
         "for module in pkgutil.walk_packages(client.__path__, 'pilotis_client.'): importlib.import_module(module.name)"
     )
     run(python, "-W", "error", "-c", import_all, folder=tmp_path)
-    environment = {"SERVER": app.server.url, "PUBLIC_KEY": app.public_key}
-    assert json.loads(run(python, "program.py", folder=tmp_path, **environment)) == ["cafe 4.5"]
+    environment = environment_of(app)
+    assert json.loads(run(python, "program.py", folder=tmp_path, **environment)) == [["cafe 4.5"], 2, 4, True]
 
 
 def test_the_lock_file_names_no_registry() -> None:

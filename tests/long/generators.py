@@ -18,6 +18,7 @@ from tests.waiting import PATIENCE
 
 FOLDER = Path(__file__).parent / "clients"
 OPENAPI_GENERATOR = "7.23.0"
+OAPI_CODEGEN = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 MODULE = {"git-host": "example.com", "git-user-id": "pilotis", "git-repo-id": "client"}
 NPM = {"orval": "8.38.0", "typescript": "5.9.3", "@types/node": "20.19.0"}
 
@@ -89,6 +90,22 @@ def test_java(place: Path, environment: dict[str, str]) -> None:
     run("mvn", "-q", "-B", "-DskipTests", "compile", classpath, "-Dmdep.outputFile=classpath.txt", folder=client)
     path = f"target/classes:{(client / 'classpath.txt').read_text().strip()}"
     assert is_right(run("java", "-cp", path, "Main", folder=client, **environment))
+
+
+@needs("go")
+def test_oapi_codegen(place: Path, environment: dict[str, str]) -> None:
+    """oapi-codegen's client for Go, with its default options."""
+    (place / "bin").mkdir()
+    run("go", "install", OAPI_CODEGEN, folder=place, GOBIN=str(place / "bin"))
+    (place / "client").mkdir()
+    options = ["-package", "pilotis", "-generate", "types,client", "-o", "client/client.go"]
+    run(place / "bin" / "oapi-codegen", *options, "openapi.json", folder=place)
+    (place / "program").mkdir()
+    shutil.copy(FOLDER / "oapi.go", place / "program" / "main.go")
+    run("go", "mod", "init", "example.com/pilotis", folder=place)
+    run("go", "mod", "tidy", folder=place)
+    run("go", "vet", "./program", folder=place)
+    assert is_right(run("go", "run", "./program", folder=place, **environment))
 
 
 @needs("node", "npm")

@@ -139,6 +139,8 @@ async def test_an_execution_does_not_wait_for_a_try_after_its_time_limit(functio
     execution = await workflows.ran(steps, timeout_seconds=1)
     assert (execution["status"], execution["error"]["code"]) == ("timeout", "EXECUTION_TIMEOUT")
     assert [one["try"] for one in execution["steps"]] == [1]
+    # It is due at its limit, and not when the next try would have been.
+    assert execution["duration"] < 30_000
 
 
 async def test_time_limits_of_a_step_and_of_an_execution(functions: Functions, workflows: Workflows):
