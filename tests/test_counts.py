@@ -22,6 +22,8 @@ from pilotis.data.rows.query import compile_query
 from pilotis.data.rows.statements import Statements
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rows.types import Query
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import everything
 from pilotis.data.tables.schema import TableSchema
 from pilotis.db.pool import Database
 from pilotis.kit.ids import uuid7_text
@@ -442,7 +444,7 @@ async def test_folding_passes_over_what_is_gone(app: App, table: Table, connecti
 @pytest.mark.without_citus("the plan is that of another node")
 async def test_the_total_costs_the_same_whatever_the_size(table: Table, connection: asyncpg.Connection):
     prepared = PreparedTable(table.schema, Database({}), None)
-    page = compile_query(prepared, Query(), None, Limits())
+    page = compile_query(prepared, Query(), everything(prepared.schema, Action.LIST), Limits())
     await table.insert(connection, *range(100))
     small = await explain(connection, page.sql, *page.arguments)
     for start in range(0, 30_000, 5000):
@@ -453,7 +455,9 @@ async def test_the_total_costs_the_same_whatever_the_size(table: Table, connecti
     name = f"t_{table.schema.table_id.hex}"
     scanned = [node for node in nodes(large) if node.get("Relation Name") == name]
     assert [(node["Node Type"], node["Actual Rows"]) for node in scanned] == [("Index Scan", 20)]
-    counted = compile_query(prepared, Query(where={"n": {"$gte": 0}}), None, Limits())
+    counted = compile_query(
+        prepared, Query(where={"n": {"$gte": 0}}), everything(prepared.schema, Action.LIST), Limits()
+    )
     # The same list with a condition has to count, which shows that the measure measures.
     assert buffers(await explain(connection, counted.sql, *counted.arguments)) > buffers(large) + 100
 

@@ -263,10 +263,10 @@ async def test_who_created_a_row_is_a_condition_for_those_who_see_it(app: App, t
         grouped = [{"$group": {"_id": "$a"}}, {"$match": {"$creator": hers}}]
         answer = await client.post("/v1/public/aggregate", json={"table_id": table, "pipeline": grouped})
         assert_error(answer, 400, "INVALID_OPERATOR")
-    # Whoever does not see creators learns nothing about them, by no route.
-    for token in (None, ada["access_token"]):
+    # Whoever does not see creators learns nothing about them, by no route; a member may ask for its own rows.
+    for token, refused in ((None, (400, "INVALID_OPERATOR")), (ada["access_token"], (403, "CREATOR_NOT_YOURS"))):
         async with app.client(token) as client:
-            for where in ({"$creator": hers}, {"$or": [{"$creator": {"$isNull": True}}]}):
+            for where in ({"$creator": his}, {"$or": [{"$creator": {"$isNull": True}}]}):
                 for asked in (
                     await client.post(f"{path}/query", json={"where": where}),
                     await client.post(f"{path}/delete-where", json={"where": where}),
@@ -274,8 +274,11 @@ async def test_who_created_a_row_is_a_condition_for_those_who_see_it(app: App, t
                         "/v1/public/aggregate", json={"table_id": table, "pipeline": [{"$match": where}]}
                     ),
                 ):
-                    assert_error(asked, 400, "INVALID_OPERATOR")
+                    assert_error(asked, *refused)
             assert_error(await client.post(f"{path}/query", json={"order_by": "$creator"}), 400, "UNKNOWN_COLUMN")
+    for own in ({"$member": "id"}, {"$eq": {"$member": "id"}}, hers, {"$eq": hers}):
+        assert await found(ada["access_token"], {"$creator": own}) == ["ada"]
+    assert await found(bob["access_token"], {"$creator": {"$member": "id"}}) == ["bob"]
     async with app.client(app.secret_key) as client:
         answer = await client.post(f"{path}/delete-where", json={"where": {"$creator": his}})
         assert answer.json() == {"deleted_count": 1}

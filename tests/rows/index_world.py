@@ -4,6 +4,8 @@ import msgspec
 
 from pilotis.data.rows.query import compile_query
 from pilotis.data.rows.types import Query
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import everything
 from pilotis.limits import Limits
 from tests import databases
 from tests.background import worker
@@ -56,7 +58,8 @@ class World:
 
     async def explain(self, **query):
         """Return the plan of the very statement that a query runs."""
-        compiled = compile_query(await self.table(), Query(**query), None, self.app.limits)
+        table = await self.table()
+        compiled = compile_query(table, Query(**query), everything(table.schema, Action.LIST), self.app.limits)
         async with self.services.database.connection() as connection:
             lines = await connection.fetch(f"explain {compiled.sql}", *compiled.arguments)
         return "\n".join(line[0] for line in lines)

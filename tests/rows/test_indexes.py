@@ -16,6 +16,8 @@ from pilotis.data.rows.batches import Operation
 from pilotis.data.rows.query import compile_query
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rows.types import Query
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import everything
 from pilotis.data.tables.schema import AccessLevel, TableSchema, numbered, parse_schema
 from pilotis.data.tables.types import ColumnChange, NewColumn, TableDefinition
 from pilotis.data.where.access_patterns import columns_of, decode, encode
@@ -91,7 +93,7 @@ NOTED = [
 @pytest.mark.parametrize(("query", "expected"), NOTED)
 def test_a_query_tells_what_it_reads_by(query, expected):
     prepared = PreparedTable(PURE, Database({}), Cipher(uuid.uuid4(), secrets.token_bytes(32)))
-    compiled = compile_query(prepared, Query(**query), None, Limits())
+    compiled = compile_query(prepared, Query(**query), everything(prepared.schema, Action.LIST), Limits())
     assert [encode(use) for use in compiled.access.patterns()] == expected
 
 
@@ -107,7 +109,7 @@ def test_a_query_tells_what_it_reads_by(query, expected):
     ],
 )
 def test_a_pipeline_tells_what_it_reads_by(pipeline, expected):
-    compiled = compile_pipeline(PURE, pipeline, None, Limits())
+    compiled = compile_pipeline(PURE, pipeline, everything(PURE, Action.LIST), Limits())
     assert [encode(use) for use in compiled.access.patterns()] == expected
 
 
@@ -432,7 +434,8 @@ async def test_an_index_serves_the_first_stages_of_a_pipeline(world):
         before = await world.services.aggregation.run(world.principal, world.table_id, pipeline)
     await world.run_once()
     (index,) = await world.ready()
-    compiled = compile_pipeline((await world.table()).schema, pipeline, None, world.app.limits)
+    schema = (await world.table()).schema
+    compiled = compile_pipeline(schema, pipeline, everything(schema, Action.LIST), world.app.limits)
     async with world.services.database.connection() as connection:
         lines = await connection.fetch(f"explain {compiled.sql}", *compiled.arguments)
     plan = "\n".join(line[0] for line in lines)

@@ -11,6 +11,8 @@ from pilotis.data.query.search.types import SearchRequest
 from pilotis.data.rows.query import compile_query
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rows.types import Query
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import everything
 from tests.rows.index_world import ROWS
 from tests.support import App
 
@@ -56,7 +58,8 @@ async def assert_only_the_page_is_text(world, sql, arguments):
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 async def test_only_the_rows_of_a_page_become_text(world, query, offset):
     request = Query(**query, offset=offset)
-    compiled = compile_query(await world.table(), request, None, world.app.limits)
+    table = await world.table()
+    compiled = compile_query(table, request, everything(table.schema, Action.LIST), world.app.limits)
     await assert_only_the_page_is_text(world, compiled.sql, compiled.arguments)
 
 

@@ -7,6 +7,8 @@ import msgspec
 
 from pilotis.data.rows.query import compile_query
 from pilotis.data.rows.types import Query
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import everything
 from pilotis.data.tables.schema import AccessLevel
 from pilotis.data.tables.types import NewColumn, TableDefinition
 from pilotis.db import statistics
@@ -47,7 +49,8 @@ async def test_the_first_page_after_a_load_reads_the_index(world):
     loaded, physical = await new_table(world)
     await world.services.rows.create(world.principal, loaded.table_id, SMALL_ROW)
     await loaded.sql(f"analyze {physical}")
-    compiled = compile_query(await loaded.table(), Query(), None, loaded.app.limits)
+    table = await loaded.table()
+    compiled = compile_query(table, Query(), everything(table.schema, Action.LIST), loaded.app.limits)
     async with world.services.database.connection() as connection:
         # As on a connection that has shown the small table before, and keeps its plan.
         await connection.execute(f"prepare page as {compiled.sql}")

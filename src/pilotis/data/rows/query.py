@@ -40,14 +40,16 @@ class CompiledQuery(NamedTuple):
     access: AccessPatterns | None = None
 
 
-def compile_query(prepared: PreparedTable, query: Query, visible: Visibility, limits: Limits) -> CompiledQuery:
-    """Compile a query for a caller who sees the rows of `visible`.
+def compile_query(
+    prepared: PreparedTable, query: Query, visible: Visibility, limits: Limits, own: str | None = None
+) -> CompiledQuery:
+    """Compile a query for a caller who sees the rows of `visible`; `own` is its id, if it is a member.
 
     The total of a query without a condition comes from the stored row counts, at a cost independent of the table's
     size.
     """
     table, statements = prepared.schema, prepared.statements_for(creators=visible.shows_creator)
-    arguments = Arguments(hash_=prepared.hash, creators=visible.shows_creator)
+    arguments = Arguments(hash_=prepared.hash, creators=visible.shows_creator, own=own)
     condition, patterns = "true", list[str]()
     if query.where:
         resolve = functools.partial(operand, table, arguments=arguments)

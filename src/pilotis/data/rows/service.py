@@ -28,7 +28,7 @@ from pilotis.data.rows.types import DeleteWhere, Page, Query
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import creator_of_new_row, is_open, new_row_denied
 from pilotis.data.where.compiler import InvalidRegexError, compile_where
-from pilotis.data.where.operands import COMMON_COUNTS, Arguments, operand
+from pilotis.data.where.operands import COMMON_COUNTS, CREATOR_NAME, Arguments, operand
 from pilotis.http.api.direct import Begun, StartOverError
 from pilotis.http.api.principals import AppInfo, Principal, PublicClient
 from pilotis.kit import json
@@ -203,8 +203,11 @@ class Rows:
             visible = await table.visible(principal, Action.LIST)
             table = table.seen_by(visible)
 
+            asked = json.encode(query)
+            own = creator_of_new_row(principal) if CREATOR_NAME.encode() in asked else None
+
             async def answer() -> bytes:
-                compiled = compile_query(table, query, visible, app.limits)
+                compiled = compile_query(table, query, visible, app.limits, own)
                 row = await run_compiled(table, compiled)
                 if row["data"] is None:
                     raise ResultTooLargeError
@@ -213,7 +216,7 @@ class Rows:
                 return b'{"data":%b%b' % (await table.decrypted_off_loop(row["data"]), tail)
 
             # Identical concurrent requests for the first page share one query.
-            return await table.pages.run((visible.key, json.encode(query)), answer)
+            return await table.pages.run((visible.key, own, asked), answer)
 
         return await self._tables.use(app, table_id, find)
 
@@ -255,7 +258,8 @@ class Rows:
         async def delete(table: PreparedTable) -> int:
             visible = table.visible_now(principal, Action.DELETE)
             seen = table.seen_by(visible).schema
-            arguments = Arguments(hash_=table.hash, creators=visible.shows_creator)
+            own = creator_of_new_row(principal)
+            arguments = Arguments(hash_=table.hash, creators=visible.shows_creator, own=own)
             condition, patterns = compile_where(
                 request.where or {}, lambda name: operand(seen, name, arguments), app.limits, arguments
             )

@@ -175,12 +175,12 @@ def visibility(
     `member` is the signed-in member with its facts, `tables` are those that the table's rules name.
     """
     if principal.may(action.role):
-        return _everything(table, action, shows_creator=True)
+        return everything(table, action, shows_creator=True)
     if table.rules is None and (
         table.access_level is AccessLevel.PUBLIC or (table.access_level is AccessLevel.APP_MEMBER and member)
     ):
         # What folding would give, for the tables of most requests.
-        return _everything(table, action, shows_creator=principal.role is not None)
+        return everything(table, action, shows_creator=principal.role is not None)
     if table.rules is None and member is not None:
         own: Folded = True if action is Action.CREATE else {CREATOR_NAME: member.member_id}
         return Visibility(action, table, table, shows_creator=True, rule=own, readable=own)
@@ -209,7 +209,8 @@ def visibility(
             return Visibility(action, table, seen, shows_creator, before, tables, readable, after, closed)
 
 
-def _everything(table: TableSchema, action: Action, *, shows_creator: bool) -> Visibility:
+def everything(table: TableSchema, action: Action, *, shows_creator: bool = False) -> Visibility:
+    """Return the visibility of all rows and columns."""
     known: dict[tuple[Action, bool], Visibility] = table.__dict__.setdefault("everything", {})
     found = known.get((action, shows_creator))
     if found is None:

@@ -18,6 +18,7 @@ from pilotis.data.where.operands import (
     CREATOR_NAME,
     CREATOR_OPERAND,
     Arguments,
+    CreatorNotYoursError,
     EncryptedColumnError,
     Inside,
     Kind,
@@ -35,7 +36,7 @@ Resolve = Callable[[str], Operand]
 
 _NEVER = "false"
 _CREATOR_HIDDEN = (
-    "$creator is for secret keys, console users and functions, and for members in tables with the access level Creator."
+    "$creator is for secret keys, console users and functions; a signed-in member may compare it with its own id."
 )
 
 
@@ -137,11 +138,26 @@ class Compiler:
         return _joined(parts, " and ", "true")
 
     def _creator(self, value: Json, place: str, depth: int) -> str:
-        if not self._arguments.creators:
-            raise InvalidOperatorError(_CREATOR_HIDDEN).at(place)
+        value = self._with_own_id(value, place)
         if not _has_operators(value) and not isinstance(value, str | None):
             raise invalid(place, "$creator is compared with a member's id, a text, or null.")
         return self._compared(CREATOR_OPERAND, value, place, depth)
+
+    def _with_own_id(self, value: Json, place: str) -> Json:
+        """Return what `$creator` is compared with; callers who do not learn who created rows name themselves alone."""
+        own = self._arguments.own
+        operand = value["$eq"] if isinstance(value, dict) and set(value) == {"$eq"} else value
+        if operand == {"$member": "id"}:
+            if own is None:
+                raise InvalidOperatorError("Nobody is signed in whose rows these could be.").at(place)
+            return own
+        if self._arguments.creators:
+            return value
+        if own is None:
+            raise InvalidOperatorError(_CREATOR_HIDDEN).at(place)
+        if operand != own:
+            raise CreatorNotYoursError().at(place)
+        return own
 
     def _operator(self, field: Operand, name: str, value: Json, place: str, depth: int) -> str:
         self._count()

@@ -86,16 +86,25 @@ class ColumnNotReadableError(ForbiddenError):
         super().__init__(f"The rules of this table do not let you read {name}.")
 
 
+class CreatorNotYoursError(ForbiddenError):
+    """403 `CREATOR_NOT_YOURS`: the request asks for the rows of another member."""
+
+    code = "CREATOR_NOT_YOURS"
+    message = 'Here $creator is compared with your own id alone: {"$creator": {"$member": "id"}}.'
+
+
 class Arguments:
     """Values bound to a statement's parameters; `hash` returns the hash of a value in an encrypted column.
 
-    `access` records how the statement reads the table. With `creators`, its conditions may name `$creator`.
+    `access` records how the statement reads the table. With `creators`, its conditions may name `$creator`,
+    else they may compare it with the caller's own id, `own`, which is None for one who is no member.
     """
 
-    def __init__(self, *values: Any, hash_: Hash | None = None, creators: bool = False) -> None:
+    def __init__(self, *values: Any, hash_: Hash | None = None, creators: bool = False, own: str | None = None) -> None:
         self.values: list[Any] = list(values)
         self.hash = hash_
         self.creators = creators
+        self.own = own
         self.access = AccessPatterns()
         self._places: list[str] = []
 

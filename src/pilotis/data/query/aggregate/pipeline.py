@@ -45,16 +45,16 @@ class CompiledPipeline(NamedTuple):
 
 
 def compile_pipeline(
-    table: TableSchema, pipeline: Sequence[Json], visible: Visibility, limits: Limits
+    table: TableSchema, pipeline: Sequence[Json], visible: Visibility, limits: Limits, own: str | None = None
 ) -> CompiledPipeline:
-    """Compile a pipeline for a caller who sees the rows of `visible`.
+    """Compile a pipeline for a caller who sees the rows of `visible`; `own` is its id, if it is a member.
 
     The statement yields one document more than `aggregate_documents` if there are too many, and no `data` if the
     documents exceed the size of a page.
     """
     if len(pipeline) > limits.aggregate_stages:
         raise wrong("pipeline", f"A pipeline has at most {limits.aggregate_stages} stages.")
-    compiler = _Pipeline(table, limits, creators=visible.shows_creator)
+    compiler = _Pipeline(table, limits, own, creators=visible.shows_creator)
     relation = relations.of_table(table)
     condition = table.at_this_version + visible.and_condition(compiler.arguments, many=True)
     # A stage that fails, or takes long, must not meet rows that a rule hides, however cheap it seems.
@@ -82,14 +82,14 @@ def compile_pipeline(
 
 
 class _Pipeline:
-    def __init__(self, table: TableSchema, limits: Limits, *, creators: bool = False) -> None:
+    def __init__(self, table: TableSchema, limits: Limits, own: str | None, *, creators: bool) -> None:
         self._table = table
         self._limits = limits
         # Whether the documents are still the table's rows, for which indexes apply.
         self._indexable = True
         self._names = 0
         self._budget = Budget()
-        self.arguments = Arguments(creators=creators)
+        self.arguments = Arguments(creators=creators, own=own)
         self.patterns: list[str] = []
 
     def stage(self, relation: Relation, stage: Json, place: str) -> Relation:
@@ -101,7 +101,8 @@ class _Pipeline:
         if compile_ is None:
             raise wrong(f"{place}.{name[:64]}", f"{name[:64]} is not a stage; the stages are {', '.join(_STAGES)}.")
         self._indexable = self._indexable and name in {"$match", "$sort"}
-        self.arguments.creators = self.arguments.creators and name in _ROWS_STAY
+        if name not in _ROWS_STAY:
+            self.arguments.creators, self.arguments.own = False, None
         if name in _NAMING and isinstance(operand, Mapping):
             operand = {normal_path(path): item for path, item in operand.items()}
         return compile_(self, relation, operand, f"{place}.{name}")

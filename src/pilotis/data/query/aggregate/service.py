@@ -15,6 +15,7 @@ from pilotis.data.rows.query import CompiledQuery
 from pilotis.data.rows.service import ResultTooLargeError, run_compiled
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import creator_of_new_row
 from pilotis.http.api.principals import Principal
 from pilotis.kit.errors import BadRequestError
 
@@ -39,7 +40,7 @@ class Aggregation:
 
         async def run(table: PreparedTable) -> bytes:
             visible = await table.visible(principal, Action.LIST)
-            compiled = compile_pipeline(visible.table, pipeline, visible, app.limits)
+            compiled = compile_pipeline(visible.table, pipeline, visible, app.limits, creator_of_new_row(principal))
             try:
                 row = await run_compiled(table, CompiledQuery(*compiled))
             except (
