@@ -1,6 +1,7 @@
 """Events of rows: written by the statement that changes them; without targets the statement's text is unchanged."""
 
 import asyncio
+import re
 import time
 from uuid import UUID
 
@@ -10,6 +11,7 @@ import pytest
 from pilotis.data.rows.statements import Statements
 from pilotis.data.tables import ddl
 from pilotis.data.tables.schema import AccessLevel, Column, ColumnType, TableSchema
+from pilotis.db.migrations import all_migrations
 from pilotis.db.topics import Topic
 from pilotis.events import store
 from pilotis.events.fanout import LEFT_SECONDS, LEFT_TO_OTHERS, DueOutbox, FanOut, OutboxSource
@@ -360,3 +362,26 @@ async def test_who_creates_an_apps_outbox_keeps_others_from_creating_it_too(app:
             await until(lambda: connection.fetchval(blocked))
         emits = "select emits from pilotis.tables where table_id = $1"
         assert await connection.fetchval(emits, UUID(await creating))
+
+
+async def test_row_events_have_their_request_also_in_an_outbox_of_an_older_version(
+    app: App, node: Node, recorder: Recorder
+):
+    table_id = await app.table({"n": "int", "text": "string"})
+    await node.services.events.listen(target(app, ["row.*"], [table_id]))
+    (migration,) = (one for one in all_migrations() if one.name == "0050_requests_context.sql")
+    loop = re.search(r"^do .*?^\$\$;", migration.sql, re.MULTILINE | re.DOTALL)[0]
+    async with connection_to(app.server) as connection:
+        await connection.execute(f"alter table {store.outbox(UUID(app.app_id))} drop column request_id")
+        await connection.execute(loop)
+    large = [{"n": n, "text": "x" * 20_000} for n in range(10)]
+    path = f"/v1/public/tables/{table_id}/data"
+    async with app.client() as client:
+        row = (await client.post(path, json={"data": {"n": 1}}, headers={"X-Request-Id": "one-create"})).json()
+        # Large bodies are read in threads.
+        await client.post(f"{path}/bulk", json={"data": large}, headers={"X-Request-Id": "many-creates"})
+        change = {"data": {"text": "y" * 200_000}}
+        await client.patch(f"{path}/{row['id']}", json=change, headers={"X-Request-Id": "an-update"})
+        await client.delete(f"{path}/{row['id']}", headers={"X-Request-Id": "a-deletion"})
+    expected = ["a-deletion", "an-update", *["many-creates"] * len(large), "one-create"]
+    await until(lambda: sorted(event.request_id or "" for event in recorder.events) == expected)
