@@ -15,6 +15,7 @@ from tests.console.conftest import EMAIL, sign_in
 from tests.console.furnished import Furnished, furnish
 from tests.receiver import Receiver
 from tests.support import App, Server
+from tests.waiting import until
 from tests.webdriver import ENGINES
 
 SIZE = {"width": 1280, "height": 814}
@@ -57,7 +58,7 @@ async def in_chromium(browser: Browser, in_use: tuple[App, Furnished]) -> dict[s
     await sign_in(page, app.server, f"/apps/{app.app_id}")
     for name, path in furnished.screens.items():
         await page.goto(f"{app.server.url}/console/apps/{app.app_id}{path}")
-        await page.wait_for_function(f"(() => {{{SETTLED}}})()")
+        await until(lambda: page.evaluate(f"() => {{{SETTLED}}}"))
         await asyncio.sleep(0.5)
         found[name] = await page.evaluate(f"() => {{{BOXES}}}")
     await context.close()
