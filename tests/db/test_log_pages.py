@@ -1,5 +1,6 @@
 """A page of a log reads what it shows, however long the log is and whatever it is asked for."""
 
+import asyncio
 import itertools
 import json
 from collections.abc import AsyncIterator
@@ -62,19 +63,22 @@ class Explaining:
     def __init__(self, connection: asyncpg.Connection) -> None:
         self._connection = connection
         self.blocks = 0
+        self._one_at_a_time = asyncio.Lock()
 
     async def _explain(self, statement: str, arguments: tuple[Any, ...]) -> None:
         text = await self._connection.fetchval(f"explain (analyze, buffers, format json) {statement}", *arguments)
         plan = json.loads(text)[0]["Plan"]
         self.blocks += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
-    async def fetch(self, statement: str, *arguments: Any) -> list[asyncpg.Record]:
-        await self._explain(statement, arguments)
-        return await self._connection.fetch(statement, *arguments)
+    async def fetch(self, statement: str, *arguments: Any, **_: Any) -> list[asyncpg.Record]:
+        async with self._one_at_a_time:
+            await self._explain(statement, arguments)
+            return await self._connection.fetch(statement, *arguments)
 
-    async def fetchval(self, statement: str, *arguments: Any) -> Any:
+    async def fetchval(self, statement: str, *arguments: Any, **_: Any) -> Any:
         # A total counts at most 10,000 entries of an index, and is no part of what is bounded here.
-        return await self._connection.fetchval(statement, *arguments)
+        async with self._one_at_a_time:
+            return await self._connection.fetchval(statement, *arguments)
 
     @asynccontextmanager
     async def connection(self, *_: Any, **__: Any) -> AsyncIterator["Explaining"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from asyncpg import Record
@@ -26,10 +27,11 @@ async def fetch_page(
 ) -> tuple[list[Record], int]:
     """Return a page of a query's rows, and the total number of rows, counted up to `max_total`."""
     bound = "" if max_total is None else f"limit {max_total}"
-    async with database.connection(tenant, read_only=True) as connection:
-        total: int = await connection.fetchval(f"select count(*) from ({query} {bound}) listed", *arguments)
-        if not limit:
-            return [], total
-        at = len(arguments)
-        page = f"select * from ({query}) listed order by {order_by} limit ${at + 1} offset ${at + 2}"
-        return await connection.fetch(page, *arguments, limit, offset), total
+    counted = database.fetchval(f"select count(*) from ({query} {bound}) listed", *arguments, tenant=tenant)
+    if not limit:
+        return [], await counted
+    at = len(arguments)
+    page = f"select * from ({query}) listed order by {order_by} limit ${at + 1} offset ${at + 2}"
+    # At once: one after the other, they would wait twice for a database that may be far away.
+    total, rows = await asyncio.gather(counted, database.fetch(page, *arguments, limit, offset, tenant=tenant))
+    return rows, total
