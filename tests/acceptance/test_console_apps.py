@@ -1,6 +1,7 @@
 """Console: apps, their deletion with its days of grace, and the schema lock."""
 
 import asyncio
+import sys
 from contextlib import AsyncExitStack
 from uuid import UUID, uuid4
 
@@ -278,3 +279,19 @@ async def test_the_life_of_an_app_is_in_its_log(app: App):
     entries = await the_log(app, action="app")
     assert [entry["action"] for entry in entries] == ["app.restore", "app.delete", "app.update", "app.create"]
     assert entries[2]["details"] == {"name": "renamed", "schema_locked": True}
+
+
+async def test_an_invited_viewer_creates_no_app_until_it_may_change_one_or_is_allowed(app: App):
+    viewer, owner = await user_with(app, "viewer"), owner_of(app)
+    async with viewer.client() as theirs, owner.client(app) as console:
+        assert_error(await theirs.post("/apps", json={"name": "mine"}), 403, "APP_CREATION_NOT_ALLOWED")
+        assert (await console.patch(f"/users/{viewer.user_id}", json={"role": "editor"})).status_code == 200
+        assert (await theirs.post("/apps", json={"name": "mine"})).status_code == 201
+    other = await user_with(app, "viewer")
+    async with other.client() as theirs:
+        assert (await theirs.post("/apps", json={"name": "mine"})).status_code == 403
+        command = [sys.executable, "-m", "pilotis", "user", "allow-apps", other.email, *app.server.place]
+        running = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        said, _ = await running.communicate()
+        assert said.decode().strip() == f"{other.email} may create apps."
+        assert (await theirs.post("/apps", json={"name": "mine"})).status_code == 201

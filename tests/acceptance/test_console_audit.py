@@ -202,6 +202,25 @@ async def _on_function(
     return await console.request(method, f"{function}{path}", **body)
 
 
+async def _unlink(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    member = (await app.member())["member_id"]
+    query = "insert into pilotis.member_identities (app_id, provider, subject, member_id) values ($1, 'KAKAO', '1', $2)"
+    await run_sql(app.server, query, app.app_id, member)
+    return await console.delete(f"/apps/{app.app_id}/members/{member}/identities/KAKAO")
+
+
+async def _end_consent(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    member = (await app.member())["member_id"]
+    client = (await console.post(f"/apps/{app.app_id}/oauth/clients", json=CLIENT)).json()
+    query = """
+        insert into pilotis.oauth_consents (app_id, consent_id, member_id, client_id, scopes)
+        values ($1, $2, $3, $4, '{openid}')
+    """
+    consent_id = uuid7()
+    await run_sql(app.server, query, app.app_id, consent_id, member, client["client_id"])
+    return await console.delete(f"/apps/{app.app_id}/members/{member}/consents/{consent_id}")
+
+
 async def _end_session(app: App, console: httpx.AsyncClient) -> httpx.Response:
     member = await app.member()
     sessions = f"/apps/{app.app_id}/members/{member['member_id']}/sessions"
@@ -581,6 +600,8 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         ),
     ),
     "DELETE /v1/apps/:app_id/members/:member_id/sessions/:session_id": ("member.end_session", _end_session),
+    "DELETE /v1/apps/:app_id/members/:member_id/identities/:provider": ("member.unlink", _unlink),
+    "DELETE /v1/apps/:app_id/members/:member_id/consents/:consent_id": ("member.end_consent", _end_consent),
     "POST /v1/apps/:app_id/tables/:table_id/columns/:name/rename": ("column.rename", _rename_column),
     "PATCH /v1/apps/:app_id/storages/files/:storage_id/items/:file_id": ("file.move", _rename_file),
     "POST /v1/apps/:app_id/workflows": (
@@ -635,6 +656,7 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
 }
 # Routes that are not called by `test_every_change_from_the_console_is_recorded`, and why.
 EXCEPTIONS = {
+    "POST /v1/apps/:app_id/oauth/keys": "The key serves all apps, so the server's own log has it.",
     "POST /v1/apps/:app_id/functions/:function_id/invoke": "A call changes nothing; it is among the executions.",
     "DELETE /v1/apps/:app_id": "The log of a deleted app cannot be read; a test of its own restores the app first.",
     "POST /v1/apps/:app_id/tables/:table_id/schema-preview": "It changes nothing.",

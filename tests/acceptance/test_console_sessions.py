@@ -29,7 +29,7 @@ async def test_the_refresh_token_comes_as_a_cookie_alone(client: httpx.AsyncClie
     answer = await start(client)
     cookie = answer.headers["set-cookie"]
     assert re.fullmatch(r"pilotis_session=\S+; Path=/v1/auth/session; HttpOnly; SameSite=Strict", cookie)
-    assert set(answer.json()) == {"user_id", "email", "access_token", "expires_in"}
+    assert set(answer.json()) == {"user_id", "email", "access_token", "expires_in", "may_create_apps"}
     assert answer.headers["cache-control"] == "no-store"
     headers = {"Authorization": f"Bearer {answer.json()['access_token']}"}
     assert (await client.get("/v1/auth/me", headers=headers)).json()["email"] == CREDENTIALS["email"]

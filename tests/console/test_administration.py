@@ -3,12 +3,14 @@
 import re
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from playwright.async_api import Page, expect
 
 from tests.acceptance.test_files import put_at, storage
 from tests.chromium import PICTURES, keep_picture
+from tests.console import database_of, owner_of, the_log
 from tests.console.conftest import Opening, obstacles, replace_code, sign_in
 from tests.functions.support import Functions
 from tests.receiver import Receiver
@@ -201,6 +203,48 @@ async def test_a_secret_key_that_only_reads_is_created(server: Server, app: App,
         await dialog.get_by_role("button", name="New secret key").click()
         await dialog.get_by_role("button", name="I have saved it").click()
         await expect(page.get_by_role("row", name="reports")).to_contain_text(role)
+
+
+async def test_a_members_accounts_and_programs_are_shown_and_revoked(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    member = (await app.member("otter"))["member_id"]
+    async with owner_of(app).client(app) as console, database_of(server) as connection:
+        client = {"name": "Coffee club", "redirect_uris": ["https://club.example/callback"]}
+        made = (await console.post("/oauth/clients", json=client)).json()["client_id"]
+        await connection.execute(
+            """
+            insert into pilotis.oauth_consents (app_id, consent_id, member_id, client_id, scopes)
+            values ($1, gen_random_uuid(), $2, $3, '{openid}')
+            """,
+            UUID(app.app_id),
+            member,
+            made,
+        )
+        await connection.execute(
+            """
+            insert into pilotis.member_identities (app_id, provider, subject, member_id, email)
+            values ($1, 'GOOGLE', '1101694', $2, 'otter@example.com')
+            """,
+            UUID(app.app_id),
+            member,
+        )
+    async with visit("about:blank", width=1440) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/members?member={member}")
+        panel = page.get_by_role("complementary", name="Member")
+        await expect(panel).to_contain_text("otter@example.com not verified")
+        await expect(panel).to_contain_text("Coffee club")
+        assert await obstacles(page, axe) == []
+        await pictures(page, "member-links")
+        for action, gone in (("Unlink", "Signs in with no vendor."), ("Disconnect", "Has connected no program.")):
+            await panel.get_by_role("button", name=action).click()
+            await page.get_by_role("dialog").get_by_role("button", name=action).click()
+            await expect(panel).to_contain_text(gone)
+        # Sessions end one by one.
+        await panel.get_by_role("button", name="End", exact=True).click()
+        await expect(panel.get_by_role("button", name="End", exact=True)).to_have_count(0)
+    actions = {entry["action"] for entry in await the_log(app, search=member)}
+    assert {"member.unlink", "member.end_consent", "member.end_session"} <= actions
 
 
 async def test_failed_requests_are_found_and_counted(server: Server, app: App, visit: Opening, axe: str) -> None:

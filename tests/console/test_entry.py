@@ -58,6 +58,12 @@ async def test_the_first_link_ends_signed_in(fresh: Server, visit: Opening) -> N
         await expect(page.get_by_role("link", name="first app")).to_be_visible()
         assert await page.evaluate("document.cookie") == ""
         assert "eyJ" not in await page.evaluate("JSON.stringify({ ...localStorage, ...sessionStorage })")
+        # The first key that signs tokens is created here, too, which serves all apps.
+        await page.get_by_role("link", name="first app").click()
+        await expect(page.get_by_role("navigation", name="Sections")).to_be_visible()
+        await page.goto(f"{page.url}/oauth/keys")
+        await page.get_by_role("button", name="Create signing key").click()
+        await expect(page.get_by_role("row").filter(has_text="signs now")).to_be_visible()
     assert fresh.setup_token not in fresh.logs()
 
 
@@ -138,6 +144,9 @@ async def test_an_invitation_is_accepted_by_a_newcomer(server: Server, app: App,
         await page.get_by_label("Email").fill(email)
         await page.get_by_label("Password").fill(PASSWORD)
         await page.get_by_role("button", name="Create console user").click()
+        # Who was invited only to look at an app creates none.
+        await expect(page.get_by_role("link", name=re.compile("app ")).first).to_be_visible()
+        await expect(page.get_by_role("button", name="New app")).to_have_count(0)
         await page.get_by_role("link", name=re.compile("app ")).first.click()
         await expect(page.get_by_text("Viewer")).to_be_visible()
         # What the role may not do is there, with the reason.

@@ -95,8 +95,11 @@ _NEEDED = {
     **dict.fromkeys(["listAppVariables", "deleteAppVariable"], "APP_VARIABLE_ID"),
     **dict.fromkeys(["listScopes", "deleteScope"], "SCOPE"),
     "listClients": "CLIENT_ID",
-    "listConnections": "CONSENT_ID",
+    **dict.fromkeys(["listConnections", "listMemberConsents"], "CONSENT_ID"),
+    **dict.fromkeys(["listMemberIdentities", "deleteMemberIdentity"], "MEMBER_IDENTITY"),
     "listGrants": "GRANT_ID",
+    "createOauthKey": "NO_OAUTH_KEY",
+    "listOauthKeys": "OAUTH_KEY",
     **dict.fromkeys(["listSocialProviders", "deleteSocialProvider"], "SOCIAL_PROVIDER"),
     "listInvitations": "INVITATION_ID",
 }
@@ -516,6 +519,25 @@ class World:
     def social_provider(self) -> str:
         body = {"client_id": "1234.apps.googleusercontent.com", "client_secret": "GOCSPX-…"}
         return self._of_app("PUT", "/oauth/social/GOOGLE", body)["provider"]
+
+    @property
+    def no_oauth_key(self) -> str:
+        """The server has no signing key from now on."""
+        asyncio.run(run_sql(self._server, "delete from pilotis.oauth_keys"))
+        return ""
+
+    @property
+    def oauth_key(self) -> str:
+        """The one signing key of the server."""
+        return self.no_oauth_key or self._of_app("POST", "/oauth/keys", {})["kid"]
+
+    @cached_property
+    def member_identity(self) -> str:
+        query = """
+            insert into pilotis.member_identities (app_id, provider, subject, member_id, email, email_verified)
+            values ($1, 'GOOGLE', '110169484474386276334', $2, 'grace@example.com', true) returning provider
+        """
+        return asyncio.run(run_sql(self._server, query, UUID(self.app_id), self.member_id))
 
     @cached_property
     def social_client_id(self) -> str:

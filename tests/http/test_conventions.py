@@ -84,7 +84,7 @@ def test_answers_of_more_than_three_fields_are_made_by_name():
     assert positional == []
 
 
-MAKES |= {"clients", "register", "functions", "versions", "triggers", "members", "workflows", "trigger"}
+MAKES |= {"keys", "clients", "register", "functions", "versions", "triggers", "members", "workflows", "trigger"}
 # What is accepted now and done later.
 ACCEPTS = {"execute", "replay", ":token"}
 

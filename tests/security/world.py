@@ -485,7 +485,13 @@ async def _variable(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> s
 
 
 async def _provider(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
-    """The name of a provider of social login that the tenant has set up."""
+    """The name of a provider of social login that the tenant has set up, or by which its member signs in."""
+    if "identities" in endpoint.path:
+        query = """
+            insert into pilotis.member_identities (app_id, provider, subject, member_id) values ($1, 'KAKAO', $2, $2)
+            on conflict (app_id, provider, subject) do update set last_used_at = now() returning provider
+        """
+        return await _one(operator, query, tenant.app.app_id, tenant.member["member_id"])
     change = SocialProviderChange(client_id="id", client_secret="secret")
     social = operator.services.features.get(OAuthFeature).social_providers
     await social.put(UUID(tenant.app.app_id), OPERATOR, "KAKAO", change)

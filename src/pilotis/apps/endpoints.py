@@ -27,6 +27,7 @@ from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
 from pilotis.http.api.principals import Access, RoleRequiredError
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted, ItemPage, Paging
+from pilotis.users.service import AppCreationNotAllowedError
 
 
 class AppEndpoints(Endpoints, tag="Apps", examples=EXAMPLES):
@@ -35,9 +36,12 @@ class AppEndpoints(Endpoints, tag="Apps", examples=EXAMPLES):
     def __init__(self, apps: Apps) -> None:
         self._apps = apps
 
-    @post("/v1/apps", access=Access.CONSOLE, status=201, creates="app_id")
+    @post("/v1/apps", access=Access.CONSOLE, status=201, creates="app_id", errors=[AppCreationNotAllowedError])
     async def create(self, call: Call, body: NewAppName) -> CreatedApp:
-        """Create an app with its first public and secret key. The secret key is shown only once."""
+        """Create an app with its first public and secret key. The secret key is shown only once.
+
+        A console user who was invited only as a viewer may not, unless the operator allows it.
+        """
         return await self._apps.create(body.name, call.user.user_id, call.actor)
 
     @get("/v1/apps", access=Access.CONSOLE)

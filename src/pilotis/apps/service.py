@@ -41,7 +41,7 @@ from pilotis.kit.errors import ConflictError, NotFoundError
 from pilotis.kit.ids import uuid7
 from pilotis.limits import Limits, for_app
 from pilotis.security.audit.service import record
-from pilotis.users.service import grant_role
+from pilotis.users.service import grant_role, require_app_creator
 
 _KEYS_KEPT = 10_000
 _NOTE_SECONDS = 60.0
@@ -156,9 +156,12 @@ class Apps:
     async def create(self, name: str, owner_id: UUID | None, actor: Actor = OPERATOR) -> CreatedApp:
         """Create an app with its schema, a public and a secret key.
 
-        `owner_id` is the console user that owns it; without one it belongs to the server's operator.
+        `owner_id` is the console user that owns it; without one it belongs to the server's operator. Raises
+        `AppCreationNotAllowedError`.
         """
         async with self._database.transaction(CONSOLE) as connection:
+            if owner_id is not None and actor.kind == "console_user":
+                await require_app_creator(connection, owner_id)
             app_id, public_key = await _insert(connection, name, owner_id, actor)
             secret_key = await add_secret_key(connection, app_id, actor, owner_id, "first")
         return CreatedApp(app_id=app_id, name=name, public_key=public_key, secret_key=secret_key.key)

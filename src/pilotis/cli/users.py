@@ -82,6 +82,17 @@ def activate(place: Place, email: str) -> Outcome:
     return told(done, f"{done['email']} is active, and can sign in.")
 
 
+@command(user, "allow-apps")
+@_EMAIL
+def allow_apps(place: Place, email: str) -> Outcome:
+    """Let a console user create apps who was invited only to look at some."""
+
+    async def work(on: Session) -> dict[str, Any]:
+        return {"user_id": await on.users.allow_apps(email), "email": email}
+
+    return told(place.run(work), f"{email} may create apps.")
+
+
 def _set_active(place: Place, email: str, *, is_active: bool) -> dict[str, Any]:
     async def work(on: Session) -> dict[str, Any]:
         from pilotis.users.activation import Activation

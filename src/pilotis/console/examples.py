@@ -7,6 +7,7 @@ _SESSION = {
     "email": "grace@example.com",
     "access_token": "eyJ…",
     "expires_in": 3600,
+    "may_create_apps": False,
 }
 _OWN = {"Origin": "$SERVER_URL"}
 _BROWSER = {**_OWN, "Cookie": "pilotis_session=passing.$REFRESH_TOKEN"}

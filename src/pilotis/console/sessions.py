@@ -42,6 +42,7 @@ class BrowserSessions:
             email=signed_in.email,
             access_token=signed_in.access_token,
             expires_in=self._limits.access_token_seconds,
+            may_create_apps=await self._users.may_create_apps(signed_in.user_id),
         )
         return Opened(session, self._cookie(signed_in.refresh_token, is_kept=start.remember))
 
@@ -58,6 +59,7 @@ class BrowserSessions:
             email=user.email,
             access_token=pair.access_token,
             expires_in=self._limits.access_token_seconds,
+            may_create_apps=await self._users.may_create_apps(user_id),
         )
         return Opened(session, self._cookie(pair.refresh_token, is_kept=is_kept))
 

@@ -33,12 +33,16 @@ class SessionStart(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ConsoleSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A signed-in console user with an access token that is valid for `expires_in` seconds."""
+    """A signed-in console user with an access token that is valid for `expires_in` seconds.
+
+    `may_create_apps` is false for one who was invited only as a viewer.
+    """
 
     user_id: UUID
     email: str
     access_token: str
     expires_in: int
+    may_create_apps: bool
 
 
 Severity = Literal["high", "medium", "low", "none"]

@@ -30,7 +30,7 @@ from pilotis.oauth.errors import InvalidRequestError
 from pilotis.oauth.examples import EXAMPLES
 from pilotis.oauth.grants import Grants, OAuthGrantNotFoundError
 from pilotis.oauth.https import Https
-from pilotis.oauth.keys import SigningKeys
+from pilotis.oauth.keys import SigningKeyExistsError, SigningKeys
 from pilotis.oauth.logos import InvalidLogoError, LogoNotFoundError, Logos
 from pilotis.oauth.provider_settings import ProviderSettings
 from pilotis.oauth.types import (
@@ -315,6 +315,14 @@ class GrantEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
         """
         await self._grants.revoke(app_id, call.actor, grant_id)
         return Deleted("Grant revoked.", grant_id)
+
+    @post("/v1/apps/:app_id/oauth/keys", access=Access.APP_OWNER, status=201, errors=[SigningKeyExistsError])
+    async def create_key(self, call: Call, app_id: UUID) -> ShownKey:
+        """Create the server's first key, which signs the tokens of all apps from now on.
+
+        Only the operator replaces it, with `pilotis oauth keys rotate`.
+        """
+        return await self._keys.create(call.actor)
 
     @get("/v1/apps/:app_id/oauth/keys", access=Access.APP_VIEWER)
     async def keys(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[ShownKey]:

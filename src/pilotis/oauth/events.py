@@ -8,8 +8,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.events.types import EventType, NewEvent
-from pilotis.http.api.principals import Actor, AppMember
-from pilotis.kit import origin
+from pilotis.http.api.principals import Actor
 
 SCOPE = "members:read"
 
@@ -46,8 +45,7 @@ CONNECTION_REVOKED = EventType(
 EVENT_TYPES: tuple[EventType[Any], ...] = (CONNECTION_CREATED, CONNECTION_REVOKED)
 
 
-def about(type_: EventType[ConnectionEvent], principal: AppMember, connection: ConnectionEvent) -> NewEvent:
-    """Return an event about a connection, which its member created or ended."""
+def about(type_: EventType[ConnectionEvent], actor: Actor, connection: ConnectionEvent) -> NewEvent:
+    """Return an event about a connection, which its member created, and the member or a console user ended."""
     member_id = connection.member_id
-    actor = Actor(principal.kind, principal.actor_id, origin.current(), principal.depth)
     return type_.event(connection, actor, subject=f"oauth/connections/{connection.consent_id}", member_id=member_id)

@@ -105,6 +105,15 @@ _GRANT = {
     "revoke_reason": None,
 }
 
+_KEY: dict[str, Any] = {
+    "kid": "tq3nJ5eWlVJpXvZ0kQk3b1VJdCbD6eTg0V5hJ2yX1mY",
+    "state": "signing",
+    "source": "database",
+    "created_at": "2026-01-31T09:30:00.000Z",
+    "signs_from": "2026-01-31T09:30:00.000Z",
+    "published_until": None,
+}
+
 EXAMPLES = [
     Example(
         route="GET /.well-known/oauth-authorization-server",
@@ -227,8 +236,13 @@ EXAMPLES = [
         answer={"message": "Grant revoked.", "id": _GRANT["grant_id"]},
     ),
     Example(
+        route="POST /v1/apps/:app_id/oauth/keys",
+        operation="createOauthKey",
+        answer=_KEY,
+    ),
+    Example(
         route="GET /v1/apps/:app_id/oauth/keys",
         operation="listOauthKeys",
-        answer={"data": [], "total_count": 0, "limit": 20, "offset": 0},
+        answer={"data": [_KEY], "total_count": 1, "limit": 20, "offset": 0},
     ),
 ]

@@ -33,6 +33,8 @@ from pilotis.oauth.flow.service import Authorization
 from pilotis.oauth.grants import Grants
 from pilotis.oauth.https import Https
 from pilotis.oauth.keys import SigningKeys
+from pilotis.oauth.links.endpoints import MemberLinkEndpoints
+from pilotis.oauth.links.service import MemberLinks
 from pilotis.oauth.logos import Logos
 from pilotis.oauth.logout.backchannel import BackchannelLogout
 from pilotis.oauth.logout.endpoints import LogoutPages
@@ -72,6 +74,7 @@ class OAuthFeature(Feature, frozen=True, kw_only=True, eq=False):
         OAuthClientEndpoints,
         LogoEndpoints,
         GrantEndpoints,
+        MemberLinkEndpoints,
         SocialProviderEndpoints,
         SocialLoginEndpoints,
         SocialCallbacks,
@@ -159,6 +162,7 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
             OAuthClientEndpoints(clients),
             LogoEndpoints(logos),
             GrantEndpoints(Grants(floor.database, backchannel), keys),
+            MemberLinkEndpoints(MemberLinks(floor.database, connections)),
             SocialProviderEndpoints(providers),
             SocialLoginEndpoints(social),
             SocialCallbacks(social),

@@ -17,7 +17,7 @@ from pilotis.db.batching import SingleFlight
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
 from pilotis.db.waiters import CONSOLE
-from pilotis.http.api.principals import OPERATOR
+from pilotis.http.api.principals import OPERATOR, Actor
 from pilotis.kit import json, rs256
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import ConflictError, NotFoundError, UnavailableError
@@ -36,10 +36,12 @@ _log = structlog.get_logger("pilotis.oauth")
 
 
 class SigningKeyMissingError(UnavailableError):
-    """503: the server has no key to sign OAuth tokens; create one with `pilotis oauth keys create`."""
+    """503: the server has no key to sign OAuth tokens; `pilotis oauth keys create` creates one, or the console."""
 
     code = "OAUTH_KEY_MISSING"
-    message = "The server has no key to sign OAuth tokens. Create one with `pilotis oauth keys create`."
+    message = (
+        "The server has no key to sign OAuth tokens. Create one in the console or with `pilotis oauth keys create`."
+    )
 
 
 class SigningKeyExistsError(ConflictError):
@@ -110,14 +112,14 @@ class SigningKeys:
         self._resets += 1
         self._cached_until = 0.0
 
-    async def create(self) -> ShownKey:
+    async def create(self, actor: Actor = OPERATOR) -> ShownKey:
         """Create the first key, which signs at once; raises `SigningKeyExistsError`."""
         self._require_own()
         async with self._database.transaction(CONSOLE) as connection:
             await store.lock_keys(connection)
             if any(row["state"] != "known" for row in await store.keys(connection)):
                 raise SigningKeyExistsError
-            return await self._add(connection, "oauth_key.create", at_once=True)
+            return await self._add(connection, actor, "oauth_key.create", at_once=True)
 
     async def rotate(self, *, at_once: bool = False) -> ShownKey:
         """Create a key that replaces the current one, which keeps verifying for one more day.
@@ -136,7 +138,7 @@ class SigningKeys:
                 raise SigningKeyExistsError(
                     "The next key has already been published, and will sign within ten minutes."
                 )
-            shown = await self._add(connection, "oauth_key.rotate", at_once=at_once)
+            shown = await self._add(connection, OPERATOR, "oauth_key.rotate", at_once=at_once)
             await (store.forget_others if at_once else store.retire_others)(connection, shown.kid)
         return shown
 
@@ -153,11 +155,11 @@ class SigningKeys:
                 "OAUTH_RSA_PRIVATE_KEY_PEM is set, so its first key signs. Rotate the key there."
             )
 
-    async def _add(self, connection: Connection, action: str, *, at_once: bool) -> ShownKey:
+    async def _add(self, connection: Connection, actor: Actor, action: str, *, at_once: bool) -> ShownKey:
         key = await asyncio.to_thread(rs256.generate)
         private = await self._secrets.encrypt(connection, Purpose.OAUTH_SIGNING_KEY, key.kid, key.pem())
         await store.insert_key(connection, key.kid, key.public.jwk(), private, at_once=at_once)
-        await record(connection, CONSOLE, OPERATOR, action, key.kid, at_once=at_once)
+        await record(connection, CONSOLE, actor, action, key.kid, at_once=at_once)
         await publish(connection, Topic.OAUTH_KEYS, "changed")
         return next(_shown(row) for row in await store.keys(connection) if row["kid"] == key.kid)
 

@@ -154,7 +154,8 @@ class Users:
             invitation = None if first else await invitations.take(connection, email, new.token)
             user_id = uuid7()
             actor = Actor("console_user", str(user_id), client.request_id)
-            await _insert(connection, user_id, email, password_hash, actor, first=first)
+            is_viewer = invitation is not None and invitation["role"] == "viewer"
+            await _insert(connection, user_id, email, password_hash, actor, first=first, may_create_apps=not is_viewer)
             if invitation:
                 await invitations.join(connection, invitation, user_id, email, actor)
             tokens = await self._sessions.start(connection, CONSOLE, str(user_id), self.limits, _origin(client, agent))
@@ -312,6 +313,19 @@ class Users:
             user_id=user_id, email=row["email"], is_active=row["is_active"], created_at=rfc3339(row["created_at"])
         )
 
+    async def may_create_apps(self, user_id: UUID) -> bool:
+        """Return whether a console user may create apps: not one who was invited only to look at some."""
+        return await store.may_create_apps(self._database.of(CONSOLE), user_id)
+
+    async def allow_apps(self, email: str) -> UUID:
+        """Let a console user create apps, for the operator, and return its id; raises `UserNotFoundError`."""
+        async with self._database.transaction(CONSOLE) as connection:
+            user_id = await store.allow_apps(connection, normalised(email))
+            if user_id is None:
+                raise UserNotFoundError("There is no console user with this e-mail address.")
+            await record(connection, CONSOLE, OPERATOR, "user.allow_apps", user_id, email=normalised(email))
+        return user_id
+
     async def sessions(self, user: UserInfo) -> UserSessions:
         """Return the signed-in console user's active sessions, the one used last first."""
         rows = await self._sessions.active(CONSOLE, str(user.user_id))
@@ -359,16 +373,36 @@ def _session(row: asyncpg.Record, user: UserInfo) -> UserSession:
     )
 
 
+class AppCreationNotAllowedError(ForbiddenError):
+    """403: a console user who was invited only as a viewer creates no apps, unless the operator allows it."""
+
+    code = "APP_CREATION_NOT_ALLOWED"
+    message = "You may not create apps. The operator of the server can allow it with `pilotis user allow-apps`."
+
+
+async def require_app_creator(connection: Connection, user_id: UUID) -> None:
+    """Raise `AppCreationNotAllowedError` for a console user who may not create apps."""
+    if not await store.may_create_apps(connection, user_id):
+        raise AppCreationNotAllowedError
+
+
 async def grant_role(connection: Connection, app_id: UUID, user_id: UUID, role: RoleName) -> None:
     """Grant a role on an app to a console user that has none there."""
     await role_store.insert_role(connection, app_id, user_id, role)
 
 
 async def _insert(
-    connection: Connection, user_id: UUID, email: str, password_hash: str, actor: Actor, *, first: bool
+    connection: Connection,
+    user_id: UUID,
+    email: str,
+    password_hash: str,
+    actor: Actor,
+    *,
+    first: bool,
+    may_create_apps: bool = True,
 ) -> None:
     try:
-        await store.insert(connection, user_id, email, password_hash)
+        await store.insert(connection, user_id, email, password_hash, may_create_apps=may_create_apps)
     except asyncpg.UniqueViolationError:
         raise EmailTakenError from None
     if first:

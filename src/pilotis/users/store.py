@@ -13,14 +13,38 @@ from pilotis.db.waiters import CONSOLE
 BY_EMAIL = "select * from pilotis.users where email = $8"
 
 
-async def insert(connection: Connection, user_id: UUID, email: str, password_hash: str) -> None:
+async def insert(
+    connection: Connection, user_id: UUID, email: str, password_hash: str, *, may_create_apps: bool
+) -> None:
     """Insert a console user."""
     await connection.execute(
-        "insert into pilotis.users (user_id, email, password_hash) values ($1, $2, $3)",
+        "insert into pilotis.users (user_id, email, password_hash, may_create_apps) values ($1, $2, $3, $4)",
         user_id,
         email,
         password_hash,
+        may_create_apps,
     )
+
+
+async def may_create_apps(connection: Connection | TenantDatabase, user_id: UUID) -> bool:
+    """Return whether a console user may create apps: by its own right, or because it may change an app."""
+    found = await connection.fetchval(
+        """
+        select u.may_create_apps or exists (
+            select from pilotis.app_users r where r.user_id = u.user_id and r.role <> 'viewer'
+        ) from pilotis.users u where u.user_id = $1
+        """,
+        user_id,
+    )
+    return bool(found)
+
+
+async def allow_apps(connection: Connection, email: str) -> UUID | None:
+    """Let a console user create apps and return its id; None if it does not exist."""
+    found: UUID | None = await connection.fetchval(
+        "update pilotis.users set may_create_apps = true, updated_at = now() where email = $1 returning user_id", email
+    )
+    return found
 
 
 async def any_user(connection: Connection) -> bool:

@@ -10,7 +10,7 @@ from asyncpg import Record
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
 from pilotis.events.types import Event
-from pilotis.http.api.principals import SYSTEM, AppMember
+from pilotis.http.api.principals import SYSTEM, Actor, AppInfo
 from pilotis.http.api.schemas import ItemPage, Paging
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import NotFoundError
@@ -42,31 +42,34 @@ class Connections:
         self._issuer = issuer
         self._backchannel = backchannel
 
-    async def page(self, principal: AppMember, paging: Paging, wanted_language: str | None) -> ItemPage[Connection]:
+    async def page(
+        self, app: AppInfo, member_id: str, paging: Paging, wanted_language: str | None
+    ) -> ItemPage[Connection]:
         """Return a page of a member's connections, newest first."""
-        app, tongue = principal.app, language(wanted_language)
+        tongue = language(wanted_language)
         limit = app.limits.page_size(paging.limit)
-        rows, total = await store.connections(
-            self._database, app.app_id, principal.member.member_id, limit, paging.offset
-        )
+        rows, total = await store.connections(self._database, app.app_id, member_id, limit, paging.offset)
         titles = {name: texts[tongue].title for name, texts in BUILT_IN.items()}
         if any(set(row["scopes"]) - BUILT_IN_SCOPES for row in rows):
             titles |= {row["name"]: row["title"] for row in await client_store.scope_texts(self._database, app.app_id)}
         data = [_connection(row, titles, self._issuer) for row in rows]
         return ItemPage(data=data, total_count=total, limit=limit, offset=paging.offset)
 
-    async def end(self, principal: AppMember, consent_id: UUID) -> None:
-        """Delete a connection with all its grants, codes and tokens; raises `ConsentNotFoundError`."""
-        app_id = principal.app.app_id
+    async def end(self, app_id: UUID, actor: Actor, member_id: str, consent_id: UUID) -> None:
+        """Delete a member's connection with all its grants, codes and tokens; raises `ConsentNotFoundError`.
+
+        The audit log has it if somebody else than the member ended it.
+        """
         async with self._database.transaction(app_id) as connection:
-            member_id = principal.member.member_id
             consent = await store.delete_consent(connection, app_id, member_id, consent_id)
             if consent is None:
                 raise ConsentNotFoundError
             gone = ConnectionEvent(
                 consent_id=consent_id, client_id=consent["client_id"], member_id=member_id, scopes=consent["scopes"]
             )
-            await self._events.emit_all(connection, app_id, [about(CONNECTION_REVOKED, principal, gone)])
+            await self._events.emit_all(connection, app_id, [about(CONNECTION_REVOKED, actor, gone)])
+            if actor.kind != "member":
+                await record(connection, app_id, actor, "member.end_consent", member_id, client_id=consent["client_id"])
             for row in await revoke_of_consent(connection, app_id, consent_id, "disconnected"):
                 ended = EndedSession(row["client_id"], row["session_id"], row["member_id"])
                 await self._backchannel.enqueue(connection, app_id, ended)

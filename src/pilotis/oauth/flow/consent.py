@@ -15,8 +15,8 @@ from asyncpg import Connection, Record
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
 from pilotis.http.api.cookies import SetCookie
-from pilotis.http.api.principals import AppMember
-from pilotis.kit import json
+from pilotis.http.api.principals import Actor, AppMember
+from pilotis.kit import json, origin
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import random_token, secret_hash
 from pilotis.kit.ids import uuid7
@@ -201,7 +201,8 @@ class Consent:
             new = ConnectionEvent(
                 consent_id=consent_id, client_id=client.client_id, member_id=member_id, scopes=row["scopes"]
             )
-            await self._events.emit_all(connection, client.app_id, [about(CONNECTION_CREATED, principal, new)])
+            actor = Actor(principal.kind, principal.actor_id, origin.current(), principal.depth)
+            await self._events.emit_all(connection, client.app_id, [about(CONNECTION_CREATED, actor, new)])
         return consent_id
 
     async def deny(self, principal: AppMember, request_id: str, caller: Caller) -> Denied:

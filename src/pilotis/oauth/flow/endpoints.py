@@ -175,12 +175,14 @@ class ConnectionEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
     @get("/v1/account/oauth/connections", access=Access.MEMBER)
     async def page(self, call: Call, query: Paging) -> ItemPage[Connection]:
         """List the clients that the member has connected, newest first."""
-        return await self._connections.page(_member(call), query, call.header(b"accept-language"))
+        member = _member(call)
+        return await self._connections.page(member.app, member.member.member_id, query, call.header(b"accept-language"))
 
     @delete("/v1/account/oauth/connections/:consent_id", access=Access.MEMBER, errors=[ConsentNotFoundError])
     async def remove(self, call: Call, consent_id: UUID) -> Disconnected:
         """Disconnect a client: its tokens are revoked at once, and it receives no more events about the member."""
-        await self._connections.end(_member(call), consent_id)
+        member = _member(call)
+        await self._connections.end(member.app.app_id, call.actor, member.member.member_id, consent_id)
         return Disconnected("Disconnected.", consent_id)
 
 

@@ -5,6 +5,29 @@ from pilotis.http.api.example import Example
 _APP_ID = "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38"
 _CLIENT_ID = "cl_AZnA3k8cctO32W4CtX2aBwX9kq3mXY0_"
 
+CONNECTIONS = {
+    "data": [
+        {
+            "consent_id": "0199c0de-6c4f-7b52-8d66-1e3f7b8c9d0e",
+            "client": {
+                "client_id": _CLIENT_ID,
+                "name": "Coffee club",
+                "description": "",
+                "logo_url": None,
+                "client_uri": None,
+                "policy_uri": None,
+                "tos_uri": None,
+            },
+            "scopes": [{"name": "openid", "title": "Know that it is you"}],
+            "granted_at": "2026-01-31T09:30:00.000Z",
+            "last_used_at": "2026-01-31T09:30:00.000Z",
+        }
+    ],
+    "total_count": 1,
+    "limit": 20,
+    "offset": 0,
+}
+
 EXAMPLES = [
     Example(
         route="GET /v1/public/oauth/clients/:client_id/login-options",
@@ -73,28 +96,7 @@ EXAMPLES = [
     Example(
         route="GET /v1/account/oauth/connections",
         operation="listConnections",
-        answer={
-            "data": [
-                {
-                    "consent_id": "0199c0de-6c4f-7b52-8d66-1e3f7b8c9d0e",
-                    "client": {
-                        "client_id": _CLIENT_ID,
-                        "name": "Coffee club",
-                        "description": "",
-                        "logo_url": None,
-                        "client_uri": None,
-                        "policy_uri": None,
-                        "tos_uri": None,
-                    },
-                    "scopes": [{"name": "openid", "title": "Know that it is you"}],
-                    "granted_at": "2026-01-31T09:30:00.000Z",
-                    "last_used_at": "2026-01-31T09:30:00.000Z",
-                }
-            ],
-            "total_count": 1,
-            "limit": 20,
-            "offset": 0,
-        },
+        answer=CONNECTIONS,
     ),
     Example(
         route="DELETE /v1/account/oauth/connections/:consent_id",

@@ -166,3 +166,36 @@ async def links_by_email(connection: Connection, app_id: UUID) -> bool:
         "select link_by_verified_email from pilotis.oauth_settings where app_id = $1", app_id
     )
     return bool(found)
+
+
+async def is_member(database: Database, app_id: UUID, member_id: str) -> bool:
+    """Return whether the app has the member."""
+    found = await database.fetchval(
+        "select true from pilotis.members where app_id = $1 and member_id = $2", app_id, member_id, tenant=app_id
+    )
+    return bool(found)
+
+
+async def identities(database: Database, app_id: UUID, member_id: str) -> list[Record]:
+    """Return a member's accounts at vendors, the one used last first."""
+    return await database.fetch(
+        """
+        select provider, subject, email, email_verified, created_at, last_used_at
+        from pilotis.member_identities where app_id = $1 and member_id = $2
+        order by last_used_at desc, provider, subject
+        """,
+        app_id,
+        member_id,
+        tenant=app_id,
+    )
+
+
+async def delete_identities(connection: Connection, app_id: UUID, member_id: str, provider: str) -> bool:
+    """Unlink a member's accounts at a vendor; False if there are none."""
+    tag = await connection.execute(
+        "delete from pilotis.member_identities where app_id = $1 and member_id = $2 and provider = $3",
+        app_id,
+        member_id,
+        provider,
+    )
+    return tag != "DELETE 0"

@@ -152,3 +152,27 @@ class Recognised(msgspec.Struct, frozen=True, kw_only=True):
     email_verified: bool
     name: str | None
     picture: str | None
+
+
+class MemberIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """An account at a vendor by which a member signs in; `subject` is the vendor's id of it."""
+
+    provider: str
+    subject: str
+    email: str | None
+    email_verified: bool
+    linked_at: str
+    last_used_at: str
+
+
+class MemberIdentities(msgspec.Struct, frozen=True):
+    """A member's accounts at vendors, the one used last first."""
+
+    identities: list[MemberIdentity]
+
+
+class UnlinkedIdentity(msgspec.Struct, frozen=True):
+    """The vendor whose accounts were unlinked."""
+
+    message: str
+    name: str

@@ -1,7 +1,7 @@
 /** The apps that the user has a role on, and those deleted of late. */
 import { html, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
-import { request } from "../state/api.js";
+import { request, user } from "../state/api.js";
 import { apps, loadApps } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
 import { ago, compact, initials, plain } from "../ui/format.js";
@@ -25,10 +25,10 @@ export function Screen() {
   const words = searched().trim().toLowerCase();
   const found = words ? live.filter((one) => one.name.toLowerCase().includes(words)) : live;
   return html`<div class="page widepage">
-    <div class="line"><p class="soft grow">${live.length > 0 && t.apps.lead}</p>${(live.length > FEW || words) && html`<${SearchBox} label=${t.apps.find} />`}<${Button} kind=${live.length ? "go" : ""} icon="plus" onClick=${() => setCreating(true)}>${t.apps.create}</${Button}></div>
+    <div class="line"><p class="soft grow">${live.length > 0 && t.apps.lead}</p>${(live.length > FEW || words) && html`<${SearchBox} label=${t.apps.find} />`}${user.value?.may_create_apps && html`<${Button} kind=${live.length ? "go" : ""} icon="plus" onClick=${() => setCreating(true)}>${t.apps.create}</${Button}>`}</div>
     ${live.length && !found.length ? html`<div class="slab"><${Empty} title=${t.apps.noneFound}><${Button} onClick=${() => change({ search: null })}>${t.clearFilters}</${Button}></${Empty}></div>`
       : live.length ? html`<ul class="cards">${found.slice(offset, offset + PAGE).map((one) => html`<${Card} key=${one.app_id} app=${one} />`)}</ul>`
-      : html`<div class="slab"><${Empty} title=${t.apps.none} text=${t.apps.noneText} command=${'pilotis app create "My app"'} /></div>`}
+      : html`<div class="slab"><${Empty} title=${t.apps.none} text=${user.value?.may_create_apps ? t.apps.noneText : t.apps.noneForViewer} command=${user.value?.may_create_apps ? 'pilotis app create "My app"' : undefined} /></div>`}
     ${found.length > PAGE && html`<${Pager} offset=${offset} limit=${PAGE} total=${found.length} onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })} />`}
     ${deleted.length > 0 && html`<section class="slab"><header><h2>${t.apps.deleted}</h2></header>
       <ul class="items">${deleted.map((one) => html`<${DeletedApp} key=${one.app_id} app=${one} />`)}</ul></section>`}

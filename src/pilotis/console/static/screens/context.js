@@ -63,7 +63,6 @@ export function Context({ id }) {
   if (!around.data) return html`<${Bones} rows=${3} columns=${1} />`;
   if (!around.data.entries.length) return html`<p class="soft s13 pad">${t.requests.noContext}</p>`;
   return html`<ol class="context">${around.data.entries.map((one) => html`<li key=${one.key}><time class="num soft" title=${one.time}>${clock(one.time)}</time><span class=${`state ${one.isFailed ? "bad" : ""}`}><${Icon} name=${one.icon} /></span>
-    <span class="grow">${one.path ? html`<a class="link" href=${href(one.path)}>${one.text}</a>` : one.isCode ? html`<code>${one.text}</code>` : one.text}
-      <span class="soft s12">${one.state && html`<span class=${one.isFailed ? "state bad s12" : ""}>${one.state}</span> `}${one.code && html`<code>${plain(one.code, 60)}</code> `}${one.note}</span></span></li>`)}</ol>
+    <span class="grow">${one.path ? html`<a class="link" href=${href(one.path)}>${one.text}</a>` : one.isCode ? html`<code>${one.text}</code>` : one.text}<span class="soft s12 under">${one.state && html`<span class=${one.isFailed ? "state bad s12" : ""}>${one.state}</span> `}${one.code && html`<code>${plain(one.code, 60)}</code> `}${one.note}</span></span></li>`)}</ol>
     ${around.data.hasMore && html`<p class="soft s12 pad">${t.requests.moreContext}</p>`}`;
 }

@@ -10,6 +10,7 @@ import { Editor } from "../ui/editor.js";
 import { SearchBox, searched } from "../ui/search.js";
 import { parse } from "../grid/values.js";
 import { Belongings } from "./belongings.js";
+import { MemberLinks } from "./member-links.js";
 import { Bones, Button, Code, Confirm, Copy, Empty, Failure, FormDialog, Pager, Pill, TextField, complain, toast, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.members });
@@ -82,6 +83,7 @@ function Member({ id, changed }) {
       </dl>
       ${data.sessions > 0 && html`<${Sessions} path=${`${path}/sessions`} number=${data.sessions} ended=${reload} />`}
       <section class="wellbox"><div class="line"><h3 class="mono grow">custom_data</h3><${Button} kind="flat small" icon="edit" label=${t.members.editData} why=${why()} onClick=${() => setDialog("data")} /></div><${Code} text=${JSON.stringify(data.custom_data, null, 2).slice(0, 20000)} label="custom_data" /></section>
+      <${MemberLinks} id=${id} />
       <${Belongings} id=${id} />
       <footer><${Button} kind="small" why=${why() || (data.login_id === null && t.members.noPassword)} onClick=${() => setDialog("password")}>${t.members.setPassword}</${Button}><span class="grow"></span><${Button} kind="flat small bad" why=${why()} onClick=${() => setDialog("delete")}>${t.members.delete}</${Button}></footer>`}
     ${dialog === "rename" && html`<${Rename} known=${data.nickname} save=${(/** @type {string} */ nickname) => onApp(path, { method: "PATCH", body: { nickname: nickname || null } }).then(set).then(() => (forgetName(id), changed()))} onClose=${() => setDialog("")} />`}

@@ -32,7 +32,12 @@ const KEY_LOOKS = /** @type {Record<string, [string, string]>} */ ({ signing: ["
 
 export function Keys() {
   const { data, error, reload } = useLoad((signal) => onApp("/oauth/keys", { query: { limit: PAGE }, signal }), [appId.value]);
-  return html`<div class="strip roomy"><span class="soft s13">${t.oauth.keysText}</span></div><div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${2} />` : !data.data.length ? html`<${Empty} title=${t.oauth.noKeys} text=${t.oauth.noKeysText} command="pilotis oauth keys create" />`
+  const { busy, error: failed, run } = useAction(async () => {
+    await onApp("/oauth/keys", { method: "POST" });
+    toast(t.oauth.keyCreated);
+    reload();
+  });
+  return html`<div class="strip roomy"><span class="soft s13">${t.oauth.keysText}</span></div><div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${2} />` : !data.data.length ? html`<${Empty} title=${t.oauth.noKeys} text=${t.oauth.noKeysText} command="pilotis oauth keys create"><${Button} icon="key" busy=${busy} why=${denied("owner")} onClick=${run}>${t.oauth.createKey}</${Button}>${failed && html`<p class="state bad s13" role="alert">${said(failed)}</p>`}</${Empty}>`
     : html`<table class="list"><thead><tr><th>${t.keys.key}</th><th>${t.webhooks.state}</th><th>${t.oauth.keyFrom}</th><th>${t.oauth.keyUntil}</th></tr></thead><tbody>${data.data.map((/** @type {any} */ one) => html`<tr key=${one.kid}><td class="main"><span class="line"><code class="cut keytext">${plain(one.kid, 80)}</code><${Copy} text=${one.kid} /></span></td><td><${State} look=${KEY_LOOKS[one.state]}>${/** @type {any} */ (t.oauth.keyStates)[one.state]}</${State}></td>
       <td class="wide soft">${one.signs_from ? moment(one.signs_from) : t.none}</td><td class="wide soft">${one.published_until ? moment(one.published_until) : t.none}</td></tr>`)}</tbody></table>`}</div>`;
 }

@@ -28,7 +28,7 @@ export class ApiError extends Error {
 }
 
 /** Who is signed in: undefined until it is known, null where nobody is. */
-export const user = signal(/** @type {{user_id: string, email: string} | null | undefined} */ (undefined));
+export const user = signal(/** @type {{user_id: string, email: string, may_create_apps: boolean} | null | undefined} */ (undefined));
 /** Whether a session ended while somebody was at work: the sign-in dialog then stands over the screen. */
 export const ended = signal(false);
 /** Whether the last request was answered. Where not, `watch` asks until one is. */
@@ -61,12 +61,12 @@ let renewing = null;
 /** @type {(() => void)[]} */
 let waiting = [];
 
-/** @param {{user_id: string, email: string, access_token: string, expires_in: number}} session */
+/** @param {{user_id: string, email: string, access_token: string, expires_in: number, may_create_apps: boolean}} session */
 function begin(session) {
   token = session.access_token;
   // A minute before it ends, or at half of a short life.
   renewAt = Date.now() + Math.max(session.expires_in - 60, session.expires_in / 2) * 1000;
-  user.value = { user_id: session.user_id, email: session.email };
+  user.value = { user_id: session.user_id, email: session.email, may_create_apps: session.may_create_apps };
   ended.value = false;
   const waited = waiting;
   waiting = [];

@@ -51,7 +51,7 @@ export function Bars({ days, series, label, lines: given = [], named = dayName }
   return html`<figure class="chart" ref=${box} onPointerMove=${move} onPointerLeave=${() => setAt(-1)}>
     ${width > 0 && html`<svg width=${width} height=${room + BOTTOM} role="img" aria-label=${label}>
       ${Array.from({ length: Math.round(top / tick) + 1 }, (_, line) => html`<g key=${line}><line class=${line ? "rule" : "base"} x1=${LEFT} x2=${right} y1=${y(line * tick)} y2=${y(line * tick)} />
-        <text x=${LEFT - 8} y=${y(line * tick) + 4} text-anchor="end">${compact(line * tick)}</text></g>`)}
+        <text x=${LEFT - 5} y=${y(line * tick) + 4} text-anchor="end">${compact(line * tick)}</text></g>`)}
       ${days.map((day, index) => {
         let base = 0;
         return html`<g key=${day} class=${at === index ? "on" : ""}>${series.map((one) => {
@@ -76,7 +76,7 @@ function Lines({ lines, x, right, top, bottom, at }) {
   const y = (/** @type {number} */ value) => bottom - (value / most) * (bottom - top);
   let above = -Infinity;
   return html`<g class="lines">
-    ${[0, most].map((value) => html`<g key=${value}><line class=${value ? "rule" : "base"} x1=${LEFT} x2=${right} y1=${y(value)} y2=${y(value)} /><text x=${LEFT - 8} y=${y(value) + 4} text-anchor="end">${value ? duration(value) : 0}</text></g>`)}
+    ${[0, most].map((value) => html`<g key=${value}><line class=${value ? "rule" : "base"} x1=${LEFT} x2=${right} y1=${y(value)} y2=${y(value)} /><text x=${LEFT - 5} y=${y(value) + 4} text-anchor="end">${value ? duration(value) : 0}</text></g>`)}
     ${lines.map((one) => {
       const points = /** @type {[number, number][]} */ (one.values.flatMap((value, day) => (value === null ? [] : [[day, value]])));
       const last = points.at(-1);

@@ -1,0 +1,1 @@
+"""What links members to vendors and clients, for the app's team."""
