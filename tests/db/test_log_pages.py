@@ -22,7 +22,7 @@ from tests.services import address
 from tests.support import Server
 
 ROWS = 20_000
-BLOCKS = 60
+BLOCKS = 80
 """How many blocks of 8 kB a page of 20 may read: far fewer than a log of 20,000 entries has."""
 APP, TARGET, OTHER = uuid4(), uuid4(), uuid4()
 _numbers = itertools.count(1)
