@@ -1,5 +1,6 @@
 """One server for the whole run, a fresh app for each test."""
 
+import functools
 import itertools
 import os
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 import httpx
 import hypothesis
 import pytest
+from httpx._transports import default as transports
 from playwright.async_api import Browser, expect
 
 from pilotis.blobs.check import send
@@ -19,6 +21,7 @@ from tests.chromium import chromium
 from tests.functions.support import Functions, require_sandboxes
 from tests.support import App, Server
 from tests.waiting import PATIENCE, reserved_port
+from tests.whole import WHOLE, times
 from tests.workflows.support import Workflows
 
 PASSWORD = "correct horse battery"
@@ -28,13 +31,22 @@ _numbers = itertools.count(1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples each time, and none refused for taking long; `pytest --hypothesis-profile default` looks for others.
-hypothesis.settings.load_profile("ci")
+_usual = hypothesis.settings(hypothesis.settings.get_profile("ci"), max_examples=times(40, whole=100))
+hypothesis.settings.register_profile("usual", _usual)
+hypothesis.settings.load_profile("usual")
 
 # A busy machine takes longer than the 5 seconds that a client has where a test names no other time.
 _default: httpx.Timeout = httpx.get.__kwdefaults__["timeout"]
 for _phase in ("connect", "read", "write", "pool"):
     setattr(_default, _phase, PATIENCE)
 expect.set_options(timeout=PATIENCE * 1000)
+
+# Each client would load the certificates again, which only HTTPS needs: 17 ms, thousands of times.
+_load = functools.cache(lambda of, *arguments: _create(*arguments))
+_create = transports.create_ssl_context
+transports.create_ssl_context = lambda verify=True, cert=None, trust_env=True: _load(
+    os.environ.get("SSL_CERT_FILE"), verify, cert, trust_env
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,6 +72,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=f"needs the embedded database: {mark.args[0]}"))
         if databases.have_citus() and (mark := item.get_closest_marker("without_citus")):
             item.add_marker(pytest.mark.skip(reason=f"needs a database without Citus: {mark.args[0]}"))
+    if not WHOLE:
+        left = [item for item in items if item.get_closest_marker("whole")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -394,10 +394,10 @@ async def finished(store: BlobStore, draft: Draft, size: int, **more: bytes) -> 
         [MUCH],
         [1, MUCH - 1],
         [100_000] * 7,
-        [PART_BYTES - 1, 1, 1, PART_BYTES, 300_000 - 1],
+        pytest.param([PART_BYTES - 1, 1, 1, PART_BYTES, 300_000 - 1], marks=pytest.mark.whole),
         [PART_BYTES, PART_BYTES],
         [5, 0, 5],
-        [0],
+        pytest.param([0], marks=pytest.mark.whole),
         [],
     ],
 )

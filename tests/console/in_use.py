@@ -1,8 +1,9 @@
 """An app in use: its screens, opened one after another in a page, and what is looked for on each of them."""
 
+import re
 from collections.abc import AsyncIterator
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.console.furnished import Furnished
 from tests.support import App
@@ -42,6 +43,17 @@ CLIPPED = """async () => {
   return [...new Set(found)];
 }"""
 
+# English with every word in brackets and longer by two fifths, as translations are.
+_STRETCHED = """
+import plain from "./en.js?plain";
+const longer = (text) => text && `⟦${text}${" ·lorem".repeat(Math.ceil((text.length * 0.4) / 7))}⟧`;
+const stretch = (value) => typeof value === "string" ? longer(value)
+  : typeof value === "function" ? (...given) => longer(String(value(...given)))
+  : Array.isArray(value) ? value.map((one, at) => at < 2 ? stretch(one) : one)
+  : Object.fromEntries(Object.entries(value).map(([name, one]) => [name, stretch(one)]));
+export default stretch(plain);
+"""
+
 # Follows an address as a link within the console does.
 _GO = """(path) => {
   history.pushState(null, "", path);
@@ -60,6 +72,15 @@ async def screens_of(page: Page, app: App, content: Furnished) -> AsyncIterator[
         await expect(page.get_by_role("heading", level=1)).not_to_be_empty()
         await expect(page.locator(".bone, [aria-busy=true]")).to_have_count(0)
         yield name
+
+
+async def stretch(page: Page) -> None:
+    """Show all that the console says in longer words."""
+
+    async def stretched(route: Route) -> None:
+        await route.fulfill(body=_STRETCHED, content_type="text/javascript")
+
+    await page.route(re.compile(r"/strings/en\.js$"), stretched)
 
 
 def nothing(found: dict[str, list[str]]) -> None:

@@ -51,7 +51,8 @@ async def dialogs(page: Page) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("role", ["viewer", "editor", "owner"])
+# Nothing that an owner's screens read is refused in `test_in_use` either.
+@pytest.mark.parametrize("role", ["viewer", "editor", pytest.param("owner", marks=pytest.mark.whole)])
 async def test_what_a_role_may_not_do_is_disabled_with_a_reason_and_nothing_is_refused(
     server: Server, in_use: tuple[App, Furnished], visit: Opening, role: str
 ) -> None:

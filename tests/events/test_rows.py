@@ -24,6 +24,7 @@ from tests.events.listening import Recorder, listening_node, target
 from tests.services import Node, address
 from tests.support import App, Server
 from tests.waiting import PATIENCE, until
+from tests.whole import times
 
 TABLE = TableSchema(
     UUID(int=1),
@@ -202,7 +203,7 @@ class Writers:
                     self.after.add(answer.json()["id"])
 
 
-@pytest.mark.parametrize("_", range(20))
+@pytest.mark.parametrize("_", range(times(5, whole=20)))
 async def test_no_write_after_the_arming_is_missed(app: App, node: Node, recorder: Recorder, _: int):
     """Fifty writers write while a table's events are enabled, twenty times: every later change is reported."""
     writers = Writers(app, await app.table({"n": "int"}))

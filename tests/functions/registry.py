@@ -1,5 +1,6 @@
 """A registry of npm and PyPI packages on loopback. It has what the ordinary clients of this machine find."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -40,11 +41,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not path.startswith("tarballs/"):
             return b""
         package, version = path.removeprefix("tarballs/").rsplit("/", 1)
-        _ran("npm", "pack", *NPM, f"{package}@{version.removesuffix('.tgz')}", cwd=self.folder)
-        return max(self.folder.glob("*.tgz"), key=lambda one: one.stat().st_mtime_ns).read_bytes()
+        return _packed(self.folder, f"{package}@{version.removesuffix('.tgz')}")
 
     def _manifest(self, name: str) -> bytes:
-        said = json.loads(_ran("npm", "view", *NPM, f"{name}@>=0", *_FIELDS, "--json", cwd=self.folder) or "[]")
+        said = json.loads(_viewed(self.folder, name))
         versions = {one["version"]: one for one in (said if isinstance(said, list) else [said])}
         for version, one in versions.items():
             dist = {key: one["dist"][key] for key in ("integrity", "shasum") if key in one["dist"]}
@@ -64,6 +64,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *arguments: object) -> None:
         pass
+
+
+@functools.cache
+def _packed(folder: Path, package: str) -> bytes:
+    _ran("npm", "pack", *NPM, package, cwd=folder)
+    return max(folder.glob("*.tgz"), key=lambda one: one.stat().st_mtime_ns).read_bytes()
+
+
+@functools.cache
+def _viewed(folder: Path, name: str) -> str:
+    return _ran("npm", "view", *NPM, f"{name}@>=0", *_FIELDS, "--json", cwd=folder) or "[]"
 
 
 @contextmanager

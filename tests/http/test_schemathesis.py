@@ -18,6 +18,7 @@ from pilotis.server import endpoint_table
 from tests.conftest import new_app
 from tests.support import Server
 from tests.waiting import PATIENCE
+from tests.whole import times
 
 # `pyproject.toml` keeps it from all other files.
 pytest_plugins = ["schemathesis.pytest.plugin"]
@@ -29,7 +30,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 BOUNDED = settings(
-    max_examples=12,
+    max_examples=times(3, whole=12),
     derandomize=True,
     database=None,
     deadline=None,

@@ -2,8 +2,9 @@
 
 Faults that need a rare order of events show only after many runs: the tests of a subject are run again and again. The
 subject `pictures` is run once: every screen in both themes, both languages and all widths, with a picture of each in
-`tests/artifacts`. So are `stores`: the tests of object stores on servers other than Swift, and
-`engines`: every screen in Firefox and WebKit beside Chromium.
+`tests/artifacts`. So are `stores`: the tests of object stores on servers other than Swift, `engines`: every screen in
+Firefox and WebKit beside Chromium, and `whole`: all that is generated, repeated or built, of which `make test` does a
+part (`tests/whole.py`).
 """
 
 import argparse
@@ -11,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 PICTURES = ["tests/console", "tests/browser", "tests/oauth/test_consent_page.py", "tests/oauth/test_sign_in_with.py"]
 STORES = [
@@ -19,9 +21,17 @@ STORES = [
     "tests/files/test_moving.py",
     "tests/files/test_resumable_s3.py",
 ]
+_MARKS = ("tests.whole import", "mark.whole")
+WHOLE = [
+    str(file)
+    for file in sorted(Path("tests").rglob("test_*.py"))
+    if "console" not in file.parts and any(mark in file.read_text() for mark in _MARKS)
+]
+"""Those of the console are in the pictures' run."""
 ONCE: dict[str, list[tuple[list[str], dict[str, str]]]] = {
     "engines": [(["tests/long/engines.py"], {})],
-    "pictures": [(PICTURES, {"TEST_PICTURES": "1"})],
+    "pictures": [(PICTURES, {"TEST_PICTURES": "1", "TEST_WHOLE": "1"})],
+    "whole": [(WHOLE, {"TEST_WHOLE": "1"})],
     "stores": [(STORES, {"TEST_S3_SERVER": name}) for name in ("versitygw",)],
 }
 """The subjects that are run once, each with its tests and their environment."""
@@ -31,7 +41,7 @@ SUBJECTS = {
     "functions": ["tests/functions/test_pool.py"],
     "jobs": [
         "tests/jobs/test_strays.py",
-        "tests/jobs/test_cluster.py::test_ten_thousand_jobs_survive_kills_pauses_and_lost_answers",
+        "tests/jobs/test_cluster.py::test_thousands_of_jobs_survive_kills_pauses_and_lost_answers",
     ],
     "memory": ["tests/security/test_functions.py", "-k", "kernels_memory or sixteen_threads"],
     "names": [

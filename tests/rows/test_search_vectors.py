@@ -24,6 +24,7 @@ from tests.database import connection_to
 from tests.rows.index_world import World, with_limits
 from tests.support import Server
 from tests.waiting import until
+from tests.whole import times
 
 SCHEMA = {"title": "string", "note": "string", "n": "int"}
 ROWS = 3400
@@ -173,7 +174,7 @@ async def test_completions_are_the_same(table):
 SPOKEN = st.lists(st.sampled_from(WORDS) | st.text(max_size=6), max_size=6).map(" ".join)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(12, whole=30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(written=st.lists(SPOKEN, min_size=1, max_size=8), query=st.sampled_from(WORDS) | SPOKEN, seed=st.randoms())
 async def test_any_texts_are_found_and_ranked_as_if_nothing_were_stored(pair, written, query, seed):
     plain, stored = pair

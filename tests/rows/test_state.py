@@ -21,6 +21,7 @@ from tests.conftest import new_app
 from tests.rows import where_model
 from tests.rows.values import OF_TYPE
 from tests.support import Server
+from tests.whole import times
 
 TYPES = list(OF_TYPE)
 NAMES = ["a", "b", "c", "xmin"]
@@ -155,5 +156,7 @@ def test_a_table_lives_as_its_model_does(client: httpx.Client):
         pass
 
     Life.client = client
-    profile = settings(max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck))
+    profile = settings(
+        max_examples=times(8, whole=25), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    )
     run_state_machine_as_test(Life, settings=profile)

@@ -20,6 +20,7 @@ from pilotis.kit import json
 from tests.conftest import first_console_user, new_app
 from tests.support import App, Server, assert_error
 from tests.waiting import PATIENCE, until
+from tests.whole import times
 
 TRANSACTIONS = "/v1/public/transactions"
 NOWHERE = "01900000-0000-7000-8000-000000000000"
@@ -140,7 +141,7 @@ async def run_clients(bank: Bank, plan: list[list[Steps]]) -> None:
 def test_concurrent_transactions_are_as_if_one_after_the_other(server: Server, console: dict[str, str]):
     app = new_app(server, console)
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=times(8, whole=25), deadline=None, suppress_health_check=list(HealthCheck))
     @given(clients)
     def check(plan: list[list[Steps]]) -> None:
         async def run() -> None:

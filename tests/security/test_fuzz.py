@@ -16,9 +16,10 @@ from pilotis.data.where.compiler import OPERATORS as CONDITIONS
 from pilotis.kit import json
 from tests.conftest import new_app
 from tests.support import Server
+from tests.whole import times
 
 PROFILE = settings(
-    max_examples=400,
+    max_examples=times(60, whole=400),
     deadline=None,
     phases=[Phase.reuse, Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pilotis.data.tables.schema import ColumnType
 from pilotis.data.transfer import formats, lines
 from pilotis.data.transfer.formats import CsvReader, CsvWriter, JsonLinesReader, Record, json_of_fields
+from tests.whole import times
 
 TYPES = {"t": ColumnType.STRING, "n": ColumnType.NUMBER, "b": ColumnType.BOOLEAN, "o": ColumnType.OBJECT}
 
@@ -104,7 +105,7 @@ cells = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0
 
 
 @given(st.lists(st.lists(cells, min_size=2, max_size=3), max_size=6), st.lists(st.integers(0, 500), max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(80, whole=300), deadline=None)
 def test_what_the_csv_module_writes_is_read_in_any_pieces(rows: list[list[str]], cuts: list[int]):
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
@@ -115,7 +116,7 @@ def test_what_the_csv_module_writes_is_read_in_any_pieces(rows: list[list[str]],
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(80, whole=300), deadline=None)
 def test_nothing_is_lost_of_any_bytes(data: bytes, cuts: list[int]):
     data = data.replace(b"\xff\xfe", b"").replace(b"\xfe\xff", b"").removeprefix(b"\xef\xbb\xbf")
     for reader in (CsvReader, JsonLinesReader):
@@ -130,7 +131,7 @@ def test_nothing_is_lost_of_any_bytes(data: bytes, cuts: list[int]):
 
 
 @given(st.lists(st.lists(cells, min_size=2, max_size=2), min_size=2, max_size=6), st.integers(0, 5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=times(40, whole=100), deadline=None)
 def test_reading_can_begin_after_any_record(rows: list[list[str]], index: int):
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
@@ -159,7 +160,7 @@ texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=6) | st.from
         },
     )
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=times(100, whole=400), deadline=None)
 def test_a_row_written_as_csv_is_read_as_it_was(row: dict):
     encode = msgspec.json.Encoder(decimal_format="number").encode
     raw = {name: msgspec.Raw(encode(value)) for name, value in row.items()}

@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pilotis.kit.errors import BadRequestError
 from pilotis.workflows.conditions import compile_condition
 from pilotis.workflows.paths import follow, parse
 from tests.support import App
+from tests.whole import times
 from tests.workflows.support import Workflows
 
 TEXT = st.text(st.sampled_from("abAB%_\\é"), max_size=3)
@@ -38,6 +39,7 @@ WHERE = st.recursive(
     ),
     max_leaves=4,
 )
+CONDITIONS = times(60, whole=150)
 ROW = st.dictionaries(st.sampled_from("ab"), VALUE, max_size=2)
 
 
@@ -64,10 +66,10 @@ async def test_python_and_postgresql_agree(app: App):
     table = await app.table({})
     examples: list[tuple[list[Any], list[Any]]] = []
 
-    @given(st.lists(ROW, min_size=30, max_size=30), st.lists(WHERE, min_size=150, max_size=150))
+    @settings(max_examples=4)
+    @given(st.lists(ROW, min_size=30, max_size=30), st.lists(WHERE, min_size=CONDITIONS, max_size=CONDITIONS))
     def collect(rows: list[Any], wheres: list[Any]) -> None:
-        if not examples or len(examples) < 4:
-            examples.append((rows, wheres))
+        examples.append((rows, wheres))
 
     collect()
     async with app.client() as client:

@@ -14,11 +14,12 @@ import pytest
 from pilotis.workflows.execution_store import MAX_RECOVERIES
 from tests.receiver import Receiver
 from tests.waiting import PATIENCE, until
+from tests.whole import times
 from tests.workflows import crashes
 from tests.workflows.nodes import Nodes
 from tests.workflows.test_agents import KEY, Model, agent, put, said
 
-RUNS = 60
+RUNS = times(20, whole=60)
 # One execution may lose its process each time, and more often than this it fails.
 KILLS = MAX_RECOVERIES
 STEPS = [
@@ -91,8 +92,8 @@ async def test_a_frozen_process_changes_nothing_afterwards(tmp_path: Path):
 
 async def test_connections_to_the_database_are_cut_and_one_place_is_never_taken_twice(tmp_path: Path):
     async with Nodes.running(tmp_path, lease_seconds=crashes.LONG) as nodes:
-        await crashes.lose_database(nodes, 30, 6)
-        await crashes.one_place(nodes, 20)
+        await crashes.lose_database(nodes, times(10, whole=30), times(3, whole=6))
+        await crashes.one_place(nodes, times(8, whole=20))
 
 
 async def test_each_slot_of_fifty_schedules_runs_once_while_processes_are_killed(tmp_path: Path):
