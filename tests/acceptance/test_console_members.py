@@ -17,6 +17,7 @@ ITEM = {
     "nickname",
     "is_guest",
     "is_active",
+    "roles",
     "created_at",
     "updated_at",
     "last_active_at",
@@ -122,7 +123,7 @@ async def test_a_member_is_read_whole(app: App, console_of: httpx.AsyncClient):
         change = {"custom_data": {"theme": "dark"}}
         await client.patch("/v1/public/app-members/me/custom-data", json=change)
     record = (await console_of.get(f"/members/{ada['member_id']}")).json()
-    assert set(record) == ITEM | {"custom_data", "sessions"}
+    assert set(record) == ITEM | {"claims", "custom_data", "sessions"}
     assert record["custom_data"] == {"theme": "dark"}
     assert (record["nickname"], record["is_guest"], record["is_active"], record["sessions"]) == (
         "Countess",

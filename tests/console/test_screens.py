@@ -152,6 +152,17 @@ async def test_a_member_is_found_renamed_and_deactivated(server: Server, app: Ap
         await page.get_by_role("dialog").get_by_label("Nickname").fill("<b>Grace</b>")
         await page.get_by_role("dialog").get_by_role("button", name="Save").click()
         await expect(panel.get_by_text("<b>Grace</b>").first).to_be_visible()
+        await panel.get_by_role("button", name="Edit roles and claims").click()
+        facts = page.get_by_role("dialog")
+        await facts.get_by_label("Roles", exact=True).fill("Editor")
+        await expect(facts.get_by_text("is no role")).to_be_visible()
+        await facts.get_by_label("Roles", exact=True).fill("editor, seller")
+        await facts.get_by_label("claims", exact=True).fill('{"team": "red"}')
+        await facts.get_by_role("button", name="Save").click()
+        await expect(panel.get_by_text("seller", exact=True)).to_be_visible()
+        async with app.client(member["access_token"]) as client:
+            account = (await client.get("/v1/public/app-members/me/account")).json()
+        assert (account["roles"], account["claims"]) == (["editor", "seller"], {"team": "red"})
         await panel.get_by_label("Active").click()
         await expect(page.locator("tbody").get_by_text("Inactive")).to_be_visible()
     async with app.client(member["access_token"]) as client:

@@ -56,6 +56,7 @@ async def test_what_a_member_does_is_told(app: App, node: Node, recorder: Record
     later = {**first, "nickname": HOSTILE * 2}
     assert [data["member"] for data in told] == [first, first, later, later, later, later]
     assert told[1]["method"] == "password"
+    assert [data.get("changed") for data in told] == [None, None, ["nickname"], ["custom_data"], None, None]
     actors = [(event.actor_kind, event.actor_id) for event in recorder.events]
     assert actors == [("public", None)] + [("member", member["member_id"])] * 5
     assert {event.subject for event in recorder.events} == {f"members/{member['member_id']}"}
@@ -83,12 +84,16 @@ async def test_what_a_console_user_does_is_told_where_it_changes_anything(app: A
     async with plain_client(app.server.url, Authorization=f"Bearer {app.console['access_token']}") as client:
         for change in ({"is_active": False}, {"is_active": False}, {"is_active": True}, {"nickname": "A"}, {}):
             assert (await client.patch(path, json=change)).is_success
+        for change in ({"roles": ["editor"]}, {"roles": ["editor"]}, {"claims": {"secret": "hush"}, "nickname": "B"}):
+            assert (await client.patch(path, json=change)).is_success
         for _ in range(2):
             assert (await client.post(f"{path}/sign-out-everywhere")).is_success
         assert (await client.delete(path)).is_success
-    names = "deactivated activated updated signed_out deleted"
+    names = "deactivated activated updated updated updated signed_out deleted"
     told = await heard(recorder, node, *(f"member.{name}" for name in names.split()))
-    assert [data["member"]["is_active"] for data in told] == [False, True, True, True, True]
+    assert [data["member"]["is_active"] for data in told] == [False, True, True, True, True, True, True]
+    assert [data["changed"] for data in told[2:5]] == [["nickname"], ["roles"], ["nickname", "claims"]]
+    assert "hush" not in str(recorder.events)
     assert {event.actor_kind for event in recorder.events} == {"console_user"}
 
 

@@ -18,6 +18,7 @@ from pilotis.members.service import (
     WrongPasswordError,
 )
 from pilotis.members.types import (
+    Account,
     AccountDeletion,
     Confirmation,
     CurrentMember,
@@ -80,6 +81,11 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
     async def me(self, call: Call) -> CurrentMember:
         """Read the signed-in member's own record."""
         return await self._members.own_record(call.app, call.member)
+
+    @get("/v1/public/app-members/me/account", access=Access.MEMBER, only_reads=True, errors=[MemberInactiveError])
+    async def account(self, call: Call) -> Account:
+        """Read the signed-in member's own account, with the roles and claims that the app gave it."""
+        return await self._members.account(call.app, call.member)
 
     @patch("/v1/public/app-members/me", access=Access.MEMBER, errors=[MemberInactiveError])
     async def change(self, call: Call, body: OwnChange) -> CurrentMember:

@@ -28,6 +28,13 @@ class MemberEvent(msgspec.Struct, frozen=True):
     member: MemberData
 
 
+class MemberUpdatedEvent(msgspec.Struct, frozen=True):
+    """Data of a change to a member; `changed` names the fields: nickname, custom_data, roles, claims."""
+
+    member: MemberData
+    changed: list[str]
+
+
 class SignedInEvent(msgspec.Struct, frozen=True):
     """Data of a sign-in; `method` is `password`, `guest` or an OAuth provider."""
 
@@ -45,7 +52,13 @@ def _type(name: str, description: str, **example: Any) -> EventType[MemberEvent]
 
 MEMBER_CREATED = _type("member.created", "A member signed up, or a guest was made.")
 MEMBER_PROMOTED = _type("member.promoted", "A guest signed up: it keeps its id and its data.")
-MEMBER_UPDATED = _type("member.updated", "A member's nickname or custom_data was changed.", nickname="Ada L.")
+MEMBER_UPDATED = EventType(
+    name="member.updated",
+    data=MemberUpdatedEvent,
+    description="A member's nickname, custom_data, roles or claims were changed.",
+    example=MemberUpdatedEvent(msgspec.structs.replace(_ADA, nickname="Ada L."), ["nickname"]),
+    scope=SCOPE,
+)
 MEMBER_DELETED = _type(
     "member.deleted", "A member was deleted: by itself, by a console user, or as a guest that is no longer used."
 )
@@ -77,6 +90,14 @@ def about(type_: EventType[MemberEvent], actor: Actor, row: Record) -> NewEvent:
     return type_.event(MemberEvent(member), actor, subject=subject(member.member_id), member_id=member.member_id)
 
 
+def updated(actor: Actor, row: Record, changed: list[str]) -> NewEvent:
+    """Return the event of a change to the fields of a member, from a row as in `about`."""
+    member = MemberData(row["member_id"], row["nickname"], row["is_guest"], row["is_active"])
+    return MEMBER_UPDATED.event(
+        MemberUpdatedEvent(member, changed), actor, subject=subject(member.member_id), member_id=member.member_id
+    )
+
+
 def signed_in(actor: Actor, row: Record, method: str) -> NewEvent:
     """Return the event of a sign-in by an ordinary, active member, from a row as in `about`."""
     member = MemberData(row["member_id"], row["nickname"], is_guest=False, is_active=row["is_active"])
@@ -85,7 +106,7 @@ def signed_in(actor: Actor, row: Record, method: str) -> NewEvent:
     )
 
 
-def composed(type_: EventType[MemberEvent], actor: Actor, member_id: str) -> NewEvent:
+def composed(type_: EventType[Any], actor: Actor, member_id: str) -> NewEvent:
     """Return an event about a member whose data is composed by the statement that writes it."""
     return type_.event(None, actor, subject=subject(member_id), member_id=member_id)
 

@@ -45,6 +45,21 @@ EXAMPLES = [
         },
     ),
     Example(
+        route="GET /v1/public/app-members/me/account",
+        operation="getOwnAccount",
+        answer={
+            "member_id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38",
+            "nickname": "Grace",
+            "is_active": True,
+            "custom_data": {},
+            "login_id": "grace",
+            "is_guest": False,
+            "roles": [],
+            "claims": {},
+            "created_at": "2026-01-31T09:30:00.000Z",
+        },
+    ),
+    Example(
         route="PATCH /v1/public/app-members/me/custom-data",
         operation="updateCustomData",
         body={"custom_data": {"theme": "dark", "beta": None}},

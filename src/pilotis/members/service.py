@@ -28,6 +28,7 @@ from pilotis.http.api.principals import (
     TokenFault,
 )
 from pilotis.kit import json
+from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.passwords import Passwords
@@ -35,6 +36,7 @@ from pilotis.kit.signing import Claims
 from pilotis.limits import Limits
 from pilotis.members import events, store
 from pilotis.members.types import (
+    Account,
     CurrentMember,
     CustomDataResult,
     PasswordChange,
@@ -50,6 +52,8 @@ from pilotis.security.sessions.service import Sessions, TokenPair
 GUEST_PREFIX = "guest_"
 # A patch that deletes every key and sets as much again is about two and a half times as large as the result.
 _MAX_PATCH_FACTOR = 4
+
+_CLAIMS_BYTES, _CLAIMS_DEPTH = 4096, 4
 
 # The Bidi_Control characters, and those of no width among Default_Ignorable_Code_Point (Unicode, PropList and
 # DerivedCoreProperties).
@@ -156,19 +160,30 @@ class Members:
         )
 
     async def create(
-        self, app: AppInfo, actor: Actor, login_id: str, password: str, nickname: str | None, member_id: str
+        self,
+        app: AppInfo,
+        actor: Actor,
+        login_id: str,
+        password: str,
+        nickname: str | None,
+        member_id: str,
+        roles: Sequence[str] = (),
+        claims: dict[str, object] | None = None,
     ) -> None:
-        """Create a member for a console user, and record it in the audit log; nobody is signed in.
+        """Create a member for the app, and record it in the audit log; nobody is signed in.
 
         Raises `LoginIdTakenError`.
         """
+        claims = claims or {}
+        facts = distinct(roles), claims_text(claims)
         check_password(password, app.limits)
         login_id = _normalised(login_id, app.limits.login_id_length)
         _require_visible(login_id)
         password_hash = await self._passwords.hash(password)
         async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
-            await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname)
-            await record(connection, app.app_id, actor, "member.create", member_id, login_id=login_id)
+            await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname, *facts)
+            given = {name: value for name, value in (("roles", facts[0]), ("claims", claims)) if value}
+            await record(connection, app.app_id, actor, "member.create", member_id, login_id=login_id, **given)
 
     async def sign_in(self, client: Client, app: AppInfo, credentials: SignIn) -> SignedIn:
         """Sign a member in. An unknown login_id takes as long as a wrong password and gets the same answer.
@@ -284,9 +299,13 @@ class Members:
         login_id: str | None,
         password_hash: str | None,
         nickname: str | None,
+        roles: Sequence[str] = (),
+        claims: str = "{}",
     ) -> None:
         # The cached app may be stale.
-        row = await store.insert(connection, app.app_id, member_id, login_id, password_hash, nickname, is_guest=False)
+        row = await store.insert(
+            connection, app.app_id, member_id, login_id, password_hash, nickname, False, roles, claims
+        )
         if row is None:
             raise InvalidPublicKeyError
         await self._events.emit_all(connection, app.app_id, [events.about(events.MEMBER_CREATED, actor, row)])
@@ -339,6 +358,23 @@ class Members:
             nickname=row["nickname"],
             is_active=row["is_active"],
             custom_data=msgspec.Raw(row["custom_data"].encode()),
+        )
+
+    async def account(self, app: AppInfo, member: MemberInfo) -> Account:
+        """Return a member's own account, with the roles and claims that the app gave it."""
+        row = await store.account(self._database, app.app_id, member.member_id)
+        if row is None:
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
+        return Account(
+            member_id=row["member_id"],
+            nickname=row["nickname"],
+            is_active=row["is_active"],
+            custom_data=msgspec.Raw(row["custom_data"].encode()),
+            login_id=row["login_id"],
+            is_guest=row["is_guest"],
+            roles=row["roles"],
+            claims=msgspec.Raw(row["claims"].encode()),
+            created_at=rfc3339(row["created_at"]),
         )
 
     async def merge_custom_data(self, app: AppInfo, member: MemberInfo, change: dict[str, object]) -> CustomDataResult:
@@ -447,6 +483,32 @@ def custom_data_text(data: dict[str, object], limits: Limits) -> str:
     if len(text) > limits.custom_data_bytes:
         raise PayloadTooLargeError(f"custom_data would be larger than {limits.custom_data_bytes} bytes.")
     return text.decode()
+
+
+def distinct(roles: Sequence[str]) -> list[str]:
+    """Return a member's roles, each once; raises a validation error for a role that ends in a line break."""
+    for index, role in enumerate(roles):
+        # The pattern of the type lets this one pass.
+        if role.endswith("\n"):
+            raise invalid(f"roles[{index}]", "A role consists of a-z, 0-9, _ and -.")
+    return list(dict.fromkeys(roles))
+
+
+def claims_text(claims: dict[str, object]) -> str:
+    """Return a member's claims as JSON; raises a validation error for claims that are too large or too deep."""
+    text = json.encode(claims)
+    if len(text) > _CLAIMS_BYTES:
+        raise invalid("claims", f"The claims of a member have at most {_CLAIMS_BYTES} bytes.", "TOO_LARGE")
+    if _depth(claims) > _CLAIMS_DEPTH:
+        raise invalid(
+            "claims", f"The claims of a member are at most {_CLAIMS_DEPTH} objects or lists deep.", "TOO_DEEP"
+        )
+    return text.decode()
+
+
+def _depth(value: object) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
 
 
 def check_password(password: str, limits: Limits, field: str = "password") -> None:

@@ -13,11 +13,17 @@ from pilotis.security.sessions.service import session_insert
 
 # A member as events describe it (see `pilotis.members.events`), and the columns for that.
 _ITEM = "member_id, nickname, is_guest, is_active"
-_EVENT_DATA = """
-    json_build_object('member', json_build_object(
+_MEMBER_DATA = """
+    json_build_object(
         'member_id', m.member_id, 'nickname', m.nickname, 'is_guest', m.is_guest, 'is_active', m.is_active
-    ))
+    )
 """
+_EVENT_DATA = f"json_build_object('member', {_MEMBER_DATA})"
+
+
+def _changed_data(field: str) -> str:
+    return f"json_build_object('member', {_MEMBER_DATA}, 'changed', json_build_array('{field}'))"
+
 
 # The member with the login_id $9, if its app $8 is not deleted: an account of `RateLimits.attempt_sign_in`.
 BY_LOGIN_ID = """
@@ -77,12 +83,14 @@ async def insert(
     password_hash: str | None,
     nickname: str | None,
     is_guest: bool,
+    roles: Sequence[str] = (),
+    claims: str = "{}",
 ) -> Record | None:
-    """Insert a member and return it; None if the app has been deleted meanwhile."""
+    """Insert a member and return it; None if the app has been deleted meanwhile. `claims` is a JSON object."""
     return await connection.fetchrow(
         f"""
-        insert into pilotis.members (app_id, member_id, login_id, password_hash, nickname, is_guest)
-        select a.app_id, $2, $3, $4, $5, $6
+        insert into pilotis.members (app_id, member_id, login_id, password_hash, nickname, is_guest, roles, claims)
+        select a.app_id, $2, $3, $4, $5, $6, $7::text[], $8::jsonb
         from pilotis.apps a where a.app_id = $1 and a.deleted_at is null
         returning {_ITEM}
         """,
@@ -92,6 +100,8 @@ async def insert(
         password_hash,
         nickname,
         is_guest,
+        roles,
+        claims,
     )
 
 
@@ -187,6 +197,19 @@ async def own_record(database: Database, app_id: UUID, member_id: str) -> Record
     )
 
 
+async def account(database: Database, app_id: UUID, member_id: str) -> Record | None:
+    """Return all that a member may know of its own account."""
+    return await database.fetchrow(
+        """
+        select member_id, nickname, is_active, custom_data, login_id, is_guest, roles, claims, created_at
+        from pilotis.members where app_id = $1 and member_id = $2
+        """,
+        app_id,
+        member_id,
+        tenant=app_id,
+    )
+
+
 async def password_hash(database: Database, app_id: UUID, member_id: str) -> str | None:
     """Return a member's password hash; None if the member has no password or does not exist."""
     found: str | None = await database.fetchval(
@@ -245,7 +268,7 @@ async def change_nickname(database: Database, app_id: UUID, member_id: str, nick
         with changed as (
             update pilotis.members set nickname = $3, updated_at = now() where app_id = $1 and member_id = $2
             returning {_ITEM}
-        ), emitted as ({emission("$1", "$4", "cross join changed m", _EVENT_DATA)} returning event_id)
+        ), emitted as ({emission("$1", "$4", "cross join changed m", _changed_data("nickname"))} returning event_id)
         select exists (select from emitted)
         """,
         app_id,
@@ -283,7 +306,7 @@ async def merge_custom_data(
             from merged
             where app_id = $1 and member_id = $2 and octet_length(merged.value::text) <= $4
             returning {_ITEM}, custom_data
-        ), emitted as ({emission("$1", "$5", "cross join changed m", _EVENT_DATA)} returning event_id)
+        ), emitted as ({emission("$1", "$5", "cross join changed m", _changed_data("custom_data"))} returning event_id)
         select custom_data, exists (select from emitted) as emitted from changed
         """,
         app_id,
@@ -304,6 +327,23 @@ async def replace_custom_data(connection: Connection, app_id: UUID, member_id: s
         app_id,
         member_id,
         data,
+    )
+
+
+async def set_facts(
+    connection: Connection, app_id: UUID, member_id: str, roles: Sequence[str] | None, claims: str | None
+) -> None:
+    """Replace a member's roles and claims, which is a JSON object; None keeps them."""
+    await connection.execute(
+        """
+        update pilotis.members
+        set roles = coalesce($3::text[], roles), claims = coalesce($4::jsonb, claims), updated_at = now()
+        where app_id = $1 and member_id = $2
+        """,
+        app_id,
+        member_id,
+        roles,
+        claims,
     )
 
 

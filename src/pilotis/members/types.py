@@ -15,6 +15,9 @@ LoginId = Annotated[str, msgspec.Meta(min_length=1, max_length=LOGIN_ID_LENGTH)]
 # A UUID; a member who began as a guest keeps the prefix `guest_` permanently.
 MemberId = Annotated[str, msgspec.Meta(pattern=r"^(guest_)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 Nickname = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+# What the app says of a member, which rules ask for; the service checks the claims' size and depth.
+MemberRole = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9_-]+$")]
+Roles = Annotated[list[MemberRole], msgspec.Meta(max_length=20)]
 # Longer than any limit on passwords; the service checks the limits in force.
 Password = Annotated[str, msgspec.Meta(max_length=4096)]
 
@@ -58,6 +61,16 @@ class CurrentMember(msgspec.Struct, kw_only=True):
     nickname: str | None
     is_active: bool
     custom_data: JsonObject
+
+
+class Account(CurrentMember, kw_only=True):
+    """All that a member may know of its own account. The app alone sets `roles` and `claims`."""
+
+    login_id: str | None
+    is_guest: bool
+    roles: list[str]
+    claims: JsonObject
+    created_at: str
 
 
 class PasswordChange(msgspec.Struct, forbid_unknown_fields=True):

@@ -28,12 +28,12 @@ from pilotis.security.sessions.service import SessionNotFoundError
 _MEMBERS = "/v1/apps/:app_id/members"
 _MEMBER = f"{_MEMBERS}/:member_id"
 
-READ = console(Role.VIEWER, scope="members:read")
-WRITE = console(Role.EDITOR, scope="members:write")
+READ = console(Role.VIEWER, secret_key=True, scope="members:read")
+WRITE = console(Role.EDITOR, secret_key=True, scope="members:write")
 
 
 class MemberAdministrationEndpoints(Endpoints, tag="App member administration", examples=EXAMPLES):
-    """An app's members, for console users."""
+    """An app's members, for console users, secret keys and functions."""
 
     def __init__(self, administration: MemberAdministration) -> None:
         self._administration = administration
@@ -58,8 +58,9 @@ class MemberAdministrationEndpoints(Endpoints, tag="App member administration", 
 
     @patch(_MEMBER, access=WRITE, errors=[MemberNotFoundError])
     async def change(self, call: Call, app_id: UUID, member_id: str, body: MemberChange) -> MemberRecord:
-        """Activate, deactivate or rename a member, or replace its custom_data.
+        """Activate, deactivate or rename a member, or replace its custom_data, its roles or its claims.
 
+        Rules of tables ask for roles and claims; a member cannot change its own. They hold from its next request on.
         A deactivated member is answered 403 `MEMBER_INACTIVE` at once, whatever tokens it holds. Once it is activated
         again, its sessions work as before.
         """

@@ -13,7 +13,7 @@ from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
-from pilotis.events.types import EventType
+from pilotis.events.types import EventType, NewEvent
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.api.schemas import ActiveSession
 from pilotis.kit.clock import rfc3339
@@ -39,7 +39,9 @@ from pilotis.members.service import (
     Members,
     NoPasswordError,
     check_password,
+    claims_text,
     custom_data_text,
+    distinct,
 )
 from pilotis.security.audit.service import record
 from pilotis.security.sessions.service import Sessions
@@ -91,7 +93,9 @@ class MemberAdministration:
 
     async def create(self, app: AppInfo, actor: Actor, new: NewMember, member_id: str) -> MemberRecord:
         """Create a member and return it, also where the app lets nobody sign up; raises `LoginIdTakenError`."""
-        await self._members.create(app, actor, new.login_id, new.password, new.nickname, member_id)
+        await self._members.create(
+            app, actor, new.login_id, new.password, new.nickname, member_id, new.roles, new.claims
+        )
         return await self.read(app, member_id)
 
     async def sessions(self, app: AppInfo, member_id: str) -> MemberSessions:
@@ -121,6 +125,8 @@ class MemberAdministration:
 
     async def change(self, app: AppInfo, actor: Actor, member_id: str, change: MemberChange) -> MemberRecord:
         """Update a member and return it. A deactivated member is refused from its next request on."""
+        if change.roles is not msgspec.UNSET:
+            change.roles = distinct(change.roles)
         async with self._locked(app.app_id, member_id) as (connection, before):
             if change.is_active is not msgspec.UNSET:
                 await member_store.set_active(connection, app.app_id, member_id, change.is_active)
@@ -129,6 +135,10 @@ class MemberAdministration:
             if change.custom_data is not msgspec.UNSET:
                 data = custom_data_text(change.custom_data, app.limits)
                 await member_store.replace_custom_data(connection, app.app_id, member_id, data)
+            if change.roles is not msgspec.UNSET or change.claims is not msgspec.UNSET:
+                roles = None if change.roles is msgspec.UNSET else change.roles
+                claims = None if change.claims is msgspec.UNSET else claims_text(change.claims)
+                await member_store.set_facts(connection, app.app_id, member_id, roles, claims)
             changed = {name: value for name, value in msgspec.structs.asdict(change).items() if value != msgspec.UNSET}
             if changed:
                 # What an app keeps of a member is not for the log.
@@ -136,8 +146,7 @@ class MemberAdministration:
                 await record(connection, app.app_id, actor, "member.update", member_id, **changed)
             row = await store.read(connection, app.app_id, member_id)
             assert row is not None
-            for type_ in _changes(change, before):
-                await self._emit(connection, app, type_, actor, row)
+            await self._events.emit_all(connection, app.app_id, _changes(change, before, actor, row))
         return _record(row)
 
     async def delete(self, app: AppInfo, actor: Actor, member_id: str) -> None:
@@ -189,15 +198,17 @@ class MemberAdministration:
         await self._events.emit_all(connection, app.app_id, [events.about(type_, actor, row)])
 
 
-def _changes(change: MemberChange, before: Record) -> list[EventType[events.MemberEvent]]:
+def _changes(change: MemberChange, before: Record, actor: Actor, row: Record) -> list[NewEvent]:
     """Return the events of a change to a member, given the member `before` it. A value that stays equal is no event."""
-    types = []
+    found = []
     if change.is_active is not msgspec.UNSET and change.is_active != before["is_active"]:
-        types.append(events.MEMBER_ACTIVATED if change.is_active else events.MEMBER_DEACTIVATED)
-    has_new_data = change.custom_data is not msgspec.UNSET
-    if has_new_data or (change.nickname is not msgspec.UNSET and change.nickname != before["nickname"]):
-        types.append(events.MEMBER_UPDATED)
-    return types
+        type_ = events.MEMBER_ACTIVATED if change.is_active else events.MEMBER_DEACTIVATED
+        found.append(events.about(type_, actor, row))
+    changed = [name for name in ("nickname", "roles") if row[name] != before[name]]
+    changed += [name for name in ("custom_data", "claims") if getattr(change, name) is not msgspec.UNSET]
+    if changed:
+        found.append(events.updated(actor, row, changed))
+    return found
 
 
 def containing(text: str) -> str:
@@ -226,6 +237,7 @@ def _item(row: Record) -> dict[str, Any]:
         "nickname": row["nickname"],
         "is_guest": row["is_guest"],
         "is_active": row["is_active"],
+        "roles": row["roles"],
         "created_at": rfc3339(row["created_at"]),
         "updated_at": rfc3339(row["updated_at"]),
         "last_active_at": rfc3339(row["last_active_at"]),
@@ -233,4 +245,5 @@ def _item(row: Record) -> dict[str, Any]:
 
 
 def _record(row: Record) -> MemberRecord:
-    return MemberRecord(**_item(row), sessions=row["sessions"], custom_data=msgspec.Raw(row["custom_data"].encode()))
+    custom_data, claims = (msgspec.Raw(row[name].encode()) for name in ("custom_data", "claims"))
+    return MemberRecord(**_item(row), sessions=row["sessions"], custom_data=custom_data, claims=claims)

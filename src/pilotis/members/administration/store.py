@@ -8,7 +8,7 @@ from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database, TenantDatabase
 
-_ITEM = "member_id, login_id, nickname, is_guest, is_active, created_at, updated_at, last_active_at"
+_ITEM = "member_id, login_id, nickname, is_guest, is_active, roles, created_at, updated_at, last_active_at"
 _FOUND = """
     from pilotis.members
     where app_id = $1
@@ -41,10 +41,10 @@ async def page(
 
 
 async def read(connection: Connection | TenantDatabase, app_id: UUID, member_id: str) -> Record | None:
-    """Return a member with its `custom_data` and the number of its active `sessions`."""
+    """Return a member with its `custom_data`, its `claims` and the number of its active `sessions`."""
     return await connection.fetchrow(
         f"""
-        select {_ITEM}, custom_data, (
+        select {_ITEM}, custom_data, claims, (
             select count(*) from pilotis.sessions s
             where s.app_id = m.app_id and s.subject = m.member_id and s.revoked_at is null and s.expires_at > now()
         ) as sessions

@@ -9,7 +9,7 @@ import msgspec
 
 from pilotis.http.api.json_schemas import JsonObject
 from pilotis.http.api.schemas import ActiveSession
-from pilotis.members.types import LoginId, MemberId, Nickname, Password
+from pilotis.members.types import LoginId, MemberId, Nickname, Password, Roles
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Search = Annotated[str, msgspec.Meta(max_length=255)]
@@ -30,13 +30,14 @@ class MemberQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class MemberItem(msgspec.Struct, kw_only=True):
-    """A member in a list."""
+    """A member in a list. `roles` are what the app says of it, which rules of tables ask for."""
 
     member_id: str
     login_id: str | None
     nickname: str | None
     is_guest: bool
     is_active: bool
+    roles: list[str]
     created_at: str
     updated_at: str
     last_active_at: str
@@ -47,6 +48,7 @@ class MemberRecord(MemberItem, kw_only=True):
 
     sessions: int
     custom_data: JsonObject
+    claims: JsonObject
 
 
 class MemberPage(msgspec.Struct, kw_only=True):
@@ -59,19 +61,27 @@ class MemberPage(msgspec.Struct, kw_only=True):
 
 
 class MemberChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Changes to a member; absent fields keep their values. A null nickname removes it; custom_data is replaced."""
+    """Changes to a member; absent fields keep their values.
+
+    A null nickname removes it; custom_data, roles and claims are replaced as a whole. `roles` are at most 20, `claims`
+    have at most 4096 bytes and are at most 4 objects or lists deep.
+    """
 
     is_active: bool | msgspec.UnsetType = msgspec.UNSET
     nickname: Nickname | msgspec.UnsetType | None = msgspec.UNSET
     custom_data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    roles: Roles | msgspec.UnsetType = msgspec.UNSET
+    claims: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class NewMember(msgspec.Struct, forbid_unknown_fields=True):
-    """A member to create."""
+    """A member to create, with what rules of tables may ask for: its roles and claims."""
 
     login_id: LoginId
     password: Password
     nickname: Nickname | None = None
+    roles: Roles = []
+    claims: dict[str, Any] = {}
 
 
 class MemberToken(msgspec.Struct, frozen=True):

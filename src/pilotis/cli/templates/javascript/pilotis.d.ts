@@ -20,7 +20,7 @@ export type RowQuery = Range & {
   order_direction?: "asc" | "desc";
 };
 export type MemberQuery = Range & { search?: string; is_guest?: boolean; is_active?: boolean };
-export type MemberChange = { nickname?: string | null; is_active?: boolean; custom_data?: Record<string, unknown> };
+export type MemberChange = { nickname?: string | null; is_active?: boolean; custom_data?: Record<string, unknown>; roles?: string[]; claims?: Record<string, unknown> };
 export type FileQuery = Range & { parent_id?: string; search?: string; created_by?: string };
 export type FileList = { files: any[]; total_count: number; limit: number; offset: number };
 

@@ -10,6 +10,7 @@ import { Editor } from "../ui/editor.js";
 import { SearchBox, searched } from "../ui/search.js";
 import { parse } from "../grid/values.js";
 import { Belongings } from "./belongings.js";
+import { MemberFacts } from "./member-facts.js";
 import { MemberLinks } from "./member-links.js";
 import { Bones, Button, Code, Confirm, Copy, Empty, Failure, FormDialog, Pager, Pill, TextField, complain, toast, useLoad } from "../ui/widgets.js";
 
@@ -82,6 +83,7 @@ function Member({ id, changed }) {
         <div><dt><label for="active">${t.members.active}</label></dt><dd><input id="active" type="checkbox" class="switch" checked=${data.is_active} disabled=${!may("editor")} title=${why() || undefined} onChange=${(/** @type {any} */ event) => update({ is_active: event.target.checked })} /></dd></div>
       </dl>
       ${data.sessions > 0 && html`<${Sessions} path=${`${path}/sessions`} number=${data.sessions} ended=${reload} />`}
+      <${MemberFacts} member=${data} save=${(/** @type {any} */ facts) => onApp(path, { method: "PATCH", body: facts }).then(set)} />
       <section class="wellbox"><div class="line"><h3 class="mono grow">custom_data</h3><${Button} kind="flat small" icon="edit" label=${t.members.editData} why=${why()} onClick=${() => setDialog("data")} /></div><${Code} text=${JSON.stringify(data.custom_data, null, 2).slice(0, 20000)} label="custom_data" /></section>
       <${MemberLinks} id=${id} />
       <${Belongings} id=${id} />

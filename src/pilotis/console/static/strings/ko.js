@@ -124,6 +124,8 @@ export default {
   actions: { "user.sign_in": "로그인", "user.sign_in_failed": "로그인 실패", "user.change_password": "비밀번호 변경", "user.reset_password": "비밀번호 재설정", "user.reset_link": "재설정 링크 출력" },
   members: {
     gone: (/** @type {string} */ end) => `삭제된 회원 ${end}`, rowsOf: "테이블의 행", noRows: "이 앱의 테이블에 행이 없습니다.", filesOf: "파일", noFiles: "파일이 없습니다.", allOf: (/** @type {number} */ count) => `전체 ${count.toLocaleString("ko")}개`,
+    facts: "역할과 클레임", editFacts: "역할과 클레임 편집", roles: "역할", noRoles: "역할이 없습니다.", factsHelp: "테이블의 규칙이 묻는 값입니다. 회원은 볼 수 있지만 바꿀 수 없습니다. 다음 요청부터 적용됩니다.", rolesHelp: "editor처럼, 빈칸으로 나눕니다.",
+    noSuchRole: (/** @type {string} */ role) => `“${role}”은(는) 역할이 될 수 없습니다. a-z, 0-9, _, -로 64자까지입니다.`, manyRoles: (/** @type {number} */ most) => `회원의 역할은 ${most}개까지입니다.`,
     identities: "외부 계정", noIdentities: "외부 계정으로 로그인하지 않습니다.", unverified: "확인되지 않음", unlink: "연결 끊기", unlinkTitle: (/** @type {string} */ vendor) => `연결을 끊으시겠습니까? ${vendor}`, unlinkText: "이 계정으로는 더 이상 이 회원으로 로그인할 수 없습니다. 지금의 세션은 유지됩니다. 로그인 ID나 다른 계정이 없으면 새로 로그인할 수 없습니다.", unlinked: "연결을 끊었습니다.",
     consents: "연결된 프로그램", noConsents: "연결한 프로그램이 없습니다.", disconnect: "연결 해제", disconnectTitle: (/** @type {string} */ name) => `연결을 해제하시겠습니까? ${name}`, disconnectText: "이 회원에 대한 프로그램의 토큰이 바로 무효가 됩니다. 프로그램은 회원에게 다시 동의를 구할 수 있습니다.", disconnected: "연결을 해제했습니다.",
     editData: "custom_data 편집", dataHelp: "회원의 앱이 읽는 JSON 객체입니다. 전체가 바뀝니다.",
