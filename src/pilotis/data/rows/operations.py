@@ -233,6 +233,7 @@ def plan_update(
     given = row.fields if table.schema.is_free_form else [column.name for column in columns]
     changed = list(dict.fromkeys([*given, *row.increments]))
     visible.require_settable([*changed, *row.nulls])
+    visible.require_readable(row.increments)
     cause = bound_cause(principal, table, UPDATED, arguments, changed)
     statements = table.statements_that_show(visible)
     after = visible.holds_after(arguments, old="before", new="written")

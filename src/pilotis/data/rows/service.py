@@ -256,7 +256,7 @@ class Rows:
             raise WhereRequiredError
 
         async def delete(table: PreparedTable) -> int:
-            visible = table.visible_now(principal, Action.DELETE)
+            visible = table.visible_now(principal, Action.DELETE, found_by_condition=True)
             seen = table.seen_by(visible).schema
             own = creator_of_new_row(principal)
             arguments = Arguments(hash_=table.hash, creators=visible.shows_creator, own=own)

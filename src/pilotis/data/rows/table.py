@@ -104,11 +104,19 @@ class PreparedTable:
         member = principal.member
         if member is not None and self.schema.rules is not None:
             member = await member.confirmed()
-        return visibility(principal, self.schema, action, member, self.related)
+        return visibility(principal, self.schema, action, member, self.related, self.hash)
 
-    def visible_now(self, principal: Principal, action: Action) -> Visibility:
+    def visible_now(self, principal: Principal, action: Action, *, found_by_condition: bool = False) -> Visibility:
         """Return what `visible` does, for a request whose credential has been checked."""
-        return visibility(principal, self.schema, action, principal.member, self.related)
+        return visibility(
+            principal,
+            self.schema,
+            action,
+            principal.member,
+            self.related,
+            self.hash,
+            found_by_condition=found_by_condition,
+        )
 
     def seen_by(self, visible: Visibility) -> PreparedTable:
         """Return the table as the caller sees it, for what only reads."""

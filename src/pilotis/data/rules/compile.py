@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from pilotis.data.where.operands import (
     CREATOR_NAME,
     CREATOR_OPERAND,
     Arguments,
+    Kind,
     Operand,
     operand,
     qualified,
@@ -25,7 +27,7 @@ Json = Any
 
 # Rules were checked when they were saved, when limits may have been others.
 _LIMITS = Limits(where_conditions=10_000, where_depth=100, where_list_values=100_000)
-_COMPARISONS = {"$eq": "=", "$ne": "<>", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_COMPARISONS = {"$eq": "=", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
 def compile_rule(
@@ -70,7 +72,8 @@ class _Rule(Compiler):
         self._outer = outer
         self._many = many
         self._needed: list[str] = []
-        """Columns of the judged row that must have a value for an `$exists` to hold."""
+        """What other rows are compared with and must have a value, or their branch is false, also under `$not`."""
+        self._negations = 0
 
     def _find(self, key: str) -> Operand:
         name = column_name_of(self._table, key)
@@ -88,12 +91,42 @@ class _Rule(Compiler):
             if self._row:
                 field = field._replace(sql=f"{self._row}.{field.sql}", column=None)
             return self._compared(field, value, place, depth)
+        if name == "$not":
+            with self._negated():
+                return super()._entry(name, value, place, depth)
         return super()._entry(name, value, place, depth)
 
+    def _branch(self, name: str, value: Json, place: str, depth: int) -> str:
+        if name == "$and" or self._negations:
+            return super()._branch(name, value, place, depth)
+        around, self._needed = self._needed, []
+        condition = self._with_needed(super()._branch(name, value, place, depth))
+        self._needed = around
+        return condition
+
+    @contextmanager
+    def _negated(self) -> Iterator[None]:
+        self._negations += 1
+        try:
+            yield
+        finally:
+            self._negations -= 1
+
+    def _with_needed(self, condition: str) -> str:
+        if not self._needed:
+            return condition
+        return f"({condition}{''.join(f' and {value} is not null' for value in dict.fromkeys(self._needed))})"
+
     def _of(self, row: str, rule: Json, depth: int) -> str:
+        row = row or self._row
         inner = _Rule(self._table, self._tables, self._arguments, row, self._old, self._new, self._outer, many=False)
+        inner._negations = self._negations
         with self._arguments.access.ignored():
-            return f"({inner.conjunction(rule, 'rules', depth + 1)})"
+            condition = inner.conjunction(rule, "rules", depth + 1)
+        if self._negations:
+            self._needed += inner._needed
+            return f"({condition})"
+        return f"({inner._with_needed(condition)})"
 
     def _compared(self, field: Operand, value: Json, place: str, depth: int) -> str:
         if is_reference(value):
@@ -103,22 +136,27 @@ class _Rule(Compiler):
     def _operator(self, field: Operand, name: str, value: Json, place: str, depth: int) -> str:
         if is_reference(value):
             return self._referring(field, name, value)
+        if name == "$not":
+            with self._negated():
+                return super()._operator(field, name, value, place, depth)
         return super()._operator(field, name, value, place, depth)
 
     def _referring(self, field: Operand, operator: str, reference: Mapping[str, Json]) -> str:
-        other = self._referred(reference)
-        if operator == "$arrayContains":
-            return f"({other.sql} is not null and {field.sql} @> jsonb_build_array({other.sql}))"
-        if operator == "$in":
-            return f"({other.sql} is not null and {other.sql} @> jsonb_build_array({field.sql}))"
+        mine, other = _value(field), _value(self._referred(reference))
         if operator == "$eq" and "$old" in reference:
             # Unchanged, also where there is no value.
-            return f"{field.sql} is not distinct from {other.sql}"
+            return f"{mine} is not distinct from {other}"
         if operator == "$ne" and "$old" in reference:
-            return f"{field.sql} is distinct from {other.sql}"
-        if operator != "$eq":
-            self._needed.append(other.sql)
-        return f"({field.sql} {_COMPARISONS[operator]} {other.sql})"
+            return f"{mine} is distinct from {other}"
+        if operator == "$ne" or self._negations:
+            self._needed.append(other)
+        if operator == "$arrayContains":
+            return f"({other} is not null and {field.sql} @> jsonb_build_array({other}))"
+        if operator == "$in":
+            return f"({mine} is not null and {other} @> jsonb_build_array({mine}))"
+        if operator == "$ne":
+            return f"({mine} is distinct from {other})"
+        return f"({mine} {_COMPARISONS[operator]} {other})"
 
     def _referred(self, reference: Mapping[str, Json]) -> Operand:
         ((kind, key),) = reference.items()
@@ -136,9 +174,8 @@ class _Rule(Compiler):
         inner = _Rule(table, self._tables, self._arguments, alias, "", "", (around, *self._outer), many=False)
         with self._arguments.access.ignored():
             condition = inner.conjunction(where, "rules", depth + 1)
-        needed = "".join(f" and {column} is not null" for column in dict.fromkeys(inner._needed))
         version = f"(true or {alias}.{table.version_column})"
-        return f"exists (select from {table.physical} {alias} where {condition}{needed} and {version})"
+        return f"exists (select from {table.physical} {alias} where {inner._with_needed(condition)} and {version})"
 
     def _listed(self, table: TableSchema, alias: str, where: Mapping[str, Json], depth: int) -> str | None:
         """Return the form that reads the other table once: for one `$row`, in an equality at the top; else None."""
@@ -157,7 +194,7 @@ class _Rule(Compiler):
             condition = inner.conjunction({"$and": rest}, "rules", depth + 1) if rest else "true"
             looked_up = inner._find(key)
         judged = self._judged(reference["$row"])
-        if looked_up.kind is not judged.kind:
+        if looked_up.kind is not judged.kind or judged.kind is Kind.JSON:
             return None
         if judged.column is not None:
             self._arguments.access.add(AccessKind.IN, judged.column)
@@ -169,6 +206,11 @@ class _Rule(Compiler):
         if key == CREATOR_NAME:
             return CREATOR_OPERAND
         return self._find(key)
+
+
+def _value(field: Operand) -> str:
+    """Return the expression for a field's value; JSON's null counts as absent, like SQL's."""
+    return f"nullif({field.sql}, 'null')" if field.kind is Kind.JSON else field.sql
 
 
 @functools.singledispatch

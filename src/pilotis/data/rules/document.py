@@ -15,6 +15,7 @@ from pilotis.data.tables.schema import OWN_FIELDS, TableSchema, normal_path
 from pilotis.data.where.compiler import OPERATORS, InvalidOperatorError, compile_where
 from pilotis.data.where.operands import (
     CREATOR_NAME,
+    CREATOR_OPERAND,
     Arguments,
     EncryptedColumnError,
     Kind,
@@ -33,6 +34,11 @@ MEMBER_FACTS = ("id", "is_guest", "roles")
 REFERENCES = frozenset({"$member", "$row", "$old", "$now"})
 """The operands that stand for a value: the caller's, the judged row's, the row's before, and the time."""
 MAX_EXISTS, MAX_DEPTH, MAX_DEFINITIONS = 8, 3, 20
+_MAX_SECONDS = 100 * 366 * 86_400
+_ORDERED = frozenset({"$gt", "$gte", "$lt", "$lte"})
+_BETWEEN_COLUMNS = frozenset({"$eq", "$ne", "$in", "$arrayContains"}) | _ORDERED
+"""The operators that compare a column with another one."""
+_COLUMN_OPERATORS = ", ".join(sorted(_BETWEEN_COLUMNS))
 _FACT_KINDS = {
     "id": {Kind.TEXT, Kind.UUID, Kind.JSON, Kind.ENCRYPTED},
     "is_guest": {Kind.BOOLEAN, Kind.JSON},
@@ -261,11 +267,12 @@ class _Checker:
         if context.only_member:
             raise ColumnRuleNeedsRowError("A column's rule is null, true, or a condition on $member alone.").at(place)
         if name == "$use":
-            if not context.may_use or not isinstance(value, str) or value not in self._defined:
-                raise InvalidOperandError("$use names a condition of define, and not in define.").at(place)
+            if not context.may_use or context.outer or not isinstance(value, str) or value not in self._defined:
+                raise InvalidOperandError("$use names a condition of define, not in define nor in $exists.").at(place)
             self._condition(self._defined[value], place, context._replace(may_use=False))
             return name, value
         if name == CREATOR_NAME:
+            self._check_leaf(CREATOR_OPERAND, value, place, context)
             return name, self._value(value, place, context)
         if name.startswith("$"):
             return name, self._about_rows(name, value, place, context)
@@ -276,7 +283,8 @@ class _Checker:
         column = context.table.by_name.get(normal_path(name))
         if column is not None and column.encrypted and context.outer:
             raise EncryptedColumnError(column.name, "A rule cannot read it in another table.").at(place)
-        self._check_leaf(name, value, place, context)
+        field = operand(context.table, name, Arguments(hash_=lambda _column, _value: b""))
+        self._check_leaf(field, value, place, context)
         return key, self._value(value, place, context)
 
     def _about_rows(self, name: str, value: Json, place: str, context: _Context) -> Json:
@@ -309,10 +317,11 @@ class _Checker:
             return {name: self._operator(name, item, f"{place}.{name[:64]}", context) for name, item in value.items()}
         return value
 
-    def _check_leaf(self, name: str, value: Json, place: str, context: _Context) -> None:
+    def _check_leaf(self, field: Operand, value: Json, place: str, context: _Context) -> None:
         """Raise the errors of a condition of `where` with a value of the column's type for each reference."""
-        arguments = Arguments(hash_=lambda _column, _value: b"")
-        field = operand(context.table, name, arguments)
+        # Its errors name the field by its path.
+        name, is_creator = field.name, field is CREATOR_OPERAND
+        arguments = Arguments(hash_=lambda _column, _value: b"", creators=is_creator)
 
         def sample(value: Json, operator: str = "$eq") -> Json:
             if is_reference(value):
@@ -344,16 +353,21 @@ class _Checker:
             given = f"the member's {name}"
         else:
             table = context.table if kind == "$old" else context.outer[0] if context.outer else None
-            if table is None or name == CREATOR_NAME:
+            if table is None:
                 return
             try:
-                other = operand(table, name, Arguments()).kind if isinstance(name, str) else None
+                other = _kind_of(table, name)
             except PilotisError as error:
                 raise error.at(place) from None
-            one_is_list = (operator == "$arrayContains" and field.kind is Kind.JSON) or (
-                operator == "$in" and other is Kind.JSON
-            )
-            fits = other is field.kind or one_is_list
+            if operator not in _BETWEEN_COLUMNS or (operator in _ORDERED and field.kind is Kind.JSON):
+                message = f"{operator} does not compare {field.name} with a column: there are {_COLUMN_OPERATORS}."
+                raise InvalidOperandError(message).at(place)
+            if operator == "$arrayContains":
+                fits = field.kind is Kind.JSON
+            elif operator == "$in":
+                fits = other is Kind.JSON and field.kind is not Kind.ENCRYPTED
+            else:
+                fits = other is field.kind
             given = f"{name}, of type {other}"
         if not fits:
             raise OperandTypeError(f"{field.name} is of type {field.kind}, and is compared with {given}.").at(place)
@@ -372,8 +386,9 @@ class _Checker:
     def _reference(self, reference: dict[str, Json], place: str, context: _Context) -> dict[str, Json]:
         ((kind, name),) = reference.items()
         if kind == "$now":
-            if isinstance(name, bool) or not isinstance(name, int):
-                raise InvalidOperandError("$now takes a number of seconds.").at(place)
+            if isinstance(name, bool) or not isinstance(name, int) or abs(name) > _MAX_SECONDS:
+                message = f"$now takes a number of seconds, at most {_MAX_SECONDS} away."
+                raise InvalidOperandError(message).at(place)
             return reference
         if not isinstance(name, str):
             raise InvalidOperandError(f"{kind} takes a name.").at(place)
@@ -458,6 +473,12 @@ def named_tables(rules: Mapping[str, Json]) -> set[UUID]:
 
     visit(rules)
     return found
+
+
+def _kind_of(table: TableSchema, name: Json) -> Kind | None:
+    if name == CREATOR_NAME:
+        return Kind.TEXT
+    return operand(table, name, Arguments()).kind if isinstance(name, str) else None
 
 
 def _check_fact(name: str, place: str) -> None:

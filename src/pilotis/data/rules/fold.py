@@ -15,7 +15,7 @@ from uuid import UUID
 
 from pilotis.data.rules.document import column_name_of, is_reference
 from pilotis.data.tables.schema import TableSchema
-from pilotis.data.where.operands import CREATOR_NAME, CREATOR_OPERAND, Arguments, Kind, Operand, operand
+from pilotis.data.where.operands import CREATOR_NAME, CREATOR_OPERAND, Arguments, Operand, operand
 from pilotis.http.api.principals import MemberInfo
 from pilotis.kit.clock import rfc3339
 
@@ -25,6 +25,8 @@ Folded = bool | dict[str, Json]
 
 _MAX_VALUES = 1000
 _LISTS = frozenset({"$in", "$nin", "$arrayContainsAny"})
+_OF_TEXTS = frozenset({"$contains", "$startsWith", "$endsWith"})
+_OF_SINGLE_VALUES = frozenset({"$gt", "$gte", "$lt", "$lte"})
 
 
 class NoValueError(Exception):
@@ -104,8 +106,8 @@ class _Folder:
         if name == "$exists":
             other = self._tables.get(UUID(value["table"]))
             if other is None:
-                # It has been dropped just now.
-                return False
+                # It has been dropped just now: that must not make a `$not` around it hold.
+                raise NoValueError
             inner = self.all_of(value["where"], other)
             if inner is False:
                 return False
@@ -163,9 +165,16 @@ class _Folder:
         if operator in _LISTS:
             if not isinstance(value, list) or len(value) > _MAX_VALUES:
                 raise NoValueError
-            return value if field.kind is Kind.JSON else [one for one in value if _converts(field, one)]
+            return [one for one in value if _converts(field, one)]
         # A claim of another type than the column has no value for it.
         if operator != "$arrayContains" and not _converts(field, value):
+            raise NoValueError
+        if operator in _OF_TEXTS and not isinstance(value, str):
+            raise NoValueError
+        if operator in _OF_SINGLE_VALUES and isinstance(value, (dict, list)):
+            raise NoValueError
+        if isinstance(value, dict) and any(name.startswith("$") for name in value):
+            # What is data must not be read as operators.
             raise NoValueError
         return value
 

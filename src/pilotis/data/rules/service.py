@@ -12,7 +12,7 @@ from pilotis.data.rules.document import Related, named_tables, shown, stored
 from pilotis.data.rules.presets import PRESETS
 from pilotis.data.rules.types import NewRules, RuleSet, TableRules
 from pilotis.data.rules.visibility import LEVELS
-from pilotis.data.rules.warnings import warnings
+from pilotis.data.rules.warnings import BROKEN, warnings
 from pilotis.data.tables import store
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.service import TableNotFoundError, Tables
@@ -55,12 +55,18 @@ class Rules:
             raise TableNotFoundError
         table = store.table_schema(row)
         related = Related.of(await self._tables.schemas(app.app_id))
-        document = None if table.rules is None else shown(table.rules, table, related)
+        document, broken = None, False
+        if table.rules is not None:
+            try:
+                document = shown(table.rules, table, related)
+            except (PilotisError, KeyError):
+                # They came back from the trash, and name what is no longer there.
+                document, broken = {}, True
         return TableRules(
             rules=None if document is None else _rule_set(document),
             level_rules=_rule_set({action.value: rule for action, rule in LEVELS[table.access_level].items()}),
             presets=PRESETS,
-            warnings=warnings(document or {}, table),
+            warnings=[BROKEN] if broken else warnings(document or {}, table),
             updated_at=optional_rfc3339(row["rules_updated_at"]),
         )
 

@@ -20,7 +20,7 @@ from pilotis.data.rules.fold import Caller, Folded, fold
 from pilotis.data.tables.schema import AccessLevel, TableSchema
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.access_patterns import AccessKind
-from pilotis.data.where.operands import CREATOR, CREATOR_NAME, Arguments
+from pilotis.data.where.operands import CREATOR, CREATOR_NAME, Arguments, ColumnNotReadableError, Hash
 from pilotis.http.api.principals import MemberInfo, Principal, RoleRequiredError
 from pilotis.kit import json
 from pilotis.kit.errors import Detail, ForbiddenError, UnauthorizedError
@@ -95,11 +95,19 @@ class Visibility(msgspec.Struct, frozen=True):
     """For an update: its rule, which must hold of the row before and afterwards."""
     closed: frozenset[str] = frozenset()
     """The columns that the caller may not set."""
+    hash: Hash | None = None
+    """Hashes the values with which a rule compares encrypted columns."""
 
     def require_settable(self, names: Iterable[str]) -> None:
         """Raise `ColumnReadOnlyError` if the caller may not set one of the columns."""
         if self.closed and (refused := sorted(self.closed & set(names))):
             raise ColumnReadOnlyError(refused)
+
+    def require_readable(self, names: Iterable[str]) -> None:
+        """Raise `ColumnNotReadableError` if a change depends on a value that the caller may not read."""
+        for name in names:
+            if name in self.table.hidden:
+                raise ColumnNotReadableError(name).at(f"data.{name}")
 
     @property
     def is_everything(self) -> bool:
@@ -140,7 +148,17 @@ class Visibility(msgspec.Struct, frozen=True):
         if not row and _is_own(rule):
             arguments.access.add(AccessKind.EQUALITY, CREATOR)
             return f" and __creator = {arguments.bind(rule[CREATOR_NAME], 'text')}"
-        return f" and {compile_rule(rule, self.whole, self.tables, arguments, row=row, many=many)}"
+        return f" and {self._compiled(rule, arguments, row=row, many=many)}"
+
+    def _compiled(self, rule: Mapping[str, Json], arguments: Arguments, **names: Any) -> str:
+        own, arguments.hash = arguments.hash, self.hash
+        try:
+            return compile_rule(rule, self.whole, self.tables, arguments, **names)
+        except UnknownColumnError:
+            # As in `_Asked`.
+            return "false"
+        finally:
+            arguments.hash = own
 
     @property
     def needs_before(self) -> bool:
@@ -157,7 +175,7 @@ class Visibility(msgspec.Struct, frozen=True):
             return "" if after else "false"
 
         def of(row: str) -> str:
-            return compile_rule(after, self.whole, self.tables, arguments, row=row, old=old, new=new)
+            return self._compiled(after, arguments, row=row, old=old, new=new)
 
         return f"{of(old)} and {of(new)}" if _names(self.after, "$new") else of(new)
 
@@ -168,11 +186,20 @@ class Visibility(msgspec.Struct, frozen=True):
 
 
 def visibility(
-    principal: Principal, table: TableSchema, action: Action, member: MemberInfo | None, tables: Tables
+    principal: Principal,
+    table: TableSchema,
+    action: Action,
+    member: MemberInfo | None,
+    tables: Tables,
+    hash_: Hash | None = None,
+    *,
+    found_by_condition: bool = False,
 ) -> Visibility:
     """Return the rows on which the caller may perform an action; raises an error if there can be none.
 
-    `member` is the signed-in member with its facts, `tables` are those that the table's rules name.
+    `member` is the signed-in member with its facts, `tables` are those that the table's rules name, `hash_` hashes
+    values of encrypted columns. `found_by_condition` says that the request does not name the rows that it deletes, so
+    that only those which the caller may list may be found.
     """
     if principal.may(action.role):
         return everything(table, action, shows_creator=True)
@@ -184,6 +211,19 @@ def visibility(
     if table.rules is None and member is not None:
         own: Folded = True if action is Action.CREATE else {CREATOR_NAME: member.member_id}
         return Visibility(action, table, table, shows_creator=True, rule=own, readable=own)
+    visible = _under_rules(principal, table, action, member, tables, found_by_condition=found_by_condition)
+    return visible if hash_ is None else msgspec.structs.replace(visible, hash=hash_)
+
+
+def _under_rules(
+    principal: Principal,
+    table: TableSchema,
+    action: Action,
+    member: MemberInfo | None,
+    tables: Tables,
+    *,
+    found_by_condition: bool,
+) -> Visibility:
     asked = _Asked(principal, table, Caller.of(member), tables)
     shows_creator = principal.role is not None or _shows_creator(table)
     seen = asked.seen()
@@ -195,10 +235,13 @@ def visibility(
             rule = asked.fold(Action.READ)
             return Visibility(action, table, seen, shows_creator, rule, tables, rule)
         case Action.LIST:
-            rule = both(*asked.fold_all(*([Action.LIST] if asked.has(Action.LIST) else []), Action.READ))
+            rule = both(*asked.fold_all(*asked.listing(), Action.READ))
             return Visibility(action, table, seen, shows_creator, rule, tables, rule)
         case Action.DELETE:
-            changed, readable = asked.fold_all(Action.DELETE, Action.READ)
+            changed, *seen_rows = asked.fold_all(
+                Action.DELETE, *(asked.listing() if found_by_condition else ()), Action.READ
+            )
+            readable = both(*seen_rows)
             return Visibility(action, table, seen, shows_creator, both(readable, changed), tables, readable)
         case Action.UPDATE:
             changed, readable = asked.fold_all(Action.UPDATE, Action.READ)
@@ -228,8 +271,9 @@ class _Asked:
         self._tables = tables
         self._rules: Mapping[Any, Json] = LEVELS[table.access_level] if table.rules is None else table.rules
 
-    def has(self, action: Action) -> bool:
-        return action in self._rules
+    def listing(self) -> tuple[Action, ...]:
+        """Return the action that lists ask for beside reading, if the rules tell it apart."""
+        return (Action.LIST,) if Action.LIST in self._rules else ()
 
     def fold(self, action: Action) -> Folded:
         """Fold an action's rule; raises an error if nothing is left of it."""

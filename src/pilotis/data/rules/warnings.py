@@ -11,6 +11,11 @@ from pilotis.data.tables.schema import TableSchema
 Json = Any
 
 
+BROKEN = RuleWarning(
+    "BROKEN_RULES", "rules", "They name a table or a column that is no longer there, and allow nothing. Save them anew."
+)
+
+
 def warnings(document: Mapping[str, Json], table: TableSchema) -> list[RuleWarning]:
     """Return the warnings about a document of rules, with the names of columns and tables in it."""
     found = [
