@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
+from pilotis.data.rules.document import Related, stored
+from pilotis.data.rules.fold import Caller, fold
+from pilotis.data.tables.schema import AccessLevel, Column, ColumnType, TableSchema
+from pilotis.http.api.principals import MemberInfo
+from pilotis.limits import Limits
 from tests.console import owner_of
 from tests.support import App, assert_error, plain_client
 
@@ -223,11 +229,115 @@ async def test_wrong_rules_name_their_place(app: App):
         ({"read": {"$member": {"custom_data.a": 1}}}, "MEMBER_WRITES_THIS", "rules.read.$member.custom_data.a"),
         ({"read": {"$use": "team"}}, "INVALID_OPERAND", "rules.read.$use"),
         ({"columns": {"name": {"read": {"count": 1}}}}, "COLUMN_RULE_NEEDS_ROW", "rules.columns.name.read.count"),
+        ({"read": {"at": {"$gt": {"$now": 10**12}}}}, "INVALID_OPERAND", "rules.read.at.$gt"),
+        ({"read": {"$creator": {"$gt": "x"}}}, "INVALID_OPERATOR", "rules.read.$creator.$gt"),
         ({"read": {"name": "x" * 9000}}, "RULE_TOO_COMPLEX", "rules.read"),
     ]
+    inside = [
+        ({"count": {"$row": "$creator"}}, "OPERAND_TYPE", "count"),
+        ({"$creator": {"$row": "count"}}, "OPERAND_TYPE", "$creator"),
+        ({"name": {"$nin": {"$row": "name"}}}, "INVALID_OPERAND", "name"),
+        ({"name": {"$in": {"$row": "name"}}}, "OPERAND_TYPE", "name"),
+        ({"name": {"$startsWith": {"$row": "name"}}}, "INVALID_OPERAND", "name"),
+        ({"$use": "some"}, "INVALID_OPERAND", "$use"),
+    ]
+    for where, code, name in inside:
+        exists = {"$exists": {"table": table, "where": where}}
+        cases.append(({"read": exists, "define": {"some": {"name": "x"}}}, code, f"rules.read.$exists.where.{name}"))
     async with manager(app) as client:
         for rules, code, place in cases:
             answer = await client.put(f"/tables/{table}/rules", json={"rules": rules})
             error = assert_error(answer, 400, code)
             assert error["details"][0]["field"] == place, error
         assert (await client.get(f"/tables/{table}/rules")).json()["rules"] is None
+
+
+async def test_what_only_a_condition_finds_must_be_listed(app: App):
+    table = await ruled(app, {"name": "string"}, {"list": None, "read": True, "create": True, "delete": True})
+    async with app.client() as client:
+        path = f"{rows(table)}/{(await client.post(rows(table), json={'data': {'name': 'a'}})).json()['id']}"
+        # The number of deleted rows would tell how many there are, and which values they have.
+        for body in ({"all": True}, {"where": {"name": "a"}}):
+            assert_error(await client.post(f"{rows(table)}/delete-where", json=body), 403, "RULE_DENIED")
+        assert (await client.delete(path)).status_code == 200
+
+
+async def test_a_change_tells_nothing_of_a_hidden_column(app: App):
+    rules = {"read": True, "create": True, "update": True, "columns": {"salary": {"read": None}}}
+    table = await ruled(app, {"name": "string", "salary": "int"}, rules)
+    async with app.client() as client:
+        made = await client.post(rows(table), json={"data": {"salary": 5}})
+        path = f"{rows(table)}/{made.json()['id']}"
+        # It would fail if the sum is out of range, and so tell the number step by step.
+        for amount in (2**63 - 1, 1):
+            change = {"data": {"salary": {"$inc": amount}}}
+            assert_error(await client.patch(path, json=change), 403, "COLUMN_NOT_READABLE")
+        operations = [{"type": "update", "table_id": table, "doc_id": made.json()["id"], **change}]
+        answer = await client.post("/v1/public/transactions", json={"operations": operations})
+        assert_error(answer, 403, "COLUMN_NOT_READABLE", failed_index=0)
+        assert (await client.patch(path, json={"data": {"salary": 7}})).status_code == 200
+    async with app.client(app.secret_key) as own_side:
+        assert (await own_side.patch(path, json={"data": {"salary": {"$inc": 1}}})).json()["data"] == {"salary": 8}
+
+
+async def test_rules_compare_encrypted_columns_on_every_route(app: App):
+    schema = {"name": "string", "owner": {"type": "string", "encrypted": True}}
+    mine = {"owner": {"$member": "id"}}
+    table = await ruled(app, schema, dict.fromkeys(("read", "create", "update", "delete"), mine))
+    ada = await app.member("ada")
+    async with app.client(ada["access_token"]) as member, app.client(app.secret_key) as own_side:
+        for owner in (ada["member_id"], "other"):
+            await own_side.post(rows(table), json={"data": {"name": "seen", "owner": owner}})
+        made = await member.post(rows(table), json={"data": {"name": "mine", "owner": ada["member_id"]}})
+        assert made.status_code == 201, made.text
+        path = f"{rows(table)}/{made.json()['id']}"
+        assert await listed(member, table) == ["seen", "mine"]
+        assert (await member.get(path)).json()["data"]["owner"] == ada["member_id"]
+        assert (await member.patch(path, json={"data": {"name": "x"}})).json()["data"]["name"] == "x"
+        assert_error(await member.patch(path, json={"data": {"owner": "other"}}), 403, "RULE_DENIED")
+        search = await member.post("/v1/public/search", json={"table_id": table, "query": "seen", "fields": ["name"]})
+        assert search.json()["total_count"] == 1
+        completed = {"table_id": table, "query": "s", "field": "name"}
+        assert (await member.post("/v1/public/autocomplete", json=completed)).json()["suggestions"] == ["seen"]
+        pipeline = {"table_id": table, "pipeline": [{"$count": "n"}]}
+        assert (await member.post("/v1/public/aggregate", json=pipeline)).json()["data"] == [{"n": 2}]
+        assert (await member.delete(path)).status_code == 200
+
+
+async def test_values_inside_json_that_are_null_equal_nothing(app: App):
+    notes = await app.table({"at": "object", "member": "string"}, title="notes")
+    linked = {"$exists": {"table": "notes", "where": {"at.team": {"$row": "at.team"}, "member": {"$ne": "x"}}}}
+    table = await ruled(app, {"name": "string", "at": "object"}, {"read": linked})
+    async with app.client() as client, app.client(app.secret_key) as own_side:
+        await own_side.post(rows(notes), json={"data": [{"at": {"team": None}}, {"at": {"team": "red"}}]})
+        teams: list[Any] = [{"team": None}, {"team": "red"}, {}]
+        data = [{"name": f"{at.get('team', 'absent')}", "at": at} for at in teams]
+        await own_side.post(rows(table), json={"data": data})
+        assert await listed(client, table) == ["red"]
+
+
+async def test_a_negated_rule_about_the_row_before_names_no_column_twice(app: App):
+    rules = {"read": True, "create": True, "update": {"$not": {"$old": {"at": {"$gt": "2030-01-01T00:00:00Z"}}}}}
+    table = await ruled(app, {"at": "date"}, rules)
+    async with app.client() as client:
+        for at, status in (("2026-01-01T00:00:00Z", 200), ("2040-01-01T00:00:00Z", 403)):
+            made = await client.post(rows(table), json={"data": {"at": at}})
+            change = {"data": {"at": "2041-01-01T00:00:00Z"}}
+            assert (await client.patch(f"{rows(table)}/{made.json()['id']}", json=change)).status_code == status
+
+
+def folded(rule: Any, claims: dict[str, Any]) -> Any:
+    columns = (Column(1, "meta", ColumnType.OBJECT), Column(2, "team", ColumnType.STRING))
+    table = TableSchema(uuid4(), uuid4(), "t", AccessLevel.PUBLIC, 1, columns)
+    member = MemberInfo("ada", uuid4(), is_guest=False, claims=claims)
+    return fold(stored({"read": rule}, table, Related.of([table]), Limits())["read"], Caller.of(member), table, {})
+
+
+def test_a_claim_is_never_read_as_operators_nor_as_null():
+    claim = {"$member": "claims.x"}
+    for value in ({"$ne": "x"}, {"$row": "#1"}, {"$isNull": True}):
+        assert folded({"meta": claim}, {"x": value}) is False
+    assert folded({"meta.a": {"$startsWith": claim}}, {"x": 5}) is False
+    assert folded({"meta.a": {"$gt": claim}}, {"x": [1]}) is False
+    assert folded({"meta.a": {"$in": claim}}, {"x": [None, 1]}) == {"#1.a": {"$in": [1]}}
+    assert folded({"$not": {"$exists": {"table": "t", "where": {"team": claim}}}}, {"x": "red"}) is False
