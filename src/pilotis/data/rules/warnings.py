@@ -12,7 +12,7 @@ Json = Any
 
 
 BROKEN = RuleWarning(
-    "BROKEN_RULES", "rules", "They name a table or a column that is no longer there, and allow nothing. Save them anew."
+    "BROKEN_RULES", "rules", "They name a table or a column that is no longer there, and allow nothing. Save rules that fit."
 )
 
 
