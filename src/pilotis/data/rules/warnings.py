@@ -12,7 +12,9 @@ Json = Any
 
 
 BROKEN = RuleWarning(
-    "BROKEN_RULES", "rules", "They name a table or a column that is no longer there, and allow nothing. Save rules that fit."
+    "BROKEN_RULES",
+    "rules",
+    "They name a table or a column that is gone, and allow nothing. Save others.",
 )
 
 
