@@ -25,7 +25,15 @@ run_tests() {
 
 check $bin/ruff format --check --quiet .
 check $bin/ruff check --quiet .
-(check $bin/mypy; check $bin/mypy --platform darwin --cache-dir .mypy_cache/darwin src) >"$work/mypy" 2>&1 &
+# What differs on macOS is in the modules of Python that these import. All else, types of other modules of Pilotis among
+# it, has been checked before.
+check_on_darwin() {
+    grep -rlE '^ *(import|from) (fcntl|os|pty|pwd|resource|select|signal|socket|sys)\b' --include='*.py' \
+        --exclude-dir=templates src | xargs $bin/mypy --platform darwin --cache-dir .mypy_cache/darwin \
+        --follow-imports skip --allow-subclassing-any --allow-untyped-decorators --no-warn-return-any \
+        --no-warn-unused-ignores --disable-error-code call-arg
+}
+(check $bin/mypy; check check_on_darwin) >"$work/mypy" 2>&1 &
 # It counts files, not tests: a percentage would mean nothing.
 run_tests -n $((cores * 3)) --longest-first -o console_output_style=classic "$@"
 wait

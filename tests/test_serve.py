@@ -149,8 +149,15 @@ def test_it_uses_less_than_90_mb(start):
 
 
 @pytest.mark.embedded("PostgreSQL is to end with the server")
-@pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "workers"),
+    [
+        (signal.SIGINT, "1"),
+        pytest.param(signal.SIGINT, "2", marks=pytest.mark.whole),
+        pytest.param(signal.SIGTERM, "1", marks=pytest.mark.whole),
+        (signal.SIGTERM, "2"),
+    ],
+)
 def test_a_signal_stops_it_all_and_further_ones_change_nothing(start, workers, number):
     server = start("--workers", workers)
     postgres, forked = postgres_of(server), children(server.process.pid)
@@ -163,7 +170,9 @@ def test_a_signal_stops_it_all_and_further_ones_change_nothing(start, workers, n
     assert server.logs() == ""
 
 
-@pytest.mark.parametrize("delay", [0.02, 0.1, 0.2, 0.4])
+@pytest.mark.parametrize(
+    "delay", [0.02, pytest.param(0.1, marks=pytest.mark.whole), 0.2, pytest.param(0.4, marks=pytest.mark.whole)]
+)
 def test_a_signal_while_starting_stops_it_too(tmp_path, delay):
     command = [sys.executable, "-m", "pilotis", "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -236,7 +245,7 @@ def test_a_taken_port_is_told_in_a_sentence(tmp_path):
 
 
 @pytest.mark.embedded("it kills PostgreSQL")
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.whole), "2"])
 def test_a_postgresql_that_ends_by_itself_is_started_again_with_growing_pauses(start, workers):
     server = start("--workers", workers)
     url, headers = rows_url(server), {"X-Public-Key": printed_key(server)}
