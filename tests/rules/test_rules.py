@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import httpx
 
+import pilotis
 from pilotis.data.rules.document import Related, stored
 from pilotis.data.rules.fold import Caller, fold
 from pilotis.data.tables.schema import AccessLevel, Column, ColumnType, TableSchema
@@ -341,3 +346,78 @@ def test_a_claim_is_never_read_as_operators_nor_as_null():
     assert folded({"meta.a": {"$gt": claim}}, {"x": [1]}) is False
     assert folded({"meta.a": {"$in": claim}}, {"x": [None, 1]}) == {"#1.a": {"$in": [1]}}
     assert folded({"$not": {"$exists": {"table": "t", "where": {"team": claim}}}}, {"x": "red"}) is False
+
+
+STATEMENT = re.compile(r"\b(?:from|update|into|join)\s+$")
+ROW_STATEMENTS = {
+    "insert",
+    "insert_if",
+    "select",
+    "select_many",
+    "page",
+    "pages",
+    "count",
+    "row_count",
+    "update",
+    "delete",
+}
+DOORS = {"visible", "and_visible", "_visible", "Visibility"}
+# Functions whose statements name no rule themselves, and why that is right.
+WITHOUT_DOOR = {
+    "rows.statements.Statements._insert": "`insert` is for callers who may create every row; `insert_if` judges each.",
+    "rows.statements.Statements.select_many": "Only `PreparedTable.read` runs it, for callers who see every row.",
+    "rows.statements.Statements._rows": "Its condition is its callers'.",
+    "rows.statements.Statements.count": "Its condition is its callers'.",
+    "rows.statements.Statements.update": "Its condition is its callers'.",
+    "rows.statements.Statements.delete": "Its condition is its callers'.",
+    "rows.query._statement": "Its condition is `compile_query`'s.",
+    "rows.table.PreparedTable._inserted": "The caller may create every row.",
+    "rows.table.PreparedTable._read_pages": "Only `begin_page` comes here, for tables that are open to all.",
+    "rows.table.PreparedTable._read": "For callers who see every row, and for tables that are open to all.",
+    "rows.bulk.service._begin": "An import, by the app's own side.",
+    "query.geo.compiler._all_points": "Only where no condition limits what the caller sees.",
+}
+
+
+def functions_with_statements() -> Iterator[tuple[str, bool]]:
+    """Each function of `data/rows` and `data/query` that makes a statement on rows, and whether it names a door."""
+    data = Path(pilotis.__file__).parent / "data"
+    for path in [*(data / "rows").rglob("*.py"), *(data / "query").rglob("*.py")]:
+        module = ".".join(path.relative_to(data).with_suffix("").parts)
+        for node in ast.parse(path.read_text("utf-8")).body:
+            members = node.body if isinstance(node, ast.ClassDef) else [node]
+            prefix = f"{module}.{node.name}" if isinstance(node, ast.ClassDef) else module
+            for one in members:
+                if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and any(map(makes_statement, ast.walk(one))):
+                    inside = list(ast.walk(one))
+                    names = {part.id for part in inside if isinstance(part, ast.Name)}
+                    names |= {part.attr for part in inside if isinstance(part, ast.Attribute)}
+                    names |= {part.arg for part in inside if isinstance(part, ast.arg)}
+                    yield f"{prefix}.{one.name}", bool(names & DOORS)
+
+
+def makes_statement(node: ast.AST) -> bool:
+    if isinstance(node, ast.JoinedStr):
+        pairs = zip(node.values, node.values[1:], strict=False)
+        return any(
+            isinstance(text, ast.Constant)
+            and STATEMENT.search(str(text.value))
+            and isinstance(value, ast.FormattedValue)
+            and ast.unparse(value.value).endswith("physical")
+            for text, value in pairs
+        )
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("of_table"):
+        # The source of a pipeline.
+        return True
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr in ROW_STATEMENTS
+        and "statements" in ast.unparse(node.value).rpartition(".")[2]
+    )
+
+
+def test_every_statement_on_rows_asks_what_the_caller_may_see():
+    found = dict(functions_with_statements())
+    assert len(found) > 20
+    assert [name for name, asks in found.items() if not asks and name not in WITHOUT_DOOR] == []
+    assert [name for name in WITHOUT_DOOR if name not in found] == [], "These make no statements any more."
