@@ -361,7 +361,7 @@ ROW_STATEMENTS = {
     "update",
     "delete",
 }
-DOORS = {"visible", "and_visible", "_visible", "Visibility"}
+DOORS = {"and_condition", "and_readable", "and_visible", "within", "_condition", "insert_if"}
 # Functions whose statements name no rule themselves, and why that is right.
 WITHOUT_DOOR = {
     "rows.statements.Statements._insert": "`insert` is for callers who may create every row; `insert_if` judges each.",
@@ -421,3 +421,48 @@ def test_every_statement_on_rows_asks_what_the_caller_may_see():
     assert len(found) > 20
     assert [name for name, asks in found.items() if not asks and name not in WITHOUT_DOOR] == []
     assert [name for name in WITHOUT_DOOR if name not in found] == [], "These make no statements any more."
+
+
+async def findings(app: App) -> set[tuple[str, str, str]]:
+    async with owner_of(app).client(app) as console:
+        answer = await console.get("/exposure")
+    assert answer.status_code == 200, answer.text
+    return {(one["severity"], one["code"], one["message"]) for one in answer.json()["findings"]}
+
+
+async def test_exposure_tells_what_rules_leave_open(app: App):
+    mine = {"member": {"$member": "id"}}
+    seats = await ruled(app, {"team": "string", "member": "string"}, {"read": mine, "create": mine}, title="seats")
+    of_team = {"$exists": {"table": "seats", "where": {"team": {"$row": "team"}, **mine}}}
+    await ruled(app, {"team": "string"}, {"read": of_team, "create": of_team}, title="plans")
+    await ruled(app, {"x": "string"}, {"read": {"x": "y"}, "update": True, "delete": SIGNED_IN}, title="wall")
+    notes = await ruled(
+        app, {"owner": "string"}, {"read": {"owner": {"$member": "id"}}, "create": SIGNED_IN}, title="notes"
+    )
+    promotion = (
+        "high",
+        "SELF_PROMOTION",
+        "Table seats: anyone who signs up can create its rows, which give rights in table plans.",
+    )
+    free = "Table notes: rules ask whether owner is the member, and a member can create rows with any owner."
+    found = await findings(app)
+    assert promotion in found
+    assert ("medium", "NO_CREATOR_BOUND", free) in found
+    assert ("high", "TABLE", "Table wall: by its rules the public key alone can change some rows.") in found
+    assert ("low", "TABLE", "Table wall: by its rules the public key alone can read some rows.") in found
+    assert ("none", "TABLE", "Table plans: its rules give nothing to the public key alone.") in found
+    assert not any("(Public)" in message for _, _, message in found)
+    # Bound: by an invitation in another table, by who creates the row, and by a column that members do not set.
+    await app.table({"team": "string", "member": "string"}, title="invitations")
+    invited = {"$exists": {"table": "invitations", "where": {"team": {"$row": "team"}, **mine}}}
+    await save(app, seats, {"read": mine, "create": {**mine, **invited}})
+    await save(app, notes, {"read": {"owner": {"$member": "id"}}, "create": {"owner": {"$member": "id"}}})
+    found = await findings(app)
+    assert promotion not in found
+    assert not any(code == "NO_CREATOR_BOUND" for _, code, _ in found)
+    # The invitations are a table that anybody may write, and so are the rights in the seats.
+    assert any(code == "SELF_PROMOTION" and "Table invitations" in message for _, code, message in found)
+    await save(
+        app, notes, {"read": {"owner": {"$member": "id"}}, "create": SIGNED_IN, "columns": {"owner": {"create": None}}}
+    )
+    assert not any(code == "NO_CREATOR_BOUND" for _, code, _ in await findings(app))

@@ -17,6 +17,7 @@ from pilotis.blobs.check import cause
 from pilotis.blobs.errors import BlobStoreUnavailableError, InvalidStoreUrlError
 from pilotis.console import exposure
 from pilotis.data.indexes.service import report as index_report
+from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.db import inspection, migrations, sharding
 from pilotis.db.connecting import connect, session_parameters
@@ -298,6 +299,7 @@ async def _app(settings: Settings, connect_arguments: dict[str, Any], app_id: UU
             await tables.tables.all(app),
             await Storages(pool).all(app_id),
             (await features.get(HostingFeature).hosting.storages.page(app, Paging(limit=1))).total_count,
+            await features.get(RulesFeature).rules.exposed(app),
         )
     except NotFoundError:
         raise _AppNotFoundError(

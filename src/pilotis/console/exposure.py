@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pilotis.console.types import Finding, Severity
+from pilotis.data.rules.types import RuleFinding
 from pilotis.data.tables.types import Table
 from pilotis.files.types import Storage, StorageAccess
 from pilotis.http.api.principals import AppInfo
@@ -19,6 +20,8 @@ class Exposure(NamedTuple):
     tables: Sequence[Table]
     storages: Sequence[Storage]
     sites: int = 0
+    rules: Sequence[RuleFinding] = ()
+    """What the rules of its tables leave open."""
 
     @property
     def anybody_can_sign_up(self) -> bool:
@@ -32,7 +35,11 @@ def findings(found: Exposure) -> list[Finding]:
         _schema(found),
         *_keys(found),
         _sign_up(found),
-        *(_table(table, found) for table in found.tables),
+        *(_table(table, found) for table in found.tables if not table.has_rules),
+        *(
+            Finding(severity=one.severity, code=one.code, subject=str(one.table_id), message=one.message)
+            for one in found.rules
+        ),
         *(finding for storage in found.storages for finding in _storage(storage, found)),
         *([_PAGES] if found.sites else []),
     ]

@@ -20,6 +20,7 @@ from pilotis.console.endpoints import (
 from pilotis.console.exposure import Exposure, findings
 from pilotis.console.sessions import BrowserSessions
 from pilotis.console.types import Attention, DayUsage, Usage
+from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.dead_jobs.feature import DeadJobsFeature
 from pilotis.feature import Feature
@@ -54,6 +55,7 @@ def feature(
     users: UsersFeature,
     apps: AppsFeature,
     tables: TablesFeature,
+    rules: RulesFeature,
     files: FilesFeature,
     hosting: HostingFeature,
     functions: FunctionsFeature,
@@ -73,6 +75,7 @@ def feature(
             await tables.tables.all(app),
             await files.files.storages.all(app.app_id),
             (await hosting.hosting.storages.page(app, Paging(limit=1))).total_count,
+            await rules.rules.exposed(app),
         )
 
     async def attention(app: AppInfo) -> Attention:

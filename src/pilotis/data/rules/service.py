@@ -9,8 +9,9 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.data.rules.document import Related, named_tables, shown, stored
+from pilotis.data.rules.exposure import exposed
 from pilotis.data.rules.presets import PRESETS
-from pilotis.data.rules.types import NewRules, RuleSet, TableRules
+from pilotis.data.rules.types import NewRules, RuleFinding, RuleSet, TableRules
 from pilotis.data.rules.visibility import LEVELS
 from pilotis.data.rules.warnings import BROKEN, warnings
 from pilotis.data.tables import store
@@ -69,6 +70,10 @@ class Rules:
             warnings=[BROKEN] if broken else warnings(document or {}, table),
             updated_at=optional_rfc3339(row["rules_updated_at"]),
         )
+
+    async def exposed(self, app: AppInfo) -> list[RuleFinding]:
+        """Return what the rules of an app's tables leave open."""
+        return exposed(app, await self._tables.schemas(app.app_id))
 
     async def save(self, app: AppInfo, actor: Actor, table_id: UUID, new: NewRules) -> None:
         """Replace a table's rules, which then hold on every node; raises a 400 error that names the place.

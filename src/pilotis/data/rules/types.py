@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -41,6 +42,15 @@ class RuleWarning(msgspec.Struct, frozen=True):
 
     code: str
     place: str
+    message: str
+
+
+class RuleFinding(NamedTuple):
+    """What the rules of a table leave open, and how bad that is: `high`, `medium`, `low` or `none`."""
+
+    severity: Literal["high", "medium", "low", "none"]
+    code: str
+    table_id: UUID
     message: str
 
 
