@@ -48,6 +48,7 @@ class Rules:
         self._database = database
         self._tables = tables
         tables.guards.append(_require_named)
+        tables.rule_reader = _read
 
     async def read(self, app: AppInfo, table_id: UUID) -> TableRules:
         """Return a table's rules with today's names; raises `TableNotFoundError`."""
@@ -82,7 +83,7 @@ class Rules:
         """
         document = None if new.rules is None else msgspec.to_builtins(new.rules)
 
-        async def edit(connection: Connection, table: TableSchema) -> None:
+        async def edit(connection: Connection, _table: TableSchema) -> None:
             row = await store.live_table(connection, app.app_id, table_id)
             assert row is not None
             expected = new.expected_updated_at
@@ -90,15 +91,21 @@ class Rules:
                 raise RulesChangedError
             text = None
             if document is not None:
-                # The app is locked, so that no table that they name is dropped meanwhile.
-                rows = await store.live_tables_in(connection, app.app_id)
-                related = Related.of(list(map(store.table_schema, rows)))
-                text = json.encode(stored(document, table, related, app.limits)).decode()
+                text = await _read(connection, app, table_id, document)
             await store.set_rules(connection, app.app_id, table_id, text)
 
         await self._tables.change(
             app.app_id, actor, table_id, edit, "table.rules", locks_app=True, touch=False, rules=document
         )
+
+
+async def _read(connection: Connection, app: AppInfo, table_id: UUID, document: dict[str, Any]) -> str:
+    """Return the stored form of a table's rules as JSON; raises a 400 error that names the place.
+
+    The app must be locked, so that no table that they name is dropped meanwhile.
+    """
+    related = Related.of([store.table_schema(row) for row in await store.live_tables_in(connection, app.app_id)])
+    return json.encode(stored(document, related.by_id[table_id], related, app.limits)).decode()
 
 
 async def _require_named(connection: Connection, app_id: UUID, table_id: UUID) -> None:

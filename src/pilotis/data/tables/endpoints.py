@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import msgspec
+
 from pilotis.data.tables.columns import (
     ColumnBeingRewrittenError,
     ColumnExistsError,
@@ -12,7 +14,14 @@ from pilotis.data.tables.columns import (
 )
 from pilotis.data.tables.examples import EXAMPLES, SCHEMA_EXAMPLES
 from pilotis.data.tables.schema import InvalidColumnNameError, normal_path
-from pilotis.data.tables.service import SchemaLockedError, TableBusyError, TableNotFoundError, Tables, TitleTakenError
+from pilotis.data.tables.service import (
+    RulesNeedEditorError,
+    SchemaLockedError,
+    TableBusyError,
+    TableNotFoundError,
+    Tables,
+    TitleTakenError,
+)
 from pilotis.data.tables.types import (
     ColumnChange,
     ColumnList,
@@ -58,15 +67,17 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         status=201,
         creates="table_id",
         again="created",
-        errors=[TitleTakenError, InvalidColumnNameError, SchemaLockedError],
+        errors=[TitleTakenError, InvalidColumnNameError, SchemaLockedError, RulesNeedEditorError],
     )
     async def create(self, call: Call, body: TableDefinition) -> TableResult:
         """Create a table.
 
         `schema` maps each column's name to its type, or to an object with `type` and the options `required`,
-        `default`, `description`, `encrypted`. With an empty schema the table accepts any field.
+        `default`, `description`, `encrypted`. With an empty schema the table accepts any field. With `rules` it is
+        never open to others, not even until the next request.
         """
         await _require_unlocked(call, self._tables)
+        _require_editor_for_rules(call, body)
         table_id = await self._tables.create(call.app, call.actor, body, UUID(call.new_id()))
         return TableResult("Table created.", table_id)
 
@@ -85,15 +96,17 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
             RowsDoNotFitError,
             ColumnBeingRewrittenError,
             SchemaLockedError,
+            RulesNeedEditorError,
             TableBusyError,
         ],
     )
     async def replace(self, call: Call, table_id: UUID, body: TableDefinition) -> TableResult:
-        """Replace a table's title, schema and access level.
+        """Replace a table's title, schema and access level, and its rules where they are given.
 
         Columns missing from the schema go to the trash for 7 days; columns with another type are cast.
         """
         await _require_unlocked(call, self._tables, table_id)
+        _require_editor_for_rules(call, body)
         await self._tables.replace(call.app, call.actor, table_id, body)
         return TableResult("Table updated.", table_id)
 
@@ -221,6 +234,11 @@ class SchemaEndpoints(Endpoints, tag="Tables and columns", examples=SCHEMA_EXAMP
         """Rename a column. Its values and indexes stay; callers must use the new name from then on."""
         renamed = await self._tables.rename_column(call.app, call.actor, table_id, normal_path(name), body.name)
         return ColumnResult("Column renamed.", table_id, renamed)
+
+
+def _require_editor_for_rules(call: Call, body: TableDefinition) -> None:
+    if body.rules is not msgspec.UNSET and not call.principal.may(Role.EDITOR):
+        raise RulesNeedEditorError
 
 
 async def _require_unlocked(call: Call, tables: Tables, table_id: UUID | None = None) -> None:

@@ -73,6 +73,13 @@ class TitleTakenError(ConflictError):
     message = "Another table of this app already has this title."
 
 
+class RulesNeedEditorError(ForbiddenError):
+    """403 `RULES_NEED_EDITOR`: only a secret key, a console user or a function gives a table rules."""
+
+    code = "RULES_NEED_EDITOR"
+    message = "Rules are for the app's own side: use a secret key, or a console user with the role editor."
+
+
 class SchemaLockedError(ForbiddenError):
     """403: the app's schema is locked; a secret key or a console user with the role editor may change it."""
 
@@ -100,6 +107,7 @@ MIGRATE = "columns.migrate"
 Edit = Callable[[Connection, TableSchema], Awaitable[None]]
 Guard = Callable[[Connection, UUID, UUID], Awaitable[None]]
 """Raises an error, inside the transaction, for a change of a table of an app that something else does not allow."""
+RuleReader = Callable[[Connection, AppInfo, UUID, dict[str, Any]], Awaitable[str]]
 
 
 class Tables:
@@ -124,6 +132,8 @@ class Tables:
         self._known: OrderedDict[tuple[UUID, UUID], TableSchema] = OrderedDict()
         self._changes = 0
         self.guards: list[Guard] = []
+        self.rule_reader: RuleReader | None = None
+        """Returns rules in their stored form, checked; see `pilotis.data.rules.service`."""
         control.subscribe(Topic.TABLE, self._changed, self._forget_all)
 
     async def current(self, app_id: UUID, table_id: UUID) -> TableSchema:
@@ -207,7 +217,9 @@ class Tables:
                 await store.insert_table(connection, table)
                 for statement in ddl.create_table(table):
                     await connection.execute(statement)
-                await record(connection, app.app_id, actor, "table.create", table.table_id, title=table.title)
+                await self._set_rules(connection, app, table.table_id, definition.rules)
+                given = {} if definition.rules is msgspec.UNSET else {"rules": definition.rules}
+                await record(connection, app.app_id, actor, "table.create", table.table_id, title=table.title, **given)
                 event = events.about(events.TABLE_CREATED, actor, table)
                 await self._events.emit_all(connection, app.app_id, [event])
         except asyncpg.InvalidSchemaNameError:
@@ -234,7 +246,9 @@ class Tables:
             for name, column in wanted.items():
                 if name not in table.by_name:
                     await self._columns.add(connection, kept, column)
+            await self._set_rules(connection, app, table_id, definition.rules)
 
+        given: dict[str, Any] = {} if definition.rules is msgspec.UNSET else {"rules": definition.rules}
         await self.change(
             app.app_id,
             actor,
@@ -243,7 +257,19 @@ class Tables:
             "table.update",
             title=definition.title,
             access_level=definition.access_level,
+            locks_app=bool(given),
+            **given,
         )
+
+    async def _set_rules(
+        self, connection: Connection, app: AppInfo, table_id: UUID, rules: dict[str, Any] | msgspec.UnsetType | None
+    ) -> None:
+        """Set the rules of a table that has just been changed, while the app is locked; unset ones stay."""
+        if rules is msgspec.UNSET:
+            return
+        assert self.rule_reader is not None, "the feature of rules gives it"
+        text = None if rules is None else await self.rule_reader(connection, app, table_id, rules)
+        await store.set_rules(connection, app.app_id, table_id, text)
 
     async def preview(self, app: AppInfo, table_id: UUID, definition: TableDefinition) -> SchemaPreview:
         """Return what `replace` would do to the table's columns and rows; changes nothing.

@@ -37,11 +37,16 @@ class TableList(msgspec.Struct):
 
 
 class TableDefinition(msgspec.Struct, forbid_unknown_fields=True):
-    """The definition of a table to create or replace."""
+    """The definition of a table to create or replace.
+
+    `rules` say who may do what, in place of the access level; see the guide on rules. Only a secret key, a console user
+    or a function may give them. Absent, those of an existing table stay; null removes them.
+    """
 
     title: Title
     schema: ColumnDefinitions
     access_level: AccessLevel
+    rules: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class NewColumn(msgspec.Struct, forbid_unknown_fields=True):

@@ -23,6 +23,7 @@ NAMES = (
     "getting-started",
     "members",
     "tables",
+    "rules",
     "rows",
     "where",
     "aggregate",
