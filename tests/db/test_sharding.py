@@ -4,8 +4,12 @@ On a database without Citus the first test stands in for the cluster: it looks a
 """
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
+import httpx
 import msgspec
 import pytest
 
@@ -17,8 +21,10 @@ from pilotis.http.api.principals import AppUser, Role, UserInfo
 from tests import databases
 from tests.backstage import run_sql
 from tests.database import connection_to
+from tests.events.listening import target
 from tests.services import stale_node
-from tests.support import App
+from tests.support import App, Server, assert_error, plain_client
+from tests.waiting import until
 
 SCHEMA = {
     "name": "string",
@@ -188,3 +194,84 @@ async def test_on_citus_an_app_is_moved_to_another_node_while_it_is_used(app: Ap
         changed = await client.patch(path, json={"data": {"age": {"$inc": 1}}})
         assert changed.status_code == 200, changed.text
         assert (await client.get(path)).json()["data"] == row["data"] | {"age": 37}
+
+
+@asynccontextmanager
+async def other_node_lost(server: Server, app: App) -> AsyncIterator[None]:
+    """Within the block nobody listens where the coordinator expects the nodes that do not have the app's rows."""
+    at = "select min(nodeport) from citus_shards where table_name::text like $1 || '.%'"
+    own = await run_sql(server, at, f"app_{UUID(app.app_id).hex}")
+    moved = "update pg_dist_node set nodeport = nodeport {} 30000 where shouldhaveshards and nodeport <> $1"
+    await run_sql(server, moved.format("+"), own)
+    try:
+        yield
+    finally:
+        await run_sql(server, moved.format("-"), own)
+
+
+@pytest.mark.with_citus
+async def test_on_citus_every_write_works_while_another_node_is_lost(app: App, console: dict[str, str]):
+    """With events and rules as well; and a new app, which every node has to know of, waits for all of them."""
+    titles = {
+        "plain": None,
+        "ruled": {
+            "read": True,
+            "create": {"n": {"$gte": 0}},
+            "update": {"$new": {"n": {"$gt": {"$old": "n"}}}},
+            "delete": True,
+        },
+    }
+    tables = [await app.table({"n": "int"}, title=title) for title in titles]
+    async with plain_client(f"{app.server.url}/v1/apps/{app.app_id}", Authorization=f"Bearer {app.secret_key}") as own:
+        for table_id, rules in zip(tables, titles.values(), strict=True):
+            if rules:
+                saved = await own.put(f"/tables/{table_id}/rules", json={"rules": rules})
+                assert saved.status_code == 200, saved.text
+    async with stale_node(app.server) as services, app.client() as client:
+        for armed in (False, True):
+            if armed:
+                await services.events.listen(target(app))
+            async with other_node_lost(app.server, app):
+                for table_id in tables:
+                    await _write(client, table_id)
+                headers = {"Authorization": f"Bearer {console['access_token']}"}
+                new = await client.post("/v1/apps", json={"name": "new"}, headers=headers)
+                assert_error(new, 503, "UNAVAILABLE")
+        schema = f"app_{UUID(app.app_id).hex}"
+        for table_id in tables:
+            stored = f"select count(*) from {schema}.t_{UUID(table_id).hex}"
+            counted = f"select sum(rows)::bigint from {schema}.__row_counts where table_id = $1"
+            assert await run_sql(app.server, stored) == 4
+            assert await run_sql(app.server, counted, UUID(table_id)) == 4
+        # Each either waits to be dispatched, or has been.
+        told = "select type from pilotis.events where app_id = $1"
+        types = (
+            f"select string_agg(type, ' ' order by type) from ({told} union all select type from {schema}.__events) e"
+        )
+        expected = " ".join(["row.created"] * 12 + ["row.deleted"] * 8 + ["row.updated"] * 6)
+
+        async def are_told() -> bool:
+            return await run_sql(app.server, types, UUID(app.app_id)) == expected
+
+        await until(are_told)
+
+
+async def _write(client: httpx.AsyncClient, table_id: str) -> None:
+    """Write to a table in every way; two rows stay."""
+    path = f"/v1/public/tables/{table_id}/data"
+
+    async def done(method: str, path: str, body: object = None) -> dict[str, Any]:
+        answer = await client.request(method, path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    row = await done("POST", path, {"data": {"n": 1}})
+    await done("POST", f"{path}/bulk", {"data": [{"n": 5}, {"n": 6}, {"n": 7}]})
+    await done("PATCH", f"{path}/{row['id']}", {"data": {"n": 2}})
+    await done("DELETE", f"{path}/{row['id']}")
+    assert (await done("POST", f"{path}/delete-where", {"where": {"n": {"$in": [6, 7]}}}))["deleted_count"] == 2
+    create = {"type": "create", "table_id": table_id, "data": {"n": 8}}
+    made = (await done("POST", "/v1/public/transactions", {"operations": [create, create]}))["results"]
+    changes = [{"type": "update", "table_id": table_id, "doc_id": one["id"], "data": {"n": 9}} for one in made]
+    delete = {"type": "delete", "table_id": table_id, "doc_id": made[0]["id"]}
+    await done("POST", "/v1/public/transactions", {"operations": [*changes, delete]})

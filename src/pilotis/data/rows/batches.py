@@ -243,7 +243,7 @@ class Batches:
                 answer.check_room()
                 with _OperationIndex(first):
                     if len(run) == 1:
-                        items = [await perform(connection.fetchval, run[0])]
+                        items = [await perform(connection.fetchrow, run[0])]
                     else:
                         items = await perform_many(connection.fetchmany, run)
                 for index, (plan, item) in enumerate(zip(run, items, strict=True), first):

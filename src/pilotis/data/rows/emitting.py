@@ -18,6 +18,17 @@ MAX_ROW_EVENTS = 1000
 """If one statement changes more rows than this, a single `rows.changed` event is written."""
 
 CREATED, UPDATED, DELETED = "created", "updated", "deleted"
+# The columns of an outbox that a statement gives, with their types.
+_STORED = {
+    "type": "text",
+    "table_id": "uuid",
+    "subject": "text",
+    "actor_kind": "text",
+    "actor_id": "text",
+    "depth": "smallint",
+    "request_id": "text",
+    "data": "json",
+}
 ACTOR_KIND, ACTOR_ID, DEPTH, REQUEST = "__actor_kind", "__actor_id", "__depth", "__request"
 
 
@@ -50,11 +61,27 @@ class BoundCause(NamedTuple):
 
 
 class Emitter:
-    """Writes the common table expressions for one table; `row` is the expression for a row's JSON without secrets."""
+    """Writes the common table expressions for one table; `row` is the expression for a row's JSON without secrets.
 
-    def __init__(self, table: TableSchema, row: str) -> None:
+    They insert the events; with `apart` they only select them, `found` returns them and `insert` inserts them.
+    """
+
+    def __init__(self, table: TableSchema, row: str, *, apart: bool = False) -> None:
         self._table = table
         self._row = row
+        self._apart = apart
+        self._into = f"insert into app_{table.app_id.hex}.__events ({', '.join(_STORED)})"
+
+    @property
+    def found(self) -> str:
+        """The expression for the JSON of the events of the statement, or null."""
+        return "(select json_agg(emitted)::text from emitted)"
+
+    @property
+    def insert(self) -> str:
+        """Insert the events `$1`, the JSON that `found` returned."""
+        members = ", ".join(f"{name} {type_}" for name, type_ in _STORED.items())
+        return f"{self._into} select {', '.join(_STORED)} from json_to_recordset($1) as e({members})"
 
     def created(self) -> str:
         """Return the expression beside an insert `written`, whose records in `$1` carry their causes."""
@@ -80,11 +107,17 @@ class Emitter:
         table_id = self._table.table_id
         largest = ", ".join(map(_aggregated, cause))
         count = f"""{self._head()} || ',"operation":"{operation}","count":' || count(*) || '}}'"""
+        values = [
+            f"'row.{operation}'",
+            f"'{table_id}'::uuid",
+            f"'tables/{table_id}/rows/' || __id",
+            *cause,
+            f"({members} || '}}')::json",
+        ]
+        named = ", ".join(f"{value} as {name}" for value, name in zip(values, _STORED, strict=True))
         return f"""emitted as (
-                insert into app_{self._table.app_id.hex}.__events
-                    (type, table_id, subject, actor_kind, actor_id, depth, request_id, data)
-                select 'row.{operation}', '{table_id}'::uuid, 'tables/{table_id}/rows/' || __id, {", ".join(cause)},
-                    ({members} || '}}')::json
+                {"" if self._apart else self._into}
+                select {named}
                 from {source} where (select count(*) from written) <= {MAX_ROW_EVENTS}
                 union all
                 select 'rows.changed', '{table_id}'::uuid, 'tables/{table_id}', {largest}, ({count})::json

@@ -28,7 +28,7 @@ from pilotis.limits import Limits
 ROW_TOO_LARGE = "PT413"
 RULE_DENIED = "PT403"
 
-FetchValue = Callable[..., Awaitable[Any]]
+FetchRow = Callable[..., Awaitable[asyncpg.Record | None]]
 FetchMany = Callable[..., Awaitable[list[asyncpg.Record]]]
 
 
@@ -78,12 +78,25 @@ class Plan(NamedTuple):
     action: Action = Action.DELETE
     counted: tuple[str, int] | None = None
     """A statement that changes the row count, by how much, where the plan's does not: in the same transaction."""
+    judged: tuple[str, Sequence[Any]] | None = None
+    """Finds out beforehand whether a rule allows the new row, where the plan's statement does not."""
+    emitted: str = ""
+    """A statement that stores the events that the plan's returns beside its value, where it does not store them."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the plan is a single statement, which needs no transaction around it."""
+        return self.counted is None and not self.emitted
 
 
-async def perform(fetchval: FetchValue, plan: Plan) -> bytes:
+async def perform(fetchrow: FetchRow, plan: Plan) -> bytes:
     """Run a plan and return the row's JSON, or an empty text for a deletion; raises a 4xx error otherwise."""
+    if plan.judged is not None:
+        allowed = await fetchrow(plan.judged[0], *plan.judged[1])
+        if allowed is None or not allowed[0]:
+            raise plan.missing()
     try:
-        value = await fetchval(plan.sql, *plan.arguments)
+        row = await fetchrow(plan.sql, *plan.arguments)
     except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError):
         raise CannotIncrementError from None
     except asyncpg.PostgresError as error:
@@ -92,15 +105,17 @@ async def perform(fetchval: FetchValue, plan: Plan) -> bytes:
         if error.sqlstate == RULE_DENIED:
             raise new_row_denied(Action.UPDATE) from None
         raise
-    if not value:
-        if plan.probe is not None and await fetchval(plan.probe[0], *plan.probe[1]):
+    if row is None or not row[0]:
+        if plan.probe is not None and await fetchrow(plan.probe[0], *plan.probe[1]):
             raise PreconditionFailedError
-        if plan.seen is not None and await fetchval(plan.seen[0], *plan.seen[1]):
+        if plan.seen is not None and await fetchrow(plan.seen[0], *plan.seen[1]):
             raise RuleDeniedError(plan.action)
         raise plan.missing()
     if plan.counted:
-        await fetchval(*plan.counted)
-    return await offload(plan.size, plan.finish, value)
+        await fetchrow(*plan.counted)
+    if plan.emitted:
+        await fetchrow(plan.emitted, row["events"])
+    return await offload(plan.size, plan.finish, row[0])
 
 
 async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[bytes]:
@@ -108,6 +123,8 @@ async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[byte
 
     Raises `UndecidedError` if one of them fails.
     """
+    if plans[0].judged is not None:
+        raise UndecidedError
     try:
         rows = await fetchmany(plans[0].sql, [plan.arguments for plan in plans])
     except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError) as error:
@@ -120,6 +137,8 @@ async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[byte
         raise UndecidedError
     if (counted := plans[0].counted) is not None:
         await fetchmany(counted[0], [(counted[1] * len(plans),)])
+    if plans[0].emitted:
+        await fetchmany(plans[0].emitted, [(row["events"],) for row in rows])
     return await offload(sum(plan.size for plan in plans), _finished, plans, rows)
 
 
@@ -137,11 +156,19 @@ def plan_create(principal: Principal, table: PreparedTable, limits: Limits, data
     def finish(created: datetime) -> bytes:
         return records.item(row_id, new.shown, rfc3339(created), new.created_by)
 
-    size, counted = len(new.record), _counted(table, 1)
-    if visible.is_everything:
-        return Plan(row_id, table.statements.insert, [rows], finish, size=size, counted=counted)
-    sql, values = table.insert_if(rows, visible)
-    return Plan(row_id, sql, values, finish, size=size, counted=counted, missing=_new_row_denied)
+    is_plain = table.statements.apart or visible.is_everything
+    sql, values = (table.statements.insert, [rows]) if is_plain else table.insert_if(rows, visible)
+    return Plan(
+        row_id,
+        sql,
+        values,
+        finish,
+        size=len(new.record),
+        counted=_counted(table, 1),
+        judged=table.judge(rows, visible) if is_plain and not visible.is_everything else None,
+        emitted=_emitted(table, CREATED),
+        missing=_new_row_denied,
+    )
 
 
 def _new_row_denied() -> PilotisError:
@@ -254,6 +281,7 @@ def plan_update(
         size,
         seen=_seen(table, visible, row_id),
         action=Action.UPDATE,
+        emitted=_emitted(table, UPDATED),
     )
 
 
@@ -264,12 +292,25 @@ def plan_delete(principal: Principal, table: PreparedTable, row_id: UUID, expect
     condition = f"__id = $1 and {_condition(visible, expected, arguments)}"
     probe = _probe(table, visible, row_id) if expected is not None else None
     sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
-    seen = _seen(table, visible, row_id)
-    return Plan(str(row_id), sql, arguments.values, lambda _: b"", probe=probe, counted=_counted(table, -1), seen=seen)
+    return Plan(
+        str(row_id),
+        sql,
+        arguments.values,
+        lambda _: b"",
+        probe=probe,
+        seen=_seen(table, visible, row_id),
+        counted=_counted(table, -1),
+        emitted=_emitted(table, DELETED),
+    )
 
 
 def _counted(table: PreparedTable, change: int) -> tuple[str, int] | None:
-    return (table.statements.add_to_count, change) if table.statements.counts_apart else None
+    return (table.statements.add_to_count, change) if table.statements.apart else None
+
+
+def _emitted(table: PreparedTable, operation: str) -> str:
+    statements = table.statements
+    return statements.add_events if statements.apart and operation in table.schema.emits else ""
 
 
 def _condition(visible: Visibility, expected: str | None, arguments: Arguments, *, row: str = "") -> str:

@@ -15,6 +15,7 @@ from pilotis.data.rows import records
 from pilotis.data.rows.creating import bulk_result, denied_apart, new_rows
 from pilotis.data.rows.emitting import DELETED
 from pilotis.data.rows.operations import (
+    Plan,
     RowNotFoundError,
     bound_cause,
     new_record,
@@ -229,7 +230,7 @@ class Rows:
         async def update(table: PreparedTable) -> bytes:
             size = len(memoryview(data))
             plan = await offload(size, plan_update, principal, table, app.limits, row_id, data, expected)
-            item = await perform(table.fetchval, plan)
+            item = await _perform(table, plan)
             table.emitted()
             return item
 
@@ -240,11 +241,7 @@ class Rows:
 
         async def delete(table: PreparedTable) -> None:
             plan = plan_delete(principal, table, row_id, expected)
-            if plan.counted is None:
-                await perform(table.fetchval, plan)
-            else:
-                async with table.transaction() as connection:
-                    await perform(connection.fetchval, plan)
+            await _perform(table, plan)
             table.emitted()
 
         await self._tables.use(_app(principal), table_id, delete)
@@ -274,6 +271,14 @@ class Rows:
             return count
 
         return await self._tables.use(app, table_id, delete)
+
+
+async def _perform(table: PreparedTable, plan: Plan) -> bytes:
+    """Run a plan, in a transaction if it is more than one statement."""
+    if plan.is_whole:
+        return await perform(table.fetchrow, plan)
+    async with table.transaction() as connection:
+        return await perform(connection.fetchrow, plan)
 
 
 async def run_compiled(table: PreparedTable, compiled: CompiledQuery, *, read_only: bool = True) -> asyncpg.Record:

@@ -33,9 +33,9 @@ class Statements:
 
     `shown` is the table as a caller sees it, whose columns the rows show; else they show all.
 
-    With `counts_apart`, inserts and deletes leave the row counts to `add_to_count`, which their transaction must run
-    next. On Citus an insert that reads what another part of its statement returns involves every node, and so fails
-    with any.
+    With `apart`, inserts and deletes leave the row counts to `add_to_count`, and every write returns its events
+    beside its result, for `add_events`; its transaction must run these next. On Citus an insert that reads what
+    another part of its statement returns involves every node, and so fails with any.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class Statements:
         table: TableSchema,
         *,
         creators: bool = False,
-        counts_apart: bool = False,
+        apart: bool = False,
         shown: TableSchema | None = None,
     ) -> None:
-        self.counts_apart = counts_apart
+        self.apart = apart
         self._table = table
         self._shown = shown or table
         self._creators = creators
@@ -80,7 +80,10 @@ class Statements:
     @functools.cached_property
     def _emitter(self) -> Emitter:
         plain = [column for column in self._table.columns if not column.encrypted]
-        return Emitter(self._table, self._row(self._data(plain)))
+        return Emitter(self._table, self._row(self._data(plain)), apart=self.apart)
+
+    def _found_events(self, *, emits: bool) -> str:
+        return f", {self._emitter.found} as events" if emits and self.apart else ""
 
     @functools.cached_property
     def insert(self) -> str:
@@ -93,34 +96,46 @@ class Statements:
         return self._insert(emits=False)
 
     def insert_if(self, holds: str) -> str:
-        """Insert those rows for which a condition on their columns, in `r`, holds; returns the time and their ids."""
+        """Insert those rows for which a condition on their columns, in `r`, holds; returns the time and their ids.
+
+        On Citus it would involve every node: `judge` selects them there, in a statement before `insert`.
+        """
         return self._insert(emits=CREATED in self._table.emits, holds=holds)
 
-    def _insert(self, *, emits: bool, holds: str = "") -> str:
-        table = self._table
-        parts = _parts(table.columns)
+    def judge(self, holds: str) -> str:
+        """Select the ids of those rows for which the condition of `insert_if` holds, to be inserted apart."""
+        return f"select array_agg(__id::text) as ids from ({self._as_inserted()}) r where {holds}"
+
+    def _as_inserted(self) -> str:
+        """Return the select of the rows as they will be, under the names of the table's columns."""
+        names, values, given = self._given
+        own = [f"{value} as {name}" for name, value in zip(names, values, strict=True)]
+        return f"select {', '.join(own)}, now() as __created_at, now() as __updated_at from {given}"
+
+    @functools.cached_property
+    def _given(self) -> tuple[list[str], list[str], str]:
+        """The columns that an insert sets, their values, and the records that these come from."""
+        parts = _parts(self._table.columns)
         source = [
             "__id uuid",
             "__creator text",
             "__extra jsonb",
             *(f"{part.member} {part.json_type}" for part in parts),
         ]
-        words = _words(table.columns)
+        words = _words(self._table.columns)
         names = ["__id", "__creator", "__extra", *(part.name for part in parts), *words]
         values = ["r.__id", "r.__creator", "r.__extra", *(part.value for part in parts), *words.values()]
-        given = f"json_to_recordset($1) as r({', '.join(source)})"
-        judged, result = "", "select __created_at from written limit 1"
+        return names, values, f"json_to_recordset($1) as r({', '.join(source)})"
+
+    def _insert(self, *, emits: bool, holds: str = "") -> str:
+        table = self._table
+        names, values, given = self._given
+        events = self._found_events(emits=emits)
+        judged, result = "", f"select __created_at{events} from written limit 1"
         if holds:
-            # The row as it will be, under the names of the table's columns. Materialized, or Citus would reject the
-            # subqueries of the condition beside an insert.
-            own = [f"{value} as {name}" for name, value in zip(names, values, strict=True)]
-            judged = f"""r as materialized (
-                select * from (
-                    select {", ".join(own)}, now() as __created_at, now() as __updated_at from {given}
-                ) r where {holds}
-            ), """
+            judged = f"r as materialized (select * from ({self._as_inserted()}) r where {holds}), "
             given, values = "r", [f"r.{name}" for name in names]
-            result = "select min(__created_at) as created_at, array_agg(__id::text) as ids from written"
+            result = f"select min(__created_at) as created_at, array_agg(__id::text) as ids{events} from written"
         return f"""
             with {judged}written as (
                 insert into {table.physical}
@@ -280,7 +295,7 @@ class Statements:
                 where t.__id = $1 and {condition} and t.{table.version_column} is null
                 returning t.*
             ){emitted}
-            select {item} from written
+            select {item}{self._found_events(emits=cause is not None)} from written
         """
 
     def delete(self, condition: str, cause: BoundCause | None = None) -> str:
@@ -292,7 +307,7 @@ class Statements:
             with written as (
                 delete from {table.physical} where {condition} and {table.version_column} is null returning {returned}
             ){self._counted("-count(*)")}{emitted}
-            select count(*) from written
+            select count(*){self._found_events(emits=cause is not None)} from written
         """
 
     @functools.cached_property
@@ -304,8 +319,13 @@ class Statements:
             on conflict (table_id, slot) do update set rows = stored.rows + excluded.rows
         """
 
+    @property
+    def add_events(self) -> str:
+        """Store the events that a write returned, `$1`."""
+        return self._emitter.insert
+
     def _counted(self, change: str) -> str:
-        if self.counts_apart:
+        if self.apart:
             return ""
         return f""", counted as (
                 insert into {self._table.counts} as stored (table_id, slot, rows)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import asyncpg
-from asyncpg import Record
+import msgspec
+from asyncpg import Connection, Record
 
 from pilotis.data.indexes import drop_blocking_index
 from pilotis.data.indexes.recorder import AccessRecorder
@@ -83,8 +84,8 @@ class PreparedTable:
         self._generation = next(_generations)
         self._cipher = cipher
         self.cipher = ColumnCipher(schema, cipher) if cipher else None
-        self.statements = Statements(schema, counts_apart=database.is_sharded)
-        self.statements_with_creators = Statements(schema, creators=True)
+        self.statements = Statements(schema, apart=database.is_sharded)
+        self.statements_with_creators = Statements(schema, creators=True, apart=database.is_sharded)
         self.new_rows = RowDecoder(schema.columns)
         self.changes = RowDecoder(schema.columns, partial=True)
         self._database = database
@@ -133,7 +134,7 @@ class PreparedTable:
         """Return the statements whose rows show what the caller sees of them."""
         if not visible.hides:
             return self.statements_for(creators=visible.shows_creator)
-        return Statements(self.schema, creators=visible.shows_creator, shown=visible.table)
+        return Statements(self.schema, creators=visible.shows_creator, apart=self.statements.apart, shown=visible.table)
 
     def statements_for(self, *, creators: bool) -> Statements:
         """Return the statements whose rows say who created them, or those whose rows do not."""
@@ -179,7 +180,7 @@ class PreparedTable:
         It is timed, because slow statements get indexes: `access` describes how it reads the table. One that is not
         `read_only` deletes rows, and returns their `count`.
         """
-        is_counted = not read_only and self.statements.counts_apart
+        is_counted = not read_only and self.statements.apart
         tenant = self.schema.app_id
         block = self.transaction() if is_counted else self._database.statement(tenant, read_only=read_only)
         async with block as connection:
@@ -187,7 +188,7 @@ class PreparedTable:
             try:
                 rows = await connection.fetch(self.replanned(query), *values)
                 if is_counted:
-                    await connection.execute(self.statements.add_to_count, -rows[0]["count"])
+                    await self._settle(connection, -rows[0]["count"], rows[0].get("events"))
                 return rows
             finally:
                 # A statement that was cancelled for being slow counts as well.
@@ -198,9 +199,20 @@ class PreparedTable:
         """Run one statement like `fetch_compiled`, with the arguments that it was compiled with."""
         return await self.fetch_compiled(query, arguments.values, arguments.access)
 
+    async def _settle(self, connection: Connection, rows: int, events: str | None) -> None:
+        """Store the row count and the events that a write has left to its transaction."""
+        if rows:
+            await connection.execute(self.statements.add_to_count, rows)
+        if events is not None:
+            await connection.execute(self.statements.add_events, events)
+
     async def fetchval(self, query: str, *arguments: Any) -> Any:
         """Run one statement on a connection of the app; return its first row's first column, or None."""
         return await self._database.fetchval(query, *arguments, tenant=self.schema.app_id)
+
+    async def fetchrow(self, query: str, *arguments: Any) -> Record | None:
+        """Run one statement on a connection of the app; return its first row, or None."""
+        return await self._database.fetchrow(query, *arguments, tenant=self.schema.app_id)
 
     def written(self, rows: int) -> None:
         """Count committed rows, for the planner's statistics."""
@@ -220,22 +232,41 @@ class PreparedTable:
     async def insert_allowed(self, records: Sequence[bytes], visible: Visibility) -> tuple[set[str], datetime | None]:
         """Insert the rows that a rule allows in one statement; return their ids and their time of creation."""
         rows = await offload(sum(map(len, records)), _array, records)
+        if self.statements.apart:
+            return await self._insert_judged(records, rows, visible)
         sql, values = self.insert_if(rows, visible)
-        if not self.statements.counts_apart:
-            (found,) = await self._database.fetch(sql, *values, tenant=self.schema.app_id)
-        else:
-            async with self.transaction() as connection:
-                (found,) = await connection.fetch(sql, *values)
-                await connection.execute(self.statements.add_to_count, len(found["ids"] or ()))
+        (found,) = await self._database.fetch(sql, *values, tenant=self.schema.app_id)
         ids = set(found["ids"] or ())
         self.written(len(ids))
         return ids, found["created_at"]
 
+    async def _insert_judged(
+        self, records: Sequence[bytes], rows: str, visible: Visibility
+    ) -> tuple[set[str], datetime | None]:
+        sql, values = self.judge(rows, visible)
+        async with self.transaction() as connection:
+            ids = set(await connection.fetchval(sql, *values) or ())
+            if not ids:
+                return ids, None
+            if len(ids) < len(records):
+                rows = await offload(len(rows), _array, [record for record in records if _row_id(record) in ids])
+            created = await self._insert_within(connection, rows, len(ids))
+        self.written(len(ids))
+        return ids, created
+
     def insert_if(self, rows: str, visible: Visibility) -> tuple[str, list[Any]]:
         """Return the statement that inserts those rows of a JSON array that a rule allows, and its arguments."""
+        holds, values = self._rule_of_new(rows, visible)
+        return self.statements.insert_if(holds), values
+
+    def judge(self, rows: str, visible: Visibility) -> tuple[str, list[Any]]:
+        """Return the statement that selects the ids of those rows that a rule allows, and its arguments."""
+        holds, values = self._rule_of_new(rows, visible)
+        return self.statements.judge(holds), values
+
+    def _rule_of_new(self, rows: str, visible: Visibility) -> tuple[str, list[Any]]:
         arguments = Arguments(rows, hash_=self.hash)
-        holds = visible.and_condition(arguments, row="r").removeprefix(" and ")
-        return self.statements.insert_if(holds), arguments.values
+        return visible.and_condition(arguments, row="r").removeprefix(" and "), arguments.values
 
     async def insert_many(self, records: Sequence[bytes]) -> datetime:
         """Insert rows in one statement and return their time of creation."""
@@ -253,12 +284,16 @@ class PreparedTable:
 
     async def _inserted(self, rows: str, number: int) -> datetime:
         created: datetime
-        if not self.statements.counts_apart:
+        if not self.statements.apart:
             created = await self.fetchval(self.statements.insert, rows)
             return created
         async with self.transaction() as connection:
-            created = await connection.fetchval(self.statements.insert, rows)
-            await connection.execute(self.statements.add_to_count, number)
+            return await self._insert_within(connection, rows, number)
+
+    async def _insert_within(self, connection: Connection, rows: str, number: int) -> datetime:
+        (written,) = await connection.fetch(self.statements.insert, rows)
+        await self._settle(connection, number, written.get("events"))
+        created: datetime = written[0]
         return created
 
     async def read(self, row_id: str, *, creators: bool = False) -> str | None:
@@ -295,6 +330,16 @@ class PreparedTable:
         rows = await self._database.fetch(statements.select_many, row_ids, tenant=self.schema.app_id)
         found = {row["id"]: row["item"] for row in rows}
         return [found.get(row_id) for row_id in row_ids]
+
+
+class _Id(msgspec.Struct):
+    """The member of a record by which its row is found."""
+
+    row_id: str = msgspec.field(name="__id")
+
+
+def _row_id(record: bytes) -> str:
+    return msgspec.json.decode(record, type=_Id).row_id
 
 
 def _array(records: Sequence[bytes]) -> str:

@@ -76,7 +76,7 @@ class BulkRows:
                     await connection.execute(
                         table.statements.insert_without_events, (b"[" + b",".join(new) + b"]").decode()
                     )
-                    if table.statements.counts_apart:
+                    if table.statements.apart:
                         await connection.execute(table.statements.add_to_count, len(new))
                 await beside(connection, batch)
             table.written(batch.made)
