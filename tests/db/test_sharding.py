@@ -122,6 +122,23 @@ async def test_on_several_nodes_row_counts_are_statements_of_their_own(app: App)
         assert stored == await connection.fetchval(f"select count(*) from {table.schema.physical}") == 5
 
 
+async def test_on_several_nodes_a_single_new_row_is_stored_as_many_are(app: App):
+    table_id = await app.table(SCHEMA)
+    async with stale_node(app.server) as services, connection_to(app.server) as connection:
+        services.database.is_sharded = True
+        info = await services.apps.by_id(UUID(app.app_id))
+        caller = AppUser(info, UserInfo(UUID(int=0), "owner@example.com", None), Role.OWNER)
+        schema = await services.tables.current(info.app_id, UUID(table_id))
+        secret = schema.by_name["secret"].physical.strip('"')
+        stored = f"select distinct to_jsonb(t) - $1::text[] from {schema.physical} t"
+        for data in (CHANGES["values"], CHANGES["nulls"] | {"tags": [None], "place": {}}, {"name": "a'\\\"\u00e9"}, {}):
+            text = msgspec.json.encode(data)
+            await services.rows.create(caller, schema.table_id, msgspec.Raw(text))
+            await services.rows.create_many(caller, schema.table_id, msgspec.Raw(b"[%b,%b]" % (text, text)))
+            assert len(await connection.fetch(stored, ["__id", "__created_at", "__updated_at", secret])) == 1
+            await connection.execute(f"delete from {schema.physical}")
+
+
 def _type(value: object) -> str:
     return {"str": "text", "datetime": "timestamptz"}.get(type(value).__name__, "numeric")
 

@@ -9,10 +9,11 @@ connection has its own slot there, so that no writer waits for another.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from pilotis.data.rows.emitting import CREATED, BoundCause, Emitter
+from pilotis.data.rows.emitting import CREATED, BoundCause, Emitter, literal
 from pilotis.data.tables.schema import PHYSICAL_TYPES, Column, ColumnType, TableSchema
 from pilotis.data.tables.vectors import words_of
 from pilotis.data.where.operands import text_array
@@ -94,6 +95,25 @@ class Statements:
     def insert_without_events(self) -> str:
         """Insert like `insert`, without events: an import emits a single event for all its rows."""
         return self._insert(emits=False)
+
+    @functools.cached_property
+    def insert_one(self) -> str:
+        """Insert like `insert_without_events`, where the array has one row.
+
+        Citus sends it as it is. The rows of a select it copies to the node beforehand, and commits in two phases.
+        """
+        table = self._table
+        parts = _parts(table.columns)
+        members = {"__id": "uuid", "__creator": "text", "__extra": "jsonb"} | {
+            part.member: part.json_type for part in parts
+        }
+        names, values, _ = self._given
+        read = [_MEMBER.sub(lambda found: _member_of_first(found[1], members[found[1]]), value) for value in values]
+        return f"""
+            insert into {table.physical}
+                ({", ".join(names)}, __created_at, __updated_at, {table.version_column})
+            values ({", ".join(read)}, now(), now(), null) returning __created_at
+        """
 
     def insert_if(self, holds: str) -> str:
         """Insert those rows for which a condition on their columns, in `r`, holds; returns the time and their ids.
@@ -332,6 +352,18 @@ class Statements:
                 select '{self._table.table_id}'::uuid, pg_backend_pid(), {change} from written having count(*) > 0
                 on conflict (table_id, slot) do update set rows = stored.rows + excluded.rows
             )"""
+
+
+# A member of the record `r`, as `_parts` and `_words` name it.
+_MEMBER = re.compile(r'\br\.("[^"]+"|__\w+)')
+
+
+def _member_of_first(member: str, type_: str) -> str:
+    """Return the expression for a member of the first record of `$1`, read as `json_to_recordset` does."""
+    name = literal(member.strip('"'))
+    if type_ == "jsonb":
+        return f"nullif(($1::json -> 0 -> {name})::text, 'null')::jsonb"
+    return f"($1::json -> 0 ->> {name})::{type_}"
 
 
 def _in_range(number: str) -> str:

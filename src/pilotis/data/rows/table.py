@@ -18,6 +18,7 @@ from asyncpg import Connection, Record
 
 from pilotis.data.indexes import drop_blocking_index
 from pilotis.data.indexes.recorder import AccessRecorder
+from pilotis.data.rows.emitting import CREATED
 from pilotis.data.rows.statements import Statements
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rules.actions import Action
@@ -291,7 +292,9 @@ class PreparedTable:
             return await self._insert_within(connection, rows, number)
 
     async def _insert_within(self, connection: Connection, rows: str, number: int) -> datetime:
-        (written,) = await connection.fetch(self.statements.insert, rows)
+        is_simple = number == 1 and CREATED not in self.schema.emits
+        sql = self.statements.insert_one if is_simple else self.statements.insert
+        (written,) = await connection.fetch(sql, rows)
         await self._settle(connection, number, written.get("events"))
         created: datetime = written[0]
         return created
