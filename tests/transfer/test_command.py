@@ -429,3 +429,24 @@ async def test_memory_does_not_grow_with_the_file(app: App, tmp_path: Path):
     (small_in, small_out), (large_in, large_out) = peaks
     assert large_in < small_in + 25
     assert large_out < small_out + 25
+
+
+async def test_rules_are_shown_and_set(app: App, tmp_path: Path):
+    await app.table({"name": "string"}, title="things")
+    assert (await beside(run, app, "rules", "show", "things")).stdout == b"null\n"
+    file = tmp_path / "rules.yaml"
+    file.write_text("read: true\nupdate:\n  nme: x\n")
+    wrong = await beside(run, app, "rules", "set", "things", file, status=1)
+    assert b"rules.yaml:3: " in wrong.stderr
+    assert b"nme" in wrong.stderr
+    file.write_text("read: true\nupdate: {$creator: {$member: id}}\ncreate: true\n")
+    done = await beside(run, app, "rules", "set", "things", file)
+    assert b"may create every row" in done.stdout
+    shown = (await beside(run, app, "rules", "show", "things")).stdout
+    file.with_suffix(".json").write_bytes(shown)
+    assert json.loads(shown) == {"read": True, "create": True, "update": {"$creator": {"$member": "id"}}}
+    await beside(run, app, "rules", "set", "things", file.with_suffix(".json"))
+    assert (await beside(run, app, "rules", "show", "things")).stdout == shown
+    await beside(run, app, "rules", "set", "things", "--none")
+    assert (await beside(run, app, "rules", "show", "things")).stdout == b"null\n"
+    await beside(run, app, "rules", "show", "none", status=1)

@@ -1,7 +1,8 @@
-"""`pilotis table`: imports rows from files into tables, and exports them."""
+"""`pilotis table`: imports rows from files into tables, exports them, and shows and sets the rules of tables."""
 
 from __future__ import annotations
 
+import json as json_module
 import sys
 from contextlib import aclosing
 from pathlib import Path
@@ -10,7 +11,7 @@ from uuid import UUID
 
 import click
 
-from pilotis.cli.command import Outcome, Place, app_option, command
+from pilotis.cli.command import Outcome, Place, app_option, command, told
 
 if TYPE_CHECKING:
     from pilotis.cli.session import Session
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def table() -> None:
-    """Import files into tables, and export tables."""
+    """Import files into tables, export tables, and set their rules."""
+
+
+@table.group()
+def rules() -> None:
+    """Show and set the rules of a table."""
 
 
 _FORMAT = click.option("--format", "format_", metavar="csv|jsonl", help="The format. Default: by the file name.")
@@ -113,6 +119,37 @@ def export(
                 await transfers.save(chunks, Path(out))
 
     place.run(work)
+
+
+@command(rules)
+@click.argument("table", metavar="TABLE")
+@app_option()
+def show(place: Place, table: str, app: UUID) -> Outcome:
+    """Show the rules of a table, by its id or title, as `set` reads them; null where its access level decides."""
+    import msgspec
+
+    from pilotis.cli import rules
+
+    found = msgspec.to_builtins(place.run(lambda on: rules.read(on, app, table)).rules)
+    return Outcome({"rules": found}, json_module.dumps(found, indent=2, ensure_ascii=False).splitlines())
+
+
+@command(rules, "set")
+@click.argument("table", metavar="TABLE")
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@app_option()
+@click.option("--none", is_flag=True, help="Remove the rules: the access level decides again.")
+def set_(place: Place, table: str, file: Path | None, app: UUID, none: bool) -> Outcome:
+    """Set the rules of a table, by its id or title, to those in a file of YAML or JSON."""
+    from pilotis.cli import definitions, rules
+
+    if (file is None) != none:
+        raise click.BadParameter("give either a file or --none", param_hint="FILE")
+    given = definitions.read(file) if file else None
+    saved = place.run(lambda on: rules.save(on, app, table, given))
+    warnings = [f"{one.place}: {one.message}" for one in saved.warnings]
+    said = "The rules are set." if given else "The rules are removed: the access level decides."
+    return told({"table": table, "warnings": warnings}, said, *warnings)
 
 
 def _target(table: str | None, title: str | None, schema: str | None, access_level: str) -> Target:

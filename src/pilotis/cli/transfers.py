@@ -79,7 +79,7 @@ async def export(on: Session, app_id: UUID, table: str, options: ExportOptions) 
     """Yield a table's rows."""
     tables, transfer = on.features.get(TablesFeature).tables, on.features.get(TransferFeature).transfer
     app = await on.apps.by_id(app_id)
-    table_id = await _existing(tables, app, table)
+    table_id = await existing(tables, app, table)
     if table_id is None:
         raise CommandError(f"The app has no table {table}.")
     await transfer.record_export(app, OPERATOR, table_id, options)
@@ -153,7 +153,7 @@ def _line(failure: Failure[Record]) -> bytes:
 
 
 async def _table(tables: Tables, app: AppInfo, target: Target, guessed: Callable[[], Any]) -> UUID:
-    found = await _existing(tables, app, target.name)
+    found = await existing(tables, app, target.name)
     if found is not None:
         return found
     if not target.may_make:
@@ -163,7 +163,8 @@ async def _table(tables: Tables, app: AppInfo, target: Target, guessed: Callable
     return await tables.create(app, OPERATOR, TableDefinition(target.name, schema, target.access_level))
 
 
-async def _existing(tables: Tables, app: AppInfo, name: str) -> UUID | None:
+async def existing(tables: Tables, app: AppInfo, name: str) -> UUID | None:
+    """Return the id of the table with a title or an id."""
     for table in await tables.all(app):
         if table.title == name or (is_uuid(name) and table.id == UUID(name)):
             return table.id
