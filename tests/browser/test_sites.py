@@ -172,7 +172,9 @@ async def edition(browser: Browser, url: str) -> str:
 async def documentation(server: Server) -> dict[str, bytes]:
     """This project's documentation as static files: every page that the server links to."""
     files: dict[str, bytes] = {}
-    waiting, seen = ["/"], {"/"}
+    # The style sheet in each page names the fonts.
+    fonts = [f"/docs/fonts/plex-{name}.woff2" for name in ("sans", "mono")]
+    waiting, seen = ["/", *fonts], {"/", *fonts}
     async with plain_client(server.url) as client:
         while waiting:
             path = waiting.pop()

@@ -106,7 +106,7 @@ async def test_it_is_shown_whose_row_and_whose_file_it_is(server: Server, app: A
         assert await obstacles(page, axe) == []
         await pictures(page, "creator")
         await page.get_by_role("button", name="Filter", exact=True).click()
-        await page.get_by_label("Column").select_option("created by")
+        await page.get_by_label("Column", exact=True).select_option("created by")
         await page.get_by_label("Value").fill("her")
         await page.locator(".memberfield").get_by_role("button", name="heron").click()
         await keep_picture(page, "console-creator-filter")

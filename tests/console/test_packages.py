@@ -78,7 +78,7 @@ def timed(step: str) -> Iterator[None]:
 async def condition(page: Page, column: str, operator: str, value: str) -> None:
     """Add a condition to the filter."""
     await page.get_by_role("button", name="Filter", exact=True).click()
-    await page.get_by_label("Column").select_option(column)
+    await page.get_by_label("Column", exact=True).select_option(column)
     await page.get_by_label("Condition").select_option(label=operator)
     await page.get_by_label("Value").fill(value)
     await page.get_by_role("button", name="Apply").click()

@@ -137,7 +137,7 @@ async def test_a_filter_is_drawn_written_and_shared(server: Server, app: App, vi
     async with visit("about:blank") as page:
         await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}")
         await page.get_by_role("button", name="Filter", exact=True).click()
-        await page.get_by_label("Column").select_option("price")
+        await page.get_by_label("Column", exact=True).select_option("price")
         await page.get_by_label("Condition").select_option("atLeast")
         await page.get_by_label("Value").fill("15")
         await page.get_by_role("button", name="Apply").click()
@@ -170,7 +170,7 @@ async def test_a_day_is_the_whole_day_where_the_viewer_is(server: Server, app: A
 
         async def filtered(column: str, day: str, operator: str = "on") -> None:
             await page.get_by_role("button", name="Filter", exact=True).click()
-            await page.get_by_label("Column").select_option(column)
+            await page.get_by_label("Column", exact=True).select_option(column)
             if operator != "on":
                 await page.get_by_label("Condition").select_option(operator)
             await expect(page.get_by_label("Condition")).to_have_value(operator)
@@ -195,7 +195,7 @@ async def test_a_day_is_the_whole_day_where_the_viewer_is(server: Server, app: A
         await page.get_by_role("button", name="Remove filter").click()
         # The picker has a time and a zone.
         await page.get_by_role("button", name="Filter", exact=True).click()
-        await page.get_by_label("Column").select_option("due")
+        await page.get_by_label("Column", exact=True).select_option("due")
         await page.get_by_role("button", name="Calendar").click()
         await page.get_by_label("Value").fill("2026-12-12")
         await page.get_by_label("Time", exact=True).fill("11:00:00")

@@ -124,7 +124,7 @@ class ContextEntry(msgspec.Struct, frozen=True, kw_only=True):
 class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     """What is recorded with a request's id, oldest first; `has_more` if there is more than is answered."""
 
-    request_id: str
+    request_id: Annotated[str, msgspec.Meta(max_length=200)]
     entries: list[ContextEntry]
     has_more: bool
 

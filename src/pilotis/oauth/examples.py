@@ -106,7 +106,7 @@ _GRANT = {
 }
 
 _KEY: dict[str, Any] = {
-    "kid": "tq3nJ5eWlVJpXvZ0kQk3b1VJdCbD6eTg0V5hJ2yX1mY",
+    "kid": "…",
     "state": "signing",
     "source": "database",
     "created_at": "2026-01-31T09:30:00.000Z",

@@ -54,6 +54,7 @@ DELIVERY = {
     "next_attempt_reason": None,
     "created_at": _TIME,
     "finished_at": _TIME,
+    "request_id": None,
     "attempts": [_ATTEMPT],
 }
 
@@ -156,6 +157,7 @@ EXAMPLES = [
             "next_attempt_at": _TIME,
             "next_attempt_reason": "schedule",
             "finished_at": None,
+            "request_id": _ID,
             "attempts": ["…"],
         },
     ),

@@ -65,6 +65,7 @@ EXECUTION = {
     "finished_at": _TIME,
     "duration": 4.2,
     "deadline_at": _TIME,
+    "request_id": _ID,
     "is_hidden": False,
 }
 _PAGE = {"total_count": 1, "limit": 20, "offset": 0}

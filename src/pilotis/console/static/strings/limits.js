@@ -62,6 +62,7 @@ export const LIMITS = [
     page_rows: ["Largest page", "가장 큰 페이지"],
     page_default_rows: ["Page without a limit", "limit이 없을 때의 페이지"],
     page_bytes: ["Rows of one page", "한 페이지의 행"],
+    rule_bytes: ["Size of a rule", "규칙의 크기"],
     where_depth: ["Nesting of a where", "where의 중첩 깊이"],
     where_conditions: ["Conditions in a where", "where의 조건"],
     where_list_values: ["Values in a list of a where", "where 목록의 값"],
