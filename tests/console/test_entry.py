@@ -62,6 +62,7 @@ async def test_the_first_link_ends_signed_in(fresh: Server, visit: Opening) -> N
         await page.get_by_role("link", name="first app").click()
         await expect(page.get_by_role("navigation", name="Sections")).to_be_visible()
         await page.goto(f"{page.url}/oauth/keys")
+        await page.get_by_role("button", name="Become a provider").click()
         await page.get_by_role("button", name="Create signing key").click()
         await expect(page.get_by_role("row").filter(has_text="signs now")).to_be_visible()
     assert fresh.setup_token not in fresh.logs()

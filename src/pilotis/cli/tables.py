@@ -122,7 +122,7 @@ def export(
 
 
 @command(rules)
-@click.argument("table", metavar="TABLE")
+@click.argument("table", metavar="TABLE", help="The id or the title of the table.")
 @app_option()
 def show(place: Place, table: str, app: UUID) -> Outcome:
     """Show the rules of a table, by its id or title, as `set` reads them; null where its access level decides."""
@@ -135,8 +135,14 @@ def show(place: Place, table: str, app: UUID) -> Outcome:
 
 
 @command(rules, "set")
-@click.argument("table", metavar="TABLE")
-@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@click.argument("table", metavar="TABLE", help="The id or the title of the table.")
+@click.argument(
+    "file",
+    metavar="[FILE]",
+    required=False,
+    type=click.Path(path_type=Path),
+    help="The document of rules, in YAML or JSON.",
+)
 @app_option()
 @click.option("--none", is_flag=True, help="Remove the rules: the access level decides again.")
 def set_(place: Place, table: str, file: Path | None, app: UUID, none: bool) -> Outcome:
