@@ -1,6 +1,7 @@
 """`pilotis serve` as a process: start, stop, crash, several workers, several nodes."""
 
 import asyncio
+import functools
 import json
 import os
 import pty
@@ -55,6 +56,15 @@ def start(tmp_path: Path) -> Iterator:
 
 def postgres_of(server: Server) -> int:
     return int((server.data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+
+
+def has_another_postgres(server: Server, killed: int) -> bool:
+    """Whether another PostgreSQL runs: the killed one's processes may answer for a moment longer."""
+    try:
+        return postgres_of(server) != killed
+    except (OSError, IndexError):
+        # It is being written.
+        return False
 
 
 def printed_key(server: Server) -> str:
@@ -256,6 +266,8 @@ def test_a_postgresql_that_ends_by_itself_is_started_again_with_growing_pauses(s
         os.kill(killed, signal.SIGKILL)
         began = time.monotonic()
         seen = set()
+
+        wait_until(functools.partial(has_another_postgres, server, killed))
 
         def stored(number: int = number, seen: set[int] = seen) -> bool:
             answer = httpx.post(url, headers=headers, json={"data": {"text": f"after {number}"}})

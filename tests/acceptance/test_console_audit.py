@@ -336,9 +336,15 @@ async def _retry_all(app: App, console: httpx.AsyncClient) -> httpx.Response:
     return await console.post(f"/apps/{app.app_id}/dead-jobs/retry", json={})
 
 
+async def _set_rules(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    table = await app.table({"a": "int"})
+    return await console.put(f"/apps/{app.app_id}/tables/{table}/rules", json={"rules": {"read": True}})
+
+
 # How each console route that changes something is called with success. A new route belongs in here.
 ACTIONS: dict[str, tuple[str, Perform]] = {
     "POST /v1/apps/:app_id/tables/:table_id/import": ("table.import", _import),
+    "PUT /v1/apps/:app_id/tables/:table_id/rules": ("table.rules", _set_rules),
     "POST /v1/apps": ("app.create", _new_app),
     "PATCH /v1/apps/:app_id": (
         "app.update",

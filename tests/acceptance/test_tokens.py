@@ -460,6 +460,8 @@ async def test_a_member_token_is_checked_in_one_statement(app: App):
     sessions = Sessions(database, TokenSigner(MasterKeyring(MasterKeys(master_key(app.server)))))
     members = Members(database, sessions, passwords, RateLimits(database, Limits()), Events(database))
     try:
+        # Its first statement makes asyncpg ask for settings of the server.
+        await members.authenticate(token)
         async with database.connection() as connection:
             connection.add_query_logger(statements.append)
         app_id, member = await members.authenticate(token)

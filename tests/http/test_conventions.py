@@ -130,6 +130,8 @@ async def test_every_list_is_paged_alike(app: App, endpoint: Endpoint):
     path = path.replace("webs/:storage_id", f"webs/{site.json()['id']}").replace(":storage_id", made.json()["id"])
     path = path.replace(":function_id", function.json()["id"]).replace(":workflow_id", workflow.json()["id"])
     path = path.replace(":trigger_id", trigger.json()["id"])
+    if ":member_id" in path:
+        path = path.replace(":member_id", (await app.member("bob"))["member_id"])
     token = app.console["access_token"] if endpoint.access.is_console else None
     if endpoint.access is Access.SECRET_KEY:
         token = app.secret_key

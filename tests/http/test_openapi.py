@@ -137,6 +137,9 @@ def test_times_and_ids_have_a_format():
             options = [option for option in field.get("anyOf", [field]) if option.get("type") == "string"]
             if name.endswith(("_at", "_time", "_until")):
                 assert all(option.get("format") == "date-time" for option in options), f"{place}.{name}"
+            # Whoever asks for the context of a request names any id.
+            elif (place, name) == (".RequestContext", "request_id"):
+                assert "format" not in field
             elif name in {"id", "app_id", "table_id", "file_id", "user_id", "key_id", "request_id"}:
                 # Members' ids may have a prefix before the UUID, those of OAuth clients may be URLs, and the authors
                 # of workflows and operators of social login choose the ids of steps and providers.

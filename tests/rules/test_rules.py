@@ -365,6 +365,7 @@ DOORS = {"and_condition", "and_readable", "and_visible", "within", "_condition",
 # Functions whose statements name no rule themselves, and why that is right.
 WITHOUT_DOOR = {
     "rows.statements.Statements._insert": "`insert` is for callers who may create every row; `insert_if` judges each.",
+    "rows.statements.Statements.insert_one": "Only on Citus, for a caller who may create every row, or was judged.",
     "rows.statements.Statements.select_many": "Only `PreparedTable.read` runs it, for callers who see every row.",
     "rows.statements.Statements._rows": "Its condition is its callers'.",
     "rows.statements.Statements.count": "Its condition is its callers'.",
@@ -372,6 +373,7 @@ WITHOUT_DOOR = {
     "rows.statements.Statements.delete": "Its condition is its callers'.",
     "rows.query._statement": "Its condition is `compile_query`'s.",
     "rows.table.PreparedTable._inserted": "The caller may create every row.",
+    "rows.table.PreparedTable._insert_within": "Only on Citus, for rows that the caller may create.",
     "rows.table.PreparedTable._read_pages": "Only `begin_page` comes here, for tables that are open to all.",
     "rows.table.PreparedTable._read": "For callers who see every row, and for tables that are open to all.",
     "rows.bulk.service._begin": "An import, by the app's own side.",

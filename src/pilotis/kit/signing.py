@@ -18,6 +18,8 @@ from pilotis.kit.crypto import MasterKeyring, MasterKeys, base64url, derive_key,
 
 ISSUER = "pilotis"
 _HEADER = base64url(b'{"alg":"HS256","typ":"JWT"}')
+# Earlier versions wrote it in the other order, and their tokens stay valid.
+_ACCEPTED_HEADERS = {_HEADER, base64url(b'{"typ":"JWT","alg":"HS256"}')}
 _LONGEST = 2048
 
 Subject = Annotated[str, msgspec.Meta(pattern=r"^[\w-]{1,64}$")]
@@ -144,7 +146,7 @@ class TokenSigner:
             raise TokenError("too long, or not ASCII")
         head, _, signature = token.rpartition(".")
         header, _, payload = head.partition(".")
-        if header != _HEADER:
+        if header not in _ACCEPTED_HEADERS:
             raise TokenError("another header")
         self._check_signature(kind, head, signature)
         data = from_base64url(payload) or b""
