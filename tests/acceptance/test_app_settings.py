@@ -91,6 +91,7 @@ async def test_every_limit_is_shown_with_the_servers(app: App):
         "is_own": False,
         "is_settable": True,
         "unit": "bytes",
+        "zero_is_unlimited": False,
     }
     assert limits["argon2_passes"]["is_settable"] is False
     # The test server's own, not the built-in default.
@@ -108,6 +109,7 @@ async def test_an_app_sets_limits_and_takes_them_away(app: App):
             "is_own": True,
             "is_settable": True,
             "unit": None,
+            "zero_is_unlimited": False,
         }
         limits = (await console.patch("/limits", json={"page_rows": None})).json()["limits"]
         assert (limits["page_rows"]["value"], limits["page_rows"]["is_own"]) == (1000, False)
