@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Protocol, TypeVar
@@ -32,14 +32,25 @@ async def register_outbox(connection: Connection, app_id: UUID) -> None:
     await store.register_outbox(connection, app_id)
 
 
+Wanted = Callable[[Connection], Awaitable[frozenset[str]]]
+"""The operations on a table's rows that have a target, as a transaction sees them."""
+
+
 class EmittingTables(Protocol):
     """Makes statements on a table's rows write events; implemented by the tables."""
 
     async def tables_of(self, app_id: UUID) -> Collection[UUID]:
         """Return the ids of an app's tables."""
 
-    async def set_emitted(self, app_id: UUID, table_id: UUID, operations: Collection[str]) -> None:
-        """Make a table emit events of exactly these operations, on every node, after this has returned."""
+    async def emits(self, app_id: UUID, table_id: UUID) -> bool:
+        """Return whether a table emits events of its rows."""
+
+    async def set_emitted(self, app_id: UUID, table_id: UUID, wanted: Wanted) -> None:
+        """Make a table emit events of exactly the wanted operations, on every node, after this has returned.
+
+        `wanted` is asked while the table is locked: one who stops its events beside one who listens to it must not
+        decide by what was so before.
+        """
 
 
 async def report(connection: Connection) -> list[str]:
@@ -203,8 +214,11 @@ class Events:
         assert self._tables is not None
         for table_id in await self._tables.tables_of(app_id):
             wanted = await self.operations_for(self._database.of(app_id), app_id, table_id)
-            if wanted or disable_unused:
-                await self._tables.set_emitted(app_id, table_id, wanted)
+            if wanted or (disable_unused and await self._tables.emits(app_id, table_id)):
+                await self._tables.set_emitted(app_id, table_id, partial(self._wanted, app_id, table_id))
+
+    async def _wanted(self, app_id: UUID, table_id: UUID, connection: Connection) -> frozenset[str]:
+        return await self.operations_for(connection, app_id, table_id)
 
 
 def _no_op(_: UUID) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import UUID
@@ -38,7 +38,7 @@ from pilotis.db.control import Control
 from pilotis.db.locks import lock_app
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
-from pilotis.events.service import Events, register_outbox
+from pilotis.events.service import Events, Wanted, register_outbox
 from pilotis.http.api.principals import SYSTEM, Actor, AppInfo
 from pilotis.jobs.queue import Jobs
 from pilotis.kit.clock import rfc3339
@@ -490,26 +490,36 @@ class Tables:
         """Return the ids of an app's tables."""
         return await store.table_ids(self._database, app_id)
 
-    async def set_emitted(self, app_id: UUID, table_id: UUID, operations: Collection[str]) -> None:
-        """Make a table emit events for exactly these operations on its rows; see `pilotis.data.rows.emitting`.
+    async def emits(self, app_id: UUID, table_id: UUID) -> bool:
+        """Return whether a table emits events of its rows."""
+        row = await store.live_table(self._database.of(app_id), app_id, table_id)
+        return row is not None and bool(row["emits"])
 
-        This is a schema change, so every statement that begins after it, on any node, emits them.
+    async def set_emitted(self, app_id: UUID, table_id: UUID, wanted: Wanted) -> None:
+        """Make a table emit events for exactly the wanted operations on its rows; see `pilotis.data.rows.emitting`.
+
+        This is a schema change, so every statement that begins after it, on any node, emits them. `wanted` is asked
+        while the table is locked: whoever stops its events beside one who listens to it sees that one, or is seen.
         """
-        if (await self._emits(app_id, table_id)) in {None, frozenset(operations)}:
-            return
+        is_so = False
+
+        async def check() -> None:
+            nonlocal is_so
+            async with schema_transaction(self._database, app_id) as connection:
+                row = await store.lock_table(connection, app_id, table_id)
+                is_so = row is None or frozenset(row["emits"]) == await wanted(connection)
 
         async def edit(connection: Connection, table: TableSchema) -> None:
+            operations = await wanted(connection)
             if operations:
                 await register_outbox(connection, app_id)
                 await connection.execute(ddl.create_outbox(app_id))
             await store.set_emits(connection, table, operations)
 
         with suppress(TableNotFoundError):
-            await self.change(app_id, SYSTEM, table_id, edit, "table.arm", touch=False, operations=sorted(operations))
-
-    async def _emits(self, app_id: UUID, table_id: UUID) -> frozenset[str] | None:
-        row = await store.live_table(self._database.of(app_id), app_id, table_id)
-        return None if row is None else frozenset(row["emits"])
+            await self._retry_while_locked(app_id, table_id, check)
+            if not is_so:
+                await self.change(app_id, SYSTEM, table_id, edit, "table.arm", touch=False)
 
     async def reclaim(self, app_id: UUID, table_id: UUID) -> None:
         """Rewrite a table without its dropped columns; see `pilotis.data.tables.reclaiming`."""
