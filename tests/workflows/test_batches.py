@@ -59,7 +59,7 @@ async def held(database: Database, workflows: Workflows) -> AsyncIterator[list[t
 
 def row(workflow_id: UUID) -> NewRow:
     """A new execution that waits."""
-    values = (uuid4(), workflow_id, 1, '{"type": "manual"}', "manual", "{}", 0, None, False, False, 60.0)
+    values = (uuid4(), workflow_id, 1, '{"type": "manual"}', "manual", "{}", 0, None, False, False, 60.0, None)
     return NewRow(values, {"status": "pending"})
 
 

@@ -27,7 +27,7 @@ class Table(msgspec.Struct, kw_only=True):
     access_level: AccessLevel
     create_time: str
     update_time: str
-    has_rules: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+    has_rules: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class TableList(msgspec.Struct):
