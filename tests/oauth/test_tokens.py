@@ -4,6 +4,8 @@ import asyncio
 import base64
 import json
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -12,7 +14,7 @@ import pytest
 from pilotis.kit import rs256
 from pilotis.kit.crypto import base64url
 from tests.backstage import claims_of, run_sql
-from tests.conftest import new_app
+from tests.conftest import first_console_user, new_app
 from tests.console import the_log
 from tests.oauth.browsing import CALLBACK, Browser, Pkce, Provider, Registered, redeem, signed_in
 from tests.support import Server, plain_client
@@ -420,8 +422,17 @@ async def test_no_other_token_passes_for_an_access_token(provider: Provider, clu
             assert (await client.get("/v1/public/app-members/me")).status_code == 401
 
 
-async def test_without_a_key_nothing_is_signed_and_the_rest_lives_on(server: Server, console: dict[str, str]):
-    keyless = await Provider(new_app(server, console)).start()
+@pytest.fixture
+def keyless_server(tmp_path: Path) -> Iterator[Server]:
+    """A server of its own: on the one that tests share, another may have created the key."""
+    running = Server(tmp_path / "data").start()
+    yield running
+    running.stop()
+
+
+async def test_without_a_key_nothing_is_signed_and_the_rest_lives_on(keyless_server: Server):
+    server = keyless_server
+    keyless = await Provider(new_app(server, first_console_user(server))).start()
     await keyless.app.member("ada", "correct horse")
     client = await keyless.client()
     async with Browser(keyless, "ada") as browser:
