@@ -10,6 +10,8 @@ from uuid import UUID
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 
+# A digit of random bits, and the one with its last two bits that begins with the variant 0b10.
+_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _NUMBERS = 256
 _numbers: list[int] = []
 _last = 0
@@ -32,13 +34,14 @@ def uuid7_text() -> str:
 
 def uuid7_texts(count: int) -> list[str]:
     """Return new UUIDv7s in canonical text form, in ascending order, with one system call for all of them."""
-    random = os.urandom(8 * count)
+    last = _next_ticks(count)
+    random = os.urandom(8 * count).hex()
     texts = []
-    for start in range(0, 8 * count, 8):
-        stamp = f"{_timestamp():016x}"
+    for ticks, start in zip(range(last - count + 1, last + 1), range(0, 16 * count, 16), strict=True):
+        stamp = f"{ticks >> 12:012x}"
         # The variant is the first two bits of the rest (RFC 9562, section 4.1).
-        rest = f"{0b10 << 62 | int.from_bytes(random[start : start + 8]) >> 2:016x}"
-        texts.append(f"{stamp[:8]}-{stamp[8:12]}-{stamp[12:]}-{rest[:4]}-{rest[4:]}")
+        rest = f"{_VARIANTS[random[start]]}{random[start + 1 : start + 4]}-{random[start + 4 : start + 16]}"
+        texts.append(f"{stamp[:8]}-{stamp[8:]}-7{ticks & 0xFFF:03x}-{rest}")
     return texts
 
 
@@ -71,7 +74,13 @@ os.register_at_fork(after_in_child=_numbers.clear)
 
 
 def _timestamp() -> int:
+    ticks = _next_ticks(1)
+    return (ticks >> 12) << 16 | 7 << 12 | ticks & 0xFFF
+
+
+def _next_ticks(count: int) -> int:
+    """Take the next `count` values, each 1/4096 of a millisecond, and return the last one."""
     global _last
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
-    _last = max(_last + 1, milliseconds << 12 | rest * 4096 // 1_000_000)
-    return (_last >> 12) << 16 | 7 << 12 | _last & 0xFFF
+    _last = max(_last + 1, milliseconds << 12 | rest * 4096 // 1_000_000) + count - 1
+    return _last

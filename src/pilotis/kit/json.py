@@ -151,8 +151,9 @@ def field_error(error: msgspec.ValidationError, type_: Any = None, value: Any = 
 def plain_numbers(data: bytes) -> bytes:
     """Return valid JSON with its numbers as PostgreSQL writes them: without exponents, and zero without a sign."""
     # Searching for these bytes takes a fraction of the time of a pattern, and most rows contain none of them.
-    has_negative = data.startswith(b"-0") or b":-0" in data or b",-0" in data or b"[-0" in data
-    if has_negative or (b"E" in data and _EXPONENT.search(data)):
+    if b"-0" in data and (b":-0" in data or b",-0" in data or b"[-0" in data or data.startswith(b"-0")):
+        return _TEXT_OR_NUMBER.sub(_plain, data)
+    if b"E" in data and _EXPONENT.search(data):
         return _TEXT_OR_NUMBER.sub(_plain, data)
     return data
 

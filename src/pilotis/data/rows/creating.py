@@ -84,7 +84,7 @@ def denied_apart(
 
 def bulk_result(rows: Sequence[NewRow], failed: Sequence[BulkFailure], created: str, created_by: bytes) -> bytes:
     """Return the JSON of the result of a bulk create at the time `created`; `created_by` is a member of each row."""
-    made = b",".join([records.item(row.row_id, row.row, created, created_by) for row in rows])
+    made = records.items([(row.row_id, row.row) for row in rows], created, created_by)
     tail = b',"failed":' + json.encode(failed) if failed else b""
     return b'{"created":[%b],"total":%d,"success":%d%b}' % (made, len(rows) + len(failed), len(rows), tail)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -72,20 +72,21 @@ def is_too_large(row: Row, max_bytes: int) -> bool:
 
 def record(table: TableSchema, row_id: str, creator: str | None, row: Row, cause: Cause | None = None) -> bytes:
     """Return the record of a new row; `cause` is set if the table emits events for new rows."""
-    own = [b'"__id":"' + row_id.encode() + b'"']
+    own = [b'{"__id":"%b"' % row_id.encode()]
     if cause is not None:
         own.extend(cause.members())
     if creator is not None:
         own.append(b'"__creator":' + json.encode(creator))
     if table.is_free_form:
-        own.append(b'"__extra":' + row.data)
-        return b"{" + b",".join(own) + b"}"
+        own.append(b'"__extra":%b}' % row.data)
+        return b",".join(own)
     if row.nulls:
         own.append(b'"__extra":' + json.encode(dict.fromkeys(row.nulls)))
-    own.extend(_derived(row))
+    own += _derived(row)
     if len(row.data) > 2:
-        own.append(row.data[1:-1])
-    return b"{" + b",".join(own) + b"}"
+        own.append(row.data[1:])
+        return b",".join(own)
+    return b",".join(own) + b"}"
 
 
 def change(row: Row) -> bytes:
@@ -97,8 +98,10 @@ def change(row: Row) -> bytes:
 
 
 def _derived(row: Row) -> list[bytes]:
-    moments = [b'"__t%d":"%b"' % (number, moment.encode()) for number, moment in row.moments.items()]
-    return moments + [b'"__h%d":"%b"' % (number, hash_.encode()) for number, hash_ in row.hashes.items()]
+    members = [b'"__t%d":"%b"' % (number, moment.encode()) for number, moment in row.moments.items()]
+    if row.hashes:
+        members += [b'"__h%d":"%b"' % (number, hash_.encode()) for number, hash_ in row.hashes.items()]
+    return members
 
 
 def created_by(creator: str | None) -> bytes:
@@ -120,8 +123,17 @@ def shown(row: Row, hidden: Collection[str]) -> Row:
     return msgspec.structs.replace(row, data=b"{" + members + b"}")
 
 
+_ITEM = b'{"id":"%b","data":%b,"created_at":"%b"%b,"updated_at":"%b"}'
+
+
 def item(row_id: str, row: Row, created: str, creator: bytes = b"") -> bytes:
     """Return the JSON of a new row; `created` is the time in the format of answers, `creator` from `created_by`."""
-    moment, data = created.encode(), json.plain_numbers(row.data)
-    form = b'{"id":"%b","data":%b,"created_at":"%b"%b,"updated_at":"%b"}'
-    return form % (row_id.encode(), data, moment, creator, moment)
+    moment = created.encode()
+    return _ITEM % (row_id.encode(), json.plain_numbers(row.data), moment, creator, moment)
+
+
+def items(rows: Iterable[tuple[str, Row]], created: str, creator: bytes) -> bytes:
+    """Return the JSON of many new rows, each with its id, with commas between them; the rest as for `item`."""
+    moment = created.encode()
+    texts = [_ITEM % (row_id.encode(), row.data, moment, creator, moment) for row_id, row in rows]
+    return json.plain_numbers(b",".join(texts))

@@ -153,9 +153,10 @@ class RowDecoder:
             return None
         try:
             found = self._list_decoder.decode(raw)
-            # One level for the array itself.
-            json.check_depth(raw, json.MAX_DEPTH + 1)
-            return [self._row(fields) for fields in found]
+            rows = [self._row(fields) for fields in found]
+            for row in rows:
+                json.check_depth(row.data)
+            return rows
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, PilotisError):
             return None
 
@@ -180,8 +181,9 @@ class RowDecoder:
             text = getattr(fields, key)
             if text is not UNSET and text is not None:
                 moment = text if is_plain_utc(text) else self._moment(key, text)
-                if self._columns[key].has_time:
-                    moments[self._columns[key].number] = moment
+                column = self._columns[key]
+                if column.has_time:
+                    moments[column.number] = moment
         encoded = json.encode(fields)
         return Row(fields, encoded, moments, self._nulls(fields) if b"null" in encoded else [])
 
