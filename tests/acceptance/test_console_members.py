@@ -308,6 +308,27 @@ async def test_a_console_user_creates_a_member_where_nobody_can_sign_up(app: App
     assert PASSWORD not in str(entry)
 
 
+async def test_each_session_of_a_member_says_which_program_began_it(app: App):
+    await set_auth(app)
+    firefox = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10.15; rv:128.0) Gecko/20100101 Firefox/128.0"
+    credentials = {"login_id": "linus", "password": PASSWORD}
+    async with app.client() as client:
+        signed_up = await client.post(
+            "/v1/public/app-members/signup", json=credentials, headers={"User-Agent": firefox}
+        )
+        sign_in = "/v1/public/app-members/signin"
+        await client.post(sign_in, json=credentials, headers={"User-Agent": b"a\tb\x9f" + b"c" * 400})
+        last = await client.post(sign_in, json=credentials, headers={"User-Agent": ""})
+        renewal = {"Authorization": f"Bearer {last.json()['refresh_token']}"}
+        assert (await client.post("/v1/auth/re-issue", headers=renewal)).status_code == 200
+        guest = await client.post("/v1/public/app-members", headers={"User-Agent": firefox})
+    async with owner_of(app).client(app) as console:
+        listed = await console.get(f"/members/{signed_up.json()['member_id']}/sessions")
+        assert [one["user_agent"] for one in listed.json()["sessions"]] == [None, "ab" + "c" * 298, firefox]
+        (one,) = (await console.get(f"/members/{guest.json()['member_id']}/sessions")).json()["sessions"]
+        assert one["user_agent"] == firefox
+
+
 async def test_one_session_of_a_member_ends_and_the_other_goes_on(app: App):
     first = await app.member("linus", PASSWORD)
     async with app.client() as client:

@@ -53,7 +53,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
 
         With a guest's access token as bearer, the guest becomes that member and keeps its id and its data.
         """
-        return await self._members.sign_up(call.app, call.actor, body, call.principal.member)
+        return await self._members.sign_up(call.app, call.actor, body, call.principal.member, call.user_agent)
 
     @post(
         "/v1/public/app-members/signin",
@@ -63,7 +63,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
     )
     async def sign_in(self, call: Call, body: SignIn) -> SignedIn:
         """Sign a member in with login_id and password."""
-        return await self._members.sign_in(call.client, call.app, body)
+        return await self._members.sign_in(call.client, call.app, body, call.user_agent)
 
     @post(
         "/v1/public/app-members",
@@ -75,7 +75,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
     )
     async def create_guest(self, call: Call) -> SignedInGuest:
         """Create an anonymous guest member and sign it in."""
-        return await self._members.create_guest(call.app, call.actor)
+        return await self._members.create_guest(call.app, call.actor, call.user_agent)
 
     @get("/v1/public/app-members/me", access=Access.MEMBER, only_reads=True, errors=[MemberInactiveError])
     async def me(self, call: Call) -> CurrentMember:

@@ -47,7 +47,7 @@ from pilotis.members.types import (
 )
 from pilotis.security.audit.service import record
 from pilotis.security.rate_limits import RateLimits, sign_in_key
-from pilotis.security.sessions.service import Sessions, TokenPair
+from pilotis.security.sessions.service import SessionOrigin, Sessions, TokenPair
 
 GUEST_PREFIX = "guest_"
 # A patch that deletes every key and sets as much again is about two and a half times as large as the result.
@@ -125,7 +125,9 @@ class Members:
         self._events = emitter
         self._checks: Batchers[UUID, tuple[UUID, Claims], Record | None] = Batchers(self._check)
 
-    async def sign_up(self, app: AppInfo, actor: Actor, new: SignUp, guest: MemberInfo | None) -> SignedIn:
+    async def sign_up(
+        self, app: AppInfo, actor: Actor, new: SignUp, guest: MemberInfo | None, agent: str | None
+    ) -> SignedIn:
         """Create a member, or promote the given guest, which keeps its id and data; sign the member in."""
         if not app.allow_id_password_login:
             raise LoginDisabledError
@@ -138,7 +140,7 @@ class Members:
         member_id, nickname = guest.member_id if guest else uuid7_text(), new.nickname
         if guest is None:
             async with _unique_login_id():
-                tokens = await self._join(app, actor, member_id, login_id, password_hash, nickname)
+                tokens = await self._join(app, actor, member_id, login_id, password_hash, nickname, agent)
             return SignedIn(
                 member_id=member_id,
                 nickname=nickname,
@@ -154,7 +156,9 @@ class Members:
             await self._sessions.revoke_all(connection, app.app_id, member_id)
             event = events.about(events.MEMBER_PROMOTED, actor, promoted)
             await self._events.emit_all(connection, app.app_id, [event])
-            tokens = await self._sessions.start(connection, app.app_id, member_id, app.limits)
+            tokens = await self._sessions.start(
+                connection, app.app_id, member_id, app.limits, SessionOrigin(None, agent)
+            )
         return SignedIn(
             member_id=member_id, nickname=nickname, access_token=tokens.access_token, refresh_token=tokens.refresh_token
         )
@@ -185,7 +189,7 @@ class Members:
             given = {name: value for name, value in (("roles", facts[0]), ("claims", claims)) if value}
             await record(connection, app.app_id, actor, "member.create", member_id, login_id=login_id, **given)
 
-    async def sign_in(self, client: Client, app: AppInfo, credentials: SignIn) -> SignedIn:
+    async def sign_in(self, client: Client, app: AppInfo, credentials: SignIn, agent: str | None) -> SignedIn:
         """Sign a member in. An unknown login_id takes as long as a wrong password and gets the same answer.
 
         One rate limit counts for the login_id and the client's address, another for the address alone.
@@ -204,7 +208,7 @@ class Members:
         # The correct password proves that the caller is the member.
         event = encoded(events.signed_in(Actor("member", member_id, client.request_id), row, "password"))
         started = await self._sessions.sign_in_member(
-            app.app_id, member_id, key, row["password_hash"], app.limits, event
+            app.app_id, member_id, key, row["password_hash"], app.limits, event, agent
         )
         if started is None:
             raise InvalidCredentialsError
@@ -218,12 +222,12 @@ class Members:
             refresh_token=tokens.refresh_token,
         )
 
-    async def create_guest(self, app: AppInfo, actor: Actor) -> SignedInGuest:
+    async def create_guest(self, app: AppInfo, actor: Actor, agent: str | None) -> SignedInGuest:
         """Create an anonymous member and sign it in."""
         if not app.allow_guest_login:
             raise LoginDisabledError
         member_id = GUEST_PREFIX + uuid7_text()
-        tokens = await self._join(app, actor, member_id, None, None, None, is_guest=True)
+        tokens = await self._join(app, actor, member_id, None, None, None, agent, is_guest=True)
         return SignedInGuest(member_id, tokens.access_token, tokens.refresh_token)
 
     async def sign_in_elsewhere(
@@ -235,6 +239,7 @@ class Members:
         member_id: str | None,
         nickname: str | None,
         session_id: UUID,
+        agent: str | None,
     ) -> SignedIn:
         """Sign in a member that another provider has recognised, in the caller's transaction.
 
@@ -260,7 +265,13 @@ class Members:
             await self._events.emit_all(connection, app.app_id, [event])
             nickname = row["nickname"]
         tokens = await self._sessions.start(
-            connection, app.app_id, member_id, app.limits, session_id=session_id, method="fed"
+            connection,
+            app.app_id,
+            member_id,
+            app.limits,
+            SessionOrigin(None, agent),
+            session_id=session_id,
+            method="fed",
         )
         return SignedIn(
             member_id=member_id, nickname=nickname, access_token=tokens.access_token, refresh_token=tokens.refresh_token
@@ -274,12 +285,13 @@ class Members:
         login_id: str | None,
         password_hash: str | None,
         nickname: str | None,
+        agent: str | None,
         *,
         is_guest: bool = False,
     ) -> TokenPair:
         """Create a member who signs in at once, and return the tokens."""
         event = encoded(events.composed(events.MEMBER_CREATED, actor, member_id))
-        session = self._sessions.opening(app.limits, is_guest=is_guest)
+        session = self._sessions.opening(app.limits, agent, is_guest=is_guest)
         row = await store.sign_up(
             self._database, app.app_id, member_id, login_id, password_hash, nickname, is_guest, event, session
         )

@@ -71,7 +71,7 @@ class UserEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
 
         The first console user becomes the owner of the existing apps.
         """
-        return await self._users.sign_up(call.client, body, call.header(b"user-agent"))
+        return await self._users.sign_up(call.client, body, call.user_agent)
 
     @post(
         "/v1/auth/signin",
@@ -82,7 +82,7 @@ class UserEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
     )
     async def sign_in(self, call: Call, body: UserSignIn) -> SignedInUser:
         """Sign a console user in with e-mail and password."""
-        return await self._users.sign_in(call.client, body, call.header(b"user-agent"))
+        return await self._users.sign_in(call.client, body, call.user_agent)
 
     @get("/v1/auth/me", access=Access.CONSOLE)
     async def me(self, call: Call) -> User:
@@ -113,7 +113,7 @@ class UserEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
 
         This ends all sessions of the console user and starts a new one.
         """
-        return await self._users.reset_password(call.client, body, call.header(b"user-agent"))
+        return await self._users.reset_password(call.client, body, call.user_agent)
 
     @get("/v1/auth/sessions", access=Access.CONSOLE)
     async def sessions(self, call: Call, query: Whole) -> UserSessions:

@@ -41,7 +41,6 @@ from pilotis.users.types import (
 
 _FIRST_RUN = "first_run"
 _RESET = "password_reset"
-_MAX_AGENT = 300
 _MAX_PREFERENCES = 16 * 1024
 
 
@@ -158,7 +157,9 @@ class Users:
             await _insert(connection, user_id, email, password_hash, actor, first=first, may_create_apps=not is_viewer)
             if invitation:
                 await invitations.join(connection, invitation, user_id, email, actor)
-            tokens = await self._sessions.start(connection, CONSOLE, str(user_id), self.limits, _origin(client, agent))
+            tokens = await self._sessions.start(
+                connection, CONSOLE, str(user_id), self.limits, SessionOrigin(client.address, agent)
+            )
         return SignedInUser(
             user_id=user_id, email=email, access_token=tokens.access_token, refresh_token=tokens.refresh_token
         )
@@ -180,7 +181,7 @@ class Users:
             await self._record_failure(client, user_id, email, "deactivated")
             raise UserInactiveError
         tokens = await self._sessions.sign_in(
-            CONSOLE, str(user_id), key, password_hash, self.limits, _origin(client, agent)
+            CONSOLE, str(user_id), key, password_hash, self.limits, SessionOrigin(client.address, agent)
         )
         if tokens is None:
             await self._record_failure(client, user_id, email, "changed meanwhile")
@@ -272,7 +273,9 @@ class Users:
             await record(
                 connection, CONSOLE, actor, "user.reset_password", user_id, sessions=ended, address=client.address
             )
-            tokens = await self._sessions.start(connection, CONSOLE, str(user_id), self.limits, _origin(client, agent))
+            tokens = await self._sessions.start(
+                connection, CONSOLE, str(user_id), self.limits, SessionOrigin(client.address, agent)
+            )
         # A user who forgot the password has probably tried several.
         await self._rate_limits.forgive(None, sign_in_key(client, None, user["email"]))
         return SignedInUser(
@@ -355,10 +358,6 @@ class Users:
         find = partial(store.role_on, self._database, app_id, user_id)
         role = await self._roles.run((app_id, user_id), find)
         return Role[role.upper()] if role else None
-
-
-def _origin(client: Client, agent: str | None) -> SessionOrigin:
-    return SessionOrigin(client.address, agent[:_MAX_AGENT] if agent else None)
 
 
 def _session(row: asyncpg.Record, user: UserInfo) -> UserSession:

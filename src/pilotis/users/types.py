@@ -81,7 +81,6 @@ class UserSession(ActiveSession, frozen=True, kw_only=True):
     """A console user's session: where it was begun, and whether it is the one that asks."""
 
     address: str | None
-    user_agent: str | None
     is_current: bool
 
 

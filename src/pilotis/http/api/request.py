@@ -42,6 +42,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 NOBODY = Anonymous()
 DEFAULT_LIMITS = Limits()
+_MAX_USER_AGENT = 300
 ANSWERING = "pilotis.answering"
 """An ASGI scope extension: a weak reference to uvicorn's `cycle` of the request."""
 _NONE: dict[str, Any] = {}
@@ -198,6 +199,12 @@ class Call:
         """Return a header's value, or None. The name is in lower case."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
+
+    @property
+    def user_agent(self) -> str | None:
+        """What the client's browser or program calls itself: at most 300 printable characters, or None."""
+        named = "".join(filter(str.isprintable, self.header(b"user-agent") or ""))
+        return named[:_MAX_USER_AGENT] or None
 
     @property
     def head(self) -> RequestHead:

@@ -73,9 +73,14 @@ class ItemPage(msgspec.Struct, Generic[Item], frozen=True, kw_only=True):
 
 
 class ActiveSession(msgspec.Struct, frozen=True, kw_only=True):
-    """An active session; `refreshed_at` is when its tokens were last renewed."""
+    """An active session; `refreshed_at` is when its tokens were last renewed.
+
+    `user_agent` is what the browser or program that signed in called itself, at most 300 characters; null if it did
+    not.
+    """
 
     session_id: UUID
+    user_agent: str | None
     created_at: str
     refreshed_at: str
     expires_at: str

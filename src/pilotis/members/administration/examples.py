@@ -118,6 +118,7 @@ EXAMPLES = [
             "sessions": [
                 {
                     "session_id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38",
+                    "user_agent": "…",
                     "created_at": "2026-01-31T09:30:00.000Z",
                     "refreshed_at": "2026-01-31T09:30:00.000Z",
                     "expires_at": "2026-01-31T09:30:00.000Z",

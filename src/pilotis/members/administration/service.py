@@ -224,6 +224,7 @@ def _require_id(member_id: str) -> None:
 def _session(row: Record) -> ActiveSession:
     return ActiveSession(
         session_id=row["session_id"],
+        user_agent=row["user_agent"],
         created_at=rfc3339(row["created_at"]),
         refreshed_at=rfc3339(row["refreshed_at"]),
         expires_at=rfc3339(row["expires_at"]),

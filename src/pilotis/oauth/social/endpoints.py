@@ -108,7 +108,7 @@ class SocialLoginEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
 
         A code is valid for 60 seconds and can be used once; a second use ends the session of the first.
         """
-        return Reply(json.encode(await self._social.exchange(call.client, body)), headers=NOT_STORED)
+        return Reply(json.encode(await self._social.exchange(call.client, body, call.user_agent)), headers=NOT_STORED)
 
 
 class SocialCallbacks(Endpoints, tag="Pages"):

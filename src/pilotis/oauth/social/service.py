@@ -153,7 +153,7 @@ class SocialLogin:
             return _answer(state, error="access_denied" if refused in _DECLINED else "provider_error")
         return _answer(state, code=code)
 
-    async def exchange(self, client: Client, given: Exchange) -> Exchanged:
+    async def exchange(self, client: Client, given: Exchange, agent: str | None) -> Exchanged:
         """Return the tokens of the signed-in member to the page that started the sign-in.
 
         Raises `InvalidCodeError`, after which a second use has ended the session of the first, `IdentityTakenError` or
@@ -166,7 +166,7 @@ class SocialLogin:
             app = await self._apps.by_id(app_id)
             for _ in range(_ATTEMPTS):
                 try:
-                    return await self._exchange(client, app, given)
+                    return await self._exchange(client, app, given, agent)
                 except _RacedError:
                     continue
             raise InvalidCodeError
@@ -175,7 +175,7 @@ class SocialLogin:
             client.standing = None
             raise InvalidCodeError from None
 
-    async def _exchange(self, client: Client, app: AppInfo, given: Exchange) -> Exchanged:
+    async def _exchange(self, client: Client, app: AppInfo, given: Exchange, agent: str | None) -> Exchanged:
         app_id = app.app_id
         actor = Actor("public", None, client.request_id)
         async with self._database.transaction(app_id) as connection:
@@ -190,7 +190,7 @@ class SocialLogin:
                     raise IdentityTakenError
                 member_id = known or found.member_id or await self._member_by_email(connection, app_id, found)
                 member = await self._members.sign_in_elsewhere(
-                    connection, app, actor, found.provider.lower(), member_id, found.name, found.session_id
+                    connection, app, actor, found.provider.lower(), member_id, found.name, found.session_id, agent
                 )
                 if known is None:
                     await self._link(connection, app_id, found, member.member_id)

@@ -41,9 +41,9 @@ class TokenPair(msgspec.Struct, frozen=True):
 
 
 class SessionOrigin(NamedTuple):
-    """Where a console user signs in from: its address, and what its browser or program calls itself."""
+    """Where a subject signs in from: its address, which is kept of console users alone, and its browser or program."""
 
-    address: str
+    address: str | None
     user_agent: str | None
 
 
@@ -68,9 +68,11 @@ class Sessions:
         self._database = database
         self._signer = signer
 
-    def opening(self, limits: Limits, *, is_guest: bool = False) -> tuple[UUID, UUID, timedelta, str]:
+    def opening(
+        self, limits: Limits, agent: str | None, *, is_guest: bool = False
+    ) -> tuple[UUID, UUID, timedelta, str, str | None]:
         """Return the arguments of a `session_insert` for a member who signs in for the first time."""
-        return uuid7(), uuid7(), refresh_lifetime(limits, is_guest=is_guest), "pwd"
+        return uuid7(), uuid7(), refresh_lifetime(limits, is_guest=is_guest), "pwd", agent
 
     def opened(self, row: Record, limits: Limits) -> TokenPair:
         """Return the first pair of tokens of an inserted session's row."""
@@ -118,12 +120,19 @@ class Sessions:
         return self._pair(row, limits) if row else None
 
     async def sign_in_member(
-        self, app_id: UUID, subject: str, attempts_key: str, password_hash: str, limits: Limits, event: str
+        self,
+        app_id: UUID,
+        subject: str,
+        attempts_key: str,
+        password_hash: str,
+        limits: Limits,
+        event: str,
+        agent: str | None,
     ) -> tuple[TokenPair, bool] | None:
         """Start a session for a member as `sign_in` does; also return whether its event, JSON, was stored."""
         lifetime = refresh_lifetime(limits)
         row = await store.sign_in(
-            self._database, app_id, uuid7(), subject, uuid7(), lifetime, attempts_key, password_hash, event
+            self._database, app_id, uuid7(), subject, uuid7(), lifetime, attempts_key, password_hash, event, agent
         )
         return (self._pair(row, limits), row["emitted"]) if row else None
 

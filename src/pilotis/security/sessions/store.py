@@ -38,8 +38,8 @@ _SIGN_IN_MEMBER = _SIGN_IN.format(
         where app_id = $1::uuid and member_id = $3::text and last_active_at < now() - interval '1 minute'
     ), emitted as ({emission("$1::uuid", "$8", "cross join account")} returning event_id)
     """,
-    columns="",
-    values="",
+    columns=", user_agent",
+    values=", $9::text",
     returned=", exists (select from emitted) as emitted",
 )
 _SIGN_IN_USER = _SIGN_IN.format(
@@ -74,14 +74,15 @@ _SIGN_OUT_MEMBER = f"""
 def insertion(source: str, subject: str, first: int) -> str:
     """Return an insert of a session for each row of `source`, for statements that also create its subject.
 
-    `subject` is an SQL expression, the app is `$1`, and the arguments from `first` on are the session's id, its refresh
-    id, its lifetime, and how the subject has signed in.
+    `subject` is an SQL expression, the app is `$1`, and the arguments from `first` on are the session's id, its
+    refresh id, its lifetime, how the subject has signed in, and its user agent.
     """
-    session_id, refresh_id, lifetime, amr = (f"${first + number}" for number in range(4))
+    session_id, refresh_id, lifetime, amr, agent = (f"${first + number}" for number in range(5))
     return f"""
-        insert into pilotis.sessions (app_id, session_id, subject, refresh_id, refreshed_at, expires_at, amr)
+        insert into pilotis.sessions
+            (app_id, session_id, subject, refresh_id, refreshed_at, expires_at, amr, user_agent)
         select $1::uuid, {session_id}::uuid, {subject}, {refresh_id}::uuid, now(), now() + {lifetime}::interval,
-            {amr}::text
+            {amr}::text, {agent}::text
         from {source}
         returning *
     """
@@ -119,8 +120,9 @@ async def sign_in(
 ) -> Record | None:
     """Insert a session and return its row; reset the attempts under the key, and record a member's activity.
 
-    For a member, `more` is an event as JSON text, stored if a target listens for it; the row's `emitted` says so. The
-    activity is precise to a minute. For a console user, `more` is its address and user agent.
+    For a member, `more` is an event as JSON text, stored if a target listens for it, and its user agent; the row's
+    `emitted` says whether the event was stored. The activity is precise to a minute. For a console user, `more` is its
+    address and user agent.
 
     Returns None and creates no session if the account is deleted or inactive, or its password has changed.
     """

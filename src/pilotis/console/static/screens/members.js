@@ -4,7 +4,7 @@ import { t } from "../strings/index.js";
 import { appId, denied, may, onApp } from "../state/app.js";
 import { forgetName, memberName as name } from "../state/members.js";
 import { change, place } from "../state/router.js";
-import { ago, initials, moment, plain } from "../ui/format.js";
+import { ago, browser, initials, moment, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Editor } from "../ui/editor.js";
 import { SearchBox, searched } from "../ui/search.js";
@@ -110,7 +110,7 @@ function Sessions({ path, number, ended }) {
     reload();
     ended();
   };
-  return html`<section class="wellbox"><h3>${t.members.sessions}</h3><ul class="sessions">${(data?.sessions || []).map((/** @type {any} */ one) => html`<li key=${one.session_id}><span class="grow s13">${t.profile.since(moment(one.created_at))} <span class="soft s12 whole">${t.profile.lastUsed(ago(one.refreshed_at))}</span></span><${Button} kind="flat small" why=${why()} onClick=${() => end(one.session_id)}>${t.profile.endSession}</${Button}></li>`)}</ul></section>`;
+  return html`<section class="wellbox"><h3>${t.members.sessions}</h3><ul class="sessions">${(data?.sessions || []).map((/** @type {any} */ one) => html`<li key=${one.session_id}><span class="grow s13" title=${one.user_agent || undefined}>${browser(one.user_agent)}<span class="soft s12 under">${t.profile.since(moment(one.created_at))} · ${t.profile.lastUsed(ago(one.refreshed_at))}</span></span><${Button} kind="flat small" why=${why()} onClick=${() => end(one.session_id)}>${t.profile.endSession}</${Button}></li>`)}</ul></section>`;
 }
 
 /** @param {{onClose: () => void, done: (member: any) => void}} props */

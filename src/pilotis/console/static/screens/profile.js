@@ -3,7 +3,7 @@ import { html, useState } from "../vendor/view.js";
 import { locale, t } from "../strings/index.js";
 import { request, user } from "../state/api.js";
 import { store } from "../state/app.js";
-import { ago, moment, plain } from "../ui/format.js";
+import { ago, browser, moment, plain } from "../ui/format.js";
 import { Bones, Button, Failure, Pager, Pill, Segments, TextField, complain, said, toast, useAction, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.profile.title });
@@ -55,14 +55,6 @@ function Looks() {
     <div class="field"><span class="label">${t.profile.language}</span><${Segments} label=${t.profile.language} value=${locale} onChange=${chooseLanguage}
       options=${[["en", "English"], ["ko", "한국어"]]} /></div>
   </div>`;
-}
-
-/** What a user agent calls itself, in two words: the browser and the system. @param {string | null} agent */
-function browser(agent) {
-  const text = agent || "";
-  const name = [["Edg/", "Edge"], ["OPR/", "Opera"], ["Firefox/", "Firefox"], ["Chrome/", "Chrome"], ["Safari/", "Safari"]].find(([mark]) => text.includes(mark))?.[1];
-  const system = [["iPhone", "iPhone"], ["Android", "Android"], ["Windows", "Windows"], ["Mac OS", "macOS"], ["Linux", "Linux"]].find(([mark]) => text.includes(mark))?.[1];
-  return [name, system].filter(Boolean).join(" · ") || plain(text.split("/")[0] || t.profile.unknownBrowser, 40);
 }
 
 function Sessions() {

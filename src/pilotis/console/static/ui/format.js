@@ -1,5 +1,5 @@
 /** Numbers, sizes, dates and texts as people read them, in the language of the page. */
-import { locale } from "../strings/index.js";
+import { locale, t } from "../strings/index.js";
 
 const whole = new Intl.NumberFormat(locale);
 const short = new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 });
@@ -71,6 +71,16 @@ const visible = (text) => text.replace(CONTROLS, (character) => `⟨U+${characte
 export const plain = (value, most = 200) => visible(cut(String(value), most).replace(/[\r\n\t]+/g, " "));
 /** The same for a text that keeps its lines. @param {unknown} value @param {number} [most] */
 export const prose = (value, most = 2000) => visible(cut(String(value), most).replaceAll("\r\n", "\n"));
+
+const BROWSERS = [["Edg/", "Edge"], ["OPR/", "Opera"], ["Firefox/", "Firefox"], ["Chrome/", "Chrome"], ["Safari/", "Safari"]];
+const SYSTEMS = [["iPhone", "iPhone"], ["Android", "Android"], ["Windows", "Windows"], ["Mac OS", "macOS"], ["Linux", "Linux"]];
+
+/** What a user agent calls itself, in two words: the browser and the system. @param {string | null} agent */
+export function browser(agent) {
+  const text = agent || "";
+  const named = [BROWSERS, SYSTEMS].map((known) => known.find(([mark]) => text.includes(mark))?.[1]);
+  return named.filter(Boolean).join(" · ") || plain(text.split("/")[0] || t.profile.unknownBrowser, 40);
+}
 
 /** The letters that stand for a name. @param {string} name */
 export const initials = (name) => [...name.trim()].slice(0, 1).join("").toUpperCase() || "?";
