@@ -3,6 +3,7 @@
 In JavaScript and Python they run too, and send the same request.
 """
 
+import gc
 import http.server
 import json
 import os
@@ -276,6 +277,9 @@ def test_python_sends_the_request_of_the_example(
     values = values_for(request, recorder)
     printed: list[Any] = []
     exec(compile(python(request), "example", "exec"), {**values, "print": printed.append})
+    if request.file or request.upload:
+        # Examples leave their file to the collector, whose warning belongs here and not to a later test.
+        gc.collect()
     assert printed in ([{}], ["{}"], [200])
     assert same_request(recorder.received[0], expected_of(request, values, recorder))
 
