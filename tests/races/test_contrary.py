@@ -11,12 +11,13 @@ import asyncpg
 import httpx
 import pytest
 
-from tests.acceptance.test_files import complete, fixed, storage
+from tests.acceptance.test_files import complete, fixed, storage, upload
 from tests.acceptance.test_files import send as send_bytes
 from tests.backstage import bearer
 from tests.races.requests import AT_ONCE, Got, at_once, families, mixtures, prepared
-from tests.services import address
+from tests.services import address, connected
 from tests.support import App, Server
+from tests.waiting import until
 
 SEED = int(os.environ.get("TEST_SEED", "1"))
 FAMILIES = families()
@@ -116,6 +117,20 @@ async def test_one_path_replaced_completed_and_limited_at_once(app: App, client:
     ]
     assert not failed, failed[:5]
     assert await deadlocks(app.server) == before
+
+
+async def test_a_deletion_waits_for_the_storage_before_it_locks_the_file(app: App):
+    """As a completion does, which otherwise waits for the file that the deletion holds."""
+    base = await storage(app, quota_bytes=1_000_000)
+    async with app.client() as client, connected(app.server) as completion, connected(app.server) as other:
+        file = await upload(client, base, file_name="a.png")
+        await completion.execute("begin; select from pilotis.file_storages for no key update")
+        deletion = asyncio.create_task(client.delete(f"{base}/items/{file['id']}"))
+        waiting = "select exists (select from pg_stat_activity where wait_event_type = 'Lock')"
+        await until(lambda: other.fetchval(waiting))
+        await completion.execute("select from pilotis.files for update nowait")
+        await completion.execute("rollback")
+        assert (await deletion).status_code == 200
 
 
 async def test_the_same_name_for_sixteen_functions(app: App, client: httpx.AsyncClient):

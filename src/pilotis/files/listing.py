@@ -180,7 +180,7 @@ class Listing:
     ) -> None:
         """Delete a file or a folder; a folder with items only if `recursive`."""
         async with self._database.transaction(app.app_id) as connection:
-            storage = await store.lock_storage_shared(connection, app.app_id, storage_id)
+            storage = await store.lock_storage_to_charge(connection, app.app_id, storage_id)
             if storage is None:
                 raise StorageNotFoundError
             limit = creator_limit(principal, StorageAccess(storage["delete_access"]), Role.EDITOR)

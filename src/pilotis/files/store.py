@@ -64,7 +64,13 @@ async def lock_storage_shared(connection: Connection, app_id: UUID, storage_id: 
 
 
 async def lock_storage_to_charge(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
-    """As `lock_storage_shared`; a storage with a quota is locked for the change of its sums, before any upload."""
+    """As `lock_storage_shared`; locks one with a quota for the change of its sums, before any item or upload."""
+    storage = await _lock_as_its_quota_asks(connection, app_id, storage_id)
+    # A quota that was set or removed while this waited fits neither branch; a new statement sees it.
+    return storage or await _lock_as_its_quota_asks(connection, app_id, storage_id)
+
+
+async def _lock_as_its_quota_asks(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
     return await connection.fetchrow(
         """
         with limited as (
