@@ -4,6 +4,7 @@ import functools
 import itertools
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -47,6 +48,9 @@ _create = transports.create_ssl_context
 transports.create_ssl_context = lambda verify=True, cert=None, trust_env=True: _load(
     os.environ.get("SSL_CERT_FILE"), verify, cert, trust_env
 )
+
+# httpcore looks for this optional package several times in each request, and Python then searches every directory.
+sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
