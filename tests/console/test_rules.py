@@ -29,3 +29,23 @@ async def test_rules_are_chosen_written_and_removed(server: Server, app: App, vi
         await page.get_by_role("button", name="Remove the rules").click()
         await page.get_by_role("dialog").get_by_role("button", name="Remove the rules").click()
         await expect(page.get_by_text("The access level Public decides now")).to_be_visible()
+
+
+async def test_rules_are_tried_before_they_are_saved(server: Server, app: App, visit: Opening) -> None:
+    table = await app.table({"name": "string", "state": "string"}, title="posts")
+    row = await app.row(table, {"name": "x", "state": "draft"})
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table}/rules")
+        trial = page.locator("section", has=page.get_by_role("heading", name="Try"))
+        await trial.get_by_role("button", name="Try").click()
+        await expect(trial.get_by_text("Allowed")).to_be_visible()
+        await page.get_by_label("Read", exact=True).select_option("Members, on their own rows")
+        await trial.get_by_label("As", exact=True).select_option("A member that does not exist")
+        await trial.get_by_label("Id of the row").fill(row["id"])
+        await trial.get_by_role("button", name="Try").click()
+        await expect(trial.get_by_text("404 ROW_NOT_FOUND")).to_be_visible()
+        condition = trial.get_by_role("row", name="the caller created the row")
+        await expect(condition.get_by_text("no", exact=True)).to_be_visible()
+        await trial.get_by_label("Action", exact=True).select_option("Update")
+        await trial.get_by_label("Changes").fill("{")
+        await expect(trial.get_by_role("button", name="Try")).to_be_disabled()

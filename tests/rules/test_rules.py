@@ -371,6 +371,7 @@ WITHOUT_DOOR = {
     "rows.statements.Statements.count": "Its condition is its callers'.",
     "rows.statements.Statements.update": "Its condition is its callers'.",
     "rows.statements.Statements.delete": "Its condition is its callers'.",
+    "rows.rule_tests.RuleTests._try": "The row before a change that is only tried.",
     "rows.query._statement": "Its condition is `compile_query`'s.",
     "rows.table.PreparedTable._inserted": "The caller may create every row.",
     "rows.table.PreparedTable._insert_within": "Only on Citus, for rows that the caller may create.",

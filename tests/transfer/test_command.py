@@ -450,3 +450,44 @@ async def test_rules_are_shown_and_set(app: App, tmp_path: Path):
     await beside(run, app, "rules", "set", "things", "--none")
     assert (await beside(run, app, "rules", "show", "things")).stdout == b"null\n"
     await beside(run, app, "rules", "show", "none", status=1)
+
+
+TESTS = """
+tests:
+  - name: strangers see what is published
+    action: list
+    as: public
+    expect: allowed
+  - name: members may delete
+    action: delete
+    as: {}
+    row_id: %s
+    expect: allowed
+  - action: create
+    as: {id: me}
+    data: {name: x}
+    expect: allowed
+"""
+
+
+async def test_tests_of_rules_live_in_a_file(app: App, tmp_path: Path):
+    table = await app.table({"name": "string"}, title="things")
+    row = await app.row(table, {"name": "a"})
+    file = tmp_path / "rules.yaml"
+    file.write_text("read: true\ncreate: {$member: {is_guest: false}, name: {$ne: x}}\ndelete: {$member: {}}\n")
+    await beside(run, app, "rules", "set", "things", file)
+    tests = tmp_path / "tests.yaml"
+    tests.write_text(TESTS % row["id"])
+    done = await beside(run, app, "rules", "test", "things", tests, status=1)
+    assert done.stdout.decode().splitlines() == [
+        "passed  strangers see what is published",
+        "passed  members may delete",
+        "FAILED  create as a member: expected allowed, answered RULE_DENIED",
+        '        no      name is not "x"',
+        "        yes     the caller is not a guest",
+        "3 tests, 1 failed.",
+    ]
+    assert len(await rows(app, table)) == 1
+    tests.write_text("tests:\n  - {action: read, as: public, expect: allowed, rules: {read: {nme: 1}}}\n")
+    done = await beside(run, app, "rules", "test", "things", tests, status=1)
+    assert b"tests.yaml:2: " in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -9,8 +10,9 @@ import msgspec
 from pilotis.cli.definitions import Definition
 from pilotis.cli.session import Session
 from pilotis.cli.transfers import existing
+from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.rules.feature import RulesFeature
-from pilotis.data.rules.types import NewRules, RuleSet, TableRules
+from pilotis.data.rules.types import NewRules, RuleSet, RuleTest, RuleTestResult, TableRules
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.http.api.principals import OPERATOR, AppInfo
 from pilotis.kit.errors import PilotisError
@@ -39,6 +41,61 @@ async def save(on: Session, app_id: UUID, name: str, given: Definition | None) -
         place = error.details[0].field.removeprefix("rules").removeprefix(".")
         raise CommandError(f"{given.place(place)}: {error.details[0].message}") from None
     return await rules.read(app, table_id)
+
+
+class RuleCase(RuleTest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A test in a file: what is tried, and the answer that is expected, `allowed` or the code of an error."""
+
+    expect: str
+    name: str = ""
+
+
+class RuleCases(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of tests."""
+
+    tests: list[RuleCase]
+
+
+class Tried(NamedTuple):
+    """A test and its answer."""
+
+    case: RuleCase
+    answer: str
+    result: RuleTestResult
+
+    @property
+    def passed(self) -> bool:
+        """Whether it answered what was expected."""
+        return self.answer == self.case.expect
+
+    @property
+    def said(self) -> str:
+        """What is printed about it, with the conditions that decided where it failed."""
+        case = self.case
+        name = case.name or f"{case.action} as {case.caller if case.caller == 'public' else 'a member'}"
+        if self.passed:
+            return f"passed  {name}"
+        holds = {True: "yes", False: "no", None: "unknown"}
+        why = "".join(f"\n        {holds[part.holds]:8}{part.words}" for part in self.result.parts)
+        return f"FAILED  {name}: expected {case.expect}, answered {self.answer}{why}"
+
+
+async def run(on: Session, app_id: UUID, name: str, given: Definition) -> list[Tried]:
+    """Run the tests of a file against a table's rules; raises `CommandError` with the line of what is wrong."""
+    app, table_id = await _table(on, app_id, name)
+    tests = on.features.get(RowsFeature).rule_tests
+    try:
+        cases = msgspec.convert(given.value, RuleCases).tests
+    except msgspec.ValidationError as error:
+        raise CommandError(f"{given.place(None)}: {error}.") from None
+    tried = []
+    for at, case in enumerate(cases):
+        try:
+            result = await tests.run(app, table_id, case)
+        except PilotisError as error:
+            raise CommandError(f"{given.place(f'tests[{at}]')}: {error.text}") from None
+        tried.append(Tried(case, "allowed" if result.allowed else result.code or "", result))
+    return tried
 
 
 async def _table(on: Session, app_id: UUID, name: str) -> tuple[AppInfo, UUID]:

@@ -27,7 +27,7 @@ def table() -> None:
 
 @table.group()
 def rules() -> None:
-    """Show and set the rules of a table."""
+    """Show, set and test the rules of a table."""
 
 
 _FORMAT = click.option("--format", "format_", metavar="csv|jsonl", help="The format. Default: by the file name.")
@@ -156,6 +156,24 @@ def set_(place: Place, table: str, file: Path | None, app: UUID, none: bool) -> 
     warnings = [f"{one.place}: {one.message}" for one in saved.warnings]
     said = "The rules are set." if given else "The rules are removed: the access level decides."
     return told({"table": table, "warnings": warnings}, said, *warnings)
+
+
+@command(rules)
+@click.argument("table", metavar="TABLE", help="The id or the title of the table.")
+@click.argument("file", type=click.Path(path_type=Path), help="The tests, in YAML or JSON.")
+@app_option()
+def test(place: Place, table: str, file: Path, app: UUID) -> Outcome:
+    """Run a file of tests against the rules of a table; nothing is changed. Exits with 1 if one fails."""
+    import msgspec
+
+    from pilotis.cli import definitions, rules
+
+    given = definitions.read(file)
+    tried = place.run(lambda on: rules.run(on, app, table, given))
+    failed = sum(not one.passed for one in tried)
+    fields = [{"name": one.case.name, "passed": one.passed, "result": msgspec.to_builtins(one.result)} for one in tried]
+    said = f"{len(tried)} tests, {failed} failed."
+    return Outcome({"tests": fields, "failed": failed}, [one.said for one in tried], int(failed > 0), [said])
 
 
 def _target(table: str | None, title: str | None, schema: str | None, access_level: str) -> Target:

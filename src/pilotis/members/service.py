@@ -50,6 +50,8 @@ from pilotis.security.rate_limits import RateLimits, sign_in_key
 from pilotis.security.sessions.service import SessionOrigin, Sessions, TokenPair
 
 GUEST_PREFIX = "guest_"
+NO_SESSION = UUID(int=0)
+"""In the place of the session of a member that has not signed in."""
 # A patch that deletes every key and sets as much again is about two and a half times as large as the result.
 _MAX_PATCH_FACTOR = 4
 
@@ -328,6 +330,22 @@ class Members:
         row = _confirmed(await self._checks.submit(claims.app_id, (claims.app_id, claims)))
         return claims.app_id, _member_info(claims, row)
 
+    async def acting(self, app_id: UUID, member_id: str) -> MemberInfo | None:
+        """Return a member without a session, for somebody who sees what it sees; None if there is none.
+
+        Raises `MemberInactiveError`.
+        """
+        row = await store.facts(self._database, app_id, member_id)
+        return None if row is None else _with_facts(member_id, NO_SESSION, _confirmed(row))
+
+    async def act_as(self, app_id: UUID, actor: Actor, member_id: str) -> MemberInfo | None:
+        """Do what `acting` does for a console user, and record it in the audit log."""
+        member = await self.acting(app_id, member_id)
+        if member is not None:
+            async with self._database.transaction(app_id) as connection:
+                await record(connection, app_id, actor, "member.act_as", member_id)
+        return member
+
     def presume(self, token: str) -> tuple[UUID, MemberInfo, Presumption]:
         """Return what `authenticate` does before it is known whether the session is alive and the member active.
 
@@ -470,7 +488,11 @@ class Members:
 
 
 def _member_info(claims: Claims, row: Record) -> MemberInfo:
-    return MemberInfo(claims.sub, claims.sid, row["is_guest"], tuple(row["roles"]), json.decode(row["claims"].encode()))
+    return _with_facts(claims.sub, claims.sid, row)
+
+
+def _with_facts(member_id: str, session_id: UUID, row: Record) -> MemberInfo:
+    return MemberInfo(member_id, session_id, row["is_guest"], tuple(row["roles"]), json.decode(row["claims"].encode()))
 
 
 def _confirmed(row: Record | None) -> Record:

@@ -169,6 +169,16 @@ async def is_active(database: Database, app_id: UUID, member_id: str) -> bool | 
     return active
 
 
+async def facts(database: Database, app_id: UUID, member_id: str) -> Record | None:
+    """Return what rules ask of a member, and whether it is active."""
+    return await database.fetchrow(
+        "select is_active, is_guest, roles, claims from pilotis.members where app_id = $1 and member_id = $2",
+        app_id,
+        member_id,
+        tenant=app_id,
+    )
+
+
 async def touch(database: Database, app_id: UUID, member_ids: Sequence[str]) -> None:
     """Record that members are active now."""
     await database.execute(

@@ -8,6 +8,7 @@ from uuid import UUID
 from pilotis.apps.keys import PUBLIC_PREFIX, SECRET_PREFIX
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.http.api.principals import (
+    Actor,
     AppInfo,
     AppMember,
     AppPrincipal,
@@ -25,6 +26,7 @@ from pilotis.http.api.principals import (
     TokenCall,
     TokenFault,
 )
+from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.service import GUEST_PREFIX, Members
 from pilotis.security.function_tokens.service import FunctionTokens
 from pilotis.security.sessions.service import CONSOLE, Sessions, TokenPair
@@ -132,6 +134,14 @@ class Authentication:
         if held < role:
             raise RoleRequiredError
         return AppUser(await self._apps.by_id(app_id), user, held)
+
+    async def acting(self, user: AppUser, member_id: str, request_id: str) -> AppMember:
+        """Return a member as whom a console user reads, and record it; 404 if the app has no such member."""
+        actor = Actor(user.kind, user.actor_id, request_id)
+        member = await self._members.act_as(user.app.app_id, actor, member_id)
+        if member is None:
+            raise MemberNotFoundError
+        return AppMember(user.app, member)
 
     async def secret_key_on(self, key: str, app_id: UUID, role: Role) -> SecretKey:
         """Return the principal of a secret key sent without the public key; 401 unless it belongs to the app."""

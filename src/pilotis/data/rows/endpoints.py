@@ -7,9 +7,10 @@ from uuid import UUID
 import msgspec
 
 from pilotis.data.rows.creating import NothingCreatedError
-from pilotis.data.rows.examples import EXAMPLES
+from pilotis.data.rows.examples import EXAMPLES, RULE_TESTS
 from pilotis.data.rows.operations import CannotIncrementError, PreconditionFailedError, RowNotFoundError
 from pilotis.data.rows.records import RowTooLargeError
+from pilotis.data.rows.rule_tests import RuleTests
 from pilotis.data.rows.service import (
     ResultTooLargeError,
     Rows,
@@ -33,6 +34,8 @@ from pilotis.data.rows.types import (
     RowChangeBody,
     RowPage,
 )
+from pilotis.data.rules.document import InvalidRuleError
+from pilotis.data.rules.types import RuleTest, RuleTestResult
 from pilotis.data.rules.visibility import MemberTokenRequiredError
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
@@ -40,11 +43,12 @@ from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError,
 from pilotis.data.where.operands import EncryptedColumnError
 from pilotis.http.api.direct import Begun
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
-from pilotis.http.api.principals import PublicClient, public
+from pilotis.http.api.principals import PublicClient, Role, console, public
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import origin
 from pilotis.kit.errors import QueryTimeoutError
+from pilotis.members.administration.service import MemberNotFoundError
 
 READ = public(scope="rows:read")
 WRITE = public(scope="rows:write")
@@ -201,3 +205,23 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
     async def delete_where(self, call: Call, table_id: UUID, body: DeleteWhere) -> DeletedRows:
         """Delete the rows that satisfy a condition."""
         return DeletedRows(await self._rows.delete_where(call.principal, table_id, body))
+
+
+class RuleTestEndpoints(Endpoints, tag="Rules", examples=RULE_TESTS):
+    """What a table's rules answer."""
+
+    def __init__(self, tests: RuleTests) -> None:
+        self._tests = tests
+
+    @post(
+        "/v1/apps/:app_id/tables/:table_id/rules/test",
+        access=console(Role.EDITOR, secret_key=True),
+        needs_room=False,
+        errors=[TableNotFoundError, MemberNotFoundError, InvalidRuleError, QueryTimeoutError],
+    )
+    async def test(self, call: Call, app_id: UUID, table_id: UUID, body: RuleTest) -> RuleTestResult:
+        """Try an action as a member, or as the public, and learn which conditions decide it.
+
+        A write is undone. `rules` are tried in place of those that are saved.
+        """
+        return await self._tests.run(call.app, table_id, body)

@@ -143,3 +143,30 @@ EXAMPLES = [
         answer={"deleted_count": 1},
     ),
 ]
+
+RULE_TESTS = [
+    Example(
+        route="POST /v1/apps/:app_id/tables/:table_id/rules/test",
+        operation="testTableRules",
+        body={
+            "action": "read",
+            "as": "public",
+            "rules": {"read": {"$or": [{"rating": {"$gte": 4}}, {"$creator": {"$member": "id"}}]}},
+        },
+        answer={
+            "allowed": True,
+            "status": 200,
+            "code": None,
+            "message": None,
+            "visible_columns": ["name", "rating", "tags", "location", "opened"],
+            "writable_columns": [],
+            "parts": [
+                {"place": "rules.read.$or[0].rating", "words": "rating is at least 4", "holds": None},
+                {"place": "rules.read.$or[1].$creator", "words": "the caller created the row", "holds": None},
+            ],
+            "visible_count": None,
+            "milliseconds": 0.1,
+            "index": None,
+        },
+    ),
+]

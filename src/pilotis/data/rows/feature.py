@@ -4,42 +4,50 @@ from __future__ import annotations
 
 from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.rows.batches import Batches
-from pilotis.data.rows.endpoints import RowEndpoints
+from pilotis.data.rows.endpoints import RowEndpoints, RuleTestEndpoints
 from pilotis.data.rows.events import EVENT_TYPES
+from pilotis.data.rows.rule_tests import RuleTests
 from pilotis.data.rows.service import Rows
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rows.table import PreparedTables
 from pilotis.data.rows.tasks import periodic
+from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.members.feature import MembersFeature
 
 
 class RowsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Rows."""
 
-    described = (RowEndpoints,)
+    described = (RowEndpoints, RuleTestEndpoints)
 
     rows: Rows
+    rule_tests: RuleTests
     batches: Batches
     prepared_tables: PreparedTables
     statistics: TableStatistics
 
 
-def feature(floor: Floor, tables: TablesFeature, indexes: IndexesFeature) -> RowsFeature:
+def feature(
+    floor: Floor, tables: TablesFeature, indexes: IndexesFeature, rules: RulesFeature, members: MembersFeature
+) -> RowsFeature:
     """Return the feature."""
     statistics = TableStatistics(floor.database)
     prepared = PreparedTables(
         floor.database, tables.tables, floor.encryption, indexes.uses, statistics, floor.events.committed
     )
     rows = Rows(prepared)
+    rule_tests = RuleTests(floor.database, tables.tables, prepared, rules.rules, members.members)
     return RowsFeature(
         name="rows",
-        endpoints=[RowEndpoints(rows)],
+        endpoints=[RowEndpoints(rows), RuleTestEndpoints(rule_tests)],
         periodic=periodic(floor.database),
         event_types=EVENT_TYPES,
         close=statistics.stop,
         rows=rows,
+        rule_tests=rule_tests,
         batches=Batches(floor.database, prepared, rows),
         prepared_tables=prepared,
         statistics=statistics,

@@ -396,6 +396,10 @@ class PreparedTables:
         """Return a prepared table, which may be slightly out of date; see `Tables.current`."""
         return await self._prepared(await self._tables.current(app.app_id, table_id))
 
+    async def drafted(self, schema: TableSchema) -> PreparedTable:
+        """Return the prepared table of a schema whose rules are only tried."""
+        return await self._prepared(schema)
+
     def known(self, app: AppInfo, table_id: UUID) -> PreparedTable | None:
         """Return what `current` would, if that needs no query; else None."""
         schema = self._tables.known(app.app_id, table_id)

@@ -70,12 +70,23 @@ def fold(
     defined: Mapping[str, Json] | None = None,
 ) -> Folded:
     """Fold a stored rule of a table; `tables` are those that its `$exists` name."""
-    if rule is None or rule is True:
-        return bool(rule)
     try:
-        return _Folder(caller, tables, defined or {}).all_of(rule, table)
+        return fold_part(rule, caller, table, tables, defined)
     except NoValueError:
         return False
+
+
+def fold_part(
+    rule: Json,
+    caller: Caller,
+    table: TableSchema,
+    tables: Mapping[UUID, TableSchema],
+    defined: Mapping[str, Json] | None = None,
+) -> Folded:
+    """Do what `fold` does, and raise `NoValueError` if a value of the caller that it needs is missing."""
+    if rule is None or rule is True:
+        return bool(rule)
+    return _Folder(caller, tables, defined or {}).all_of(rule, table)
 
 
 class _Folder:

@@ -76,6 +76,18 @@ class Rules:
         """Return what the rules of an app's tables leave open."""
         return exposed(app, await self._tables.schemas(app.app_id))
 
+    async def draft(self, app: AppInfo, table_id: UUID, document: dict[str, Any]) -> dict[str, Any]:
+        """Return the stored form of rules that are only tried; raises a 400 error that names the place."""
+        related = Related.of(await self._tables.schemas(app.app_id))
+        table = related.by_id.get(table_id)
+        if table is None:
+            raise TableNotFoundError
+        return stored(document, table, related, app.limits)
+
+    async def shown(self, table: TableSchema) -> dict[str, Any]:
+        """Return a table's rules with today's names."""
+        return shown(table.rules, table, Related.of(await self._tables.schemas(table.app_id)))
+
     async def save(self, app: AppInfo, actor: Actor, table_id: UUID, new: NewRules) -> None:
         """Replace a table's rules, which then hold on every node; raises a 400 error that names the place.
 

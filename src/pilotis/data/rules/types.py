@@ -8,6 +8,8 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.data.rules.actions import Action
+
 Rule = dict[str, Any] | bool | None
 
 
@@ -43,6 +45,64 @@ class RuleWarning(msgspec.Struct, frozen=True):
     code: str
     place: str
     message: str
+
+
+class TestedMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who is tried: the member with `member_id`, or one that does not exist, with the other facts.
+
+    Without an `id` it has created no row and owns none.
+    """
+
+    member_id: str | msgspec.UnsetType = msgspec.UNSET
+    id: str | msgspec.UnsetType = msgspec.UNSET
+    roles: list[str] | msgspec.UnsetType = msgspec.UNSET
+    claims: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    is_guest: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class RuleTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be tried, and as whom. Nothing is changed.
+
+    `as` is `public` for someone with the public key alone. `row_id` is the row that is read, changed or deleted, `data`
+    the row that is created, or the fields that are changed. `rules` are tried in place of those that are saved.
+    """
+
+    action: Action
+    caller: Literal["public"] | TestedMember = msgspec.field(name="as")
+    row_id: UUID | msgspec.UnsetType = msgspec.UNSET
+    data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    rules: RuleSet | msgspec.UnsetType = msgspec.UNSET
+
+
+class RulePart(msgspec.Struct, frozen=True):
+    """A condition of the rule, and whether it holds; null if it needs a row, or a value that the caller does not have.
+
+    `place` is its path in the document, `words` is what it says.
+    """
+
+    place: str
+    words: str
+    holds: bool | None
+
+
+class RuleTestResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the caller would be answered, and why.
+
+    `code` and `message` are those of the error. `visible_count` is the number of rows that the caller could list, where
+    listing was tried and could be counted in time. `index` says how they are found: by an index, without one, or
+    without one in a table that is too small for that to matter; null where no rows were looked for.
+    """
+
+    allowed: bool
+    status: int
+    code: str | None
+    message: str | None
+    visible_columns: list[str]
+    writable_columns: list[str]
+    parts: list[RulePart]
+    visible_count: int | None
+    milliseconds: float
+    index: Literal["used", "missing", "small table"] | None
 
 
 class RuleFinding(NamedTuple):

@@ -10,9 +10,12 @@ from pilotis.http.api.challenges import resource_challenge
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.inside import require_access
 from pilotis.http.api.principals import (
+    ActAsReadOnlyError,
+    ActAsRefusedError,
     Anonymous,
     AppInfo,
     AppMember,
+    AppUser,
     Authenticator,
     Credential,
     FunctionCaller,
@@ -100,6 +103,20 @@ class _Ways:
         return NOBODY
 
     async def public(self, call: Call, _values: tuple[str, ...]) -> Principal:
+        if b"x-act-as" in call.headers:
+            return await self._acting(call)
+        return await self._public(call)
+
+    async def _acting(self, call: Call) -> Principal:
+        """Return the member that `X-Act-As` names, whose rows a console user reads as the member sees them."""
+        if not self._endpoint.only_reads:
+            raise ActAsReadOnlyError
+        principal = await self._public(call, presumes=False)
+        if not isinstance(principal, AppUser) or not principal.may(Role.EDITOR):
+            raise ActAsRefusedError
+        return await self._authenticator.acting(principal, call.header(b"x-act-as") or "", call.request_id)
+
+    async def _public(self, call: Call, *, presumes: bool = True) -> Principal:
         key = call.headers.get(b"x-public-key")
         if key is None:
             if b"x-app-id" in call.headers:
@@ -109,7 +126,8 @@ class _Ways:
         if b"authorization" not in call.headers:
             return PublicClient(app)
         token = call.need_bearer()
-        if self._endpoint.only_reads and not call.is_inside and (presumed := self._authenticator.presume(token)):
+        may_presume = presumes and self._endpoint.only_reads and not call.is_inside
+        if may_presume and (presumed := self._authenticator.presume(token)):
             app_id, member, call.presumption = presumed
             return _of_app(AppMember(app, member), app_id)
         return await self._authenticator.bearer(app, token)

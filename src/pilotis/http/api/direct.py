@@ -28,7 +28,9 @@ MAX_BODY_BYTES = UNCOUNTED_BYTES
 _UUID = "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 _PARAMETER = re.compile(r":\w+")
 # With one of these the principal is another one, the body arrives in parts, or the request is repeated.
-_SPECIAL = frozenset({b"authorization", b"expect", b"idempotency-key", b"transfer-encoding", b"upgrade", b"x-app-id"})
+_SPECIAL = frozenset(
+    {b"authorization", b"expect", b"idempotency-key", b"transfer-encoding", b"upgrade", b"x-act-as", b"x-app-id"}
+)
 _JSON = b"application/json"
 
 

@@ -459,6 +459,20 @@ class ScopeRequiredError(ForbiddenError):
     message = "The function does not have the scope that this route requires."
 
 
+class ActAsRefusedError(ForbiddenError):
+    """403: `X-Act-As` was sent by somebody else than a console user with the role editor."""
+
+    code = "ACT_AS_REFUSED"
+    message = "Only a console user with the role editor on the app may send X-Act-As."
+
+
+class ActAsReadOnlyError(ForbiddenError):
+    """403: `X-Act-As` was sent to a route that does more than read rows."""
+
+    code = "ACT_AS_READ_ONLY"
+    message = "X-Act-As shows what a member sees: it is for routes that read rows."
+
+
 class InsufficientScopeError(ForbiddenError):
     """403 `insufficient_scope`: the OAuth access token does not have the scope that this route requires."""
 
@@ -537,6 +551,9 @@ class Authenticator(Protocol):
 
     async def user_on_app(self, token: str, app_id: UUID, role: Role) -> AppUser:
         """Return a console user's principal on an app; `NotFoundError` if the user has no role on it."""
+
+    async def acting(self, user: AppUser, member_id: str, request_id: str) -> AppMember:
+        """Return a member as whom a console user reads, and record it; `NotFoundError` if there is none."""
 
     async def secret_key_on(self, key: str, app_id: UUID, role: Role) -> SecretKey:
         """Return the principal of a secret key sent without a public key; raises an error unless it is the app's."""

@@ -1,12 +1,12 @@
 /** The rules of a table: who may do what with which rows, as a choice for each action and as the whole document. */
 import { html, useEffect, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
-import { denied, loadTables, onApp } from "../state/app.js";
+import { appId, denied, loadTables, onApp } from "../state/app.js";
 import { draftOf, keepDraft } from "../state/drafts.js";
 import { Editor } from "../ui/editor.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Confirm, Failure, MenuButton, MenuItem, said, toast, useAction, useLoad } from "../ui/widgets.js";
+import { Bones, Button, Confirm, Failure, MenuButton, MenuItem, SelectField, State, TextAreaField, TextField, said, toast, useAction, useLoad } from "../ui/widgets.js";
 
 const ACTIONS = /** @type {const} */ (["list", "read", "create", "update", "delete"]);
 const MEMBER = { $member: {} };
@@ -39,6 +39,44 @@ function Action({ action, rules, why, choose }) {
   return html`<tr><td class="main">${t.rules.actions[action]}<div class="soft s12 plain">${t.rules.actionHelp[action]}</div></td>
     <td class="who"><select class="in" aria-label=${t.rules.actions[action]} disabled=${!!why} title=${why || undefined} value=${chosen} onChange=${(/** @type {any} */ event) => pick(event.target.value)}>
       ${names.map((name) => html`<option value=${name} selected=${name === chosen}>${say(name)}</option>`)}</select></td></tr>`;
+}
+
+/** Whether a condition holds. @type {Map<boolean | null, string[]>} */
+const HOLDS = new Map([[true, ["ok", "done"]], [false, ["bad", "fail"]], [null, ["idle", "clock"]]]);
+
+/** What a caller would be answered, by the rules as they are written now. @param {{table: import("../state/app.js").Table, rules: any, why: any}} props */
+function Try({ table, rules, why }) {
+  const members = useLoad((signal) => onApp("/members", { query: { limit: 50 }, signal }), [appId.value]);
+  const [action, setAction] = useState("read");
+  const [caller, setCaller] = useState("public");
+  const [facts, setFacts] = useState('{"roles": [], "claims": {}}');
+  const [row, setRow] = useState("");
+  const [data, setData] = useState("{}");
+  const [result, setResult] = useState(/** @type {any} */ (null));
+  const needsRow = action === "update" || action === "delete";
+  const takesData = action === "create" || action === "update";
+  const drafted = caller === "drafted" ? parsed(facts) : caller === "public" ? caller : { member_id: caller };
+  const fields = takesData ? parsed(data) : {};
+  const tried = useAction(async () => {
+    setResult(null);
+    const given = { action, as: drafted, ...(rules && { rules }), ...(row.trim() && action !== "create" && action !== "list" && { row_id: row.trim() }), ...(takesData && { data: fields }) };
+    setResult(await onApp(`/tables/${table.id}/rules/test`, { method: "POST", body: given }));
+  });
+  const missing = (!drafted || !fields) && t.rules.notJson || needsRow && !row.trim() && t.rules.rowFirst;
+  return html`<section class="slab pad"><h2>${t.rules.try}</h2><p class="soft s13">${t.rules.tryText}</p>
+    <div class="pair"><${SelectField} label=${t.rules.action} value=${action} onInput=${(/** @type {string} */ next) => (setAction(next), setResult(null))} options=${ACTIONS.map((one) => [one, t.rules.actions[one]])} />
+      <${SelectField} label=${t.rules.tryAs} value=${caller} onInput=${(/** @type {string} */ next) => (setCaller(next), setResult(null))}
+        options=${[["public", t.rules.who.everybody], ["drafted", t.rules.drafted], ...(members.data?.data || []).map((/** @type {any} */ one) => [one.member_id, plain(one.nickname || one.login_id || one.member_id, 60)])]} /></div>
+    ${caller === "drafted" && html`<${TextAreaField} label=${t.rules.facts} help=${t.rules.factsHelp} rows=${2} value=${facts} wrong=${!drafted && t.rules.notJson} onInput=${setFacts} />`}
+    ${action !== "create" && action !== "list" && html`<${TextField} label=${t.rules.row} optional=${!needsRow} class="code" value=${row} onInput=${setRow} />`}
+    ${takesData && html`<${TextAreaField} label=${action === "create" ? t.rules.newRow : t.rules.changes} rows=${3} value=${data} wrong=${!fields && t.rules.notJson} onInput=${setData} />`}
+    <p><${Button} busy=${tried.busy} why=${why || missing} onClick=${tried.run}>${t.rules.try}</${Button}></p>
+    <div aria-live="polite">${tried.error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(tried.error)}</span></p>`}
+    ${result && html`<p class=${`notice ${result.allowed ? "info" : "bad"}`}><${Icon} name=${result.allowed ? "done" : "fail"} /><span><b>${result.allowed ? t.rules.allowed : t.rules.refused}</b> <code>${result.status}${result.code && ` ${result.code}`}</code>
+        ${result.message && html`<br />${plain(result.message, 300)}`}${result.visible_count !== null && html`<br />${t.rules.visible(result.visible_count)}`}</span></p>
+      ${result.parts.length > 0 && html`<table class="list"><thead><tr><th>${t.rules.condition}</th><th>${t.rules.holds}</th></tr></thead><tbody>
+        ${result.parts.map((/** @type {any} */ one) => html`<tr><td class="main">${plain(one.words, 300)}<div class="soft s12 plain"><code>${plain(one.place, 120)}</code></div></td>
+          <td><${State} look=${HOLDS.get(one.holds)}>${t.rules.held[one.holds === null ? "unknown" : one.holds ? "yes" : "no"]}</${State}></td></tr>`)}</tbody></table>`}`}</div></section>`;
 }
 
 /** @param {{table: import("../state/app.js").Table, tabs: any, config: any}} props */
@@ -89,6 +127,7 @@ export function Rules({ table, tabs }) {
         : html`<p class="lead">${t.rules.notJson}</p>`}</section>
     <section class="slab pad"><h2>${t.rules.document}</h2><p class="soft s13">${t.rules.documentText}</p>
       <${Editor} language="json" label=${t.rules.document} rows=${18} value=${shown} readOnly=${!!why} wrong=${!rules} onInput=${put} onSave=${() => void (rules && isChanged && action.run())} /></section>
+    <${Try} key=${table.id} table=${table} rules=${isChanged ? rules : undefined} why=${why || (!rules && t.rules.notJson)} />
     ${data.rules && html`<section class="slab pad"><h2>${t.rules.remove}</h2><p class="soft s13">${t.rules.removeText(table.access_level)}</p><p><${Button} kind="bad" why=${why} onClick=${() => setRemove(true)}>${t.rules.remove}</${Button}></p></section>`}
     ${remove && html`<${Confirm} title=${t.rules.removeTitle} text=${t.rules.removeText(table.access_level)} action=${t.rules.remove} onClose=${() => setRemove(false)} run=${() => send(null)} />`}`);
 }

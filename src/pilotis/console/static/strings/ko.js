@@ -151,6 +151,7 @@ export default {
     actionHelp: { list: "목록, 질의, 검색, 집계. 읽을 수 있는 행만", read: "ID로 행 하나", create: "만들어질 새 행", update: "변경 전과 후의 행", delete: "읽을 수도 있는 행" },
     levelDecides: (/** @type {string} */ level) => `지금은 액세스 수준 ${level}이(가) 결정하며, 아래는 그에 해당하는 규칙입니다. 저장하면 규칙이 결정합니다.`,
     remove: "규칙 제거", removeTitle: "이 테이블의 규칙을 제거할까요?", removeText: (/** @type {string} */ level) => `즉시 모든 노드에서 액세스 수준 ${level}이(가) 다시 결정합니다.`,
+    try: "시험", tryText: "저장 여부와 관계없이 이 규칙에 따라 호출자가 받을 응답과 그것을 결정하는 조건입니다. 아무것도 바뀌지 않습니다.", tryAs: "호출자", drafted: "존재하지 않는 회원", facts: "앱이 아는 정보", factsHelp: "roles, claims, is_guest. 행을 소유하려면 id도 적습니다.", row: "행의 ID", rowFirst: "먼저 행을 지정하세요.", newRow: "새 행", changes: "변경 내용", allowed: "허용됨", refused: "거부됨", visible: (/** @type {number} */ count) => `행 ${count.toLocaleString("ko")}개를 볼 수 있습니다.`, condition: "조건", holds: "충족", held: { yes: "예", no: "아니요", unknown: "결정되지 않음" },
   },
   webhooks: {
     tabs: { webhooks: "웹훅", events: "이벤트", jobs: "실패한 작업" }, one: "웹훅", create: "새 웹훅", edit: "웹훅 편집", count: (/** @type {number} */ count) => `웹훅 ${count.toLocaleString("ko")}개`, none: "아직 웹훅이 없습니다", noneText: "웹훅은 이 앱에서 일어난 일을 다른 프로그램에 서명하여, 도착할 때까지 다시 알립니다.",
