@@ -10,15 +10,18 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import msgspec
 
 import pilotis
 from pilotis.data.rules.document import Related, stored
 from pilotis.data.rules.fold import Caller, fold
+from pilotis.data.rules.service import _fits
 from pilotis.data.tables.schema import AccessLevel, Column, ColumnType, TableSchema
 from pilotis.http.api.principals import MemberInfo
 from pilotis.limits import Limits
 from tests.console import owner_of
 from tests.support import App, assert_error, plain_client
+from tests.waiting import until
 
 EDITOR = {"$member": {"roles": {"$arrayContains": "editor"}}}
 OWN = {"$creator": {"$member": "id"}}
@@ -469,3 +472,43 @@ async def test_exposure_tells_what_rules_leave_open(app: App):
         app, notes, {"read": {"owner": {"$member": "id"}}, "create": SIGNED_IN, "columns": {"owner": {"create": None}}}
     )
     assert not any(code == "NO_CREATOR_BOUND" for _, code, _ in await findings(app))
+
+
+async def test_what_rules_look_for_gets_indexes_before_anybody_waits(app: App):
+    seats = await app.table({"team": "string", "member": "string"}, title="seats")
+    where = {"team": {"$row": "team"}, "member": {"$member": "id"}}
+    table = await app.table({"team": "string", "state": "string"})
+    async with app.client() as client:
+        many = {"data": [{"team": f"t{number}"} for number in range(1000)]}
+        for _ in range(10):
+            assert (await client.post(rows(seats), json=many)).status_code == 201
+    rules = {"read": {"$or": [{"state": "published"}, {"$exists": {"table": "seats", "where": where}}]}}
+    await save(app, table, rules)
+
+    async def found(of: str) -> tuple[set[tuple[str, ...]], set[tuple[str, str]]]:
+        """The indexes that are ready, and what still waits for one, or for more rows."""
+        async with owner_of(app).client(app) as console:
+            answer = (await console.get(f"/tables/{of}/indexes")).json()
+        ready = {tuple(one["columns"]) for one in answer["indexes"] if one["state"] == "ready"}
+        return ready, {(use["column"], use["kind"]) for one in answer["noted"] for use in one["uses"]}
+
+    async def is_served() -> bool:
+        (of_seats, _), (_, waiting) = [await found(one) for one in (seats, table)]
+        return ("member", "team") in of_seats and {("state", "equality"), ("team", "in")} <= waiting
+
+    await until(is_served)
+
+
+async def test_a_rule_that_asks_whether_there_is_none_yet_is_warned_of(app: App):
+    none_yet = {"$not": {"$exists": {"table": "votes", "where": {"poll": {"$row": "poll"}}}}}
+    table = await app.table({"poll": "string"}, title="votes")
+    saved = await save(app, table, {"create": none_yet})
+    assert [(one["code"], one["place"]) for one in saved["warnings"]] == [("RACY_RULE", "rules.create.$not.$exists")]
+
+
+def test_rules_that_were_saved_under_a_higher_limit_still_fit():
+    table = TableSchema(uuid4(), uuid4(), "t", AccessLevel.PUBLIC, 1, (Column(1, "name", ColumnType.STRING),))
+    related = Related.of([table])
+    long = {"read": {"name": {"$in": ["x" * 100] * 200}}}
+    ruled = msgspec.structs.replace(table, rules=stored(long, table, related, Limits(rule_bytes=100_000)))
+    assert _fits(ruled, related)

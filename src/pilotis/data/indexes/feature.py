@@ -6,6 +6,7 @@ from pilotis.data.indexes.endpoints import IndexEndpoints
 from pilotis.data.indexes.recorder import AccessRecorder
 from pilotis.data.indexes.service import Indexes
 from pilotis.data.indexes.tasks import periodic
+from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.feature import Feature
 from pilotis.floor import Floor
@@ -20,10 +21,11 @@ class IndexesFeature(Feature, frozen=True, kw_only=True, eq=False):
     uses: AccessRecorder
 
 
-def feature(floor: Floor, tables: TablesFeature) -> IndexesFeature:
+def feature(floor: Floor, tables: TablesFeature, rules: RulesFeature) -> IndexesFeature:
     """Return the feature."""
     indexes = Indexes(floor.database, tables.tables, floor.extensions, floor.limits)
     uses = AccessRecorder(floor.database, floor.jobs)
+    rules.rules.saved.append(uses.expect)
 
     async def start() -> None:
         uses.start()

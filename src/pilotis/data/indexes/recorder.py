@@ -6,11 +6,13 @@ flush fails, the next one retries its counts; a node that is killed loses the co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from pilotis.data.indexes import store
+from pilotis.data.indexes.selection import LEAST_HITS, LEAST_MILLISECONDS
 from pilotis.data.tables.schema import TableSchema
-from pilotis.data.where.access_patterns import AccessPatterns, encode
+from pilotis.data.where.access_patterns import AccessPattern, AccessPatterns, encode
 from pilotis.db.buffered_writer import BufferedWriter
 from pilotis.db.pool import Database
 from pilotis.jobs.queue import Jobs
@@ -39,6 +41,11 @@ class AccessRecorder(BufferedWriter):
             return
         for use in access.patterns():
             self._add((table.app_id, table.table_id, encode(use)), 1, seconds * 1000)
+
+    def expect(self, app_id: UUID, read_by: Sequence[tuple[UUID, AccessPattern]]) -> None:
+        """Count what statements will need, by their tables, as if enough of them had been slow already."""
+        for table_id, use in read_by:
+            self._add((app_id, table_id, encode(use)), LEAST_HITS, LEAST_MILLISECONDS)
 
     async def flush(self) -> None:
         """Add the counts to the database; if that fails, they stay in memory."""

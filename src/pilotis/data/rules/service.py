@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
 import msgspec
 from asyncpg import Connection
 
+from pilotis.data.rules.access import needed
 from pilotis.data.rules.document import Related, named_tables, shown, stored
 from pilotis.data.rules.exposure import exposed
 from pilotis.data.rules.presets import PRESETS
@@ -17,12 +19,16 @@ from pilotis.data.rules.warnings import BROKEN, warnings
 from pilotis.data.tables import store
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.service import TableNotFoundError, Tables
+from pilotis.data.where.access_patterns import AccessPattern
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.kit import json
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import ConflictError, PilotisError
 from pilotis.limits import Limits
+
+# Rules were checked when they were saved, when limits may have been others.
+_LIMITS = Limits(rule_bytes=1_000_000_000, where_conditions=10_000, where_depth=100, where_list_values=100_000)
 
 
 class UsedInRuleError(ConflictError):
@@ -47,8 +53,10 @@ class Rules:
     def __init__(self, database: Database, tables: Tables) -> None:
         self._database = database
         self._tables = tables
+        self.saved: list[Callable[[UUID, Sequence[tuple[UUID, AccessPattern]]], None]] = []
+        """Called with the app and how its tables will be read, where rules are being saved."""
         tables.guards.append(_require_named)
-        tables.rule_reader = _read
+        tables.rule_reader = self._read
 
     async def read(self, app: AppInfo, table_id: UUID) -> TableRules:
         """Return a table's rules with today's names; raises `TableNotFoundError`."""
@@ -103,21 +111,23 @@ class Rules:
                 raise RulesChangedError
             text = None
             if document is not None:
-                text = await _read(connection, app, table_id, document)
+                text = await self._read(connection, app, table_id, document)
             await store.set_rules(connection, app.app_id, table_id, text)
 
         await self._tables.change(
             app.app_id, actor, table_id, edit, "table.rules", locks_app=True, touch=False, rules=document
         )
 
+    async def _read(self, connection: Connection, app: AppInfo, table_id: UUID, document: dict[str, Any]) -> str:
+        """Return the stored form of a table's rules as JSON; raises a 400 error that names the place.
 
-async def _read(connection: Connection, app: AppInfo, table_id: UUID, document: dict[str, Any]) -> str:
-    """Return the stored form of a table's rules as JSON; raises a 400 error that names the place.
-
-    The app must be locked, so that no table that they name is dropped meanwhile.
-    """
-    related = Related.of([store.table_schema(row) for row in await store.live_tables_in(connection, app.app_id)])
-    return json.encode(stored(document, related.by_id[table_id], related, app.limits)).decode()
+        The app must be locked, so that no table that they name is dropped meanwhile.
+        """
+        related = Related.of([store.table_schema(row) for row in await store.live_tables_in(connection, app.app_id)])
+        found = stored(document, related.by_id[table_id], related, app.limits)
+        for saved in self.saved:
+            saved(app.app_id, needed(table_id, found))
+        return json.encode(found).decode()
 
 
 async def _require_named(connection: Connection, app_id: UUID, table_id: UUID) -> None:
@@ -134,7 +144,7 @@ async def _require_named(connection: Connection, app_id: UUID, table_id: UUID) -
 
 def _fits(table: TableSchema, related: Related) -> bool:
     try:
-        stored(shown(table.rules, table, related), table, related, Limits())
+        stored(shown(table.rules, table, related), table, related, _LIMITS)
     except (PilotisError, KeyError):
         return False
     return True

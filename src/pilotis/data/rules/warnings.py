@@ -57,6 +57,9 @@ def _about_exists(exists: Mapping[str, Json], place: str, title: str) -> Iterato
     if not _has_equality(exists["where"]):
         message = "It reads the whole table: compare a column with the member or with the row."
         yield RuleWarning("WIDE_EXISTS", place, message)
+    if exists["table"] == title and place.startswith("rules.create") and ".$not" in place:
+        message = "Two requests at once may both find that there is none. A unique key decides such a race."
+        yield RuleWarning("RACY_RULE", place, message)
     if exists["table"] == title and place.startswith(("rules.update", "rules.delete")):
         yield RuleWarning("RACY_RULE", place, "Two changes at once may both pass a rule about other rows.")
 
