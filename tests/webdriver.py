@@ -141,8 +141,14 @@ class Window:
         found = []
         for one in await self.run(_SHOWN, css):
             element = one[_ELEMENT]
-            if not await self.command("GET", f"/element/{element}/computedlabel", "GetComputedLabel", id=element):
-                found.append(str(await self.run("return arguments[0].outerHTML.slice(0, 120);", one)))
+            try:
+                label = await self.command("GET", f"/element/{element}/computedlabel", "GetComputedLabel", id=element)
+                if not label:
+                    found.append(str(await self.run("return arguments[0].outerHTML.slice(0, 120);", one)))
+            except CommandError as error:
+                # A live list has replaced the element meanwhile.
+                if error.code != "stale element reference":
+                    raise
         return found
 
     async def until(self, condition: Callable[[], Any], complaint: str) -> Any:

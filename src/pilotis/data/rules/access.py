@@ -24,7 +24,7 @@ _KINDS = {
     "$arrayContains": AccessKind.CONTAINMENT,
     "$arrayContainsAny": AccessKind.CONTAINMENT,
 }
-_MOST_COLUMNS = 3
+_MAX_COLUMNS = 3
 
 
 def needed(table_id: UUID, rules: Mapping[str, Json]) -> list[tuple[UUID, AccessPattern]]:
@@ -87,7 +87,7 @@ class _Reading:
                 given.append(_column(name))
         columns = [*sorted(filter(None, given)), *sorted(filter(None, judged))]
         if columns:
-            use = tuple(Part(AccessKind.EQUALITY, column) for column in columns[:_MOST_COLUMNS])
+            use = tuple(Part(AccessKind.EQUALITY, column) for column in columns[:_MAX_COLUMNS])
             self.found.append((table_id, use))
 
 

@@ -251,7 +251,7 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
   return html`<div class="grid" ref=${box} onScroll=${scroll}>
     <div class="sizer" ref=${(/** @type {HTMLElement | null} */ one) => one && ((one.style.height = `${drawn + HEAD}px`), (one.style.width = `${wide}px`))}>
       <div class="rows" role="grid" aria-label=${label} aria-rowcount=${total + 1} aria-colcount=${columns.length + 1}><div class="gr head" role="row" aria-rowindex="1">
-        <span class="gn" role="columnheader" aria-colindex="1" ref=${edge}><input type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectAll} checked=${selected.size > 0 && selected.size === total} indeterminate=${selected.size > 0 && selected.size < total} onChange=${onSelectAll} /></span>
+        <span class="gn" role="columnheader" aria-colindex="1" aria-label=${t.grid.selectAll} ref=${edge}><input type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectAll} checked=${selected.size > 0 && selected.size === total} indeterminate=${selected.size > 0 && selected.size < total} onChange=${onSelectAll} /></span>
         ${drawnColumns.map(({ one, place }) => html`<${Head} key=${place} column=${one} place=${place} left=${lefts[place]} isPinned=${place < pinned} width=${widths[one.name]} sort=${sort?.[0] === one.name ? sort[1] : ""} onSort=${onSort} onWidth=${onWidth} onMenu=${onHead} />`)}
       </div>
       ${cells.map(line)}</div>
