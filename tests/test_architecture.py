@@ -47,7 +47,9 @@ BELOW = {
 ROOF = {"server", "serve", "cli", "__main__", "__init__"}
 FEATURE_MAY = {"http", "db", "blobs", "kit", "limits", "jobs", "events"}
 # Inside `data/`, from the bottom up: a part may import every module of a part below it, and nothing above.
-DATA_LAYERS = [f"data.{part}" for part in ("tables", "where", "rules", "indexes", "rows", "query", "transfer", "trash")]
+DATA_LAYERS = [
+    f"data.{part}" for part in ("tables", "keys", "where", "rules", "indexes", "rows", "query", "transfer", "trash")
+]
 # Exceptions to "through its service or its types": modules without I/O that another feature computes with.
 EXCEPTIONS = {
     "apps.keys",

@@ -14,6 +14,7 @@ from pilotis import __version__
 from pilotis.apps.feature import AppsFeature
 from pilotis.console.feature import ConsoleFeature
 from pilotis.data.indexes.feature import IndexesFeature
+from pilotis.data.keys.feature import KeysFeature
 from pilotis.data.query.feature import QueryFeature
 from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.rules.feature import RulesFeature
@@ -64,6 +65,7 @@ FEATURES: tuple[type[Feature], ...] = (
     AppsFeature,
     SecurityFeature,
     TablesFeature,
+    KeysFeature,
     RulesFeature,
     IndexesFeature,
     RowsFeature,

@@ -23,7 +23,8 @@ class Detail(msgspec.Struct, frozen=True):
 class PilotisError(Exception):
     """Base of every error with a status and a code. `details` lists the invalid fields.
 
-    `failed_index` is the index of the failed operation in a request with several. `headers` are added to the answer.
+    `failed_index` is the index of the failed operation in a request with several. `headers` are added to the answer,
+    `extra` are further members of its body.
     """
 
     status: int = 500
@@ -41,6 +42,7 @@ class PilotisError(Exception):
         self.details = tuple(details)
         self.headers = dict(headers or {})
         self.failed_index: int | None = None
+        self.extra: dict[str, str] = {}
 
     def within(self, place: str) -> Self:
         """Prefix each invalid field with `place`; return the error itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,8 +12,7 @@ from pilotis.data.rows.emitting import CREATED
 from pilotis.data.rows.operations import cause_of
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rows.types import BulkFailure
-from pilotis.data.rules.actions import Action
-from pilotis.data.rules.visibility import Visibility, new_row_denied
+from pilotis.data.rules.visibility import Visibility
 from pilotis.data.tables.values import Row
 from pilotis.http.api.principals import Principal
 from pilotis.kit import json
@@ -63,19 +62,20 @@ def new_rows(
     return rows, failed
 
 
-def denied_apart(
-    rows: Sequence[NewRow], failed: Sequence[BulkFailure], allowed: Collection[str]
+def failed_apart(
+    rows: Sequence[NewRow], failed: Sequence[BulkFailure], errors: Mapping[str, PilotisError]
 ) -> tuple[list[NewRow], list[BulkFailure]]:
-    """Return the rows that a rule allowed, and the failures with those that it did not; both in their order."""
+    """Return the rows that were created, and the failures with those that were not, by their ids; both in order."""
+    if not errors:
+        return list(rows), list(failed)
     before = {failure.index for failure in failed}
     places = [index for index in range(len(rows) + len(failed)) if index not in before]
-    denied = new_row_denied(Action.CREATE)
     refused = [
-        BulkFailure(index, denied.code, denied.text)
+        BulkFailure(index, error.code, error.text, **error.extra)
         for index, row in zip(places, rows, strict=True)
-        if row.row_id not in allowed
+        if (error := errors.get(row.row_id)) is not None
     ]
-    made = [row for row in rows if row.row_id in allowed]
+    made = [row for row in rows if row.row_id not in errors]
     if not made:
         details = [Detail(f"data[{failure.index}]", failure.code, failure.message) for failure in refused]
         raise NothingCreatedError(details=details)

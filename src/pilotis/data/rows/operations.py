@@ -80,6 +80,8 @@ class Plan(NamedTuple):
     """A statement that changes the row count, by how much, where the plan's does not: in the same transaction."""
     judged: tuple[str, Sequence[Any]] | None = None
     """Finds out beforehand whether a rule allows the new row, where the plan's statement does not."""
+    taken: Callable[[str], PilotisError | None] = lambda _: None
+    """Returns the error for a unique key that PostgreSQL's message names, if it is one of the table's."""
     emitted: str = ""
     """A statement that stores the events that the plan's returns beside its value, where it does not store them."""
 
@@ -100,11 +102,9 @@ async def perform(fetchrow: FetchRow, plan: Plan) -> bytes:
     except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError):
         raise CannotIncrementError from None
     except asyncpg.PostgresError as error:
-        if error.sqlstate == ROW_TOO_LARGE:
-            raise records.too_large(plan.max_bytes) from None
-        if error.sqlstate == RULE_DENIED:
-            raise new_row_denied(Action.UPDATE) from None
-        raise
+        if (refused := _refused(plan, error)) is None:
+            raise
+        raise refused from None
     if row is None or not row[0]:
         if plan.probe is not None and await fetchrow(plan.probe[0], *plan.probe[1]):
             raise PreconditionFailedError
@@ -116,6 +116,13 @@ async def perform(fetchrow: FetchRow, plan: Plan) -> bytes:
     if plan.emitted:
         await fetchrow(plan.emitted, row["events"])
     return await offload(plan.size, plan.finish, row[0])
+
+
+def _refused(plan: Plan, error: asyncpg.PostgresError) -> PilotisError | None:
+    """Return the error to answer for one of PostgreSQL, if it is the request's."""
+    if error.sqlstate == ROW_TOO_LARGE:
+        return records.too_large(plan.max_bytes)
+    return new_row_denied(Action.UPDATE) if error.sqlstate == RULE_DENIED else plan.taken(str(error))
 
 
 async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[bytes]:
@@ -130,7 +137,7 @@ async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[byte
     except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError) as error:
         raise UndecidedError from error
     except asyncpg.PostgresError as error:
-        if error.sqlstate in {ROW_TOO_LARGE, RULE_DENIED}:
+        if _refused(plans[0], error) is not None:
             raise UndecidedError from error
         raise
     if len(rows) != len(plans) or not all(row[0] for row in rows):
@@ -166,6 +173,7 @@ def plan_create(principal: Principal, table: PreparedTable, limits: Limits, data
         size=len(new.record),
         counted=_counted(table, 1),
         judged=table.judge(rows, visible) if is_plain and not visible.is_everything else None,
+        taken=table.violated,
         emitted=_emitted(table, CREATED),
         missing=_new_row_denied,
     )
@@ -281,6 +289,7 @@ def plan_update(
         size,
         seen=_seen(table, visible, row_id),
         action=Action.UPDATE,
+        taken=table.violated,
         emitted=_emitted(table, UPDATED),
     )
 

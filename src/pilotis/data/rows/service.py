@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
@@ -12,7 +13,7 @@ import asyncpg
 import msgspec
 
 from pilotis.data.rows import records
-from pilotis.data.rows.creating import bulk_result, denied_apart, new_rows
+from pilotis.data.rows.creating import bulk_result, failed_apart, new_rows
 from pilotis.data.rows.emitting import DELETED
 from pilotis.data.rows.operations import (
     Plan,
@@ -24,17 +25,18 @@ from pilotis.data.rows.operations import (
     plan_update,
 )
 from pilotis.data.rows.query import CompiledQuery, compile_query, within
-from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables
+from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, row_id_of
 from pilotis.data.rows.types import DeleteWhere, Page, Query
 from pilotis.data.rules.actions import Action
-from pilotis.data.rules.visibility import creator_of_new_row, is_open, new_row_denied
+from pilotis.data.rules.visibility import Visibility, creator_of_new_row, is_open, new_row_denied
 from pilotis.data.where.compiler import InvalidRegexError, compile_where
 from pilotis.data.where.operands import COMMON_COUNTS, CREATOR_NAME, Arguments, operand
 from pilotis.http.api.direct import Begun, StartOverError
 from pilotis.http.api.principals import AppInfo, Principal, PublicClient
+from pilotis.http.api.repeating import ContendedError
 from pilotis.kit import json
 from pilotis.kit.clock import optional_rfc3339, rfc3339
-from pilotis.kit.errors import BadRequestError, QueryTimeoutError, UnavailableError
+from pilotis.kit.errors import BadRequestError, PilotisError, QueryTimeoutError, UnavailableError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.offload import offload
 
@@ -42,6 +44,7 @@ Ended = TypeVar("Ended")
 
 # Up to this offset a page takes about a millisecond, so it may wait for others.
 _NEAR = 10_000
+_INSERT_TRIES = 3
 _TRY_PATTERNS = "select count('' ~ pattern) from unnest($1::text[]) pattern"
 
 
@@ -81,13 +84,13 @@ class Rows:
             size = len(memoryview(data))
             visible = table.visible_now(principal, Action.CREATE)
             new = await offload(size, new_record, principal, table, visible, app.limits, data, new_id)
-            if visible.is_everything:
-                created = rfc3339(await table.insert(new.record))
-            else:
-                _, moment = await table.insert_allowed([new.record], visible)
-                if moment is None:
-                    raise new_row_denied(Action.CREATE)
-                created = rfc3339(moment)
+            moment = await table.insert(new.record) if visible.is_everything else None
+            if moment is None:
+                moment, errors = await self._insert(principal, table, visible, [new.record])
+                if new_id in errors:
+                    raise errors[new_id]
+            assert moment is not None
+            created = rfc3339(moment)
             return await offload(size, records.item, new_id, new.shown, created, new.created_by)
 
         return await self._tables.use(app, table_id, create)
@@ -101,8 +104,8 @@ class Rows:
         visible = table.visible_now(principal, Action.CREATE)
         new = new_record(principal, table, visible, principal.app.limits, data, new_id)
 
-        def finish(ended: asyncio.Future[datetime]) -> bytes:
-            return records.item(new_id, new.shown, rfc3339(_or_start_over(ended)), new.created_by)
+        def finish(ended: asyncio.Future[datetime | None]) -> bytes:
+            return records.item(new_id, new.shown, rfc3339(_created(ended)), new.created_by)
 
         return table.begin_insert(new.record), finish
 
@@ -120,16 +123,60 @@ class Rows:
             visible = table.visible_now(principal, Action.CREATE)
             creator = creator_of_new_row(principal)
             rows, failed = await offload(size, new_rows, principal, table, visible, data, first_id, creator, app.limits)
-            if visible.is_everything:
-                created = rfc3339(await table.insert_many([row.record for row in rows]))
+            made = [row.record for row in rows]
+            if visible.is_everything and not table.schema.keys:
+                created = rfc3339(await table.insert_many(made))
             else:
-                ids, moment = await table.insert_allowed([row.record for row in rows], visible)
-                rows, failed = denied_apart(rows, failed, ids)
+                moment, errors = await self._insert(principal, table, visible, made)
+                rows, failed = failed_apart(rows, failed, errors)
                 created = optional_rfc3339(moment) or ""
             created_by = records.created_by(creator) if visible.shows_creator else b""
             return await offload(size, bulk_result, rows, failed, created, created_by)
 
         return await self._tables.use(app, table_id, create)
+
+    async def _insert(
+        self, principal: Principal, table: PreparedTable, visible: Visibility, left: Sequence[bytes]
+    ) -> tuple[datetime | None, dict[str, PilotisError]]:
+        """Insert records, and return their time and the errors of those that were not inserted, by their ids.
+
+        Raises `ContendedError` if rows with their unique keys come and go.
+        """
+        created: datetime | None = None
+        errors: dict[str, PilotisError] = {}
+        for _ in range(_INSERT_TRIES):
+            inserted = await table.insert_allowed(left, visible)
+            created = created or inserted.created
+            left = [record for record in left if row_id_of(record) not in inserted.ids]
+            if inserted.allowed is not None:
+                denied = {row_id_of(record) for record in left} - inserted.allowed
+                errors |= {row_id: new_row_denied(Action.CREATE) for row_id in denied}
+                left = [record for record in left if row_id_of(record) not in denied]
+            if not left:
+                return created, errors
+            taken = await table.taken(left)
+            readable = await self._readable(principal, table, [one.existing_id for one in taken.values()])
+            errors |= {
+                row_id: table.violation(key, existing if existing in readable else None)
+                for row_id, (key, existing) in taken.items()
+            }
+            left = [record for record in left if row_id_of(record) not in taken]
+            if not left:
+                return created, errors
+        raise ContendedError
+
+    async def _readable(self, principal: Principal, table: PreparedTable, row_ids: Sequence[str]) -> set[str]:
+        """Return those of the rows that the caller may read."""
+        try:
+            visible = await table.visible(principal, Action.READ)
+        except PilotisError:
+            return set()
+        if visible.is_everything or not row_ids:
+            return set(row_ids)
+        arguments = Arguments(list(row_ids), hash_=table.hash)
+        sql = f"select __id::text as id from {table.schema.physical} where __id = any($1::uuid[])"
+        rows = await table.fetch_plain(f"{sql}{visible.and_condition(arguments)}", *arguments.values)
+        return {row["id"] for row in rows}
 
     async def read(self, principal: Principal, table_id: UUID, row_id: UUID) -> bytes:
         """Return one row's JSON."""
@@ -333,6 +380,14 @@ def _or_start_over(ended: asyncio.Future[Ended]) -> Ended:
         return ended.result()
     except asyncpg.PostgresError:
         raise StartOverError from None
+
+
+def _created(ended: asyncio.Future[datetime | None]) -> datetime:
+    """Return the time of creation; raises `StartOverError` if nothing was created."""
+    moment = _or_start_over(ended)
+    if moment is None:
+        raise StartOverError
+    return moment
 
 
 def _time_since(started: float) -> bytes:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from pilotis.data.rows.emitting import CREATED, BoundCause, Emitter, literal
+from pilotis.data.tables import keys
 from pilotis.data.tables.schema import PHYSICAL_TYPES, Column, ColumnType, TableSchema
 from pilotis.data.tables.vectors import words_of
 from pilotis.data.where.operands import text_array
@@ -115,12 +116,14 @@ class Statements:
             values ({", ".join(read)}, now(), now(), null) returning __created_at
         """
 
-    def insert_if(self, holds: str) -> str:
+    def insert_if(self, holds: str, *, unless_taken: bool = False) -> str:
         """Insert those rows for which a condition on their columns, in `r`, holds; returns the time and their ids.
+
+        With `unless_taken` it leaves out those whose unique keys are taken, and returns the ids of all `allowed` rows.
 
         On Citus it would involve every node: `judge` selects them there, in a statement before `insert`.
         """
-        return self._insert(emits=CREATED in self._table.emits, holds=holds)
+        return self._insert(emits=CREATED in self._table.emits, holds=holds, unless_taken=unless_taken)
 
     def judge(self, holds: str) -> str:
         """Select the ids of those rows for which the condition of `insert_if` holds, to be inserted apart."""
@@ -147,7 +150,36 @@ class Statements:
         values = ["r.__id", "r.__creator", "r.__extra", *(part.value for part in parts), *words.values()]
         return names, values, f"json_to_recordset($1) as r({', '.join(source)})"
 
-    def _insert(self, *, emits: bool, holds: str = "") -> str:
+    @functools.cached_property
+    def insert_unless_taken(self) -> str:
+        """Insert those rows whose unique keys no other row has; returns the time and their ids."""
+        return self._insert(emits=CREATED in self._table.emits, unless_taken=True)
+
+    @functools.cached_property
+    def import_unless_taken(self) -> str:
+        """Insert like `insert_unless_taken`, without events."""
+        return self._insert(emits=False, unless_taken=True)
+
+    @functools.cached_property
+    def taken(self) -> str:
+        """Select, for each row of the JSON array `$1` that a unique key forbids, its id, the key and the row there is.
+
+        The number of the key is 0 if the id itself is taken.
+        """
+        physical, columns = self._table.physical, self._table.key_columns
+        found = [f"select r.__id as id, 0 as key, t.__id as existing from r join {physical} t on t.__id = r.__id"]
+        found += [
+            f"select r.__id, {key.number}, t.__id from r join {physical} t "
+            f"on {keys.equal(key, columns, 't', 'r')} and t.__id <> r.__id"
+            for key in self._table.keys
+        ]
+        return f"""
+            with r as materialized ({self._as_inserted()})
+            select distinct on (id) id::text, key, existing::text
+            from ({" union all ".join(found)}) found order by id, key
+        """
+
+    def _insert(self, *, emits: bool, holds: str = "", unless_taken: bool = False) -> str:
         table = self._table
         names, values, given = self._given
         events = self._found_events(emits=emits)
@@ -155,14 +187,19 @@ class Statements:
         if holds:
             judged = f"r as materialized (select * from ({self._as_inserted()}) r where {holds}), "
             given, values = "r", [f"r.{name}" for name in names]
-            result = f"select min(__created_at) as created_at, array_agg(__id::text) as ids{events} from written"
+        conflict = " on conflict do nothing" if unless_taken else ""
+        if holds or unless_taken:
+            allowed = ", (select array_agg(__id::text) from r) as allowed" if holds and unless_taken else ""
+            result = (
+                f"select min(__created_at) as created_at, array_agg(__id::text) as ids{allowed}{events} from written"
+            )
         return f"""
             with {judged}written as (
                 insert into {table.physical}
                     ({", ".join(names)}, __created_at, __updated_at, {table.version_column})
                 select {", ".join(values)}, now(), now(), null
-                from {given}
-                returning {"*" if emits else "__id, __created_at" if holds else "__created_at"}
+                from {given}{conflict}
+                returning {"*" if emits else "__id, __created_at" if holds or unless_taken else "__created_at"}
             ){self._counted("count(*)")}{", " + self._emitter.created() if emits else ""}
             {result}
         """

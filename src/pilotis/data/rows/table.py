@@ -23,13 +23,14 @@ from pilotis.data.rows.statements import Statements
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.document import named_tables
-from pilotis.data.rules.visibility import Visibility, visibility
+from pilotis.data.rules.visibility import Visibility, everything, visibility
 from pilotis.data.tables.encrypted_columns import ColumnCipher
+from pilotis.data.tables.keys import CREATOR_NUMBER, UniqueKey, UniqueViolationError, violated
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.service import TableNotFoundError, Tables
 from pilotis.data.tables.values import Row, RowDecoder
 from pilotis.data.where.access_patterns import AccessPatterns
-from pilotis.data.where.operands import Arguments, Hash
+from pilotis.data.where.operands import CREATOR_NAME, Arguments, Hash
 from pilotis.db.batching import Batcher, SingleFlight
 from pilotis.db.blocks import Transaction
 from pilotis.db.pool import Database
@@ -66,6 +67,21 @@ class FoundPage(NamedTuple):
     data: str | None
 
 
+class Inserted(NamedTuple):
+    """The ids of the rows that were inserted, their time, and the ids of those that a rule allowed; None for all."""
+
+    ids: set[str]
+    created: datetime | None
+    allowed: set[str] | None
+
+
+class Taken(NamedTuple):
+    """A unique key, and the id of the row that has its values."""
+
+    key: UniqueKey
+    existing_id: str
+
+
 class PreparedTable:
     """A prepared table. It is valid while its schema is current; a write with an outdated one fails."""
 
@@ -87,13 +103,13 @@ class PreparedTable:
         self.cipher = ColumnCipher(schema, cipher) if cipher else None
         self.statements = Statements(schema, apart=database.is_sharded)
         self.statements_with_creators = Statements(schema, creators=True, apart=database.is_sharded)
-        self.new_rows = RowDecoder(schema.columns)
-        self.changes = RowDecoder(schema.columns, partial=True)
+        self.new_rows = RowDecoder(schema.columns, in_keys=schema.texts_in_keys)
+        self.changes = RowDecoder(schema.columns, partial=True, in_keys=schema.texts_in_keys)
         self._database = database
         self._uses = uses
         self._statistics = statistics
         self.pages: SingleFlight[bytes] = SingleFlight()
-        self._creates: Batcher[bytes, datetime] = Batcher(self._insert)
+        self._creates: Batcher[bytes, datetime | None] = Batcher(self._insert)
         self.has_large_pages = False
         self._page_batches: dict[tuple[int, bool], Batcher[int, FoundPage]] = {}
         self._reads, self._reads_with_creators = (
@@ -226,39 +242,81 @@ class PreparedTable:
         if self.schema.emits and self._rows_emitted is not None:
             self._rows_emitted(self.schema.app_id)
 
-    async def insert(self, record: bytes) -> datetime:
-        """Insert one row, in the form that `record` returns, and return its time of creation."""
+    async def insert(self, record: bytes) -> datetime | None:
+        """Insert one row, in the form that `record` returns, and return its time of creation.
+
+        None if another row has the values of a unique key.
+        """
         return await self._creates.submit(record)
 
-    async def insert_allowed(self, records: Sequence[bytes], visible: Visibility) -> tuple[set[str], datetime | None]:
-        """Insert the rows that a rule allows in one statement; return their ids and their time of creation."""
+    async def insert_allowed(self, records: Sequence[bytes], visible: Visibility) -> Inserted:
+        """Insert the rows that a rule allows, and whose unique keys are not taken, in one statement."""
         rows = await offload(sum(map(len, records)), _array, records)
         if self.statements.apart:
             return await self._insert_judged(records, rows, visible)
-        sql, values = self.insert_if(rows, visible)
-        (found,) = await self._database.fetch(sql, *values, tenant=self.schema.app_id)
+        if visible.is_everything:
+            (found,) = await self._database.fetch(self.statements.insert_unless_taken, rows, tenant=self.schema.app_id)
+        else:
+            sql, values = self.insert_if(rows, visible, unless_taken=bool(self.schema.keys))
+            (found,) = await self._database.fetch(sql, *values, tenant=self.schema.app_id)
         ids = set(found["ids"] or ())
         self.written(len(ids))
-        return ids, found["created_at"]
+        allowed = None if visible.is_everything else set(found.get("allowed", found["ids"]) or ())
+        return Inserted(ids, found["created_at"], allowed)
 
-    async def _insert_judged(
-        self, records: Sequence[bytes], rows: str, visible: Visibility
-    ) -> tuple[set[str], datetime | None]:
-        sql, values = self.judge(rows, visible)
+    async def _insert_judged(self, records: Sequence[bytes], rows: str, visible: Visibility) -> Inserted:
         async with self.transaction() as connection:
-            ids = set(await connection.fetchval(sql, *values) or ())
-            if not ids:
-                return ids, None
-            if len(ids) < len(records):
-                rows = await offload(len(rows), _array, [record for record in records if _row_id(record) in ids])
-            created = await self._insert_within(connection, rows, len(ids))
+            allowed = None
+            if not visible.is_everything:
+                sql, values = self.judge(rows, visible)
+                allowed = set(await connection.fetchval(sql, *values) or ())
+                if not allowed:
+                    return Inserted(set(), None, allowed)
+                if len(allowed) < len(records):
+                    rows = await offload(
+                        len(rows), _array, [record for record in records if row_id_of(record) in allowed]
+                    )
+            if self.schema.keys:
+                (found,) = await connection.fetch(self.statements.insert_unless_taken, rows)
+                ids, created = set(found["ids"] or ()), found["created_at"]
+                await self._settle(connection, len(ids), found.get("events"))
+            else:
+                assert allowed is not None
+                ids, created = allowed, await self._insert_within(connection, rows, len(allowed))
         self.written(len(ids))
-        return ids, created
+        return Inserted(ids, created, allowed)
 
-    def insert_if(self, rows: str, visible: Visibility) -> tuple[str, list[Any]]:
+    async def taken(self, records: Sequence[bytes], connection: Connection | None = None) -> dict[str, Taken]:
+        """Return, for each of the rows that a unique key forbids, by its id, the key and the row that has its values.
+
+        Raises `asyncpg.UniqueViolationError` for an id that is taken itself.
+        """
+        rows = await offload(sum(map(len, records)), _array, records)
+        sql = self.statements.taken
+        found = await (connection.fetch(sql, rows) if connection else self.fetch_plain(sql, rows))
+        keys = {key.number: key for key in self.schema.keys}
+        if any(row["key"] == 0 for row in found):
+            raise asyncpg.UniqueViolationError("The id of the row is taken.")
+        return {row["id"]: Taken(keys[row["key"]], row["existing"]) for row in found}
+
+    async def fetch_plain(self, query: str, *arguments: Any) -> list[Record]:
+        """Run one statement on a connection of the app; return its rows."""
+        return await self._database.fetch(query, *arguments, tenant=self.schema.app_id)
+
+    def violation(self, key: UniqueKey, existing_id: str | None = None) -> UniqueViolationError:
+        """Return the error that another row has the values of a key."""
+        names = {column.number: column.name for column in self.schema.columns} | {CREATOR_NUMBER: CREATOR_NAME}
+        return UniqueViolationError(key.name, [names[number] for number in key.columns], existing_id)
+
+    def violated(self, message: str) -> UniqueViolationError | None:
+        """Return the error for a violation of a unique key that PostgreSQL has reported; None for another index."""
+        number = violated(message)
+        return next((self.violation(key) for key in self.schema.keys if key.number == number), None)
+
+    def insert_if(self, rows: str, visible: Visibility, *, unless_taken: bool = False) -> tuple[str, list[Any]]:
         """Return the statement that inserts those rows of a JSON array that a rule allows, and its arguments."""
         holds, values = self._rule_of_new(rows, visible)
-        return self.statements.insert_if(holds), values
+        return self.statements.insert_if(holds, unless_taken=unless_taken), values
 
     def judge(self, rows: str, visible: Visibility) -> tuple[str, list[Any]]:
         """Return the statement that selects the ids of those rows that a rule allows, and its arguments."""
@@ -270,14 +328,19 @@ class PreparedTable:
         return visible.and_condition(arguments, row="r").removeprefix(" and "), arguments.values
 
     async def insert_many(self, records: Sequence[bytes]) -> datetime:
-        """Insert rows in one statement and return their time of creation."""
-        return (await self._insert(records))[0]
+        """Insert rows of a table without unique keys in one statement and return their time of creation."""
+        (created, *_) = await self._insert(records)
+        assert created is not None
+        return created
 
-    def begin_insert(self, record: bytes) -> asyncio.Future[datetime]:
+    def begin_insert(self, record: bytes) -> asyncio.Future[datetime | None]:
         """Begin what `insert` does; raises `UnavailableError` if too many wait."""
         return self._creates.begin(record)
 
-    async def _insert(self, records: Sequence[bytes]) -> Sequence[datetime]:
+    async def _insert(self, records: Sequence[bytes]) -> Sequence[datetime | None]:
+        if self.schema.keys:
+            inserted = await self.insert_allowed(records, everything(self.schema, Action.CREATE))
+            return [inserted.created if row_id_of(record) in inserted.ids else None for record in records]
         rows = await offload(sum(map(len, records)), _array, records)
         created = await self._inserted(rows, len(records))
         self.written(len(records))
@@ -341,7 +404,8 @@ class _Id(msgspec.Struct):
     row_id: str = msgspec.field(name="__id")
 
 
-def _row_id(record: bytes) -> str:
+def row_id_of(record: bytes) -> str:
+    """Return the id of the row that a record creates."""
     return msgspec.json.decode(record, type=_Id).row_id
 
 

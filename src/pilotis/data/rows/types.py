@@ -52,11 +52,16 @@ class QueryResult(msgspec.Struct, kw_only=True):
 
 
 class BulkFailure(msgspec.Struct):
-    """A row of a bulk create that could not be created."""
+    """A row of a bulk create that could not be created.
+
+    `key` is the unique key that it violates, and `existing_id` the row that has its values, if the caller may read it.
+    """
 
     index: int
     code: str
     message: str
+    key: str | msgspec.UnsetType = msgspec.UNSET
+    existing_id: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class BulkResult(msgspec.Struct, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import asyncpg
 import msgspec
 from asyncpg import Connection
@@ -38,6 +40,15 @@ class RowsDoNotFitError(ConflictError):
     """409: some rows have values that do not fit the change; `details` gives a few of their ids. Nothing changed."""
 
     code = "ROWS_DO_NOT_FIT"
+
+
+class UsedInKeyError(ConflictError):
+    """409 `USED_IN_KEY`: a unique key compares the column, or asks for it."""
+
+    code = "USED_IN_KEY"
+
+    def __init__(self, name: str, keys: Sequence[str]) -> None:
+        super().__init__(f"{name} belongs to the unique key {' and '.join(keys)}. Remove that key first.")
 
 
 class Columns:
@@ -130,6 +141,7 @@ class Columns:
 
     async def trash(self, connection: Connection, table: TableSchema, column: Column, limit: int) -> None:
         """Move a column to the trash in its current form; permanently delete the oldest beyond `limit`."""
+        _require_in_no_key(table, column)
         await index_builds.drop_indexes(connection, table, column.number)
         await self.drop_words(connection, table, column)
         if column.migrating:
@@ -144,6 +156,7 @@ class Columns:
         self, connection: Connection, table: TableSchema, old: Column, new: Column, max_rows: int
     ) -> Column:
         """Change the type or the form of a column's values, or both; return the changed column."""
+        _require_in_no_key(table, old)
         # Stored words would reveal an encrypted text, and do not apply to values of another type.
         old = await self.drop_words(connection, table, old)
         new = msgspec.structs.replace(new, vector=None)
@@ -167,6 +180,11 @@ class Columns:
 
     async def _cipher(self, table: TableSchema) -> ColumnCipher:
         return ColumnCipher(table, await self._encryption.cipher(table.app_id))
+
+
+def _require_in_no_key(table: TableSchema, column: Column) -> None:
+    if keys := [key.name for key in table.keys if key.names(column.number)]:
+        raise UsedInKeyError(column.name, keys)
 
 
 async def _cast(connection: Connection, table: TableSchema, old: Column, new: Column) -> None:

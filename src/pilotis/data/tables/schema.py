@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.data.tables.keys import CREATOR_NUMBER, Names, UniqueKey
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, invalid
 from pilotis.limits import Limits
@@ -167,6 +168,8 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
     """The stored document of its rules, which decides in place of the access level; see `pilotis.data.rules`."""
     hidden: frozenset[str] = frozenset()
     """The names of columns that were left out, because the caller may not read them."""
+    keys: tuple[UniqueKey, ...] = ()
+    """The unique keys."""
 
     def without(self, hidden: frozenset[str]) -> TableSchema:
         """Return the table as a caller sees it who may not read some of its columns."""
@@ -180,6 +183,20 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
     def by_name(self) -> Mapping[str, Column]:
         """The columns by name."""
         return {column.name: column for column in self.columns}
+
+    @functools.cached_property
+    def key_columns(self) -> Mapping[int, Names]:
+        """What unique keys compare, by the number of the column."""
+        known = {CREATOR_NUMBER: Names("__creator", is_text=False)}
+        for column in self.columns:
+            sql = column.hash if column.encrypted else column.time if column.has_time else column.physical
+            known[column.number] = Names(sql, is_text=column.type is ColumnType.STRING and not column.encrypted)
+        return known
+
+    @functools.cached_property
+    def texts_in_keys(self) -> frozenset[int]:
+        """The numbers of the columns whose texts must fit into an entry of a key's index."""
+        return frozenset(n for key in self.keys for n in key.columns if self.key_columns[n].is_text)
 
     @property
     def is_free_form(self) -> bool:

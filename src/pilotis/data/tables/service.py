@@ -11,9 +11,9 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 import asyncpg
@@ -32,7 +32,16 @@ from pilotis.data.tables.schema import (
     numbered,
     parse_schema,
 )
-from pilotis.data.tables.types import ColumnChange, ColumnItem, NewColumn, SchemaPreview, Table, TableDefinition
+from pilotis.data.tables.types import (
+    ColumnChange,
+    ColumnItem,
+    NewColumn,
+    NewUniqueKey,
+    SchemaPreview,
+    Table,
+    TableDefinition,
+    shown_key,
+)
 from pilotis.data.tables.values import check_default
 from pilotis.db.control import Control
 from pilotis.db.locks import lock_app
@@ -107,6 +116,20 @@ MIGRATE = "columns.migrate"
 Edit = Callable[[Connection, TableSchema], Awaitable[None]]
 Guard = Callable[[Connection, UUID, UUID], Awaitable[None]]
 """Raises an error, inside the transaction, for a change of a table of an app that something else does not allow."""
+
+
+class KeyKeeper(Protocol):
+    """Changes the unique keys of a locked table to those that a definition wants."""
+
+    async def keep(self, connection: Connection, table: TableSchema, wanted: Sequence[NewUniqueKey]) -> TableSchema:
+        """Remove the keys that are not wanted, and return the table without them."""
+
+    async def complete(
+        self, connection: Connection, app_id: UUID, table_id: UUID, wanted: Sequence[NewUniqueKey]
+    ) -> None:
+        """Add the keys that the table lacks."""
+
+
 RuleReader = Callable[[Connection, AppInfo, UUID, dict[str, Any]], Awaitable[str]]
 
 
@@ -134,6 +157,8 @@ class Tables:
         self.guards: list[Guard] = []
         self.rule_reader: RuleReader | None = None
         """Returns rules in their stored form, checked; see `pilotis.data.rules.service`."""
+        self.keys: KeyKeeper | None = None
+        """Removes and adds unique keys; see `pilotis.data.keys.service`."""
         control.subscribe(Topic.TABLE, self._changed, self._forget_all)
 
     async def current(self, app_id: UUID, table_id: UUID) -> TableSchema:
@@ -217,6 +242,7 @@ class Tables:
                 await store.insert_table(connection, table)
                 for statement in ddl.create_table(table):
                     await connection.execute(statement)
+                await self._complete_keys(connection, app, table.table_id, definition)
                 await self._set_rules(connection, app, table.table_id, definition.rules)
                 given = {} if definition.rules is msgspec.UNSET else {"rules": definition.rules}
                 await record(connection, app.app_id, actor, "table.create", table.table_id, title=table.title, **given)
@@ -231,6 +257,8 @@ class Tables:
         wanted = _wanted(app, definition)
 
         async def edit(connection: Connection, table: TableSchema) -> None:
+            if definition.unique is not msgspec.UNSET and self.keys is not None:
+                table = await self.keys.keep(connection, table, definition.unique)
             for column in table.columns:
                 if column.name not in wanted:
                     await self._columns.trash(connection, table, column, app.limits.trash_columns)
@@ -246,6 +274,7 @@ class Tables:
             for name, column in wanted.items():
                 if name not in table.by_name:
                     await self._columns.add(connection, kept, column)
+            await self._complete_keys(connection, app, table_id, definition)
             await self._set_rules(connection, app, table_id, definition.rules)
 
         given: dict[str, Any] = {} if definition.rules is msgspec.UNSET else {"rules": definition.rules}
@@ -260,6 +289,12 @@ class Tables:
             locks_app=bool(given),
             **given,
         )
+
+    async def _complete_keys(
+        self, connection: Connection, app: AppInfo, table_id: UUID, definition: TableDefinition
+    ) -> None:
+        if definition.unique is not msgspec.UNSET and self.keys is not None:
+            await self.keys.complete(connection, app.app_id, table_id, definition.unique)
 
     async def _set_rules(
         self, connection: Connection, app: AppInfo, table_id: UUID, rules: dict[str, Any] | msgspec.UnsetType | None
@@ -642,6 +677,7 @@ def _table(row: asyncpg.Record) -> Table:
         create_time=rfc3339(row["created_at"]),
         update_time=rfc3339(row["updated_at"]),
         has_rules=True if table.rules is not None else msgspec.UNSET,
+        unique=[shown_key(table, key) for key in table.keys] or msgspec.UNSET,
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from asyncpg import Connection, Record
 
+from pilotis.data.tables.keys import UniqueKey
 from pilotis.data.tables.schema import AccessLevel, Column, TableSchema
 from pilotis.db.locks import lock_app
 from pilotis.db.pool import Database, TenantDatabase
@@ -30,6 +31,7 @@ _TABLE = """
 _TRASHED_TABLE = _TABLE.replace("t.dropped_at is null", "t.dropped_at is not null")
 
 _columns = json.decoder(list[Column])
+_keys = json.decoder(tuple[UniqueKey, ...])
 
 
 def table_schema(row: Record) -> TableSchema:
@@ -43,6 +45,7 @@ def table_schema(row: Record) -> TableSchema:
         tuple(_columns.decode(row["columns"])),
         frozenset(row["emits"]),
         None if row["rules"] is None else json.decode(row["rules"].encode()),
+        keys=() if row["unique_keys"] == "[]" else _keys.decode(row["unique_keys"]),
     )
 
 
@@ -303,4 +306,26 @@ async def set_rules(connection: Connection, app_id: UUID, table_id: UUID, rules:
         app_id,
         table_id,
         rules,
+    )
+
+
+async def next_key(connection: Connection, app_id: UUID, table_id: UUID) -> int:
+    """Return the number of a table's next unique key; numbers are not used again."""
+    number: int = await connection.fetchval(
+        """
+        update pilotis.tables set next_key = next_key + 1 where app_id = $1 and table_id = $2 returning next_key - 1
+        """,
+        app_id,
+        table_id,
+    )
+    return number
+
+
+async def set_keys(connection: Connection, app_id: UUID, table_id: UUID, keys: Sequence[UniqueKey]) -> None:
+    """Set the unique keys of a table."""
+    await connection.execute(
+        "update pilotis.tables set unique_keys = $3 where app_id = $1 and table_id = $2",
+        app_id,
+        table_id,
+        json.encode(keys).decode(),
     )

@@ -7,16 +7,55 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.data.tables.schema import AccessLevel, Description
+from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, MAX_COLUMNS, UniqueKey
+from pilotis.data.tables.schema import AccessLevel, Description, TableSchema
 from pilotis.data.tables.schemas import ColumnDefinition, ColumnDefinitions, ColumnTypeName
 
 Title = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 
+class NewUniqueKey(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A unique key to create.
+
+    `columns` are names of columns, or `$creator` for the member that created the row. The `name` is that of a column;
+    without one it is the columns, joined by `_`. With `ignore_case`, texts that differ only in letter case are equal.
+    With `nulls` "distinct", a row that lacks one of the values is outside of the key. `where` limits the key to the
+    rows that fulfil it.
+    """
+
+    columns: Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_COLUMNS)]
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=63)] | msgspec.UnsetType = msgspec.UNSET
+    ignore_case: bool = False
+    nulls: Literal["distinct", "equal"] = "distinct"
+    where: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+class ShownUniqueKey(msgspec.Struct, kw_only=True):
+    """A unique key: no two rows that it covers have the same values in its columns."""
+
+    name: str
+    columns: list[str]
+    ignore_case: bool
+    nulls: Literal["distinct", "equal"]
+    where: dict[str, Any] | None
+
+
+def shown_key(table: TableSchema, key: UniqueKey) -> ShownUniqueKey:
+    """Return a table's key with the names of its columns."""
+    names = {column.number: column.name for column in table.columns} | {CREATOR_NUMBER: CREATOR}
+    return ShownUniqueKey(
+        name=key.name,
+        columns=[names[number] for number in key.columns],
+        ignore_case=key.ignore_case,
+        nulls=key.nulls,
+        where={names[int(number)]: operators for number, operators in key.where.items()} or None,
+    )
+
+
 class Table(msgspec.Struct, kw_only=True):
     """A table. `schema` maps each column's name to its type, or to an object with its type and options.
 
-    `has_rules` is present where rules decide in place of `access_level`.
+    `has_rules` is present where rules decide in place of `access_level`, `unique` where there are unique keys.
     """
 
     id: UUID
@@ -28,6 +67,7 @@ class Table(msgspec.Struct, kw_only=True):
     create_time: str
     update_time: str
     has_rules: bool | msgspec.UnsetType = msgspec.UNSET
+    unique: list[ShownUniqueKey] | msgspec.UnsetType = msgspec.UNSET
 
 
 class TableList(msgspec.Struct):
@@ -41,12 +81,15 @@ class TableDefinition(msgspec.Struct, forbid_unknown_fields=True):
 
     `rules` say who may do what, in place of the access level; see the guide on rules. Only a secret key, a console user
     or a function may give them. Absent, those of an existing table stay; null removes them.
+
+    `unique` are its unique keys; of an existing table those that are not named are removed. Absent, they stay.
     """
 
     title: Title
     schema: ColumnDefinitions
     access_level: AccessLevel
     rules: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    unique: list[NewUniqueKey] | msgspec.UnsetType = msgspec.UNSET
 
 
 class NewColumn(msgspec.Struct, forbid_unknown_fields=True):

@@ -15,6 +15,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from pilotis.data.tables.keys import MAX_TEXT_BYTES
 from pilotis.data.tables.schema import Column, ColumnType, free_field_name
 from pilotis.kit import json
 from pilotis.kit.clock import is_plain_utc, parse_rfc3339
@@ -96,9 +97,15 @@ _inc = json.decoder(_Increment)
 
 
 class RowDecoder:
-    """Decodes rows of one schema. With `partial`, no field is required and no default applies, as for PATCH."""
+    """Decodes rows of one schema. With `partial`, no field is required and no default applies, as for PATCH.
 
-    def __init__(self, columns: Sequence[Column], *, partial: bool = False) -> None:
+    The texts of the columns whose numbers are `in_keys` must fit into the index of a unique key.
+    """
+
+    def __init__(
+        self, columns: Sequence[Column], *, partial: bool = False, in_keys: Collection[int] = frozenset()
+    ) -> None:
+        self._in_keys = [f"c{number}" for number in in_keys]
         self._columns = {f"c{column.number}": column for column in columns}
         self._by_name = {column.name: column for column in columns}
         self._numbers = [key for key, column in self._columns.items() if column.type is ColumnType.NUMBER]
@@ -176,6 +183,10 @@ class RowDecoder:
             number = getattr(fields, key)
             if type(number) is not Decimal:
                 self._check_number(key, number)
+        for key in self._in_keys:
+            text = getattr(fields, key)
+            if type(text) is str and len(text) * 4 > MAX_TEXT_BYTES and len(text.encode()) > MAX_TEXT_BYTES:
+                raise self._too_long(key)
         moments = {}
         for key in self._dates:
             text = getattr(fields, key)
@@ -228,6 +239,12 @@ class RowDecoder:
     def _wrong(self, key: str, sentence: str) -> ValidationError:
         name = self._columns[key].name
         return invalid(name, f"{name}: {sentence}.", "INVALID_TYPE")
+
+    def _too_long(self, key: str) -> ValidationError:
+        name = self._columns[key].name
+        return invalid(
+            name, f"{name}: in a unique key a text has at most {MAX_TEXT_BYTES} bytes.", "TOO_LONG_FOR_UNIQUE"
+        )
 
     def _with_path(self, error: ValidationError) -> BadRequestError:
         """Return the error with the names of the table's own column types."""

@@ -25,13 +25,18 @@ _OAUTH_CODES = {401: "invalid_client", 403: "access_denied", 429: "temporarily_u
 
 
 class ErrorBody(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The body of every error: a code for programs, a sentence for people, and the request's id for the logs."""
+    """The body of every error: a code for programs, a sentence for people, and the request's id for the logs.
+
+    `key` is the unique key that a row violates, and `existing_id` the row that has its values already.
+    """
 
     code: Annotated[str, described_by("ErrorCode", {})]
     message: str
     request_id: str
     details: Sequence[Detail] = ()
     failed_index: int | None = None
+    key: str | None = None
+    existing_id: str | None = None
 
 
 class OAuthErrorBody(msgspec.Struct, omit_defaults=True):
@@ -55,6 +60,7 @@ def error_response(error: PilotisError, request_id: str, style: ErrorStyle = "ap
         request_id=request_id,
         details=error.details,
         failed_index=error.failed_index,
+        **error.extra,
     )
     return Reply(json.encode(body), error.status, header_pairs(error.headers))
 

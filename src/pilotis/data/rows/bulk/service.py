@@ -16,10 +16,11 @@ from asyncpg.cursor import Cursor
 
 from pilotis.data.rows import records
 from pilotis.data.rows.bulk.types import Batch, Failure, NewRow, Source, StoredRow
-from pilotis.data.rows.table import PreparedTable, PreparedTables
+from pilotis.data.rows.table import PreparedTable, PreparedTables, row_id_of
 from pilotis.data.tables.schema import TableSchema
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import AppInfo
+from pilotis.http.api.repeating import ContendedError
 from pilotis.kit.errors import PilotisError, UnavailableError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.offload import in_thread
@@ -28,6 +29,7 @@ _FETCH_SECONDS = 30
 _WANTED_BYTES = 1 << 20
 _FIRST_ROWS, _MAX_ROWS = 50, 2000
 _RETRY_SECONDS = 5
+_INSERT_TRIES = 3
 
 _rows = msgspec.json.Decoder(list[StoredRow])
 
@@ -70,14 +72,20 @@ class BulkRows:
 
         async def insert(table: PreparedTable) -> Batch[Source]:
             new, failed = await in_thread(_checked, table, sources, new_row, app.limits.row_bytes)
-            batch = Batch(len(new), failed)
             async with table.transaction() as connection:
-                if new:
+                made = len(new)
+                if new and table.schema.keys:
+                    made, taken = await _insert_unless_taken(connection, table, list(new))
+                    failed = [*failed, *(Failure(new[record], error) for record, error in taken)]
+                    places = {id(source): at for at, source in enumerate(sources)}
+                    failed.sort(key=lambda failure: places[id(failure.source)])
+                elif new:
                     await connection.execute(
                         table.statements.insert_without_events, (b"[" + b",".join(new) + b"]").decode()
                     )
-                    if table.statements.apart:
-                        await connection.execute(table.statements.add_to_count, len(new))
+                batch = Batch(made, failed)
+                if made and table.statements.apart:
+                    await connection.execute(table.statements.add_to_count, made)
                 await beside(connection, batch)
             table.written(batch.made)
             return batch
@@ -120,8 +128,9 @@ def _checked(
     sources: Sequence[Source],
     new_row: Callable[[TableSchema, Source], NewRow],
     max_bytes: int,
-) -> tuple[list[bytes], list[Failure[Source]]]:
-    made: list[bytes] = []
+) -> tuple[dict[bytes, Source], list[Failure[Source]]]:
+    """Return the records of the valid sources with these, and the failures of the others."""
+    made: dict[bytes, Source] = {}
     failed: list[Failure[Source]] = []
     for source in sources:
         try:
@@ -132,8 +141,31 @@ def _checked(
             failed.append(Failure(source, error))
             continue
         row_id = uuid7_text()
-        made.append(records.record(table.schema, row_id, creator, table.encrypted(row, row_id)))
+        made[records.record(table.schema, row_id, creator, table.encrypted(row, row_id))] = source
     return made, failed
+
+
+async def _insert_unless_taken(
+    connection: Connection, table: PreparedTable, left: Sequence[bytes]
+) -> tuple[int, list[tuple[bytes, PilotisError]]]:
+    """Insert records; return the number of rows, and the errors of those whose unique keys other rows have."""
+    made, errors = 0, list[tuple[bytes, PilotisError]]()
+    for _ in range(_INSERT_TRIES):
+        rows = (b"[" + b",".join(left) + b"]").decode()
+        (found,) = await connection.fetch(table.statements.import_unless_taken, rows)
+        ids = set(found["ids"] or ())
+        made += len(ids)
+        left = [record for record in left if row_id_of(record) not in ids]
+        if not left:
+            return made, errors
+        taken = await table.taken(left, connection)
+        for record in left:
+            if one := taken.get(row_id_of(record)):
+                errors.append((record, table.violation(*one)))
+        left = [record for record in left if row_id_of(record) not in taken]
+        if not left:
+            return made, errors
+    raise ContendedError
 
 
 async def _begin(connection: Connection, table: PreparedTable) -> tuple[PreparedTable, Cursor]:

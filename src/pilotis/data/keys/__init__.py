@@ -1,0 +1,1 @@
+"""Unique keys of tables."""
