@@ -233,6 +233,17 @@ async def _rename_column(app: App, console: httpx.AsyncClient) -> httpx.Response
     return await console.post(f"/apps/{app.app_id}/tables/{table_id}/columns/a/rename", json={"name": "b"})
 
 
+async def _create_key(app: App, console: httpx.AsyncClient, table_id: str = "") -> httpx.Response:
+    table_id = table_id or await app.table({"a": "string"})
+    return await console.post(f"/apps/{app.app_id}/tables/{table_id}/unique", json={"columns": ["a"]})
+
+
+async def _delete_key(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    table_id = await app.table({"a": "string"})
+    assert (await _create_key(app, console, table_id)).status_code == 201
+    return await console.delete(f"/apps/{app.app_id}/tables/{table_id}/unique/a")
+
+
 async def _rename_file(app: App, console: httpx.AsyncClient) -> httpx.Response:
     storages = f"/apps/{app.app_id}/storages/files"
     storage_id = (await console.post(storages, json={"name": "x"})).json()["id"]
@@ -609,6 +620,8 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
     "DELETE /v1/apps/:app_id/members/:member_id/identities/:provider": ("member.unlink", _unlink),
     "DELETE /v1/apps/:app_id/members/:member_id/consents/:consent_id": ("member.end_consent", _end_consent),
     "POST /v1/apps/:app_id/tables/:table_id/columns/:name/rename": ("column.rename", _rename_column),
+    "POST /v1/apps/:app_id/tables/:table_id/unique": ("unique_key.create", _create_key),
+    "DELETE /v1/apps/:app_id/tables/:table_id/unique/:name": ("unique_key.delete", _delete_key),
     "PATCH /v1/apps/:app_id/storages/files/:storage_id/items/:file_id": ("file.move", _rename_file),
     "POST /v1/apps/:app_id/workflows": (
         "workflow.create",

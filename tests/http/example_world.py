@@ -185,6 +185,8 @@ class World:
             invitation = self._invite(f"{uuid.uuid4()}@example.com")
             body = {"email": invitation["email"], "password": PASSWORD, "token": invitation["token"]}
             self._console = self._asked("POST", "/v1/auth/signup", {}, body)
+        elif operation in {"listUniqueKeys", "deleteUniqueKey"}:
+            self._of_app("POST", f"/tables/{self.value('TABLE_ID')}/unique", {"columns": ["name"], "ignore_case": True})
         elif variable := _NEEDED.get(operation):
             self.value(variable)
 

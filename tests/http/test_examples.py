@@ -50,6 +50,7 @@ VARYING = [
 ]
 VARYING_NUMBERS = {
     "duration_ms",
+    "milliseconds",
     "duration",
     "queue_ms",
     "load_ms",

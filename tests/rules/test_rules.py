@@ -370,6 +370,7 @@ WITHOUT_DOOR = {
     "rows.statements.Statements._insert": "`insert` is for callers who may create every row; `insert_if` judges each.",
     "rows.statements.Statements.insert_one": "Only on Citus, for a caller who may create every row, or was judged.",
     "rows.statements.Statements.select_many": "Only `PreparedTable.read` runs it, for callers who see every row.",
+    "rows.statements.Statements.taken": "Unique keys count hidden rows; `Rows` names only those that one may read.",
     "rows.statements.Statements._rows": "Its condition is its callers'.",
     "rows.statements.Statements.count": "Its condition is its callers'.",
     "rows.statements.Statements.update": "Its condition is its callers'.",

@@ -577,6 +577,12 @@ async def prepare(operator: Operator, server: Server, tenant: Tenant, endpoint: 
         async with plain_client(server.url, **bearer) as console:
             made = await console.post(f"/v1/apps/{tenant.app.app_id}/oauth/keys")
         assert made.status_code in {201, 409}, made.text
+    if endpoint.operation_id == "UniqueKeyEndpoints.remove":
+        bearer = {"Authorization": f"Bearer {tenant.app.console['access_token']}"}
+        async with plain_client(server.url, **bearer) as console:
+            path = f"/v1/apps/{tenant.app.app_id}/tables/{tenant.table_id}/unique"
+            made = await console.post(path, json={"columns": ["name"]})
+        assert made.status_code == 201, made.text
     if endpoint.operation_id == "EventTypeEndpoints.publish":
         await _event_type(operator, tenant, endpoint)
     if endpoint.operation_id.startswith("WorkflowTriggerEndpoints.") and not endpoint.operation_id.endswith("create"):
@@ -725,6 +731,7 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "WebhookEndpoints.create": {"url": "http://localhost:9/hooks", "event_types": ["row.created"]},
         "WebhookEndpoints.change": {"url": "http://localhost:9/hooks"},
         "RuleEndpoints.save": {"rules": {"read": True}},
+        "UniqueKeyEndpoints.create": {"columns": ["name"]},
         "WebhookEndpoints.test": {"event_type": "row.created"},
         "WebhookEndpoints.recover": {"since": "2026-01-01T00:00:00Z"},
         "FunctionEndpoints.create": {"name": f"new-{uuid7()}"},

@@ -38,6 +38,8 @@ class UniqueKeyEndpoints(Endpoints, tag="Unique keys", examples=EXAMPLES):
         _KEYS,
         access=console(Role.EDITOR, secret_key=True),
         status=201,
+        creates="name",
+        again="created",
         errors=[
             TableNotFoundError,
             UnknownColumnError,
@@ -54,12 +56,16 @@ class UniqueKeyEndpoints(Endpoints, tag="Unique keys", examples=EXAMPLES):
         """
         return await self._keys.create(call.app, call.actor, table_id, body)
 
+    async def created(self, call: Call, app_id: UUID, table_id: UUID, body: NewUniqueKey) -> ShownUniqueKey:
+        """Return the answer for a created key."""
+        return await self._keys.like(call.app, table_id, body)
+
     @delete(
         f"{_KEYS}/:name",
         access=console(Role.EDITOR, secret_key=True),
         errors=[TableNotFoundError, KeyNotFoundError, TableBusyError],
     )
     async def remove(self, call: Call, app_id: UUID, table_id: UUID, name: str) -> TableResult:
-        """Remove a unique key. The rows stay as they are."""
+        """Delete a unique key. The rows stay as they are."""
         await self._keys.remove(call.app, call.actor, table_id, name)
-        return TableResult("Unique key removed.", table_id)
+        return TableResult("Unique key deleted.", table_id)

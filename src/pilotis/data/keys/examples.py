@@ -15,8 +15,8 @@ EXAMPLES = [
     Example(route=f"GET {_ROUTE}", operation="listUniqueKeys", answer={"unique": [_KEY]}),
     Example(
         route=f"DELETE {_ROUTE}/:name",
-        operation="removeUniqueKey",
+        operation="deleteUniqueKey",
         path={"name": "name"},
-        answer={"message": "Unique key removed.", "id": "0199c0de-4f1c-7e02-9b4d-6a1f2c3d4e5f"},
+        answer={"message": "Unique key deleted.", "id": "0199c0de-4f1c-7e02-9b4d-6a1f2c3d4e5f"},
     ),
 ]

@@ -71,6 +71,15 @@ class UniqueKeys:
         table = store.table_schema(row)
         return UniqueKeyList([shown_key(table, key) for key in table.keys])
 
+    async def like(self, app: AppInfo, table_id: UUID, new: NewUniqueKey) -> ShownUniqueKey:
+        """Return the key that a definition describes; raises `KeyNotFoundError` if the table has none like it."""
+        row = await store.live_table(self._database.of(app.app_id), app.app_id, table_id)
+        table = None if row is None else store.table_schema(row)
+        found = next((key for key in table.keys if _is(table, key, new)), None) if table else None
+        if table is None or found is None:
+            raise KeyNotFoundError
+        return shown_key(table, found)
+
     async def create(self, app: AppInfo, actor: Actor, table_id: UUID, new: NewUniqueKey) -> ShownUniqueKey:
         """Create a unique key; raises a 400 error that names the field, or `RowsNotUniqueError`."""
         made: list[ShownUniqueKey] = []
@@ -80,7 +89,7 @@ class UniqueKeys:
             made.append(shown_key(table, key))
 
         columns = list(new.columns)
-        await self._tables.change(app.app_id, actor, table_id, edit, "table.unique", columns=columns)
+        await self._tables.change(app.app_id, actor, table_id, edit, "unique_key.create", columns=columns)
         return made[-1]
 
     async def remove(self, app: AppInfo, actor: Actor, table_id: UUID, name: str) -> None:
@@ -92,7 +101,7 @@ class UniqueKeys:
                 raise KeyNotFoundError
             await _drop(connection, table, key)
 
-        await self._tables.change(app.app_id, actor, table_id, edit, "table.unique_remove", name=name)
+        await self._tables.change(app.app_id, actor, table_id, edit, "unique_key.delete", name=name)
 
     async def keep(self, connection: Connection, table: TableSchema, wanted: Sequence[NewUniqueKey]) -> TableSchema:
         """Remove the keys of a locked table that are not wanted as they are, and return the table without them."""
