@@ -84,7 +84,18 @@ def test_answers_of_more_than_three_fields_are_made_by_name():
     assert positional == []
 
 
-MAKES |= {"keys", "clients", "register", "functions", "versions", "triggers", "members", "workflows", "trigger"}
+MAKES |= {
+    "keys",
+    "clients",
+    "register",
+    "functions",
+    "versions",
+    "triggers",
+    "members",
+    "workflows",
+    "trigger",
+    "unique",
+}
 # What is accepted now and done later.
 ACCEPTS = {"execute", "replay", ":token"}
 

@@ -371,6 +371,8 @@ WITHOUT_DOOR = {
     "rows.statements.Statements.insert_one": "Only on Citus, for a caller who may create every row, or was judged.",
     "rows.statements.Statements.select_many": "Only `PreparedTable.read` runs it, for callers who see every row.",
     "rows.statements.Statements.taken": "Unique keys count hidden rows; `Rows` names only those that one may read.",
+    "rows.statements.Statements.lock": "An upsert then reads or changes the row as its caller may.",
+    "rows.statements.Statements.with_key": "As `lock`.",
     "rows.statements.Statements._rows": "Its condition is its callers'.",
     "rows.statements.Statements.count": "Its condition is its callers'.",
     "rows.statements.Statements.update": "Its condition is its callers'.",

@@ -336,6 +336,8 @@ async def test_the_right_credentials_pass(endpoint: Endpoint, w: World, server: 
 PAST_THE_GATE = {"StorageEndpoints.delete": 409}
 # The server has its one first signing key: see `world.prepare`.
 PAST_THE_GATE |= {"GrantEndpoints.create_key": 409}
+# It creates, and would answer 200 if there was the row.
+PAST_THE_GATE |= {"RowEndpoints.upsert": 201}
 # Without ids there is nothing to name.
 PAST_THE_GATE |= {"AuditEndpoints.targets": 400}
 # A deploy answers 201, and 202 or 200 in cases of their own.

@@ -731,6 +731,7 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "WebhookEndpoints.create": {"url": "http://localhost:9/hooks", "event_types": ["row.created"]},
         "WebhookEndpoints.change": {"url": "http://localhost:9/hooks"},
         "RuleEndpoints.save": {"rules": {"read": True}},
+        "RowEndpoints.upsert": {"key": "id", "data": {"id": str(uuid7()), "name": "new"}},
         "UniqueKeyEndpoints.create": {"columns": ["name"]},
         "WebhookEndpoints.test": {"event_type": "row.created"},
         "WebhookEndpoints.recover": {"since": "2026-01-01T00:00:00Z"},

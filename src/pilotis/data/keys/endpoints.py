@@ -19,6 +19,7 @@ from pilotis.data.tables.values import UnknownColumnError
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
 from pilotis.http.api.principals import Role, console
 from pilotis.http.api.request import Call
+from pilotis.http.api.schemas import Whole
 
 _KEYS = "/v1/apps/:app_id/tables/:table_id/unique"
 
@@ -30,7 +31,7 @@ class UniqueKeyEndpoints(Endpoints, tag="Unique keys", examples=EXAMPLES):
         self._keys = keys
 
     @get(_KEYS, access=console(Role.VIEWER, secret_key=True), errors=[TableNotFoundError])
-    async def list(self, call: Call, app_id: UUID, table_id: UUID) -> UniqueKeyList:
+    async def list(self, call: Call, app_id: UUID, table_id: UUID, query: Whole) -> UniqueKeyList:
         """List a table's unique keys."""
         return await self._keys.list(call.app, table_id)
 

@@ -71,7 +71,7 @@ def failed_apart(
     before = {failure.index for failure in failed}
     places = [index for index in range(len(rows) + len(failed)) if index not in before]
     refused = [
-        BulkFailure(index, error.code, error.text, **error.extra)
+        BulkFailure(index=index, code=error.code, message=error.text, **error.extra)
         for index, row in zip(places, rows, strict=True)
         if (error := errors.get(row.row_id)) is not None
     ]
@@ -101,7 +101,7 @@ def _decoded(
             and not any(records.is_too_large(row, limits.row_bytes) for row in found)
         ):
             return found, []
-    return _decoded_singly(table, visible, _list_of_rows(data, limits.bulk_rows), limits.row_bytes)
+    return _decoded_singly(table, visible, list_of_rows(data, limits.bulk_rows), limits.row_bytes)
 
 
 def _decoded_singly(
@@ -119,7 +119,7 @@ def _decoded_singly(
             records.check_size(row, max_bytes)
         except PilotisError as error:
             error.within(f"data[{index}]")
-            failed.append(BulkFailure(index, error.code, error.text))
+            failed.append(BulkFailure(index=index, code=error.code, message=error.text))
             details += error.details or [Detail(f"data[{index}]", error.code, error.text)]
             rows.append(None)
         else:
@@ -129,7 +129,8 @@ def _decoded_singly(
     return rows, failed
 
 
-def _list_of_rows(data: msgspec.Raw, limit: int) -> list[msgspec.Raw]:
+def list_of_rows(data: msgspec.Raw, limit: int) -> list[msgspec.Raw]:
+    """Return the rows of a list, not decoded; raises `ValidationError` for too few or too many."""
     try:
         items = msgspec.json.decode(data, type=list[msgspec.Raw])
     except msgspec.ValidationError:

@@ -33,10 +33,21 @@ from pilotis.data.rows.types import (
     RowChange,
     RowChangeBody,
     RowPage,
+    RowUpsert,
+    Upsert,
+    UpsertedRow,
+)
+from pilotis.data.rows.upserting import (
+    DuplicateInRequestError,
+    KeyIncompleteError,
+    NothingWrittenError,
+    UnknownKeyError,
+    Upserts,
 )
 from pilotis.data.rules.document import InvalidRuleError
 from pilotis.data.rules.types import RuleTest, RuleTestResult
 from pilotis.data.rules.visibility import MemberTokenRequiredError
+from pilotis.data.tables.keys import UniqueViolationError
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
@@ -46,7 +57,7 @@ from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.api.principals import PublicClient, Role, console, public
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
-from pilotis.kit import origin
+from pilotis.kit import json, origin
 from pilotis.kit.errors import QueryTimeoutError
 from pilotis.members.administration.service import MemberNotFoundError
 
@@ -59,15 +70,16 @@ _PAGE = [*_ALWAYS, ResultTooLargeError]
 _WHERE = [UnknownColumnError, InvalidOperatorError, InvalidRegexError, WhereTooComplexError]
 
 
-def _rows(body: NewRow) -> int:
+def _rows(body: NewRow | Upsert) -> int:
     return count_rows(body.data)
 
 
 class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
     """Rows. A table's access level decides whether a member's token is needed beside the public key."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, upserts: Upserts) -> None:
         self._rows = rows
+        self._upserts = upserts
 
     @get(
         "/v1/public/tables/:table_id/data",
@@ -85,6 +97,35 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         """Begin the usual answer of `page`."""
         assert isinstance(call.principal, PublicClient)
         return self._rows.begin_page(call.principal, msgspec.convert(table_id, UUID), query)
+
+    @post(
+        "/v1/public/tables/:table_id/data/upsert",
+        access=WRITE,
+        body_schema=RowUpsert,
+        rows=True,
+        returns=UpsertedRow,
+        cost=_rows,
+        other_statuses=(201,),
+        errors=[
+            *_ALWAYS,
+            UnknownKeyError,
+            KeyIncompleteError,
+            NothingWrittenError,
+            UniqueViolationError,
+            DuplicateInRequestError,
+        ],
+    )
+    async def upsert(self, call: Call, table_id: UUID, body: Upsert) -> Reply:
+        """Create a row, or change the one that has its unique key already.
+
+        If `data` is a list, the rows are written in one transaction, and the answer tells of each by its place in
+        `rows`, or in `failed`: `{"rows": [{"index", "id", "created"}], "total", "created_count", "updated_count",
+        "ignored_count", "failed"}`. A union of the two is beyond generators.
+        """
+        if is_list(body.data):
+            return Reply(json.encode(await self._upserts.many(call.principal, table_id, body)))
+        created, row = await self._upserts.one(call.principal, table_id, body)
+        return Reply(row, 201 if created else 200)
 
     @get(
         "/v1/public/tables/:table_id/data/:row_id",

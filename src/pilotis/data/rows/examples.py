@@ -132,6 +132,21 @@ EXAMPLES = [
         },
     ),
     Example(
+        route="POST /v1/public/tables/:table_id/data/upsert",
+        operation="upsertRow",
+        body={
+            "key": "id",
+            "data": {"id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38", "name": "Blue Door", "rating": 4.5},
+        },
+        answer={
+            "id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38",
+            "data": {"name": "Blue Door", "rating": 4.5},
+            "created_at": "2026-01-31T09:30:00.000Z",
+            "updated_at": "2026-01-31T09:30:00.000Z",
+            "created": True,
+        },
+    ),
+    Example(
         route="DELETE /v1/public/tables/:table_id/data/:row_id",
         operation="deleteRow",
         answer={"message": "Row deleted.", "id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38"},

@@ -11,6 +11,7 @@ from pilotis.data.rows.service import Rows
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rows.table import PreparedTables
 from pilotis.data.rows.tasks import periodic
+from pilotis.data.rows.upserting import Upserts
 from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.feature import Feature
@@ -42,7 +43,7 @@ def feature(
     rule_tests = RuleTests(floor.database, tables.tables, prepared, rules.rules, members.members)
     return RowsFeature(
         name="rows",
-        endpoints=[RowEndpoints(rows), RuleTestEndpoints(rule_tests)],
+        endpoints=[RowEndpoints(rows, Upserts(prepared)), RuleTestEndpoints(rule_tests)],
         periodic=periodic(floor.database),
         event_types=EVENT_TYPES,
         close=statistics.stop,

@@ -153,9 +153,11 @@ def _finished(plans: Sequence[Plan], rows: Sequence[asyncpg.Record]) -> list[byt
     return [plan.finish(row[0]) for plan, row in zip(plans, rows, strict=True)]
 
 
-def plan_create(principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw) -> Plan:
-    """Return the plan that creates a row."""
-    row_id = uuid7_text()
+def plan_create(
+    principal: Principal, table: PreparedTable, limits: Limits, data: msgspec.Raw, row_id: str | None = None
+) -> Plan:
+    """Return the plan that creates a row, with the id if one is given."""
+    row_id = row_id or uuid7_text()
     visible = table.visible_now(principal, Action.CREATE)
     new = new_record(principal, table, visible, limits, data, row_id)
     rows = (b"[" + new.record + b"]").decode()
@@ -241,17 +243,27 @@ def plan_update(
     row_id: UUID,
     data: msgspec.Raw,
     expected: str | None = None,
+    *,
+    replaces: bool = False,
 ) -> Plan:
-    """Return the plan that changes the given fields of a row; `{"$inc": n}` adds to a number."""
+    """Return the plan that changes the given fields of a row; `{"$inc": n}` adds to a number.
+
+    With `replaces` the other fields become absent, or their defaults, except those that the caller may not write or not
+    read.
+    """
     visible = table.visible_now(principal, Action.UPDATE)
     records.check_raw_size(data, limits.row_bytes)
+    decoder = table.new_rows if replaces else table.changes
     try:
-        row = table.changes.decode_change(data)
+        row = decoder.decode(data) if replaces else decoder.decode_change(data)
     except PilotisError as error:
         raise error.within("data") from None
     records.check_size(row, limits.row_bytes)
     stored = table.encrypted(row, str(row_id))
-    columns = table.changes.given(row)
+    if replaces:
+        columns = [column for column in visible.table.columns if column.name not in visible.closed]
+    else:
+        columns = table.changes.given(row)
     if table.schema.is_free_form:
         source, lifted, extra = b"{}", list(row.increments), row.data
     else:
@@ -267,7 +279,7 @@ def plan_update(
     condition = _condition(visible, expected, arguments, row="" if visible.is_simple else "t")
     given = row.fields if table.schema.is_free_form else [column.name for column in columns]
     changed = list(dict.fromkeys([*given, *row.increments]))
-    visible.require_settable([*changed, *row.nulls])
+    visible.require_settable(records.names_in(data) if replaces else [*changed, *row.nulls])
     visible.require_readable(row.increments)
     cause = bound_cause(principal, table, UPDATED, arguments, changed)
     statements = table.statements_that_show(visible)

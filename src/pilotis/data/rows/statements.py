@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from pilotis.data.rows.emitting import CREATED, BoundCause, Emitter, literal
 from pilotis.data.tables import keys
+from pilotis.data.tables.keys import UniqueKey
 from pilotis.data.tables.schema import PHYSICAL_TYPES, Column, ColumnType, TableSchema
 from pilotis.data.tables.vectors import words_of
 from pilotis.data.where.operands import text_array
@@ -177,6 +178,21 @@ class Statements:
             with r as materialized ({self._as_inserted()})
             select distinct on (id) id::text, key, existing::text
             from ({" union all ".join(found)}) found order by id, key
+        """
+
+    @property
+    def lock(self) -> str:
+        """Select the id of row `$1`, locked against other changes."""
+        table = self._table
+        return f"select __id::text from {table.physical} where __id = $1 and {table.at_this_version} for update"
+
+    def with_key(self, key: UniqueKey) -> str:
+        """Select the id of the row that has the values of a key in the record of the JSON array `$1`, locked."""
+        physical, same = self._table.physical, keys.equal(key, self._table.key_columns, "t", "r")
+        return f"""
+            select __id::text from {physical} where __id = any(array(
+                select t.__id from ({self._as_inserted()}) r join {physical} t on {same}
+            )) and {self._table.at_this_version} for update
         """
 
     def _insert(self, *, emits: bool, holds: str = "", unless_taken: bool = False) -> str:

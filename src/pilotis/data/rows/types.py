@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
@@ -51,7 +52,7 @@ class QueryResult(msgspec.Struct, kw_only=True):
     offset: int
 
 
-class BulkFailure(msgspec.Struct):
+class BulkFailure(msgspec.Struct, kw_only=True):
     """A row of a bulk create that could not be created.
 
     `key` is the unique key that it violates, and `existing_id` the row that has its values, if the caller may read it.
@@ -135,6 +136,59 @@ class DeleteWhere(msgspec.Struct, forbid_unknown_fields=True):
 
     where: WhereObject | None = None
     all: bool = False
+
+
+class UpsertMode(enum.StrEnum):
+    """What happens to a row that is there: the given fields change, all fields change, or nothing does."""
+
+    MERGE = "merge"
+    REPLACE = "replace"
+    IGNORE = "ignore"
+
+
+class Upsert(msgspec.Struct, forbid_unknown_fields=True):
+    """A row, or a list of rows, to create or change by a unique key; `key` is its name, or `id`."""
+
+    key: str
+    data: msgspec.Raw
+    mode: UpsertMode = UpsertMode.MERGE
+
+
+class RowUpsert(msgspec.Struct):
+    """A row to create, or to change where one has the key already; `data` may also be a list of rows.
+
+    `key` is the name of a unique key, or `id`: then each row brings an `id`, a UUID of version 7 made by the client.
+    With the mode `merge` absent fields stay as they are, with `replace` they become absent, with `ignore` all stays.
+    """
+
+    key: str
+    data: dict[str, Any]
+    mode: UpsertMode = UpsertMode.MERGE
+
+
+class UpsertedRow(Row, kw_only=True):
+    """A row after an upsert, and whether that created it."""
+
+    created: bool
+
+
+class RowOutcome(msgspec.Struct):
+    """What an upsert did with a row of a list, by its place there."""
+
+    index: int
+    id: str
+    created: bool
+
+
+class UpsertResult(msgspec.Struct, kw_only=True):
+    """The result of an upsert of a list: `total` rows were sent, `failed` lists those that were not written."""
+
+    rows: list[RowOutcome]
+    total: int
+    created_count: int
+    updated_count: int
+    ignored_count: int
+    failed: list[BulkFailure] | msgspec.UnsetType = msgspec.UNSET
 
 
 class DeletedRow(msgspec.Struct):
