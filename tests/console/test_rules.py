@@ -49,3 +49,29 @@ async def test_rules_are_tried_before_they_are_saved(server: Server, app: App, v
         await trial.get_by_label("Action", exact=True).select_option("Update")
         await trial.get_by_label("Changes").fill("{")
         await expect(trial.get_by_role("button", name="Try")).to_be_disabled()
+
+
+async def test_unique_keys_are_made_and_deleted(server: Server, app: App, visit: Opening) -> None:
+    table = await app.table({"email": "string", "tags": "array"}, title="people")
+    await app.row(table, {"email": "Ada"})
+    second = await app.row(table, {"email": "ada"})
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table}/indexes")
+        await page.get_by_role("button", name="New unique key").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_role("button", name="Create")).to_be_disabled()
+        await expect(dialog.get_by_label("tags")).to_have_count(0)
+        await dialog.get_by_label("email").check()
+        await dialog.get_by_label("Letter case does not count").check()
+        await dialog.get_by_role("button", name="Create").click()
+        await expect(dialog.get_by_text("1 row has the values of another row")).to_be_visible()
+        async with app.client() as client:
+            await client.delete(f"/v1/public/tables/{table}/data/{second['id']}")
+            await dialog.get_by_role("button", name="Create").click()
+            key = page.get_by_role("row", name="email")
+            await expect(key.get_by_text("without letter case")).to_be_visible()
+            taken = await client.post(f"/v1/public/tables/{table}/data", json={"data": {"email": "ADA"}})
+            assert taken.json()["code"] == "UNIQUE_VIOLATION"
+        await key.get_by_role("button", name="Delete the key email").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(key).to_have_count(0)

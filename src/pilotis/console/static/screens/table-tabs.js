@@ -5,7 +5,7 @@ import { appId, denied, loadTables, ofApp, onApp } from "../state/app.js";
 import { go } from "../state/router.js";
 import { ago, count, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Choice, Confirm, Copy, Empty, Failure, Pill, TextField, said, toast, useAction, useLoad } from "../ui/widgets.js";
+import { Bones, Button, Choice, Confirm, Copy, Empty, Failure, FormDialog, Pill, TextAreaField, TextField, said, toast, useAction, useLoad } from "../ui/widgets.js";
 import { Calls, RunAs, useMember, usePublicKey } from "../ui/calls.js";
 import { sampleRow } from "../ui/snippets.js";
 import { levels } from "../ui/access.js";
@@ -17,11 +17,63 @@ const Frame = ({ tabs, children }) => html`<div class="stack"><div class="strip 
 
 const STATES = /** @type {Record<string, [string, string]>} */ ({ ready: ["", "done"], building: ["info", "run"], failed: ["bad", "fail"], dropped: ["", "trash"] });
 
+/** @param {{table: import("../state/app.js").Table, onClose: () => void, done: () => void}} props */
+function NewKey({ table, onClose, done }) {
+  const [chosen, setChosen] = useState(/** @type {string[]} */ ([]));
+  const [name, setName] = useState("");
+  const [noCase, setNoCase] = useState(false);
+  const [where, setWhere] = useState("");
+  const types = /** @type {Record<string, any>} */ (table.schema);
+  const names = Object.keys(types).filter((one) => !["object", "array"].includes(types[one].type || types[one]));
+  const toggle = (/** @type {string} */ one) => setChosen(chosen.includes(one) ? chosen.filter((other) => other !== one) : [...chosen, one]);
+  let limited = /** @type {any} */ (undefined);
+  try {
+    limited = where.trim() ? JSON.parse(where) : undefined;
+  } catch {
+    limited = null;
+  }
+  const submit = async () => {
+    await onApp(`/tables/${table.id}/unique`, { method: "POST", body: { columns: chosen, ...(name.trim() && { name: name.trim() }), ...(noCase && { ignore_case: true }), ...(limited && { where: limited }) } });
+    done();
+    toast(t.unique.made);
+    onClose();
+  };
+  return html`<${FormDialog} title=${t.unique.create} onClose=${onClose} submit=${submit} action=${t.unique.add} why=${(!chosen.length && t.unique.columnFirst) || (limited === null && t.rules.notJson)}>
+    <fieldset class="field plain"><legend class="label">${t.tables.columns}</legend>${[...names, "$creator"].map((one) => html`<label class="check"><input type="checkbox" checked=${chosen.includes(one)} onChange=${() => toggle(one)} /> <code>${plain(one, 63)}</code>${one === "$creator" && html` <span class="soft s12">${t.unique.creator}</span>`}</label>`)}</fieldset>
+    <label class="check"><input type="checkbox" checked=${noCase} onChange=${() => setNoCase(!noCase)} /> ${t.unique.noCase}</label>
+    <${TextField} label=${t.unique.name} optional value=${name} onInput=${setName} help=${t.unique.nameHelp} />
+    <${TextAreaField} label=${t.unique.where} optional rows=${2} value=${where} onInput=${setWhere} wrong=${limited === null && t.rules.notJson} help=${t.unique.whereHelp} /></${FormDialog}>`;
+}
+
+/** @param {{table: import("../state/app.js").Table}} props */
+function UniqueKeys({ table }) {
+  const { data, error, reload } = useLoad((signal) => onApp(`/tables/${table.id}/unique`, { signal }), [table.id]);
+  const [makes, setMakes] = useState(false);
+  const [removed, setRemoved] = useState(/** @type {any} */ (null));
+  const why = denied("editor");
+  const done = () => {
+    reload();
+    loadTables();
+  };
+  const remove = async () => {
+    await onApp(`/tables/${table.id}/unique/${encodeURIComponent(removed.name)}`, { method: "DELETE" });
+    done();
+  };
+  const notes = (/** @type {any} */ key) => [key.ignore_case && t.unique.noCaseShort, key.nulls === "equal" && t.unique.nulls, key.where && JSON.stringify(key.where)].filter(Boolean).join(" · ");
+  return html`<section class="slab"><header><h2>${t.unique.title}</h2><span class="grow"></span><${Button} kind="small" icon="plus" why=${why || (!Object.keys(table.schema).length && t.unique.schemaFirst)} onClick=${() => setMakes(true)}>${t.unique.create}</${Button}></header>
+    <p class="lead">${t.unique.lead}</p>
+    ${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${2} columns=${3} />` : data.unique.length ? html`<table class="list"><thead><tr><th>${t.unique.key}</th><th>${t.tables.columns}</th><th>${t.unique.options}</th><th></th></tr></thead><tbody>
+      ${data.unique.map((/** @type {any} */ key) => html`<tr key=${key.name}><td class="main">${plain(key.name, 63)}</td><td>${key.columns.map((/** @type {string} */ one) => html`<code>${plain(one, 63)}</code> `)}</td><td class="soft wide">${plain(notes(key), 160) || "–"}</td>
+        <td class="r"><${Button} kind="flat small" icon="trash" label=${t.unique.delete(key.name)} why=${why} onClick=${() => setRemoved(key)} /></td></tr>`)}</tbody></table>` : null}
+    ${makes && html`<${NewKey} table=${table} onClose=${() => setMakes(false)} done=${done} />`}
+    ${removed && html`<${Confirm} title=${t.unique.delete(removed.name)} text=${t.unique.deleteText} action=${t.unique.remove} onClose=${() => setRemoved(null)} run=${remove} />`}</section>`;
+}
+
 /** @param {Props} props */
 export function Indexes({ table, tabs }) {
   const { data, error, reload } = useLoad((signal) => onApp(`/tables/${table.id}/indexes`, { signal }), [table.id]);
   const uses = (/** @type {any[]} */ list) => list.map((use) => `${plain(use.column, 63)} ${use.kind}`).join(", ");
-  return html`<${Frame} tabs=${tabs}>${error ? html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>` : !data ? html`<section class="slab"><${Bones} rows=${3} /></section>` : html`
+  return html`<${Frame} tabs=${tabs}><${UniqueKeys} table=${table} />${error ? html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>` : !data ? html`<section class="slab"><${Bones} rows=${3} /></section>` : html`
     <section class="slab"><header><h2>${t.tables.tabs.indexes}</h2></header><p class="lead">${t.tables.indexesText}</p>
       ${data.indexes.length ? html`<table class="list"><thead><tr><th>${t.tables.columns}</th><th>${t.tables.reason}</th><th>${t.members.state}</th><th class="r">${t.tables.size}</th><th>${t.keys.used}</th></tr></thead><tbody>
         ${data.indexes.map((/** @type {any} */ index) => html`<tr key=${index.name}><td class="main">${index.columns.map((/** @type {string} */ name) => html`<code>${plain(name, 63)}</code> `)}</td><td class="soft wide">${plain(index.reason)}${index.error && html`<div class="state bad s12">${plain(index.error)}</div>`}</td>
