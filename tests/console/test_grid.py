@@ -97,7 +97,7 @@ async def test_many_writes_are_paused_and_the_rows_that_failed_are_listed(
         for row in range(201, 1100, 200):
             await page.evaluate("(top) => document.querySelector('.grid').scrollTo({ top })", (row + 5) * 32)
             await expect(page.locator(f"[role=row][aria-rowindex='{row + 5}']")).to_contain_text("thing")
-        await page.get_by_label("Select all").check()
+        await page.get_by_role("checkbox", name="Select all").check()
         await page.get_by_role("button", name="Edit a field").click()
         dialog = page.get_by_role("dialog")
         await dialog.get_by_label("Column").select_option("stock")

@@ -205,7 +205,7 @@ async def test_nothing_is_added_where_nobody_listens(app: App, server: Server, m
             return len(counted.statements)
 
         signing_in = services.sessions.sign_in_member(
-            info.app_id, own.member_id, "key", stored, info.limits, '[{"type":"member.signed_in"}]'
+            info.app_id, own.member_id, "key", stored, info.limits, '[{"type":"member.signed_in"}]', None
         )
         assert await statements(signing_in) == 1
         assert await statements(services.members.merge_custom_data(info, own, {"a": 1})) == 1

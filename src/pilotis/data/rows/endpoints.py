@@ -44,7 +44,7 @@ from pilotis.data.rows.upserting import (
     UnknownKeyError,
     Upserts,
 )
-from pilotis.data.rules.document import InvalidRuleError
+from pilotis.data.rules.document import RULE_ERRORS
 from pilotis.data.rules.types import RuleTest, RuleTestResult
 from pilotis.data.rules.visibility import MemberTokenRequiredError
 from pilotis.data.tables.keys import UniqueViolationError
@@ -258,7 +258,7 @@ class RuleTestEndpoints(Endpoints, tag="Rules", examples=RULE_TESTS):
         "/v1/apps/:app_id/tables/:table_id/rules/test",
         access=console(Role.EDITOR, secret_key=True),
         needs_room=False,
-        errors=[TableNotFoundError, MemberNotFoundError, InvalidRuleError, QueryTimeoutError],
+        errors=[TableNotFoundError, MemberNotFoundError, *RULE_ERRORS, QueryTimeoutError],
     )
     async def test(self, call: Call, app_id: UUID, table_id: UUID, body: RuleTest) -> RuleTestResult:
         """Try an action as a member, or as the public, and learn which conditions decide it.

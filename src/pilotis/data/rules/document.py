@@ -107,6 +107,19 @@ class ColumnRuleNeedsRowError(InvalidRuleError):
     code = "COLUMN_RULE_NEEDS_ROW"
 
 
+RULE_ERRORS: list[type[PilotisError]] = [
+    InvalidRuleError,
+    RuleEmptyError,
+    RuleTooComplexError,
+    UnknownTableError,
+    InvalidOperandError,
+    OperandTypeError,
+    MemberWritesThisError,
+    ColumnRuleNeedsRowError,
+]
+"""What is said of a table's rules that are wrong, by every route that takes rules."""
+
+
 class Related(NamedTuple):
     """The other tables of an app that rules may name in `$exists`, by id and by title."""
 

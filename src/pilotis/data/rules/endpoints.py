@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pilotis.data.rules.document import InvalidRuleError
+from pilotis.data.rules.document import RULE_ERRORS
 from pilotis.data.rules.examples import EXAMPLES
 from pilotis.data.rules.service import Rules, RulesChangedError, UsedInRuleError
 from pilotis.data.rules.types import NewRules, TableRules
@@ -30,7 +30,7 @@ class RuleEndpoints(Endpoints, tag="Rules", examples=EXAMPLES):
     @put(
         _RULES,
         access=console(Role.EDITOR, secret_key=True),
-        errors=[TableNotFoundError, InvalidRuleError, RulesChangedError, UsedInRuleError, TableBusyError],
+        errors=[TableNotFoundError, *RULE_ERRORS, RulesChangedError, UsedInRuleError, TableBusyError],
     )
     async def save(self, call: Call, app_id: UUID, table_id: UUID, body: NewRules) -> TableRules:
         """Replace a table's rules. They hold for every request that begins after the answer, on every node."""
