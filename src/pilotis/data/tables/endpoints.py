@@ -6,7 +6,6 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.data.rules.document import RULE_ERRORS
 from pilotis.data.tables.columns import (
     ColumnBeingRewrittenError,
     ColumnExistsError,
@@ -68,7 +67,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         status=201,
         creates="table_id",
         again="created",
-        errors=[TitleTakenError, InvalidColumnNameError, SchemaLockedError, RulesNeedEditorError, *RULE_ERRORS],
+        errors=[TitleTakenError, InvalidColumnNameError, SchemaLockedError, RulesNeedEditorError],
     )
     async def create(self, call: Call, body: TableDefinition) -> TableResult:
         """Create a table.
@@ -98,7 +97,6 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
             ColumnBeingRewrittenError,
             SchemaLockedError,
             RulesNeedEditorError,
-            *RULE_ERRORS,
             TableBusyError,
         ],
     )
