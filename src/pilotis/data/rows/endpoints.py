@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.data.rows.creating import NothingCreatedError
+from pilotis.data.rows.cursors import CursorExpiredError, InvalidCursorError
 from pilotis.data.rows.examples import EXAMPLES, RULE_TESTS
 from pilotis.data.rows.operations import CannotIncrementError, PreconditionFailedError, RowNotFoundError
 from pilotis.data.rows.records import RowTooLargeError
@@ -66,7 +67,7 @@ WRITE = public(scope="rows:write")
 
 
 _ALWAYS = [TableNotFoundError, MemberTokenRequiredError]
-_PAGE = [*_ALWAYS, ResultTooLargeError]
+_PAGE = [*_ALWAYS, ResultTooLargeError, InvalidCursorError, CursorExpiredError]
 _WHERE = [UnknownColumnError, InvalidOperatorError, InvalidRegexError, WhereTooComplexError]
 
 
@@ -87,7 +88,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         returns=RowPage,
         direct="begin_page",
         only_reads=True,
-        errors=_PAGE,
+        errors=[*_PAGE, UnknownColumnError],
     )
     async def page(self, call: Call, table_id: UUID, query: Page) -> Reply:
         """List rows in the order of their creation."""

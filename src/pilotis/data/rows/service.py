@@ -14,6 +14,7 @@ import msgspec
 
 from pilotis.data.rows import records
 from pilotis.data.rows.creating import bulk_result, failed_apart, new_rows
+from pilotis.data.rows.cursors import InvalidCursorError
 from pilotis.data.rows.emitting import DELETED
 from pilotis.data.rows.operations import (
     Plan,
@@ -24,7 +25,7 @@ from pilotis.data.rows.operations import (
     plan_delete,
     plan_update,
 )
-from pilotis.data.rows.query import CompiledQuery, compile_query, within
+from pilotis.data.rows.query import CompiledQuery, compile_query, next_cursor, within
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, row_id_of
 from pilotis.data.rows.types import DeleteWhere, Page, Query
 from pilotis.data.rules.actions import Action
@@ -205,7 +206,8 @@ class Rows:
     async def page(self, principal: Principal, table_id: UUID, page: Page) -> bytes:
         """Return a page of a table in the order of creation, with the exact total."""
         started = time.perf_counter()
-        query = Query(limit=page.limit, offset=page.offset)
+        fields = None if page.fields is None else [name for name in page.fields.split(",") if name]
+        query = Query(limit=page.limit, offset=page.offset, cursor=page.cursor, count=page.count, fields=fields)
         body = await self._find(principal, table_id, query)
         # The body may have about 30 MB: a slice would copy it again.
         return b"".join([memoryview(body)[:-1], _time_since(started)])
@@ -221,6 +223,9 @@ class Rows:
             or table.has_large_pages
             or not is_open(table.schema)
             or limit not in COMMON_COUNTS
+            or page.cursor is not None
+            or page.count is not None
+            or page.fields is not None
             or page.offset > _NEAR
             or limit * limits.row_bytes > limits.page_bytes
         ):
@@ -256,11 +261,21 @@ class Rows:
 
             async def answer() -> bytes:
                 compiled = compile_query(table, query, visible, app.limits, own)
-                row = await run_compiled(table, compiled)
+                try:
+                    row = await run_compiled(table, compiled)
+                except asyncpg.DataError:
+                    if query.cursor is None:
+                        raise
+                    # Its sort value was made up.
+                    raise InvalidCursorError from None
+                following = b""
+                if query.cursor is not None:
+                    following = b',"next_cursor":' + json.encode(next_cursor(table.schema, query, row))
                 if row["data"] is None:
                     raise ResultTooLargeError
                 limit = app.limits.page_size(query.limit)
-                tail = b',"total_count":%d,"limit":%d,"offset":%d}' % (row["total_count"], limit, query.offset)
+                total = b"null" if row["total_count"] is None else b"%d" % row["total_count"]
+                tail = b',"total_count":%b,"limit":%d,"offset":%d%b}' % (total, limit, query.offset, following)
                 return b'{"data":%b%b' % (await table.decrypted_off_loop(row["data"]), tail)
 
             # Identical concurrent requests for the first page share one query.

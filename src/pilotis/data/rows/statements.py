@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from pilotis.data.rows.cursors import MAX_VALUE_BYTES
 from pilotis.data.rows.emitting import CREATED, BoundCause, Emitter, literal
 from pilotis.data.tables import keys
 from pilotis.data.tables.keys import UniqueKey
@@ -36,6 +37,8 @@ class Statements:
 
     `shown` is the table as a caller sees it, whose columns the rows show; else they show all.
 
+    `fields` is the placeholder of the names that are shown of a free-form table's rows; without it all are.
+
     With `apart`, inserts and deletes leave the row counts to `add_to_count`, and every write returns its events
     beside its result, for `add_events`; its transaction must run these next. On Citus an insert that reads what
     another part of its statement returns involves every node, and so fails with any.
@@ -48,8 +51,10 @@ class Statements:
         creators: bool = False,
         apart: bool = False,
         shown: TableSchema | None = None,
+        fields: str | None = None,
     ) -> None:
         self.apart = apart
+        self._fields = fields
         self._table = table
         self._shown = shown or table
         self._creators = creators
@@ -72,6 +77,11 @@ class Statements:
         return self._data(self._shown.columns, self._shown.hidden)
 
     def _data(self, columns: Iterable[Column], hidden: Collection[str] = ()) -> str:
+        if self._fields is not None:
+            return (
+                "coalesce((select jsonb_object_agg(key, value)::text from jsonb_each(__extra) "
+                f"where key = any({self._fields})), '{{}}')"
+            )
         if self._table.is_free_form:
             return "coalesce(__extra::text, '{}')"
         parts = [_member(column) for column in columns]
@@ -288,6 +298,38 @@ class Statements:
             item = f"select {self.row} from {table.physical} where __id = __chosen"
             return f"select ({item}) as __item from (select __id as __chosen {where}) chosen"
         return f"select {self.row} as __item from (select * {where}) chosen"
+
+    def page_of_walk(self, parts: Sequence[str], total: str, sort: str, order: str, rows: int, max_bytes: int) -> str:
+        """Select `total_count`, a page of at most `rows` rows like `page`, and of its last row what its cursor holds.
+
+        `parts` are conditions on rows that follow each other, each with its own order: PostgreSQL reads every part in
+        the order of an index. `more` is whether rows follow, `last_id` the last row's id, `last_value` the text of its
+        sort value, cut one character beyond what a cursor holds, and `is_null` whether it has none.
+        """
+        limit = f"limit {rows + 1}"
+        whole = " union all ".join(
+            f"(select {number} as __part, * from {self._table.physical} where {part} "
+            f"and {self._table.at_this_version} order by {order} {limit})"
+            for number, part in enumerate(parts)
+        )
+        order = f"__part, {order}" if len(parts) > 1 else order
+        last = f"filter (where number = {rows})"
+        return f"""
+            select ({total}) as total_count,
+                case when max(size) filter (where number <= {rows}) > {max_bytes} then null else coalesce(
+                    '[' || string_agg(__item, ',' order by number) filter (where number <= {rows}) || ']', '[]'
+                ) end as data,
+                coalesce(max(number) > {rows}, false) as more, max(__id::text) {last} as last_id,
+                max(left(value, {MAX_VALUE_BYTES + 1})) {last} as last_value, bool_or(value is null) {last} as is_null
+            from (
+                select *, sum(octet_length(__item)) over (order by number) as size
+                from (
+                    select __id, {self.row} as __item, ({sort})::text as value,
+                        row_number() over (order by {order}) as number
+                    from (select * from ({whole}) parts order by {order} {limit}) chosen
+                ) numbered
+            ) sized
+        """
 
     def row_count(self) -> str:
         """Select the exact number of the table's rows, in constant time."""

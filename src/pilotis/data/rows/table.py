@@ -44,6 +44,7 @@ Result = TypeVar("Result")
 
 _MAX_TRIES = 5
 _MAX_PAGES = 16
+_MAX_PARTIAL = 50
 DEEP_OFFSET = 100
 """From this offset on, looking up a page's rows by their ids costs less than skipping whole rows."""
 # PostgreSQL's errors for a statement that was compiled for an outdated schema.
@@ -111,6 +112,7 @@ class PreparedTable:
         self.pages: SingleFlight[bytes] = SingleFlight()
         self._creates: Batcher[bytes, datetime | None] = Batcher(self._insert)
         self.has_large_pages = False
+        self._partial: dict[tuple[frozenset[str], bool], Statements] = {}
         self._page_batches: dict[tuple[int, bool], Batcher[int, FoundPage]] = {}
         self._reads, self._reads_with_creators = (
             Batcher[str, str | None](functools.partial(self._read, statements), max_batch=200)
@@ -156,6 +158,20 @@ class PreparedTable:
     def statements_for(self, *, creators: bool) -> Statements:
         """Return the statements whose rows say who created them, or those whose rows do not."""
         return self.statements_with_creators if creators else self.statements
+
+    def statements_of_columns(self, names: frozenset[str], *, creators: bool) -> Statements:
+        """Return the statements whose rows show these columns only."""
+        key = (names, creators)
+        if key not in self._partial:
+            if len(self._partial) >= _MAX_PARTIAL:
+                self._partial.clear()
+            shown = self.schema.without(self.schema.hidden | (self.schema.by_name.keys() - names))
+            self._partial[key] = Statements(self.schema, creators=creators, apart=self.statements.apart, shown=shown)
+        return self._partial[key]
+
+    def statements_with_fields(self, names: str, *, creators: bool) -> Statements:
+        """Return the statements whose rows show some fields of a free-form table; `names` is their placeholder."""
+        return Statements(self.schema, creators=creators, apart=self.statements.apart, fields=names)
 
     @property
     def hash(self) -> Hash | None:

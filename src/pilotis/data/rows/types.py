@@ -34,22 +34,32 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class RowPage(msgspec.Struct, kw_only=True):
-    """A page of a table's rows; `limit` is the one in effect."""
+    """A page of a table's rows; `limit` is the one in effect.
+
+    `total_count` is null where `count` is false, and with a cursor unless `count` is true. With a cursor, `next_cursor`
+    is the one of the next page, or null after the last.
+    """
 
     data: list[Row]
-    total_count: int
+    total_count: int | None
     limit: int
     offset: int
+    next_cursor: str | msgspec.UnsetType | None = msgspec.UNSET
     execution_time_ms: float
 
 
 class QueryResult(msgspec.Struct, kw_only=True):
-    """The matching rows and their total number."""
+    """The matching rows and their total number.
+
+    `total_count` is null where `count` is false, and with a cursor unless `count` is true. With a cursor, `next_cursor`
+    is the one of the next page, or null after the last.
+    """
 
     data: list[Row]
-    total_count: int
+    total_count: int | None
     limit: int
     offset: int
+    next_cursor: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class BulkFailure(msgspec.Struct, kw_only=True):
@@ -75,12 +85,20 @@ class BulkResult(msgspec.Struct, kw_only=True):
 
 
 class Page(Paging, forbid_unknown_fields=True):
-    """The page of a list: `limit` 0 returns only the total, a `limit` above the largest is lowered to it."""
+    """The page of a list: `limit` 0 returns only the total, a `limit` above the largest is lowered to it.
+
+    `cursor` is `first`, and then each answer's `next_cursor`. Without `count` the total is left out. `fields` are the
+    columns to return, separated by commas.
+    """
 
     unknown_advice: ClassVar[str] = (
         "Send conditions and an order to POST /v1/public/tables/:table_id/data/query, as where, order_by and "
         "order_direction."
     )
+
+    cursor: str | None = None
+    count: bool | None = None
+    fields: str | None = None
 
 
 class NewRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -116,7 +134,12 @@ class RowChangeBody(msgspec.Struct):
 
 
 class Query(Paged, forbid_unknown_fields=True):
-    """A condition, an order and a page. `select` is accepted and has no effect: all columns are returned."""
+    """A condition, an order and a page. `select` is accepted and has no effect.
+
+    `cursor` is `first`, and then each answer's `next_cursor`: pages at any depth cost the same, and a row that keeps
+    its sort value is returned once, whatever else is written meanwhile. With a cursor the total is left out unless
+    `count` is true, else unless it is false. `fields` are the columns to return; without it all are.
+    """
 
     where: WhereObject | None = None
     order_by: str | None = None
@@ -124,6 +147,9 @@ class Query(Paged, forbid_unknown_fields=True):
     limit: Limit = None
     offset: Count = 0
     select: Any = None
+    cursor: str | None = None
+    count: bool | None = None
+    fields: Annotated[list[str], msgspec.Meta(max_length=1000)] | None = None
 
     def __post_init__(self) -> None:
         """Replace nulls with defaults."""
