@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilotis.data.tables import values
 from pilotis.data.tables.schema import Column, ColumnType
 from pilotis.data.tables.values import RowDecoder
 from pilotis.kit import json
@@ -173,4 +174,4 @@ def test_what_is_added_is_exact_or_refused(amount: int | Decimal):
             with pytest.raises(BadRequestError):
                 decoder.decode_change(text)
         else:
-            assert decoder.decode_change(text).increments == {"n": amount}
+            assert decoder.decode_change(text).changes == {"n": values.Change("$inc", amount)}

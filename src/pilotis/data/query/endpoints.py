@@ -15,7 +15,12 @@ from pilotis.data.query.geo.types import GeoRequest, GeoResult
 from pilotis.data.query.search.service import Search
 from pilotis.data.query.search.types import AutocompleteRequest, AutocompleteResult, SearchRequest, SearchResult
 from pilotis.data.rows.batches import Batches, TransactionConflictError
-from pilotis.data.rows.operations import CannotIncrementError, PreconditionFailedError, RowNotFoundError
+from pilotis.data.rows.operations import (
+    CannotChangeError,
+    CannotIncrementError,
+    PreconditionFailedError,
+    RowNotFoundError,
+)
 from pilotis.data.rows.references import InvalidReferenceError
 from pilotis.data.rows.schemas import StageObject
 from pilotis.data.rows.service import QueryTooLargeError, ResultTooLargeError
@@ -190,6 +195,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes", examples=EXAMPLES
             RowNotFoundError,
             PreconditionFailedError,
             CannotIncrementError,
+            CannotChangeError,
             InvalidReferenceError,
             TransactionConflictError,
         ],

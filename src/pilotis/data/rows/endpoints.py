@@ -9,7 +9,12 @@ import msgspec
 from pilotis.data.rows.creating import NothingCreatedError
 from pilotis.data.rows.cursors import CursorExpiredError, InvalidCursorError
 from pilotis.data.rows.examples import EXAMPLES, RULE_TESTS
-from pilotis.data.rows.operations import CannotIncrementError, PreconditionFailedError, RowNotFoundError
+from pilotis.data.rows.operations import (
+    CannotChangeError,
+    CannotIncrementError,
+    PreconditionFailedError,
+    RowNotFoundError,
+)
 from pilotis.data.rows.records import RowTooLargeError
 from pilotis.data.rows.rule_tests import RuleTests
 from pilotis.data.rows.service import (
@@ -216,13 +221,15 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
             RowTooLargeError,
             PreconditionFailedError,
             CannotIncrementError,
+            CannotChangeError,
         ],
     )
     async def update(self, call: Call, table_id: UUID, row_id: UUID, body: RowChange) -> Reply:
         """Change the given fields of a row; the others stay as they are.
 
-        `{"$inc": n}` in place of a number adds to it. With `expected_updated_at`, a row that has changed since is left
-        unchanged.
+        `{"$inc": n}` in place of a number adds to it, `$min` and `$max` keep the smaller or larger value, `$push`,
+        `$addToSet` and `$pull` with a list change an array. With `expected_updated_at`, a row that has changed since is
+        left unchanged.
         """
         changed = await self._rows.update(call.principal, table_id, row_id, body.data, body.expected_updated_at)
         return Reply(changed)

@@ -12,10 +12,11 @@ import msgspec
 
 from pilotis.data.rows import records
 from pilotis.data.rows.emitting import CREATED, DELETED, UPDATED, BoundCause, Cause
+from pilotis.data.rows.statements import BoundChange
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import RuleDeniedError, Visibility, creator_of_new_row, new_row_denied
-from pilotis.data.tables.values import Row
+from pilotis.data.tables.values import Change, Row
 from pilotis.data.where.operands import Arguments
 from pilotis.http.api.principals import Principal
 from pilotis.kit import json, origin
@@ -25,6 +26,7 @@ from pilotis.kit.ids import uuid7_text
 from pilotis.kit.offload import offload
 from pilotis.limits import Limits
 
+CANNOT_CHANGE = "PT400"
 ROW_TOO_LARGE = "PT413"
 RULE_DENIED = "PT403"
 
@@ -51,6 +53,13 @@ class CannotIncrementError(BadRequestError):
 
     code = "CANNOT_INCREMENT"
     message = "$inc works on numbers, and the sum must be in the column's range."
+
+
+class CannotChangeError(BadRequestError):
+    """400: an operator on a field without a column, whose value is absent or of another type."""
+
+    code = "CANNOT_CHANGE"
+    message = "The operator does not work on this field: it is absent, or its value is of another type."
 
 
 class UndecidedError(Exception):
@@ -122,6 +131,8 @@ def _refused(plan: Plan, error: asyncpg.PostgresError) -> PilotisError | None:
     """Return the error to answer for one of PostgreSQL, if it is the request's."""
     if error.sqlstate == ROW_TOO_LARGE:
         return records.too_large(plan.max_bytes)
+    if error.sqlstate == CANNOT_CHANGE:
+        return CannotChangeError()
     return new_row_denied(Action.UPDATE) if error.sqlstate == RULE_DENIED else plan.taken(str(error))
 
 
@@ -246,7 +257,7 @@ def plan_update(
     *,
     replaces: bool = False,
 ) -> Plan:
-    """Return the plan that changes the given fields of a row; `{"$inc": n}` adds to a number.
+    """Return the plan that changes the given fields of a row; operators change values, as `{"$inc": n}` adds to one.
 
     With `replaces` the other fields become absent, or their defaults, except those that the caller may not write or not
     read.
@@ -265,26 +276,23 @@ def plan_update(
     else:
         columns = table.changes.given(row)
     if table.schema.is_free_form:
-        source, lifted, extra = b"{}", list(row.increments), row.data
+        source, lifted, extra = b"{}", list(row.changes), row.data
     else:
         source = records.change(stored)
-        lifted = [column.name for column in columns] + list(row.increments)
+        lifted = [column.name for column in columns] + list(row.changes)
         extra = json.encode(dict.fromkeys(row.nulls))
     limit = limits.row_bytes + records.BESIDE_DATA
     arguments = Arguments(row_id, source.decode(), lifted, extra.decode(), limit)
-    increments = [
-        (name, "" if name in table.schema.by_name else arguments.bind(name, "text"), arguments.bind(amount, "numeric"))
-        for name, amount in row.increments.items()
-    ]
+    changes = [_bound(table, name, change, arguments) for name, change in row.changes.items()]
     condition = _condition(visible, expected, arguments, row="" if visible.is_simple else "t")
     given = row.fields if table.schema.is_free_form else [column.name for column in columns]
-    changed = list(dict.fromkeys([*given, *row.increments]))
+    changed = list(dict.fromkeys([*given, *row.changes]))
     visible.require_settable(records.names_in(data) if replaces else [*changed, *row.nulls])
-    visible.require_readable(row.increments)
+    visible.require_readable(row.changes)
     cause = bound_cause(principal, table, UPDATED, arguments, changed)
     statements = table.statements_that_show(visible)
     after = visible.holds_after(arguments, old="before", new="written")
-    sql = statements.update(columns, condition, increments, cause, after, reads_before=visible.needs_before)
+    sql = statements.update(columns, condition, changes, cause, after, reads_before=visible.needs_before)
 
     def finish(item: str) -> bytes:
         return table.decrypted_item(item)
@@ -304,6 +312,13 @@ def plan_update(
         taken=table.violated,
         emitted=_emitted(table, UPDATED),
     )
+
+
+def _bound(table: PreparedTable, name: str, change: Change, arguments: Arguments) -> BoundChange:
+    label = "" if name in table.schema.by_name else arguments.bind(name, "text")
+    operand = arguments.bind(change.operand, "numeric" if change.operator == "$inc" else "jsonb")
+    moment = arguments.bind(change.moment, "text::timestamptz") if change.moment else ""
+    return BoundChange(name, change.operator, label, operand, moment)
 
 
 def plan_delete(principal: Principal, table: PreparedTable, row_id: UUID, expected: str | None = None) -> Plan:

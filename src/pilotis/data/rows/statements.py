@@ -30,6 +30,19 @@ _CREATED_BY = ""","created_by":' || coalesce(to_json(__creator)::text, 'null') |
 _RFC3339 = '\'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"\''
 
 
+class BoundChange(NamedTuple):
+    """A change of a value that depends on the value there is; `label`, `operand` and `moment` are placeholders.
+
+    `label` is the field's name, where it has no column, `moment` that of a date.
+    """
+
+    name: str
+    operator: str
+    label: str
+    operand: str
+    moment: str = ""
+
+
 class Statements:
     """Statements on one table. Conditions and orders come from `data.where.compiler` and `data.rows.query`.
 
@@ -345,7 +358,7 @@ class Statements:
         self,
         columns: Sequence[Column],
         condition: str,
-        increments: Sequence[tuple[str, str, str]],
+        changes: Sequence[BoundChange],
         cause: BoundCause | None = None,
         after: str = "",
         *,
@@ -354,33 +367,30 @@ class Statements:
         """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
 
         `$3` are the names whose explicit nulls are removed, `$4` the JSON of fields without a column, `$5` the largest
-        size of the row's JSON afterwards, in bytes, without its creator. `increments` maps names to the parameter
-        positions of the name, for fields without a column, and of the number to add. `cause` is set if the table emits
-        updates. `condition` is on the row before, `t`; `after` is one on the row afterwards, `written`, and with
-        `reads_before` also on `before`: where it does not hold, the update is undone.
+        size of the row's JSON afterwards, in bytes, without its creator. `changes` depend on the row before. `cause`
+        is set if the table emits updates. `condition` is on the row before, `t`; `after` is one on the row afterwards,
+        `written`, and with `reads_before` also on `before`: where it does not hold, the update is undone.
         """
         table = self._table
         parts = _parts(columns)
         source = [f"{part.member} {part.json_type}" for part in parts]
         assignments = [f"{part.name} = {part.value}" for part in parts]
         assignments += [f"{name} = {value}" for name, value in _words(columns).items()]
-        incremented = [table.by_name[name] for name, _, _ in increments if name in table.by_name]
+        changed_columns = [table.by_name[change.name] for change in changes if change.name in table.by_name]
         assignments += [
             # The value that the background migration derived from the old one is outdated, and will be derived again.
             f"{part} = null"
-            for changed in (*columns, *incremented)
+            for changed in (*columns, *changed_columns)
             if changed.migrating
             for part in changed.other_form.physical_columns
         ]
         extra = "(coalesce(t.__extra, '{}') - $3::text[]) || $4::jsonb"
-        for name, label, amount in increments:
-            column = table.by_name.get(name)
+        for change in changes:
+            column = table.by_name.get(change.name)
             if column is None:
-                now = f"coalesce(nullif(t.__extra -> {label}, 'null'), '0')::numeric"
-                extra = f"jsonb_set({extra}, array[{label}], ({_in_range(f'{now} + {amount}')})::text::jsonb)"
+                extra = f"jsonb_set({extra}, array[{change.label}], {_field_after(change)})"
             else:
-                total = _in_range(f"coalesce(t.{column.physical}, 0) + {amount}")
-                assignments.append(f"{column.physical} = ({total})::{PHYSICAL_TYPES[column.type]}")
+                assignments += [f"{name} = {value}" for name, value in _column_after(column, change).items()]
         read = f", json_to_record(given.record) as r({', '.join(source)})" if source else ""
         # In an update Citus allows only immutable functions on columns, which to_json, to_char and even timestamptz +
         # interval are not: so the row's JSON is built outside of it. It also evaluates a stable function of parameters
@@ -459,6 +469,38 @@ def _member_of_first(member: str, type_: str) -> str:
     if type_ == "jsonb":
         return f"nullif(($1::json -> 0 -> {name})::text, 'null')::jsonb"
     return f"($1::json -> 0 ->> {name})::{type_}"
+
+
+def _field_after(change: BoundChange) -> str:
+    """Return the JSON of a field without a column after a change."""
+    stored = f"t.__extra -> {change.label}"
+    if change.operator == "$inc":
+        now = f"coalesce(nullif({stored}, 'null'), '0')::numeric"
+        return f"({_in_range(f'{now} + {change.operand}')})::text::jsonb"
+    return f"pilotis.change_field({stored}, '{change.operator}', {change.operand})"
+
+
+def _column_after(column: Column, change: BoundChange) -> dict[str, str]:
+    """Return the values of a column's physical columns after a change."""
+    stored, operator = f"t.{column.physical}", change.operator
+    if column.type is ColumnType.ARRAY:
+        now = f"coalesce({stored}, '[]')"
+        if operator == "$pull":
+            return {column.physical: f"pilotis.without_elements({now}, {change.operand})"}
+        return {column.physical: f"pilotis.add_elements({now}, '{operator}', {change.operand})"}
+    type_ = PHYSICAL_TYPES[column.type]
+    if operator == "$inc":
+        return {column.physical: f"({_in_range(f'coalesce({stored}, 0) + {change.operand}')})::{type_}"}
+    # Both leave out nulls: an absent value becomes the given one.
+    choose, stays = ("least", "<=") if operator == "$min" else ("greatest", ">=")
+    given = f"({change.operand} #>> '{{}}')::{type_}"
+    value = f"{choose}({stored}, {given})"
+    if not column.has_time:
+        return {column.physical: value} | ({column.words: words_of(value)} if column.vector else {})
+    return {
+        column.physical: f"case when t.{column.time} {stays} {change.moment} then {stored} else {given} end",
+        column.time: f"{choose}(t.{column.time}, {change.moment})",
+    }
 
 
 def _in_range(number: str) -> str:

@@ -6,10 +6,11 @@ fields left out. What msgspec types cannot express (numbers of either kind, date
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -71,12 +72,24 @@ def unknown_column(
     return UnknownColumnError(message, details=[Detail(name, "UNKNOWN_COLUMN", message)])
 
 
+class Change(NamedTuple):
+    """A change that depends on the value there is.
+
+    `operand` is a number for `$inc`; else the JSON of a number, a text or a date for `$min` and `$max`, of a list for
+    the others. `moment` is that of a date.
+    """
+
+    operator: str
+    operand: Any
+    moment: str = ""
+
+
 class Row(msgspec.Struct):
     """Values of one row, decoded and validated.
 
     `data` is their JSON. `moments` has the moment of each date by column number, `nulls` the names of the fields set to
-    null, `hashes` the hash of each encrypted value by column number, `increments` the numbers to add, `fields` the
-    decoded struct (a dict for a free-form table).
+    null, `hashes` the hash of each encrypted value by column number, `changes` what depends on the value there is,
+    `fields` the decoded struct (a dict for a free-form table).
     """
 
     fields: Any
@@ -84,16 +97,30 @@ class Row(msgspec.Struct):
     moments: dict[int, str]
     nulls: list[str]
     hashes: dict[int, str] = {}
-    increments: dict[str, int | Decimal] = {}
+    changes: dict[str, Change] = {}
 
 
-class _Increment(msgspec.Struct, forbid_unknown_fields=True):
-    inc: Any = msgspec.field(name="$inc")
+class _Operators(msgspec.Struct, forbid_unknown_fields=True, rename=lambda name: "$" + name):
+    inc: Any = UNSET
+    min: Any = UNSET
+    max: Any = UNSET
+    push: Any = UNSET
+    addToSet: Any = UNSET  # noqa: N815
+    pull: Any = UNSET
 
 
-_INCREMENTABLE = {ColumnType.INT, ColumnType.NUMBER}
+_ORDERED = {ColumnType.INT, ColumnType.NUMBER, ColumnType.STRING, ColumnType.DATE}
+_WORKS_ON = {
+    "$inc": {ColumnType.INT, ColumnType.NUMBER},
+    "$min": _ORDERED,
+    "$max": _ORDERED,
+    "$push": {ColumnType.ARRAY},
+    "$addToSet": {ColumnType.ARRAY},
+    "$pull": {ColumnType.ARRAY},
+}
+_IS_OPERATOR = re.compile(rb"\$(inc|min|max|push|addToSet|pull)\b")
 _raw_fields = json.decoder(dict[str, msgspec.Raw])
-_inc = json.decoder(_Increment)
+_operators = json.decoder(_Operators)
 
 
 class RowDecoder:
@@ -115,40 +142,53 @@ class RowDecoder:
         self._list_decoder = json.decoder(list[row_type])  # type: ignore[valid-type]
 
     def decode_change(self, data: bytes | msgspec.Raw) -> Row:
-        """Return a partial row in which `{"$inc": n}` on a number is an increment; raises a 400 error."""
+        """Return a partial row in which an operator, such as `{"$inc": n}`, is a change; raises a 400 error."""
         raw = bytes(data)
         # Any letter of the name may be escaped.
-        if b"$inc" not in raw and b"\\" not in raw:
+        if b"\\" not in raw and (b"$" not in raw or not _IS_OPERATOR.search(raw)):
             return self.decode(raw)
         rename = _renamed if self._columns else _free
         fields = rename(json.decode(raw, _raw_fields))
-        increments = {
-            name: amount for name, value in fields.items() if (amount := self._increment(name, value)) is not None
-        }
-        rest = {name: value for name, value in fields.items() if name not in increments}
+        changes = {name: change for name, value in fields.items() if (change := self._change(name, value)) is not None}
+        rest = {name: value for name, value in fields.items() if name not in changes}
         row = self.decode(json.encode(rest))
-        row.increments = increments
+        row.changes = changes
         return row
 
-    def _increment(self, name: str, value: msgspec.Raw) -> Any:
+    def _change(self, name: str, value: msgspec.Raw) -> Change | None:
         column = self._by_name.get(name)
-        if self._columns and (column is None or column.encrypted):
+        # An object is an ordinary value there.
+        if self._columns and (column is None or column.encrypted or column.type is ColumnType.OBJECT):
             return None
         try:
-            amount = _inc.decode(value).inc
+            given = msgspec.structs.asdict(_operators.decode(value))
         except msgspec.ValidationError:
             return None
-        if column and column.type is ColumnType.OBJECT:
+        found = [("$" + operator, operand) for operator, operand in given.items() if operand is not UNSET]
+        if len(found) != 1:
             return None
-        if column and column.type not in _INCREMENTABLE:
+        ((operator, operand),) = found
+        if column and column.type not in _WORKS_ON[operator]:
+            types = " and ".join(type_ for type_ in ColumnType if type_ in _WORKS_ON[operator])
             raise invalid(
-                name, f"{name}: $inc is for columns of type int and number; this one is {column.type}.", "INVALID_TYPE"
+                name, f"{name}: {operator} is for columns of type {types}; this one is {column.type}.", "INVALID_TYPE"
             )
-        if isinstance(amount, bool) or not isinstance(amount, (int, Decimal)) or abs(Decimal(amount)) >= 10**309:
-            raise invalid(name, f"{name}: $inc takes a number.", "INVALID_TYPE")
-        if column and column.type is ColumnType.INT and not isinstance(amount, int):
-            raise invalid(name, f"{name}: $inc takes an integer here.", "INVALID_TYPE")
-        return amount
+        if operator == "$inc":
+            return Change(operator, _increment(name, column, operand))
+        return self._operand(name, column, operator, operand)
+
+    def _operand(self, name: str, column: Column | None, operator: str, operand: Any) -> Change:
+        if operator in {"$min", "$max"}:
+            fits, expected = operand is not None and not isinstance(operand, (bool, list, dict)), "a number or a text"
+        else:
+            fits, expected = isinstance(operand, list), "a list"
+        if not fits:
+            raise invalid(name, f"{name}: {operator} takes {expected}.", "INVALID_TYPE")
+        row = self.decode(json.encode({name: operand}))
+        moment = row.moments.get(column.number, "") if column else ""
+        # A free-form table has only checked the text; a column's value is in its own form then.
+        value = operand if column is None else self.value(row, column)
+        return Change(operator, json.encode(value).decode(), moment)
 
     def decode_list(self, data: bytes | msgspec.Raw) -> list[Row] | None:
         """Return the rows of a JSON array, all checked in one step; None unless every row is valid.
@@ -259,6 +299,14 @@ class RowDecoder:
         return invalid(
             column.name, f"{column.name}: {_EXPECTED[column.type]} is expected, not {found}.", "INVALID_TYPE"
         )
+
+
+def _increment(name: str, column: Column | None, amount: Any) -> int | Decimal:
+    if isinstance(amount, bool) or not isinstance(amount, (int, Decimal)) or abs(Decimal(amount)) >= 10**309:
+        raise invalid(name, f"{name}: $inc takes a number.", "INVALID_TYPE")
+    if column and column.type is ColumnType.INT and not isinstance(amount, int):
+        raise invalid(name, f"{name}: $inc takes an integer here.", "INVALID_TYPE")
+    return amount
 
 
 def _free(fields: dict[str, Any]) -> dict[str, Any]:
