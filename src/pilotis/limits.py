@@ -185,6 +185,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Conditions in a `where`."""
     where_list_values: App[Positive] = 1000
     """Values in a list of a `where`."""
+    update_where_rows: App[Positive] = 10_000
+    """Rows that one update by a condition may change."""
     aggregate_stages: App[Annotated[int, msgspec.Meta(ge=1, le=1000)]] = 20
     """Stages of a pipeline."""
     aggregate_documents: App[Positive] = 10_000

@@ -114,6 +114,27 @@ async def test_batches_transactions_and_bulk_tell_too_and_what_rolls_back_tells_
     assert {data["table_title"] for data in recorder.data()} == {'quote\'s "title" \\ here'}
 
 
+async def test_an_update_of_many_rows_tells_of_each_or_of_all(app: App, node: Node, recorder: Recorder):
+    table_id = await app.table({"n": "int", "secret": {"type": "string", "encrypted": True}})
+    async with app.client() as client:
+        path = f"/v1/public/tables/{table_id}/data"
+        await client.post(f"{path}/bulk", json={"data": [{"n": n, "secret": "hush"} for n in range(3)]})
+        await node.services.events.listen(target(app, ["row.updated"]))
+        change = {"where": {"n": {"$gte": 1}}, "data": {"n": {"$inc": 10}}}
+        assert (await client.post(f"{path}/update-where", json=change)).json() == {"updated_count": 2}
+        await until(lambda: len(recorder.events) == 2)
+        told = sorted((data["previous"]["data"]["n"], data["row"]["data"]["n"]) for data in recorder.data())
+        assert told == [(1, 11), (2, 12)]
+        assert all(data["changed"] == ["n"] for data in recorder.data())
+        assert "hush" not in str(recorder.events)
+        await client.post(f"{path}/bulk", json={"data": [{"n": n} for n in range(1000)]})
+        recorder.events.clear()
+        await client.post(f"{path}/update-where", json={"all": True, "data": {"n": 0}})
+        await until(lambda: recorder.events)
+    assert recorder.types() == ["rows.changed"]
+    assert (recorder.data()[0]["operation"], recorder.data()[0]["count"]) == ("updated", 1003)
+
+
 async def test_a_statement_over_many_rows_tells_of_all_by_one_event(app: App, node: Node, recorder: Recorder):
     table_id = await app.table({"n": "int"})
     async with app.client() as client:

@@ -66,7 +66,9 @@ WEBHOOK = {
 # What an operation is about where its request does not name it.
 _NEEDED = {
     **dict.fromkeys(["listTables", "listAuditEntries"], "TABLE_ID"),
-    **dict.fromkeys(["queryRows", "listRows", "deleteRows", "exportRows", "aggregateRows", "searchRows"], "ROW_ID"),
+    **dict.fromkeys(
+        ["queryRows", "listRows", "deleteRows", "updateRows", "exportRows", "aggregateRows", "searchRows"], "ROW_ID"
+    ),
     **dict.fromkeys(["createExportLink", "getAppStats"], "ROW_ID"),
     "getAttention": "TABLE_ID",
     "getUsage": "WEB_STORAGE_ID",

@@ -73,7 +73,7 @@ VERBS = {
     "DELETE": r"delete",
     "OPTIONS": r"get",
     "POST": r"(create|complete|restore|reset|accept|sign(Up|In|Out)|refresh|import"
-    r"|upsert|query|search|autocomplete|aggregate|run|retry|deploy|promote|verify"
+    r"|update|upsert|query|search|autocomplete|aggregate|run|retry|deploy|promote|verify"
     r"|approve|invoke|activate|deny|rotate|test|redeliver|recover|publish|delete|preview|rename|exchange"
     r"|validate|cancel|replay|call)",
 }

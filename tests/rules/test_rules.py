@@ -354,6 +354,8 @@ def test_a_claim_is_never_read_as_operators_nor_as_null():
 STATEMENT = re.compile(r"\b(?:from|update|into|join)\s+$")
 ROW_STATEMENTS = {
     "insert",
+    "update_many",
+    "page_of_walk",
     "insert_if",
     "select",
     "select_many",
@@ -376,9 +378,12 @@ WITHOUT_DOOR = {
     "rows.statements.Statements._rows": "Its condition is its callers'.",
     "rows.statements.Statements.count": "Its condition is its callers'.",
     "rows.statements.Statements.update": "Its condition is its callers'.",
+    "rows.statements.Statements.update_many": "Its condition is its callers'.",
+    "rows.statements.Statements.page_of_walk": "Its conditions are its callers'.",
     "rows.statements.Statements.delete": "Its condition is its callers'.",
     "rows.rule_tests.RuleTests._try": "The row before a change that is only tried.",
     "rows.query._statement": "Its condition is `compile_query`'s.",
+    "rows.query._total": "Its condition is `compile_query`'s.",
     "rows.table.PreparedTable._inserted": "The caller may create every row.",
     "rows.table.PreparedTable._insert_within": "Only on Citus, for rows that the caller may create.",
     "rows.table.PreparedTable._read_pages": "Only `begin_page` comes here, for tables that are open to all.",

@@ -99,6 +99,13 @@ class Emitter:
         )
         return self._emitted(UPDATED, "written", cause[:4], members)
 
+    def updated_many(self, cause: BoundCause) -> str:
+        """Return the expression beside an update `written` of the rows `before`."""
+        source = f"written join (select __id, {self._row} as __previous from before) previous using (__id)"
+        changed = f"to_json({cause.changed}::text[])"
+        members = f"""{self._members()} || ',"previous":' || __previous || ',"changed":' || {changed}"""
+        return self._emitted(UPDATED, source, cause[:4], members)
+
     def deleted(self, cause: BoundCause) -> str:
         """Return the expression beside a delete `written`."""
         return self._emitted(DELETED, "written", cause[:4], self._members())

@@ -20,6 +20,7 @@ from pilotis.data.rows.rule_tests import RuleTests
 from pilotis.data.rows.service import (
     ResultTooLargeError,
     Rows,
+    TooManyRowsError,
     WhereRequiredError,
     count_rows,
     is_list,
@@ -40,6 +41,9 @@ from pilotis.data.rows.types import (
     RowChangeBody,
     RowPage,
     RowUpsert,
+    UpdatedRows,
+    UpdateWhere,
+    UpdateWhereBody,
     Upsert,
     UpsertedRow,
 )
@@ -254,6 +258,32 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
     async def delete_where(self, call: Call, table_id: UUID, body: DeleteWhere) -> DeletedRows:
         """Delete the rows that satisfy a condition."""
         return DeletedRows(await self._rows.delete_where(call.principal, table_id, body))
+
+    @post(
+        "/v1/public/tables/:table_id/data/update-where",
+        access=WRITE,
+        body_schema=UpdateWhereBody,
+        rows=True,
+        unique_keys=True,
+        errors=[
+            *_ALWAYS,
+            *_WHERE,
+            WhereRequiredError,
+            EncryptedColumnError,
+            TooManyRowsError,
+            RowTooLargeError,
+            CannotIncrementError,
+            CannotChangeError,
+            UniqueViolationError,
+            QueryTimeoutError,
+        ],
+    )
+    async def update_where(self, call: Call, table_id: UUID, body: UpdateWhere) -> UpdatedRows:
+        """Change the rows that satisfy a condition: all of them, or none.
+
+        `data` is that of a change of one row, with its operators, such as `{"$inc": 1}`.
+        """
+        return UpdatedRows(await self._rows.update_where(call.principal, table_id, body))
 
 
 class RuleTestEndpoints(Endpoints, tag="Rules", examples=RULE_TESTS):

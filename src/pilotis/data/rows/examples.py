@@ -157,6 +157,12 @@ EXAMPLES = [
         body={"where": {"rating": {"$lt": 4}}},
         answer={"deleted_count": 1},
     ),
+    Example(
+        route="POST /v1/public/tables/:table_id/data/update-where",
+        operation="updateRows",
+        body={"where": {"rating": {"$gte": 4}}, "data": {"tags": {"$addToSet": ["good"]}}},
+        answer={"updated_count": 2},
+    ),
 ]
 
 RULE_TESTS = [

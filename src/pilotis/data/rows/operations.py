@@ -16,8 +16,9 @@ from pilotis.data.rows.statements import BoundChange
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import RuleDeniedError, Visibility, creator_of_new_row, new_row_denied
-from pilotis.data.tables.values import Change, Row
-from pilotis.data.where.operands import Arguments
+from pilotis.data.tables.schema import Column
+from pilotis.data.tables.values import Row
+from pilotis.data.where.operands import Arguments, EncryptedColumnError
 from pilotis.http.api.principals import Principal
 from pilotis.kit import json, origin
 from pilotis.kit.clock import parse_rfc3339, rfc3339
@@ -108,10 +109,8 @@ async def perform(fetchrow: FetchRow, plan: Plan) -> bytes:
             raise plan.missing()
     try:
         row = await fetchrow(plan.sql, *plan.arguments)
-    except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError):
-        raise CannotIncrementError from None
     except asyncpg.PostgresError as error:
-        if (refused := _refused(plan, error)) is None:
+        if (refused := refusal(error, plan.max_bytes, plan.taken)) is None:
             raise
         raise refused from None
     if row is None or not row[0]:
@@ -127,13 +126,17 @@ async def perform(fetchrow: FetchRow, plan: Plan) -> bytes:
     return await offload(plan.size, plan.finish, row[0])
 
 
-def _refused(plan: Plan, error: asyncpg.PostgresError) -> PilotisError | None:
-    """Return the error to answer for one of PostgreSQL, if it is the request's."""
+def refusal(
+    error: asyncpg.PostgresError, max_bytes: int, taken: Callable[[str], PilotisError | None]
+) -> PilotisError | None:
+    """Return the error to answer for one of PostgreSQL about a write, if it is the request's; see `Plan`."""
+    if isinstance(error, asyncpg.NumericValueOutOfRangeError | asyncpg.InvalidParameterValueError):
+        return CannotIncrementError()
     if error.sqlstate == ROW_TOO_LARGE:
-        return records.too_large(plan.max_bytes)
+        return records.too_large(max_bytes)
     if error.sqlstate == CANNOT_CHANGE:
         return CannotChangeError()
-    return new_row_denied(Action.UPDATE) if error.sqlstate == RULE_DENIED else plan.taken(str(error))
+    return new_row_denied(Action.UPDATE) if error.sqlstate == RULE_DENIED else taken(str(error))
 
 
 async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[bytes]:
@@ -145,10 +148,8 @@ async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[byte
         raise UndecidedError
     try:
         rows = await fetchmany(plans[0].sql, [plan.arguments for plan in plans])
-    except (asyncpg.NumericValueOutOfRangeError, asyncpg.InvalidParameterValueError) as error:
-        raise UndecidedError from error
     except asyncpg.PostgresError as error:
-        if _refused(plans[0], error) is not None:
+        if refusal(error, plans[0].max_bytes, plans[0].taken) is not None:
             raise UndecidedError from error
         raise
     if len(rows) != len(plans) or not all(row[0] for row in rows):
@@ -275,15 +276,10 @@ def plan_update(
         columns = [column for column in visible.table.columns if column.name not in visible.closed]
     else:
         columns = table.changes.given(row)
-    if table.schema.is_free_form:
-        source, lifted, extra = b"{}", list(row.changes), row.data
-    else:
-        source = records.change(stored)
-        lifted = [column.name for column in columns] + list(row.changes)
-        extra = json.encode(dict.fromkeys(row.nulls))
+    source, lifted, extra = sources(table, row, stored, columns)
     limit = limits.row_bytes + records.BESIDE_DATA
     arguments = Arguments(row_id, source.decode(), lifted, extra.decode(), limit)
-    changes = [_bound(table, name, change, arguments) for name, change in row.changes.items()]
+    changes = bound_changes(table, row, arguments)
     condition = _condition(visible, expected, arguments, row="" if visible.is_simple else "t")
     given = row.fields if table.schema.is_free_form else [column.name for column in columns]
     changed = list(dict.fromkeys([*given, *row.changes]))
@@ -314,11 +310,44 @@ def plan_update(
     )
 
 
-def _bound(table: PreparedTable, name: str, change: Change, arguments: Arguments) -> BoundChange:
-    label = "" if name in table.schema.by_name else arguments.bind(name, "text")
-    operand = arguments.bind(change.operand, "numeric" if change.operator == "$inc" else "jsonb")
-    moment = arguments.bind(change.moment, "text::timestamptz") if change.moment else ""
-    return BoundChange(name, change.operator, label, operand, moment)
+def change_of_many(table: PreparedTable, limits: Limits, data: msgspec.Raw) -> tuple[Row, list[Column]]:
+    """Return the decoded change of an unknown number of rows, and the columns that it sets.
+
+    Raises `EncryptedColumnError` if one is encrypted: its stored value depends on the row.
+    """
+    records.check_raw_size(data, limits.row_bytes)
+    try:
+        row = table.changes.decode_change(data)
+    except PilotisError as error:
+        raise error.within("data") from None
+    records.check_size(row, limits.row_bytes)
+    columns = table.changes.given(row)
+    for column in columns:
+        if column.encrypted:
+            raise EncryptedColumnError(column.name, "Change it row by row.").at(f"data.{column.name}")
+    return row, columns
+
+
+def sources(table: PreparedTable, row: Row, stored: Row, columns: Sequence[Column]) -> tuple[bytes, list[str], bytes]:
+    """Return what an update reads: the record, the names whose explicit nulls are removed, and fields without a column.
+
+    `stored` is the row in its stored form.
+    """
+    if table.schema.is_free_form:
+        return b"{}", list(row.changes), row.data
+    lifted = [column.name for column in columns] + list(row.changes)
+    return records.change(stored), lifted, json.encode(dict.fromkeys(row.nulls))
+
+
+def bound_changes(table: PreparedTable, row: Row, arguments: Arguments) -> list[BoundChange]:
+    """Bind the operators of a change to a statement."""
+    bound = []
+    for name, change in row.changes.items():
+        label = "" if name in table.schema.by_name else arguments.bind(name, "text")
+        operand = arguments.bind(change.operand, "numeric" if change.operator == "$inc" else "jsonb")
+        moment = arguments.bind(change.moment, "text::timestamptz") if change.moment else ""
+        bound.append(BoundChange(name, change.operator, label, operand, moment))
+    return bound
 
 
 def plan_delete(principal: Principal, table: PreparedTable, row_id: UUID, expected: str | None = None) -> Plan:

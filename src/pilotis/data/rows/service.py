@@ -15,19 +15,23 @@ import msgspec
 from pilotis.data.rows import records
 from pilotis.data.rows.creating import bulk_result, failed_apart, new_rows
 from pilotis.data.rows.cursors import InvalidCursorError
-from pilotis.data.rows.emitting import DELETED
+from pilotis.data.rows.emitting import DELETED, UPDATED
 from pilotis.data.rows.operations import (
     Plan,
     RowNotFoundError,
     bound_cause,
+    bound_changes,
+    change_of_many,
     new_record,
     perform,
     plan_delete,
     plan_update,
+    refusal,
+    sources,
 )
 from pilotis.data.rows.query import CompiledQuery, compile_query, next_cursor, within
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, row_id_of
-from pilotis.data.rows.types import DeleteWhere, Page, Query
+from pilotis.data.rows.types import DeleteWhere, Page, Query, UpdateWhere
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row, is_open, new_row_denied
 from pilotis.data.where.compiler import InvalidRegexError, compile_where
@@ -47,6 +51,12 @@ Ended = TypeVar("Ended")
 _NEAR = 10_000
 _INSERT_TRIES = 3
 _TRY_PATTERNS = "select count('' ~ pattern) from unnest($1::text[]) pattern"
+
+
+class TooManyRowsError(BadRequestError):
+    """400 `TOO_MANY_ROWS`: more rows satisfy the condition than one update may change."""
+
+    code = "TOO_MANY_ROWS"
 
 
 class WhereRequiredError(BadRequestError):
@@ -333,6 +343,60 @@ class Rows:
             return count
 
         return await self._tables.use(app, table_id, delete)
+
+    async def update_where(self, principal: Principal, table_id: UUID, request: UpdateWhere) -> int:
+        """Change the rows that satisfy a condition and return their number; nothing if they are too many."""
+        app = _app(principal)
+        limits = app.limits
+        most = min(request.max_rows or limits.update_where_rows, limits.update_where_rows)
+        if not request.where and not request.all:
+            raise WhereRequiredError
+
+        async def update(table: PreparedTable) -> int:
+            visible = table.visible_now(principal, Action.UPDATE, found_by_condition=True)
+            row, columns = await offload(len(memoryview(request.data)), change_of_many, table, limits, request.data)
+            source, lifted, extra = sources(table, row, row, columns)
+            given = [*row.fields] if table.schema.is_free_form else [column.name for column in columns]
+            changed = list(dict.fromkeys([*given, *row.changes]))
+            visible.require_settable([*changed, *row.nulls])
+            visible.require_readable(row.changes)
+            seen = table.seen_by(visible).schema
+            own = creator_of_new_row(principal)
+            size = limits.row_bytes + records.BESIDE_DATA
+            arguments = Arguments(
+                most,
+                source.decode(),
+                lifted,
+                extra.decode(),
+                size,
+                hash_=table.hash,
+                creators=visible.shows_creator,
+                own=own,
+            )
+            condition, patterns = compile_where(
+                request.where or {}, lambda name: operand(seen, name, arguments), limits, arguments
+            )
+            if condition == "true" and not request.all:
+                raise WhereRequiredError
+            condition = within(visible, condition, patterns, arguments)
+            changes = bound_changes(table, row, arguments)
+            cause = bound_cause(principal, table, UPDATED, arguments, changed)
+            after = visible.holds_after(arguments, old="before", new="written")
+            sql = table.statements.update_many(columns, condition, changes, cause, after)
+            compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
+            try:
+                found = await run_compiled(table, compiled, read_only=False)
+            except asyncpg.PostgresError as error:
+                if (refused := refusal(error, limits.row_bytes, table.violated)) is None:
+                    raise
+                raise refused from None
+            if found["found"] > most:
+                raise TooManyRowsError(f"More than {most} rows satisfy the condition. Nothing was changed.")
+            count: int = found["updated"]
+            table.emitted()
+            return count
+
+        return await self._tables.use(app, table_id, update)
 
 
 async def _perform(table: PreparedTable, plan: Plan) -> bytes:

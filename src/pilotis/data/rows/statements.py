@@ -354,23 +354,8 @@ class Statements:
         """Select the number of the rows that satisfy a condition."""
         return f"select count(*) from {self._table.physical} where {condition} and {self._table.at_this_version}"
 
-    def update(
-        self,
-        columns: Sequence[Column],
-        condition: str,
-        changes: Sequence[BoundChange],
-        cause: BoundCause | None = None,
-        after: str = "",
-        *,
-        reads_before: bool = False,
-    ) -> str:
-        """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
-
-        `$3` are the names whose explicit nulls are removed, `$4` the JSON of fields without a column, `$5` the largest
-        size of the row's JSON afterwards, in bytes, without its creator. `changes` depend on the row before. `cause`
-        is set if the table emits updates. `condition` is on the row before, `t`; `after` is one on the row afterwards,
-        `written`, and with `reads_before` also on `before`: where it does not hold, the update is undone.
-        """
+    def _assigned(self, columns: Sequence[Column], changes: Sequence[BoundChange]) -> tuple[str, str]:
+        """Return what an update sets, and the records from which it reads that: the JSON object `$2`."""
         table = self._table
         parts = _parts(columns)
         source = [f"{part.member} {part.json_type}" for part in parts]
@@ -391,10 +376,35 @@ class Statements:
                 extra = f"jsonb_set({extra}, array[{change.label}], {_field_after(change)})"
             else:
                 assignments += [f"{name} = {value}" for name, value in _column_after(column, change).items()]
+        assignments += [
+            f"__extra = nullif({extra}, '{{}}')",
+            f"__updated_at = greatest(now(), {_one_millisecond_after('t.__updated_at')})",
+        ]
         read = f", json_to_record(given.record) as r({', '.join(source)})" if source else ""
         # In an update Citus allows only immutable functions on columns, which to_json, to_char and even timestamptz +
         # interval are not: so the row's JSON is built outside of it. It also evaluates a stable function of parameters
         # alone beforehand, but json_to_record fails without its column list; so the argument is a column.
+        return ", ".join(assignments), f"(select $2::json) as given (record){read}"
+
+    def update(
+        self,
+        columns: Sequence[Column],
+        condition: str,
+        changes: Sequence[BoundChange],
+        cause: BoundCause | None = None,
+        after: str = "",
+        *,
+        reads_before: bool = False,
+    ) -> str:
+        """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
+
+        `$3` are the names whose explicit nulls are removed, `$4` the JSON of fields without a column, `$5` the largest
+        size of the row's JSON afterwards, in bytes, without its creator. `changes` depend on the row before. `cause`
+        is set if the table emits updates. `condition` is on the row before, `t`; `after` is one on the row afterwards,
+        `written`, and with `reads_before` also on `before`: where it does not hold, the update is undone.
+        """
+        table = self._table
+        assigned, given = self._assigned(columns, changes)
         before = locked = emitted = ""
         beside = f" + octet_length('{_CREATED_BY}')" if self._creators else ""
         if cause is not None or reads_before:
@@ -413,14 +423,47 @@ class Statements:
             item = f"pilotis.require({holds}, {item})"
         return f"""
             with {before}written as (
-                update {table.physical} t set {"".join(item + ", " for item in assignments)}
-                    __extra = nullif({extra}, '{{}}'),
-                    __updated_at = greatest(now(), {_one_millisecond_after("t.__updated_at")})
-                from (select $2::json) as given (record){read}{locked}
+                update {table.physical} t set {assigned} from {given}{locked}
                 where t.__id = $1 and {condition} and t.{table.version_column} is null
                 returning t.*
             ){emitted}
             select {item}{self._found_events(emits=cause is not None)} from written
+        """
+
+    def update_many(
+        self,
+        columns: Sequence[Column],
+        condition: str,
+        changes: Sequence[BoundChange],
+        cause: BoundCause | None = None,
+        after: str = "",
+    ) -> str:
+        """Set columns of the rows that satisfy a condition like `update`, unless they are more than `$1`.
+
+        Returns how many were `found`, at most one more than that, and how many were `updated`.
+        """
+        table = self._table
+        assigned, given = self._assigned(columns, changes)
+        judged = ""
+        if after:
+            holds = f"select bool_and(coalesce({after}, false)) from written join before on before.__id = written.__id"
+            judged = f", pilotis.require(coalesce(({holds}), true), '') as judged"
+        emitted = f", {self._emitter.updated_many(cause)}" if cause is not None else ""
+        # The rows are locked in one order, so that two such updates do not wait for each other.
+        return f"""
+            with before as materialized (
+                select * from {table.physical} where {condition} and {table.version_column} is null
+                order by __id limit $1 + 1 for update
+            ), written as (
+                update {table.physical} t set {assigned}
+                from {given}, (select __id as locked_id from before where (select count(*) from before) <= $1) locked
+                where t.__id = locked_id and t.{table.version_column} is null
+                returning t.*
+            ){emitted}
+            select (select count(*) from before) as found,
+                count(pilotis.require_size({self.row}, $5::integer)) as updated{judged}
+                {self._found_events(emits=cause is not None)}
+            from written
         """
 
     def delete(self, condition: str, cause: BoundCause | None = None) -> str:

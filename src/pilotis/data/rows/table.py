@@ -211,7 +211,7 @@ class PreparedTable:
         """Run one statement that was compiled from a request, on a connection of the app.
 
         It is timed, because slow statements get indexes: `access` describes how it reads the table. One that is not
-        `read_only` deletes rows, and returns their `count`.
+        `read_only` may delete rows, and returns their `count` then.
         """
         is_counted = not read_only and self.statements.apart
         tenant = self.schema.app_id
@@ -221,7 +221,7 @@ class PreparedTable:
             try:
                 rows = await connection.fetch(self.replanned(query), *values)
                 if is_counted:
-                    await self._settle(connection, -rows[0]["count"], rows[0].get("events"))
+                    await self._settle(connection, -rows[0].get("count", 0), rows[0].get("events"))
                 return rows
             finally:
                 # A statement that was cancelled for being slow counts as well.

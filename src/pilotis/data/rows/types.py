@@ -164,6 +164,27 @@ class DeleteWhere(msgspec.Struct, forbid_unknown_fields=True):
     all: bool = False
 
 
+class UpdateWhere(msgspec.Struct, forbid_unknown_fields=True):
+    """The rows to change, and what changes of each. Without a condition nothing is changed unless `all` is true."""
+
+    data: msgspec.Raw
+    where: WhereObject | None = None
+    all: bool = False
+    max_rows: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class UpdateWhereBody(msgspec.Struct):
+    """The rows to change, and what changes of each, as in a change of one row.
+
+    Without a condition nothing is changed unless `all` is true. If more than `max_rows` rows satisfy it, nothing is.
+    """
+
+    data: dict[str, Any]
+    where: WhereObject | None = None
+    all: bool = False
+    max_rows: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
 class UpsertMode(enum.StrEnum):
     """What happens to a row that is there: the given fields change, all fields change, or nothing does."""
 
@@ -228,6 +249,12 @@ class DeletedRows(msgspec.Struct):
     """The number of deleted rows."""
 
     deleted_count: int
+
+
+class UpdatedRows(msgspec.Struct):
+    """The number of changed rows."""
+
+    updated_count: int
 
 
 class Operation(msgspec.Struct, forbid_unknown_fields=True):
