@@ -383,6 +383,7 @@ WITHOUT_DOOR = {
     "rows.statements.Statements.delete": "Its condition is its callers'.",
     "rows.rule_tests.RuleTests._try": "The row before a change that is only tried.",
     "rows.query._statement": "Its condition is `compile_query`'s.",
+    "rows.query._walk": "Its condition is `compile_query`'s.",
     "rows.query._total": "Its condition is `compile_query`'s.",
     "rows.table.PreparedTable._inserted": "The caller may create every row.",
     "rows.table.PreparedTable._insert_within": "Only on Citus, for rows that the caller may create.",

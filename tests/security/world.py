@@ -709,6 +709,7 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "RowEndpoints.query": {"where": {"name": "x"}},
         "RowEndpoints.update": {"data": {"name": "y"}},
         "RowEndpoints.delete_where": {"where": {"name": "nobody has this name"}},
+        "RowEndpoints.update_where": {"where": {"name": "nobody has this name"}, "data": {"name": "x"}},
         "AppSettingsEndpoints.change_auth": {"enabled_oauth_providers": []},
         "SocialProviderEndpoints.put": {"client_id": "id", "client_secret": "secret", "scopes": [], "options": {}},
         "OAuthClientEndpoints.create": {
