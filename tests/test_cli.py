@@ -17,7 +17,8 @@ import pytest
 from click.testing import CliRunner
 
 from pilotis import __version__
-from pilotis.cli import command, doctor, output, remote
+from pilotis.cli import doctor, output, remote
+from pilotis.cli.main import command
 from pilotis.db import inspection
 from pilotis.db.embedded import running_address
 from pilotis.settings import Settings

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pilotis import cli as templates
-from pilotis.cli import command
+from pilotis.cli.main import command
 from pilotis.data.rows.types import Page as RowPageQuery
 from pilotis.data.rows.types import Query
 from pilotis.files.types import ItemQuery
@@ -71,7 +71,7 @@ async def test_from_init_to_a_called_function(functions: Functions, tmp_path: Pa
 # What the declarations offer, by their name in each language, and what the routes take.
 OFFERED: list[tuple[str, str, type[msgspec.Struct]]] = [
     ("RowQuery", "Rows.query", Query),
-    ("Range", "Rows.list", RowPageQuery),
+    ("RowRange", "Rows.list", RowPageQuery),
     ("MemberQuery", "Members.list", MemberQuery),
     ("FileQuery", "Files.list", ItemQuery),
 ]
@@ -94,7 +94,7 @@ async def test_the_declarations_offer_what_the_routes_take(tmp_path: Path):
         "  const { data, total_count } = await ctx.api.rows('t').query(query);",
         "  // @ts-expect-error: the server takes order_by",
         "  await ctx.api.rows('t').query({ sort: 'a' });",
-        "  return [data[0]!.created_at.length + total_count, allRange, allRowQuery, allMemberQuery, allFileQuery];",
+        "  return [data[0]!.created_at.length + total_count, allRowRange, allRowQuery, allMemberQuery, allFileQuery];",
         "};",
         "void allMemberChange;",
     ]

@@ -122,6 +122,7 @@ async def test_a_successor_in_the_same_slot_takes_over_at_once(cluster: Cluster,
     # The supervisor has seen the predecessor end; one that lived would take the job back.
     assert first.background._beating is not None
     first.background._beating.cancel()
+    await asyncio.wait([first.background._beating])
     second = await cluster.member(kind, server_id=server_id, slot=3, lease_seconds=PATIENCE)
     row = await database.fetchrow("select owner, losses from pilotis.jobs")
     assert row["owner"] != held_by

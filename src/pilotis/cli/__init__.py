@@ -4,6 +4,6 @@ No module here imports a database driver or the server until a command needs it,
 PostgreSQL starts while they are imported.
 """
 
-from pilotis.cli.main import command, main
+from pilotis.cli.main import main
 
-__all__ = ["command", "main"]
+__all__ = ["main"]

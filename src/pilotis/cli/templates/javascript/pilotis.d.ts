@@ -12,12 +12,22 @@ export type Page<T> = { data: T[]; total_count: number; limit: number; offset: n
 /** At most `limit` items after the first `offset`. */
 export type Range = { limit?: number; offset?: number };
 
+/** Rows in the order of their creation; `fields` are the columns to return, separated by commas. */
+export type RowRange = Range & { fields?: string; cursor?: string; count?: boolean };
+/** `next_cursor` is there with a cursor, and null on the last page; `total_count` is null where it was left out. */
+export type RowPage = Page<Row> & { next_cursor?: string | null };
 export type RowQuery = Range & {
   /** Columns with the value to equal or an object of operators, such as `{ rating: { $gte: 4 } }`. */
   where?: Record<string, unknown>;
   /** A column, or `id`, `created_at` or `updated_at`. */
   order_by?: string;
   order_direction?: "asc" | "desc";
+  /** The columns to return. */
+  fields?: string[];
+  /** `first`, and then each answer's `next_cursor`, until that is null. */
+  cursor?: string;
+  /** Whether to count all rows found: true without a cursor, else false. */
+  count?: boolean;
 };
 export type MemberQuery = Range & { search?: string; is_guest?: boolean; is_active?: boolean };
 export type MemberChange = { nickname?: string | null; is_active?: boolean; custom_data?: Record<string, unknown>; roles?: string[]; claims?: Record<string, unknown> };
@@ -25,12 +35,12 @@ export type FileQuery = Range & { parent_id?: string; search?: string; created_b
 export type FileList = { files: any[]; total_count: number; limit: number; offset: number };
 
 export interface Rows {
-  list(range?: Range): Promise<Page<Row>>;
+  list(range?: RowRange): Promise<RowPage>;
   get(row: string): Promise<Row>;
   create(data: Record<string, unknown>): Promise<Row>;
   update(row: string, changes: Record<string, unknown>): Promise<Row>;
   delete(row: string): Promise<unknown>;
-  query(request?: RowQuery): Promise<Page<Row>>;
+  query(request?: RowQuery): Promise<RowPage>;
 }
 
 export interface Api {
