@@ -16,7 +16,7 @@ import msgspec
 
 from pilotis.events.types import EventType, TargetKind
 from pilotis.floor import Floor
-from pilotis.http.api.application import AreaHandler
+from pilotis.http.api.application import AreaHandler, FindId
 from pilotis.http.api.endpoint import Endpoints
 from pilotis.http.server.cached_answers import FindCached
 from pilotis.jobs.kinds import Holding, JobKind, Periodic, ScheduleKind, Source
@@ -65,6 +65,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     targets: Sequence[TargetKind] = ()
     checks: Mapping[str, Hook] = {}
     areas: Sequence[HostArea] = ()
+    names: Mapping[str, FindId] = {}
+    """What finds the id where a path has a name: by the beginning of the paths, up to that parameter."""
     start: Hook = no_op
     drain: Hook = no_op
     close: Hook = no_op

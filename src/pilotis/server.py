@@ -148,6 +148,7 @@ class Node:
             require_room=self.floor.room.require,
             base_url=self.floor.base_url,
             idempotency=self.made.get(SecurityFeature).idempotency_keys,
+            names={start: find for feature in self.features for start, find in feature.names.items()},
         )
         self.made.get(FunctionsFeature).calls.attach(self.application.call_inside)
         self.made.get(OAuthFeature).logos.attach(self.made.get(FilesFeature).files.variants.encoded)

@@ -239,6 +239,10 @@ async def test_on_citus_every_write_works_while_another_node_is_lost(app: App, c
         },
     }
     tables = [await app.table({"n": "int"}, title=title) for title in titles]
+    async with app.client() as client:
+        unique = [{"name": "n", "columns": ["n"]}]
+        body = {"title": "keyed", "schema": {"n": "int"}, "access_level": "Public", "unique": unique}
+        keyed = (await client.post("/v1/public/tables", json=body)).json()["id"]
     async with plain_client(f"{app.server.url}/v1/apps/{app.app_id}", Authorization=f"Bearer {app.secret_key}") as own:
         for table_id, rules in zip(tables, titles.values(), strict=True):
             if rules:
@@ -251,6 +255,7 @@ async def test_on_citus_every_write_works_while_another_node_is_lost(app: App, c
             async with other_node_lost(app.server, app):
                 for table_id in tables:
                     await _write(client, table_id)
+                await _write_by_key(client, keyed, int(armed))
                 headers = {"Authorization": f"Bearer {console['access_token']}"}
                 new = await client.post("/v1/apps", json={"name": "new"}, headers=headers)
                 assert_error(new, 503, "UNAVAILABLE")
@@ -265,7 +270,7 @@ async def test_on_citus_every_write_works_while_another_node_is_lost(app: App, c
         types = (
             f"select string_agg(type, ' ' order by type) from ({told} union all select type from {schema}.__events) e"
         )
-        expected = " ".join(["row.created"] * 12 + ["row.deleted"] * 8 + ["row.updated"] * 6)
+        expected = " ".join(["row.created"] * 13 + ["row.deleted"] * 8 + ["row.updated"] * 11)
 
         async def are_told() -> bool:
             return await run_sql(app.server, types, UUID(app.app_id)) == expected
@@ -287,8 +292,25 @@ async def _write(client: httpx.AsyncClient, table_id: str) -> None:
     await done("PATCH", f"{path}/{row['id']}", {"data": {"n": 2}})
     await done("DELETE", f"{path}/{row['id']}")
     assert (await done("POST", f"{path}/delete-where", {"where": {"n": {"$in": [6, 7]}}}))["deleted_count"] == 2
+    change = {"where": {"n": 5}, "data": {"n": {"$max": 6}}}
+    assert (await done("POST", f"{path}/update-where", change))["updated_count"] == 1
+    await done("POST", f"{path}/update-where", {"where": {"n": 6}, "data": {"n": 7}, "max_rows": 1})
     create = {"type": "create", "table_id": table_id, "data": {"n": 8}}
     made = (await done("POST", "/v1/public/transactions", {"operations": [create, create]}))["results"]
     changes = [{"type": "update", "table_id": table_id, "doc_id": one["id"], "data": {"n": 9}} for one in made]
     delete = {"type": "delete", "table_id": table_id, "doc_id": made[0]["id"]}
     await done("POST", "/v1/public/transactions", {"operations": [*changes, delete]})
+
+
+async def _write_by_key(client: httpx.AsyncClient, table_id: str, number: int) -> None:
+    """Create a row by its unique key, and change it by that; then walk through the table."""
+    path = f"/v1/public/tables/{table_id}/data"
+    upsert = {"key": "n", "data": {"n": number}}
+    assert [(await client.post(f"{path}/upsert", json=upsert)).status_code for _ in range(2)] == [201, 200]
+    assert_error(await client.post(path, json={"data": {"n": number}}), 409, "UNIQUE_VIOLATION")
+    found, cursor = [], "first"
+    while cursor:
+        page = (await client.post(f"{path}/query", json={"order_by": "n", "limit": 1, "cursor": cursor})).json()
+        found += [row["data"]["n"] for row in page["data"]]
+        cursor = page["next_cursor"]
+    assert found == [*range(number + 1)]

@@ -81,6 +81,10 @@ def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature) -> Files
         periodic=periodic(floor.database, files.cleaning),
         holdings=[ReceivedUploads()],
         event_types=EVENT_TYPES,
+        names=dict.fromkeys(
+            ["/v1/public/storages/files/:storage_id", "/v1/apps/:app_id/storages/files/:storage_id"],
+            files.storages.id_of,
+        ),
         checks={"object_store": watch.check},
         start=start,
         close=close,

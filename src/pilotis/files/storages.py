@@ -44,6 +44,10 @@ class Storages:
         """Return a storage; raises `StorageNotFoundError`."""
         return await _read(self._database.of(app_id), app_id, storage_id)
 
+    async def id_of(self, app_id: UUID, name: str) -> UUID | None:
+        """Return the id of the storage with a name; None if there is none."""
+        return await store.storage_id_of(self._database.of(app_id), app_id, name)
+
     async def exists(self, app_id: UUID, storage_id: UUID) -> bool:
         """Return whether the app has the storage."""
         return await store.storage(self._database.of(app_id), app_id, storage_id) is not None

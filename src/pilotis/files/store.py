@@ -46,6 +46,14 @@ async def read_storage(connection: Connection | TenantDatabase, app_id: UUID, st
     return await connection.fetchrow(f"{_STORAGE} and s.storage_id = $2", app_id, storage_id)
 
 
+async def storage_id_of(connection: Connection | TenantDatabase, app_id: UUID, name: str) -> UUID | None:
+    """Return the id of the storage with a name."""
+    found: UUID | None = await connection.fetchval(
+        "select storage_id from pilotis.file_storages where app_id = $1 and name = $2", app_id, name
+    )
+    return found
+
+
 async def storage(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> Record | None:
     """Return a storage."""
     return await connection.fetchrow(

@@ -29,6 +29,7 @@ def feature(floor: Floor) -> TablesFeature:
         endpoints=[TableEndpoints(tables), SchemaEndpoints(tables)],
         periodic=periodic(floor.database, tables, migrator, floor.room.has_room),
         event_types=EVENT_TYPES,
+        names=dict.fromkeys(["/v1/public/tables/:table_id", "/v1/apps/:app_id/tables/:table_id"], tables.id_of),
         tables=tables,
         migrator=migrator,
         drain=migrator.stop,

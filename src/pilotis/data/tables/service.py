@@ -58,7 +58,7 @@ from pilotis.kit.errors import (
     UnavailableError,
     invalid,
 )
-from pilotis.kit.ids import uuid7
+from pilotis.kit.ids import is_uuid, uuid7
 from pilotis.security.audit.service import record
 from pilotis.security.encryption.service import Encryption
 
@@ -182,6 +182,10 @@ class Tables:
         """Return what `current` would, if that needs no query; else None."""
         return self._known.get((app_id, table_id))
 
+    async def id_of(self, app_id: UUID, title: str) -> UUID | None:
+        """Return the id of the table with a title; None if there is none. It is read anew, since titles change."""
+        return await store.id_of(self._database.of(app_id), app_id, title)
+
     def forget(self, table: TableSchema) -> None:
         """Drop an outdated schema from the cache."""
         self._changes += 1
@@ -224,6 +228,7 @@ class Tables:
         self, app: AppInfo, actor: Actor, definition: TableDefinition, table_id: UUID | None = None
     ) -> UUID:
         """Create a table and return its id."""
+        _check_title(definition.title)
         columns = numbered(parse_schema(definition.schema, app.limits), 1)
         for column in columns:
             check_default(column, app.limits.default_bytes, f"schema.{column.name}.default")
@@ -496,6 +501,8 @@ class Tables:
                 if row is None:
                     raise TableNotFoundError
                 table = store.table_schema(row)
+                if title is not None and title != table.title:
+                    _check_title(title)
                 if prepare is not None:
                     await prepare(connection, table)
                 # First, so that no write under the old version happens after this transaction has its locks.
@@ -609,6 +616,12 @@ async def schema_transaction(database: Database, app_id: UUID) -> AsyncGenerator
         raise TooManyChangesError from None
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
         raise TableNotFoundError from None
+
+
+def _check_title(title: str) -> None:
+    """Raise an error for a title that is a UUID: in a path it would be taken for an id."""
+    if is_uuid(title):
+        raise invalid("title", "The title of a table is not a UUID, or it would be taken for an id.")
 
 
 @asynccontextmanager

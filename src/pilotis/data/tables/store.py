@@ -54,6 +54,13 @@ async def live_table(connection: Connection | TenantDatabase, app_id: UUID, tabl
     return await connection.fetchrow(f"{_TABLE} and t.table_id = $2", app_id, table_id)
 
 
+async def id_of(connection: Connection | TenantDatabase, app_id: UUID, title: str) -> UUID | None:
+    """Return the id of the table with a title that is not in the trash."""
+    query = "select table_id from pilotis.tables where app_id = $1 and title = $2 and dropped_at is null"
+    found: UUID | None = await connection.fetchval(query, app_id, title)
+    return found
+
+
 async def live_tables_in(connection: Connection, app_id: UUID) -> list[Record]:
     """Return what `live_tables` does, inside a transaction."""
     return await connection.fetch(f"{_TABLE} order by t.table_id", app_id)

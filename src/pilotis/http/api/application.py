@@ -53,6 +53,7 @@ from pilotis.kit.errors import (
     StorageFullError,
     UnavailableError,
 )
+from pilotis.kit.ids import is_uuid
 from pilotis.limits import Limits
 
 _log = structlog.get_logger("pilotis.request")
@@ -78,6 +79,22 @@ class HostError(BadRequestError):
     message = "An HTTP/1.1 request has exactly one Host header."
 
 
+_MAX_NAME = 255
+FindId = Callable[[UUID, str], Awaitable[UUID | None]]
+"""Takes the id of an app and a name; returns the id of the thing with that name in the app."""
+
+
+async def _with_id(call: Call, values: tuple[str, ...], place: int, find: FindId) -> tuple[str, ...]:
+    """Return the values of a path in which the name at a place is replaced by its id, if there is such a thing."""
+    name = values[place]
+    # No title and no name is longer, and none has the character that PostgreSQL cannot read.
+    found = await find(call.app.app_id, name) if len(name) <= _MAX_NAME and "\0" not in name else None
+    if found is None:
+        return values
+    call.path_values = (*values[:place], str(found), *values[place + 1 :])
+    return call.path_values
+
+
 class Application:
     """Serves an endpoint table. `finished` is called after every request with its status and duration in seconds.
 
@@ -97,7 +114,14 @@ class Application:
         require_room: Callable[[], None] = lambda: None,
         base_url: str = "",
         idempotency: IdempotencyStore | None = None,
+        names: Mapping[str, FindId] | None = None,
     ) -> None:
+        self._named = {
+            endpoint: (start.count("/:") - 1, find)
+            for endpoint in endpoints
+            for start, find in (names or {}).items()
+            if endpoint.path == start or endpoint.path.startswith(f"{start}/")
+        }
         self.endpoints = endpoints
         self._router: Router[Endpoint] = Router()
         for endpoint in endpoints:
@@ -336,6 +360,8 @@ class Application:
             await self._rates.count(call, rate)
         if endpoint.needs_room is True:
             self._require_room()
+        if (named := self._named.get(endpoint)) is not None and not is_uuid(values[named[0]]):
+            values = await _with_id(call, values, *named)
         arguments = await binding.arguments(endpoint, call, values)
         if rate is not None and endpoint.cost is not None:
             await self._rates.count_body(call, endpoint, rate, arguments[-1])
