@@ -352,7 +352,7 @@ async def test_what_is_the_services_own_is_no_table(app: App):
 
 @pytest.mark.advisory("Kinto CHANGELOG l.563")
 async def test_no_page_shows_rows_of_another_table_or_app(app: App, other_app: App):
-    """Pages are identified by offsets, which contain no table: the table is always that of the path."""
+    """Pages are identified by offsets, which contain no table, or by cursors, which are bound to it."""
     mine, hers, foreign = (
         await app.table({"a": "int"}),
         await app.table({"a": "int"}),
@@ -366,12 +366,16 @@ async def test_no_page_shows_rows_of_another_table_or_app(app: App, other_app: A
             answer = await client.get(f"{TABLES}/{mine}/data", params={"offset": offset})
             assert answer.json()["total_count"] == 30
             assert {row["data"]["a"] for row in answer.json()["data"]} <= {1}
-            for name, value in (("cursor", foreign), ("table_id", hers)):
-                answer = await client.get(f"{TABLES}/{mine}/data", params={"offset": offset, name: value})
-                assert_error(answer, 400, "VALIDATION_FAILED")
+            answer = await client.get(f"{TABLES}/{mine}/data", params={"offset": offset, "table_id": hers})
+            assert_error(answer, 400, "VALIDATION_FAILED")
             body = {"table_id": mine, "pipeline": [{"$skip": offset}, {"$group": {"_id": "$a"}}]}
             answer = await client.post("/v1/public/aggregate", json=body)
             assert answer.json()["data"] in ([{"_id": 1}], [])
+        for owner, table in ((app, hers), (other_app, foreign)):
+            async with owner.client() as other:
+                page = (await other.get(f"{TABLES}/{table}/data", params={"cursor": "first", "limit": 5})).json()
+            answer = await client.get(f"{TABLES}/{mine}/data", params={"cursor": page["next_cursor"]})
+            assert_error(answer, 400, "INVALID_CURSOR")
 
 
 @pytest.mark.advisory("CVE-2025-48757")

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.conftest import new_app
 from tests.support import App, plain_client
 
 
@@ -45,15 +46,12 @@ async def test_an_unknown_title_is_an_invalid_id(app: App) -> None:
 
 
 async def test_another_app_has_its_own_titles(app: App, console: dict[str, str]) -> None:
-    await app.table({"n": "int"}, title="mine")
-    headers = {"Authorization": f"Bearer {console['access_token']}"}
-    async with plain_client(app.server.url, **headers) as client:
-        made = (await client.post("/v1/apps", json={"name": "another"})).json()
-        keys = (await client.get(f"/v1/apps/{made['id']}/keys/public")).json()["data"]
-        key = {"X-Public-Key": keys[0]["public_key"]} if keys else {}
-    async with plain_client(app.server.url, **key) as client:
-        answer = await client.get("/v1/public/tables/mine/data")
-        assert answer.json()["code"] in {"INVALID_ID", "PUBLIC_KEY_REQUIRED"}
+    mine = await app.table({"n": "int"}, title="mine")
+    other = new_app(app.server, console)
+    async with other.client() as client:
+        assert (await client.get("/v1/public/tables/mine")).json()["code"] == "INVALID_ID"
+        own_one = await other.table({"n": "int"}, title="mine")
+        assert (await client.get("/v1/public/tables/mine")).json()["id"] == own_one != mine
 
 
 async def test_a_new_title_holds_with_the_next_request(app: App) -> None:
@@ -61,10 +59,8 @@ async def test_a_new_title_holds_with_the_next_request(app: App) -> None:
     await app.row(first, {"n": 1})
     async with app.client() as client:
         assert (await client.get("/v1/public/tables/before/data")).json()["total_count"] == 1
-        body = {"id": first, "title": "after", "schema": {"n": "int"}, "access_level": "Public"}
-        renamed = await client.patch("/v1/public/tables", json=body)
-        if renamed.status_code == 404:
-            renamed = await client.patch(f"/v1/public/tables/{first}", json=body)
+        body = {"title": "after", "schema": {"n": "int"}, "access_level": "Public"}
+        renamed = await client.patch("/v1/public/tables/before", json=body)
         assert renamed.status_code == 200, renamed.text
         second = await app.table({"n": "int"}, title="before")
         assert (await client.get("/v1/public/tables/before")).json()["id"] == second
@@ -91,7 +87,8 @@ async def test_an_idempotency_key_is_of_the_table_whatever_it_is_called(app: App
 
 
 async def test_a_storage_is_found_by_its_name(app: App) -> None:
-    async with own(app) as console:
+    token = app.console["access_token"]
+    async with plain_client(f"{app.server.url}/v1/apps/{app.app_id}", Authorization=f"Bearer {token}") as console:
         body = {"name": "my pictures", "upload_access": "Public", "read_access": "Public"}
         made = await console.post("/storages/files", json=body)
         assert made.status_code == 201, made.text

@@ -183,7 +183,7 @@ class Tables:
         return self._known.get((app_id, table_id))
 
     async def id_of(self, app_id: UUID, title: str) -> UUID | None:
-        """Return the id of the table with a title; None if there is none. It is read anew, since titles change."""
+        """Return the id of the table with a title; None if there is none. It is read each time, since titles change."""
         return await store.id_of(self._database.of(app_id), app_id, title)
 
     def forget(self, table: TableSchema) -> None:

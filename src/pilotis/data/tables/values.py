@@ -109,14 +109,14 @@ class _Operators(msgspec.Struct, forbid_unknown_fields=True, rename=lambda name:
     pull: Any = UNSET
 
 
-_ORDERED = {ColumnType.INT, ColumnType.NUMBER, ColumnType.STRING, ColumnType.DATE}
+_ORDERED = (ColumnType.INT, ColumnType.NUMBER, ColumnType.STRING, ColumnType.DATE)
 _WORKS_ON = {
-    "$inc": {ColumnType.INT, ColumnType.NUMBER},
+    "$inc": (ColumnType.INT, ColumnType.NUMBER),
     "$min": _ORDERED,
     "$max": _ORDERED,
-    "$push": {ColumnType.ARRAY},
-    "$addToSet": {ColumnType.ARRAY},
-    "$pull": {ColumnType.ARRAY},
+    "$push": (ColumnType.ARRAY,),
+    "$addToSet": (ColumnType.ARRAY,),
+    "$pull": (ColumnType.ARRAY,),
 }
 _IS_OPERATOR = re.compile(rb"\$(inc|min|max|push|addToSet|pull)\b")
 _raw_fields = json.decoder(dict[str, msgspec.Raw])
@@ -169,7 +169,7 @@ class RowDecoder:
             return None
         ((operator, operand),) = found
         if column and column.type not in _WORKS_ON[operator]:
-            types = " and ".join(type_ for type_ in ColumnType if type_ in _WORKS_ON[operator])
+            types = " and ".join(_WORKS_ON[operator])
             raise invalid(
                 name, f"{name}: {operator} is for columns of type {types}; this one is {column.type}.", "INVALID_TYPE"
             )

@@ -47,7 +47,7 @@ async def arguments(endpoint: Endpoint, call: Call, values: tuple[str, ...]) -> 
 
 # Where those who know the title or name of a thing find its id.
 _LISTED = {
-    "table_id": " No table has it as its title; tables are listed by GET /v1/public/tables.",
+    "table_id": " No table has this title; titles are listed with their ids by GET /v1/public/tables.",
     "storage_id": " Names are listed with their ids by GET /v1/apps/:app_id/storages/files and …/storages/webs.",
     "function_id": " Names are listed with their ids by GET /v1/apps/:app_id/functions.",
     "workflow_id": " Names are listed with their ids by GET /v1/apps/:app_id/workflows.",
