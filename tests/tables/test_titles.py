@@ -98,3 +98,6 @@ async def test_a_storage_is_found_by_its_name(app: App) -> None:
         by_name, by_id = await client.get(items), await client.get(items.replace("my%20pictures", made.json()["id"]))
         assert (by_name.status_code, by_name.json()) == (by_id.status_code, by_id.json())
         assert (await client.get("/v1/public/storages/files/others/items")).json()["code"] == "INVALID_ID"
+        # Without an app, a name means nothing.
+        answer = await client.options("/v1/public/storages/files/others/tus")
+        assert answer.json()["code"] == "INVALID_ID"

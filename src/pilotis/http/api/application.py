@@ -120,7 +120,8 @@ class Application:
             endpoint: (start.count("/:") - 1, find)
             for endpoint in endpoints
             for start, find in (names or {}).items()
-            if endpoint.path == start or endpoint.path.startswith(f"{start}/")
+            # Where no credential names an app, names mean nothing.
+            if endpoint.access.any_of and (endpoint.path == start or endpoint.path.startswith(f"{start}/"))
         }
         self.endpoints = endpoints
         self._router: Router[Endpoint] = Router()
