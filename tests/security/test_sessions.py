@@ -366,8 +366,10 @@ async def test_no_page_shows_rows_of_another_table_or_app(app: App, other_app: A
             answer = await client.get(f"{TABLES}/{mine}/data", params={"offset": offset})
             assert answer.json()["total_count"] == 30
             assert {row["data"]["a"] for row in answer.json()["data"]} <= {1}
-            answer = await client.get(f"{TABLES}/{mine}/data", params={"offset": offset, "table_id": hers})
-            assert_error(answer, 400, "VALIDATION_FAILED")
+            for name, value in (("cursor", foreign), ("table_id", hers)):
+                answer = await client.get(f"{TABLES}/{mine}/data", params={"offset": offset, name: value})
+                # Only without an offset is a cursor read at all.
+                assert_error(answer, 400, "INVALID_CURSOR" if name == "cursor" and not offset else "VALIDATION_FAILED")
             body = {"table_id": mine, "pipeline": [{"$skip": offset}, {"$group": {"_id": "$a"}}]}
             answer = await client.post("/v1/public/aggregate", json=body)
             assert answer.json()["data"] in ([{"_id": 1}], [])

@@ -34,6 +34,7 @@ from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, ro
 from pilotis.data.rows.types import DeleteWhere, Page, Query, UpdateWhere
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row, is_open, new_row_denied
+from pilotis.data.tables.schema import TableSchema
 from pilotis.data.where.compiler import InvalidRegexError, compile_where
 from pilotis.data.where.operands import COMMON_COUNTS, CREATOR_NAME, Arguments, operand
 from pilotis.http.api.direct import Begun, StartOverError
@@ -44,6 +45,7 @@ from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import BadRequestError, PilotisError, QueryTimeoutError, UnavailableError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.offload import offload
+from pilotis.limits import Limits
 
 Ended = TypeVar("Ended")
 
@@ -329,11 +331,7 @@ class Rows:
             seen = table.seen_by(visible).schema
             own = creator_of_new_row(principal)
             arguments = Arguments(hash_=table.hash, creators=visible.shows_creator, own=own)
-            condition, patterns = compile_where(
-                request.where or {}, lambda name: operand(seen, name, arguments), app.limits, arguments
-            )
-            if condition == "true" and not request.all:
-                raise WhereRequiredError
+            condition, patterns = _matching(seen, request, arguments, app.limits)
             condition = within(visible, condition, patterns, arguments)
             sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
             compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
@@ -373,11 +371,7 @@ class Rows:
                 creators=visible.shows_creator,
                 own=own,
             )
-            condition, patterns = compile_where(
-                request.where or {}, lambda name: operand(seen, name, arguments), limits, arguments
-            )
-            if condition == "true" and not request.all:
-                raise WhereRequiredError
+            condition, patterns = _matching(seen, request, arguments, limits)
             condition = within(visible, condition, patterns, arguments)
             changes = bound_changes(table, row, arguments)
             cause = bound_cause(principal, table, UPDATED, arguments, changed)
@@ -397,6 +391,18 @@ class Rows:
             return count
 
         return await self._tables.use(app, table_id, update)
+
+
+def _matching(
+    seen: TableSchema, request: DeleteWhere | UpdateWhere, arguments: Arguments, limits: Limits
+) -> tuple[str, list[str]]:
+    """Return the request's own condition and its `$matches` patterns; raises `WhereRequiredError` if it has none."""
+    condition, patterns = compile_where(
+        request.where or {}, lambda name: operand(seen, name, arguments), limits, arguments
+    )
+    if condition == "true" and not request.all:
+        raise WhereRequiredError
+    return condition, patterns
 
 
 async def _perform(table: PreparedTable, plan: Plan) -> bytes:

@@ -112,7 +112,7 @@ class PreparedTable:
         self.pages: SingleFlight[bytes] = SingleFlight()
         self._creates: Batcher[bytes, datetime | None] = Batcher(self._insert)
         self.has_large_pages = False
-        self._partial: dict[tuple[frozenset[str], bool], Statements] = {}
+        self._partial: dict[tuple[frozenset[str] | str, bool], Statements] = {}
         self._page_batches: dict[tuple[int, bool], Batcher[int, FoundPage]] = {}
         self._reads, self._reads_with_creators = (
             Batcher[str, str | None](functools.partial(self._read, statements), max_batch=200)
@@ -161,17 +161,28 @@ class PreparedTable:
 
     def statements_of_columns(self, names: frozenset[str], *, creators: bool) -> Statements:
         """Return the statements whose rows show these columns only."""
-        key = (names, creators)
-        if key not in self._partial:
-            if len(self._partial) >= _MAX_PARTIAL:
-                self._partial.clear()
+
+        def made() -> Statements:
             shown = self.schema.without(self.schema.hidden | (self.schema.by_name.keys() - names))
-            self._partial[key] = Statements(self.schema, creators=creators, apart=self.statements.apart, shown=shown)
-        return self._partial[key]
+            return Statements(self.schema, creators=creators, apart=self.statements.apart, shown=shown)
+
+        return self._partial_statements((names, creators), made)
 
     def statements_with_fields(self, names: str, *, creators: bool) -> Statements:
         """Return the statements whose rows show some fields of a free-form table; `names` is their placeholder."""
-        return Statements(self.schema, creators=creators, apart=self.statements.apart, fields=names)
+
+        def made() -> Statements:
+            return Statements(self.schema, creators=creators, apart=self.statements.apart, fields=names)
+
+        return self._partial_statements((names, creators), made)
+
+    def _partial_statements(self, key: tuple[frozenset[str] | str, bool], made: Callable[[], Statements]) -> Statements:
+        # Compiled queries are cached by these objects, so equal requests have to find the same one.
+        if key not in self._partial:
+            if len(self._partial) >= _MAX_PARTIAL:
+                self._partial.clear()
+            self._partial[key] = made()
+        return self._partial[key]
 
     @property
     def hash(self) -> Hash | None:

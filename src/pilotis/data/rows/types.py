@@ -87,8 +87,8 @@ class BulkResult(msgspec.Struct, kw_only=True):
 class Page(Paging, forbid_unknown_fields=True):
     """The page of a list: `limit` 0 returns only the total, a `limit` above the largest is lowered to it.
 
-    `cursor` is `first`, and then each answer's `next_cursor`. Without `count` the total is left out. `fields` are the
-    columns to return, separated by commas.
+    `cursor` is `first`, and then each answer's `next_cursor`. `count` says whether there is a total; by default there
+    is one without a cursor. `fields` are the columns to return, separated by commas.
     """
 
     unknown_advice: ClassVar[str] = (
