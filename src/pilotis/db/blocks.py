@@ -129,12 +129,32 @@ class Acquire(Statement):
         super()._release(error)
 
 
+class _OpenedTogether:
+    """A transaction whose first statement is sent with `begin`, in one round trip. No other one can be nested in it."""
+
+    __slots__ = ("_connection", "_opening")
+
+    def __init__(self, connection: Connection, isolation: Isolation | None, first: str) -> None:
+        level = "" if isolation is None else f" isolation level {isolation.replace('_', ' ')}"
+        self._connection = connection
+        self._opening = f"begin{level}; {first}"
+
+    async def start(self) -> None:
+        await self._connection.execute(self._opening)
+
+    async def commit(self) -> None:
+        await self._connection.execute("commit")
+
+    async def rollback(self) -> None:
+        await self._connection.execute("rollback")
+
+
 class Transaction(Acquire):
     """A connection inside a transaction for the duration of a block."""
 
-    __slots__ = ("_block", "_isolation")
+    __slots__ = ("_block", "_first", "_isolation")
 
-    _block: TransactionBlock
+    _block: TransactionBlock | _OpenedTogether
 
     def __init__(
         self,
@@ -143,18 +163,25 @@ class Transaction(Acquire):
         wait: float,
         isolation: Isolation | None,
         statement_seconds: float | None,
+        first: str = "",
     ) -> None:
         super().__init__(connections, tenant, wait, statement_seconds)
         self._isolation = isolation
+        self._first = first
 
     async def __aenter__(self) -> Connection:
         connection = await super().__aenter__()
-        try:
+        if self._first:
+            self._block = _OpenedTogether(connection, self._isolation, self._first)
+        else:
             self._block = connection.transaction(isolation=self._isolation)
+        try:
             await self._block.start()
             if self._statement_seconds != self._connections.statement_seconds:
                 await connection.execute(f"set local statement_timeout = {int(self._statement_seconds * 1000)}")
         except BaseException as error:
+            if self._first:
+                await self._roll_back(error)
             self._release(error)
             if mapped := self._nothing_changed(error):
                 raise mapped from error

@@ -70,13 +70,15 @@ class Database:
         isolation: Isolation | None = None,
         statement_seconds: float | None = None,
         wait: float = ACQUIRE_SECONDS,
+        first: str = "",
     ) -> Transaction:
         """Acquire a connection inside a transaction: committed at the end of the block, rolled back on an exception.
 
-        `statement_seconds` replaces the pool's time limit within the block. Raises the same errors as `connection`, but
-        `UnavailableError` if the connection is lost before the commit, because then nothing was changed.
+        `first` is SQL without parameters that runs at its beginning, in the same round trip. `statement_seconds`
+        replaces the pool's time limit within the block. Raises the same errors as `connection`, but `UnavailableError`
+        if the connection is lost before the commit, because then nothing was changed.
         """
-        return Transaction(self._connections, tenant, wait, isolation, statement_seconds)
+        return Transaction(self._connections, tenant, wait, isolation, statement_seconds, first)
 
     async def dedicated(self, *, name: str, statement_seconds: float) -> Connection:
         """Open a connection outside the pool, named `pilotis {name}`, for a long job. The caller closes it.

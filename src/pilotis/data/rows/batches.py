@@ -27,6 +27,7 @@ from pilotis.data.rows.references import Made, reference, with_references
 from pilotis.data.rows.service import ResultTooLargeError, Rows
 from pilotis.data.rows.table import TOO_OLD, PreparedTable, PreparedTables
 from pilotis.data.rows.types import Operation, OperationFailure, OperationResult, OperationResults
+from pilotis.data.rules.actions import Action
 from pilotis.db.pool import ACQUIRE_SECONDS, Database
 from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.kit import ids, json
@@ -164,7 +165,7 @@ class Batches:
                 continue
             try:
                 async with self._locked_rows(planned):
-                    answer = await self._attempt(app, operations, [plan for _, plan in planned], together=together)
+                    answer = await self._attempt(app, operations, planned, together=together)
                 for table, _ in planned:
                     table.written(1)
                 return answer
@@ -233,12 +234,13 @@ class Batches:
         return planned
 
     async def _attempt(
-        self, app: AppInfo, operations: Sequence[Operation], plans: Sequence[Plan], *, together: bool
+        self, app: AppInfo, operations: Sequence[Operation], planned: Sequence[_Planned], *, together: bool
     ) -> OperationResults:
         """Run the plans in a transaction; with `together`, adjacent plans with the same statement in one round trip."""
         answer = _Answer(app)
-        async with self._database.transaction(app.app_id, isolation="serializable") as connection:
-            for run in _runs(plans, _MAX_TOGETHER if together else 1):
+        locks = _locks(planned)
+        async with self._database.transaction(app.app_id, isolation="serializable", first=locks) as connection:
+            for run in _runs([plan for _, plan in planned], _MAX_TOGETHER if together else 1):
                 first = len(answer.results)
                 answer.check_room()
                 with _OperationIndex(first):
@@ -250,6 +252,22 @@ class Batches:
                     answer.check_room()
                     answer.add_done(operations[index], _written(item) if item else _Written(plan.row_id))
         return answer.whole()
+
+
+def _locks(planned: Sequence[_Planned]) -> str:
+    """Return SQL that locks the existing rows by table and id, as everyone does who changes many; empty if they are.
+
+    Whoever locks rows in another order waits for somebody who waits for it.
+    """
+    written = [
+        (table.schema.table_id, plan.row_id, table) for table, plan in planned if plan.action is not Action.CREATE
+    ]
+    names = [(table_id, row_id) for table_id, row_id, _ in written]
+    if names == sorted(names):
+        return ""
+    tables = {table_id: table.statements for table_id, _, table in written}
+    rows = {table_id: sorted({row_id for its, row_id in names if its == table_id}) for table_id in sorted(tables)}
+    return "; ".join(tables[table_id].lock_all(row_ids) for table_id, row_ids in rows.items())
 
 
 def _runs(plans: Sequence[Plan], limit: int) -> Generator[Sequence[Plan]]:

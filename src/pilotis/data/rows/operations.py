@@ -185,6 +185,7 @@ def plan_create(
         values,
         finish,
         size=len(new.record),
+        action=Action.CREATE,
         counted=_counted(table, 1),
         judged=table.judge(rows, visible) if is_plain and not visible.is_everything else None,
         taken=table.violated,

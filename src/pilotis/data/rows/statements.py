@@ -209,6 +209,11 @@ class Statements:
         table = self._table
         return f"select __id::text from {table.physical} where __id = $1 and {table.at_this_version} for update"
 
+    def lock_all(self, row_ids: Iterable[str]) -> str:
+        """Lock rows against other changes, in the order of their ids, which are UUIDs and stand in the statement."""
+        listed = ", ".join(f"'{row_id}'" for row_id in row_ids)
+        return f"select from {self._table.physical} where __id in ({listed}) order by __id for update"
+
     def with_key(self, key: UniqueKey) -> str:
         """Select the id of the row that has the values of a key in the record of the JSON array `$1`, locked."""
         physical, same = self._table.physical, keys.equal(key, self._table.key_columns, "t", "r")
