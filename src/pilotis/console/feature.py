@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import timedelta
-
 from pilotis import __version__
 from pilotis.apps.feature import AppsFeature
 from pilotis.console.assets import Assets
@@ -19,7 +16,8 @@ from pilotis.console.endpoints import (
 )
 from pilotis.console.exposure import Exposure, findings
 from pilotis.console.sessions import BrowserSessions
-from pilotis.console.types import Attention, DayUsage, Usage
+from pilotis.console.types import Attention, Usage
+from pilotis.console.usage import usage_of
 from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.dead_jobs.feature import DeadJobsFeature
@@ -27,11 +25,9 @@ from pilotis.feature import Feature
 from pilotis.files.feature import FilesFeature
 from pilotis.floor import Floor
 from pilotis.functions.feature import FunctionsFeature
-from pilotis.functions.types import FunctionQuery
 from pilotis.hosting.feature import HostingFeature
 from pilotis.http.api.principals import AppInfo
 from pilotis.http.api.schemas import Paging
-from pilotis.kit.clock import now
 from pilotis.users.feature import UsersFeature
 from pilotis.webhooks.feature import WebhooksFeature
 from pilotis.workflows.feature import WorkflowsFeature
@@ -87,38 +83,13 @@ def feature(
         )
 
     async def usage(app: AppInfo, days: int) -> Usage:
-        none = Paging(limit=0)
-        # All at once: one after another, each would wait for a database that may be far away.
-        counted = asyncio.gather(
-            functions.executions.by_day(app.app_id, days),
-            workflows.executions.by_day(app.app_id, days),
-            webhooks.deliveries.by_day(app.app_id, days),
-            hosting.hosting.deployments.by_day(app.app_id, days),
-        )
-        pages = asyncio.gather(
-            hosting.hosting.storages.page(app, none),
-            functions.functions.page(app, FunctionQuery(limit=0)),
-            workflows.workflows.page(app, none),
-            webhooks.webhooks.page(app, none),
-        )
-        days_of, listed = await asyncio.gather(counted, pages)
-        daily = dict(zip(("calls", "executions", "deliveries", "deployments"), days_of, strict=True))
-        last = now().date()
-        by_day: dict[str, dict[str, int]] = {
-            (last - timedelta(days=ago)).isoformat(): {} for ago in reversed(range(days))
+        by_day = {
+            "calls": functions.executions.by_day,
+            "executions": workflows.executions.by_day,
+            "deliveries": webhooks.deliveries.by_day,
+            "deployments": hosting.hosting.deployments.by_day,
         }
-        for name, counts in daily.items():
-            for count in counts:
-                # A day may begin between the questions.
-                if count.day in by_day:
-                    by_day[count.day] |= {name: count.total, f"failed_{name}": count.failed}
-        return Usage(
-            sites=listed[0].total_count,
-            functions=listed[1].total_count,
-            workflows=listed[2].total_count,
-            webhooks=listed[3].total_count,
-            by_day=[DayUsage(date=day, **counts) for day, counts in by_day.items()],
-        )
+        return await usage_of(floor.database, app.app_id, days, by_day)
 
     return ConsoleFeature(
         name="console",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import NamedTuple
+from uuid import UUID
 
-from asyncpg import Record
+from pilotis.db.pool import TenantDatabase
+from pilotis.kit.clock import now
+from pilotis.kit.ids import earliest_uuid7
 
 
 class DayCount(NamedTuple):
@@ -16,6 +20,34 @@ class DayCount(NamedTuple):
     failed: int
 
 
-def day_counts(rows: Sequence[Record]) -> list[DayCount]:
-    """Return rows with `day`, `total` and `failed` as counts."""
-    return [DayCount(row["day"].date().isoformat(), row["total"], row["failed"]) for row in rows]
+class Counted(NamedTuple):
+    """The numbers of things, and what happened by day, each by its name."""
+
+    totals: Mapping[str, int]
+    by_day: Mapping[str, list[DayCount]]
+
+
+async def count(
+    connection: TenantDatabase, app_id: UUID, days: int, totals: Mapping[str, str], by_day: Mapping[str, str]
+) -> Counted:
+    """Run queries that count, by their names, in one statement: a database may be far away.
+
+    Those of `totals` select a number, those of `by_day` the `day`, the `total` and how many `failed`. In all of them
+    `$1` is the app, `$2` the number of days until today, and `$3` an id that sorts before every UUIDv7 of these days.
+    """
+    parts = [
+        f"select '{name}' as name, null::timestamptz as day, ({query}) as total, 0 as failed"
+        for name, query in totals.items()
+    ]
+    parts += [f"select '{name}', day, total, failed from ({query}) by_day" for name, query in by_day.items()]
+    # A day more allows for the clocks of processes.
+    since = earliest_uuid7(int((now() - timedelta(days=days + 1)).timestamp() * 1000))
+    rows = await connection.fetch(" union all ".join(parts), app_id, days, since)
+    numbers: dict[str, int] = {}
+    days_of: dict[str, list[DayCount]] = {name: [] for name in by_day}
+    for row in rows:
+        if row["day"] is None:
+            numbers[row["name"]] = row["total"]
+        else:
+            days_of[row["name"]].append(DayCount(row["day"].date().isoformat(), row["total"], row["failed"]))
+    return Counted(numbers, days_of)

@@ -74,13 +74,13 @@ async def lost_nodes(connection: Connection | TenantDatabase) -> list[str]:
     return [row["name"] for row in rows]
 
 
-async def schema_bytes(connection: Connection | TenantDatabase, schema: str) -> int:
+async def schema_bytes(connection: TenantDatabase, schema: str) -> int:
     """Return the size in bytes of a schema's tables and indexes, on whichever node they are.
 
     `schema` is a name that needs no quoting; it must exist.
     """
     size = "pg_total_relation_size(oid)"
-    if await connection.fetchval(IS_SHARDED):
+    if connection.database.is_sharded:
         size = f"""
             case when oid in (select logicalrelid from pg_dist_partition) then citus_total_relation_size(oid)
             else {size} end

@@ -237,19 +237,14 @@ async def stats(
     )
 
 
-async def by_day(connection: TenantDatabase, app_id: UUID, days: int) -> list[Record]:
-    """Return the calls of all functions of an app by day, in UTC: all and those that failed."""
-    return await connection.fetch(
-        """
-        select date_trunc('day', minute, 'UTC') as day, sum(calls)::bigint as total,
-            coalesce(sum(calls) filter (where status <> 'success'), 0)::bigint as failed
-        from pilotis.function_stats
-        where app_id = $1 and minute >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
-        group by 1
-        """,
-        app_id,
-        days,
-    )
+BY_DAY = """
+    select date_trunc('day', minute, 'UTC') as day, sum(calls)::bigint as total,
+        coalesce(sum(calls) filter (where status <> 'success'), 0)::bigint as failed
+    from pilotis.function_stats
+    where app_id = $1 and minute >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
+    group by 1
+"""
+"""The calls of all functions of an app, for `pilotis.db.daily`."""
 
 
 async def delete_old(connection: Connection, days: int, batch_size: int) -> int:

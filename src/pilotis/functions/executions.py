@@ -10,7 +10,6 @@ from uuid import UUID
 import msgspec
 from asyncpg import Record
 
-from pilotis.db.daily import DayCount, day_counts
 from pilotis.db.pool import Database
 from pilotis.functions import execution_store, store
 from pilotis.functions.errors import ExecutionNotFoundError, FunctionNotFoundError
@@ -40,6 +39,9 @@ _lines = msgspec.json.Decoder(list[sandbox.LogLine])
 
 class Executions:
     """Records, logs and statistics of calls."""
+
+    by_day = execution_store.BY_DAY
+    """Counts calls by day; see `pilotis.db.daily`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -123,10 +125,6 @@ class Executions:
     async def of_request(self, app_id: UUID, request_id: str, limit: int) -> list[Record]:
         """Return the recorded calls that a request has led to, oldest first; see the store for the columns."""
         return await execution_store.of_request(self._database.of(app_id), app_id, request_id, limit)
-
-    async def by_day(self, app_id: UUID, days: int) -> list[DayCount]:
-        """Return by day how many calls an app's functions got, and how many of them failed."""
-        return day_counts(await execution_store.by_day(self._database.of(app_id), app_id, days))
 
     async def _require(self, app: AppInfo, function_id: UUID) -> None:
         if await store.read(self._database.of(app.app_id), app.app_id, function_id) is None:

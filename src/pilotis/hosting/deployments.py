@@ -15,7 +15,6 @@ import msgspec
 from asyncpg import Connection, Record
 
 from pilotis.db.blocks import after_commit
-from pilotis.db.daily import DayCount, day_counts
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
 from pilotis.events.service import Events
@@ -101,6 +100,9 @@ class Missing(NamedTuple):
 class Deployments:
     """Commits, lists and promotes deployments. `changed` is called with a storage changed by this process."""
 
+    by_day = store.DEPLOYMENTS_BY_DAY
+    """Counts deployments by day; see `pilotis.db.daily`."""
+
     def __init__(
         self,
         database: Database,
@@ -129,10 +131,6 @@ class Deployments:
         return DeploymentList(
             deployments=listed, total_count=total, limit=limit, offset=query.offset, **views.pointers(storage)
         )
-
-    async def by_day(self, app_id: UUID, days: int) -> list[DayCount]:
-        """Return by day how many deployments of an app began, and how many of them failed."""
-        return day_counts(await store.by_day(self._database.of(app_id), app_id, days))
 
     async def read(self, app_id: UUID, storage_id: UUID, deployment_id: UUID) -> Deployment:
         """Return a deployment; raises `DeploymentNotFoundError`."""

@@ -220,19 +220,14 @@ async def deployments(
     )
 
 
-async def by_day(connection: TenantDatabase, app_id: UUID, days: int) -> list[Record]:
-    """Return the deployments of an app by day, in UTC: all and those that failed."""
-    return await connection.fetch(
-        """
-        select date_trunc('day', created_at, 'UTC') as day, count(*) as total,
-            count(*) filter (where status = 'failed') as failed
-        from pilotis.web_deployments
-        where app_id = $1 and created_at >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
-        group by 1
-        """,
-        app_id,
-        days,
-    )
+DEPLOYMENTS_BY_DAY = """
+    select date_trunc('day', created_at, 'UTC') as day, count(*) as total,
+        count(*) filter (where status = 'failed') as failed
+    from pilotis.web_deployments
+    where app_id = $1 and created_at >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
+    group by 1
+"""
+"""The deployments of an app, for `pilotis.db.daily`."""
 
 
 async def count_zips(connection: Connection | TenantDatabase, app_id: UUID) -> int:

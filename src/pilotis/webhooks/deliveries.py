@@ -11,7 +11,6 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection, Record
 
-from pilotis.db.daily import DayCount, day_counts
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.events.service import Events
 from pilotis.events.types import Event, EventType, NewEvent
@@ -57,6 +56,9 @@ MAX_RECOVERY_DAYS = 30
 
 class Deliveries:
     """Reads and repeats deliveries. `wake` claims due lanes."""
+
+    by_day = log_store.BY_DAY
+    """Counts deliveries by day; see `pilotis.db.daily`."""
 
     def __init__(
         self,
@@ -178,10 +180,6 @@ class Deliveries:
     async def of_request(self, app_id: UUID, request_id: str, limit: int) -> list[Record]:
         """Return the deliveries that a request has led to, oldest first, with their webhooks' names and addresses."""
         return await log_store.of_request(self._database.of(app_id), app_id, request_id, limit)
-
-    async def by_day(self, app_id: UUID, days: int) -> list[DayCount]:
-        """Return by day how many deliveries of an app ended, and how many of them failed."""
-        return day_counts(await log_store.by_day(self._database.of(app_id), app_id, days))
 
     async def _require(self, app_id: UUID, webhook_id: UUID) -> Record:
         row = await store.read(self._database.of(app_id), app_id, webhook_id)

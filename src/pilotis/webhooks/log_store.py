@@ -171,20 +171,15 @@ async def hours(connection: TenantDatabase, app_id: UUID, number: int) -> list[R
     )
 
 
-async def by_day(connection: TenantDatabase, app_id: UUID, days: int) -> list[Record]:
-    """Return the deliveries of an app by the day, in UTC, in which they ended: all and those that failed."""
-    return await connection.fetch(
-        """
-        select date_trunc('day', d.finished_at, 'UTC') as day, count(*) as total,
-            count(*) filter (where d.state = 'failed') as failed
-        from pilotis.webhooks w join pilotis.deliveries d on d.app_id = w.app_id and d.target_id = w.webhook_id
-        where w.app_id = $1 and d.finished_at >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
-            and d.state in ('succeeded', 'failed') and not d.is_test
-        group by 1
-        """,
-        app_id,
-        days,
-    )
+BY_DAY = """
+    select date_trunc('day', d.finished_at, 'UTC') as day, count(*) as total,
+        count(*) filter (where d.state = 'failed') as failed
+    from pilotis.webhooks w join pilotis.deliveries d on d.app_id = w.app_id and d.target_id = w.webhook_id
+    where w.app_id = $1 and d.finished_at >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
+        and d.state in ('succeeded', 'failed') and not d.is_test
+    group by 1
+"""
+"""The deliveries of an app by the day in which they ended, for `pilotis.db.daily`."""
 
 
 async def delete_old(connection: Connection, states: Sequence[str], days: int, limit: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -19,8 +19,6 @@ from pilotis.events.types import NewEvent, encoded
 from pilotis.jobs.kinds import Hold
 from pilotis.jobs.sql import fair_claim
 from pilotis.kit import json
-from pilotis.kit.clock import now
-from pilotis.kit.ids import earliest_uuid7
 from pilotis.security.audit.service import ENTRY_COLUMNS, Entry, entries_insert
 
 MAX_RECOVERIES = 5
@@ -405,23 +403,16 @@ async def unfinished(database: Database, app_id: UUID) -> int:
     return number
 
 
-async def by_day(connection: TenantDatabase, app_id: UUID, days: int) -> list[Record]:
-    """Return the executions of an app by the day, in UTC, of their creation: all and those that failed."""
-    # The ids, in the order of time, are in the index. A day more allows for the clocks of processes.
-    since = earliest_uuid7(int((now() - timedelta(days=days + 1)).timestamp() * 1000))
-    return await connection.fetch(
-        """
-        select date_trunc('day', created_at, 'UTC') as day, count(*) as total,
-            count(*) filter (where status in ('failed', 'timeout')) as failed
-        from pilotis.workflow_executions
-        where app_id = $1 and execution_id >= $3
-            and created_at >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
-        group by 1
-        """,
-        app_id,
-        days,
-        since,
-    )
+# The ids, in the order of time, are in the index.
+BY_DAY = """
+    select date_trunc('day', created_at, 'UTC') as day, count(*) as total,
+        count(*) filter (where status in ('failed', 'timeout')) as failed
+    from pilotis.workflow_executions
+    where app_id = $1 and execution_id >= $3
+        and created_at >= date_trunc('day', now(), 'UTC') - make_interval(days => $2 - 1)
+    group by 1
+"""
+"""The executions of an app by the day of their creation, for `pilotis.db.daily`."""
 
 
 async def open_of(connection: Connection, app_id: UUID, workflow_id: UUID) -> int:

@@ -16,7 +16,6 @@ import msgspec
 from asyncpg import Connection, Record
 
 from pilotis.db.batching import Batchers, SingleFlight
-from pilotis.db.daily import DayCount, day_counts
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.events.service import Events
 from pilotis.http.api.principals import Actor, AppInfo
@@ -82,6 +81,9 @@ class Executions:
 
     `wake` claims new executions; `cancelled` is called with the rows of executions to cancel.
     """
+
+    by_day = execution_store.BY_DAY
+    """Counts executions by day; see `pilotis.db.daily`."""
 
     def __init__(
         self,
@@ -335,10 +337,6 @@ class Executions:
     async def of_request(self, app_id: UUID, request_id: str, limit: int) -> list[Record]:
         """Return the executions that a request has led to, oldest first; see the store for the columns."""
         return await execution_store.of_request(self._database.of(app_id), app_id, request_id, limit)
-
-    async def by_day(self, app_id: UUID, days: int) -> list[DayCount]:
-        """Return by day how many executions of an app were created, and how many of them failed."""
-        return day_counts(await execution_store.by_day(self._database.of(app_id), app_id, days))
 
     async def require(self, app_id: UUID, workflow_id: UUID) -> None:
         """Raise `WorkflowNotFoundError` unless the app has the workflow."""

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import asyncpg
 import msgspec
+from asyncpg import Connection
 
 from pilotis.data.rows.operations import (
     Plan,
@@ -238,20 +239,50 @@ class Batches:
     ) -> OperationResults:
         """Run the plans in a transaction; with `together`, adjacent plans with the same statement in one round trip."""
         answer = _Answer(app)
+        plans = [plan for _, plan in planned]
         locks = _locks(planned)
+        if together and not locks and _is_one_statement(app, planned):
+            async with self._database.statement(app.app_id) as connection:
+                await _perform_in(connection, operations, plans, answer)
+            return answer.whole()
         async with self._database.transaction(app.app_id, isolation="serializable", first=locks) as connection:
-            for run in _runs([plan for _, plan in planned], _MAX_TOGETHER if together else 1):
-                first = len(answer.results)
-                answer.check_room()
-                with _OperationIndex(first):
-                    if len(run) == 1:
-                        items = [await perform(connection.fetchrow, run[0])]
-                    else:
-                        items = await perform_many(connection.fetchmany, run)
-                for index, (plan, item) in enumerate(zip(run, items, strict=True), first):
-                    answer.check_room()
-                    answer.add_done(operations[index], _written(item) if item else _Written(plan.row_id))
+            for run in _runs(plans, _MAX_TOGETHER if together else 1):
+                await _perform_in(connection, operations, run, answer)
         return answer.whole()
+
+
+async def _perform_in(
+    connection: Connection, operations: Sequence[Operation], run: Sequence[Plan], answer: _Answer
+) -> None:
+    """Run plans with the same statement in one round trip, and add their results to the answer."""
+    first = len(answer.results)
+    answer.check_room()
+    with _OperationIndex(first):
+        if len(run) == 1:
+            items = [await perform(connection.fetchrow, run[0])]
+        else:
+            items = await perform_many(connection.fetchmany, run)
+    for index, (plan, item) in enumerate(zip(run, items, strict=True), first):
+        answer.check_room()
+        answer.add_done(operations[index], _written(item) if item else _Written(plan.row_id))
+
+
+def _is_one_statement(app: AppInfo, planned: Sequence[_Planned]) -> bool:
+    """Whether the plans can run without a transaction around them, which costs two round trips.
+
+    The driver sends the same statement with several arguments as one implicit transaction. Each must read nothing but
+    the row that it writes: then no other transaction can come between them, at any level of isolation. And nothing may
+    turn out to be wrong after they took effect: rows that are not there, or an answer that is too large.
+    """
+    table, plan = planned[0]
+    return (
+        (len(planned) == 1 or plan.action is Action.CREATE)
+        and all(other.sql == plan.sql for _, other in planned)
+        and len(planned) * app.limits.row_bytes <= app.limits.page_bytes
+        and len(planned) <= _MAX_TOGETHER
+        and plan.is_whole
+        and table.schema.rules is None
+    )
 
 
 def _locks(planned: Sequence[_Planned]) -> str:
