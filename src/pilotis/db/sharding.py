@@ -7,7 +7,7 @@ from contextlib import suppress
 import asyncpg
 from asyncpg import Connection
 
-from pilotis.db.pool import TenantDatabase
+from pilotis.db.pool import Database, TenantDatabase
 
 NODE_PARAMETERS = {"jit": "off", "pg_trgm.word_similarity_threshold": "0.4"}
 """Those of our session parameters that change what a statement does or costs on another node."""
@@ -74,21 +74,18 @@ async def lost_nodes(connection: Connection | TenantDatabase) -> list[str]:
     return [row["name"] for row in rows]
 
 
-async def schema_bytes(connection: TenantDatabase, schema: str) -> int:
-    """Return the size in bytes of a schema's tables and indexes, on whichever node they are.
+def schema_bytes(database: Database, schema: str) -> str:
+    """Return a query for the size in bytes of a schema's tables and indexes, on whichever node they are.
 
     `schema` is a name that needs no quoting; it must exist.
     """
     size = "pg_total_relation_size(oid)"
-    if connection.database.is_sharded:
+    if database.is_sharded:
         size = f"""
             case when oid in (select logicalrelid from pg_dist_partition) then citus_total_relation_size(oid)
             else {size} end
         """
-    total: int = await connection.fetchval(
-        f"""
+    return f"""
         select coalesce(sum({size}), 0)::bigint from pg_class
         where relnamespace = '{schema}'::regnamespace and relkind = 'r'
-        """
-    )
-    return total
+    """

@@ -31,20 +31,25 @@ class Statistics:
         database = self._database.of(app.app_id)
         try:
             # At once: one after another, each would wait for a database that may be far away.
-            members, tables, table_bytes, traffic = await asyncio.gather(
-                store.members(database, app.app_id),
-                store.tables(database, app.app_id),
-                store.table_bytes(database, app.app_id),
+            found, rows, traffic = await asyncio.gather(
+                store.members_tables_and_bytes(database, app.app_id),
+                store.rows(database, app.app_id),
                 store.traffic(database, app.app_id, max(days, SHOWN_DAYS)),
             )
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
             # The cached app was stale: it has been deleted.
             raise InvalidPublicKeyError from None
         return Stats(
-            members=MemberStats(**members),
-            tables=tables["tables"],
-            rows=tables["rows"],
-            storage_bytes=tables["file_bytes"] + table_bytes,
+            members=MemberStats(
+                total=found["members"],
+                guests=found["guests"],
+                active_1d=found["active_1d"],
+                active_7d=found["active_7d"],
+                active_30d=found["active_30d"],
+            ),
+            tables=found["tables"],
+            rows=rows,
+            storage_bytes=found["bytes"],
             traffic=_traffic(traffic, days),
         )
 

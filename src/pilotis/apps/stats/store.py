@@ -51,45 +51,44 @@ async def delete_old(connection: Connection) -> None:
     )
 
 
-async def members(connection: TenantDatabase, app_id: UUID) -> Record:
-    """Return how many members, guests and active members an app has."""
-    row = await connection.fetchrow(
-        """
-        select
-            count(*) as total,
-            count(*) filter (where is_guest) as guests,
-            count(*) filter (where last_active_at > now() - interval '1 day') as active_1d,
-            count(*) filter (where last_active_at > now() - interval '7 days') as active_7d,
-            count(*) filter (where last_active_at > now() - interval '30 days') as active_30d
-        from pilotis.members where app_id = $1
-        """,
-        app_id,
-    )
-    assert row is not None
-    return row
+async def members_tables_and_bytes(connection: TenantDatabase, app_id: UUID) -> Record:
+    """Return how many members, guests, active members and tables an app has, and the bytes of all that it stores.
 
-
-async def table_bytes(connection: TenantDatabase, app_id: UUID) -> int:
-    """Return the bytes of all tables of an app."""
-    return await sharding.schema_bytes(connection, f"app_{app_id.hex}")
-
-
-async def tables(connection: TenantDatabase, app_id: UUID) -> Record:
-    """Return how many tables and rows an app has, without the trash, and the bytes of its files."""
+    Tables exclude the trash. One statement, because the database may be far away.
+    """
     row = await connection.fetchrow(
         f"""
-        with live as (select table_id from pilotis.tables where app_id = $1 and dropped_at is null)
         select
-            (select count(*) from live) as tables,
-            (
-                select coalesce(sum(rows), 0)::bigint from app_{app_id.hex}.__row_counts join live using (table_id)
-            ) as rows,
-            (select coalesce(sum(size), 0)::bigint from pilotis.files where app_id = $1) as file_bytes
+            m.*,
+            (select count(*) from pilotis.tables where app_id = $1 and dropped_at is null) as tables,
+            (select coalesce(sum(size), 0)::bigint from pilotis.files where app_id = $1)
+                + ({sharding.schema_bytes(connection.database, f"app_{app_id.hex}")}) as bytes
+        from (
+            select
+                count(*) as members,
+                count(*) filter (where is_guest) as guests,
+                count(*) filter (where last_active_at > now() - interval '1 day') as active_1d,
+                count(*) filter (where last_active_at > now() - interval '7 days') as active_7d,
+                count(*) filter (where last_active_at > now() - interval '30 days') as active_30d
+            from pilotis.members where app_id = $1
+        ) m
         """,
         app_id,
     )
     assert row is not None
     return row
+
+
+async def rows(connection: TenantDatabase, app_id: UUID) -> int:
+    """Return how many rows an app's tables have, without the trash."""
+    number: int = await connection.fetchval(
+        f"""
+        with live as (select table_id from pilotis.tables where app_id = $1 and dropped_at is null)
+        select coalesce(sum(rows), 0)::bigint from app_{app_id.hex}.__row_counts join live using (table_id)
+        """,
+        app_id,
+    )
+    return number
 
 
 async def traffic(connection: TenantDatabase, app_id: UUID, days: int) -> list[Record]:
