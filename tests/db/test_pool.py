@@ -202,6 +202,33 @@ async def test_a_failed_transaction_is_rolled_back_and_its_connection_kept(singl
     assert await single.fetchval("select pg_backend_pid()") == first
 
 
+async def test_a_transaction_that_fails_or_is_cancelled_as_it_begins_gives_its_connection_back(single: Database):
+    pid = "select pg_backend_pid()"
+    before = await single.fetchval(pid)
+    for _ in range(3):
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            async with single.transaction(first="select 1 / 0"):
+                pytest.fail("It began.")
+        async with single.connection() as connection:
+            assert not connection.is_in_transaction()
+    assert await single.fetchval(pid) == before
+
+    async def begin() -> None:
+        async with single.transaction(first="select pg_sleep(60)"):
+            pytest.fail("It began.")
+
+    for turns in range(20):
+        task = asyncio.create_task(begin())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    async with single.transaction(isolation="serializable", first="select 1") as connection:
+        assert await connection.fetchval("show transaction_isolation") == "serializable"
+    assert single.state() == (1, 1, 0)
+
+
 async def test_the_loss_of_another_node_is_no_fault_of_the_request(single: Database):
     """Citus reports it as an internal error; whether a statement had an effect there is unknown."""
     fails = "do $$ begin raise exception '%s' using errcode = 'XX000'; end $$"

@@ -180,8 +180,6 @@ class Transaction(Acquire):
             if self._statement_seconds != self._connections.statement_seconds:
                 await connection.execute(f"set local statement_timeout = {int(self._statement_seconds * 1000)}")
         except BaseException as error:
-            if self._first:
-                await self._roll_back(error)
             self._release(error)
             if mapped := self._nothing_changed(error):
                 raise mapped from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import operator
 import random
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
@@ -239,14 +240,14 @@ class Batches:
     ) -> OperationResults:
         """Run the plans in a transaction; with `together`, adjacent plans with the same statement in one round trip."""
         answer = _Answer(app)
-        plans = [plan for _, plan in planned]
+        runs = list(_runs([plan for _, plan in planned], _MAX_TOGETHER if together else 1))
         locks = _locks(planned)
-        if together and not locks and _is_one_statement(app, planned):
+        if len(runs) == 1 and not locks and _needs_no_transaction(app, planned):
             async with self._database.statement(app.app_id) as connection:
-                await _perform_in(connection, operations, plans, answer)
+                await _perform_in(connection, operations, runs[0], answer)
             return answer.whole()
         async with self._database.transaction(app.app_id, isolation="serializable", first=locks) as connection:
-            for run in _runs(plans, _MAX_TOGETHER if together else 1):
+            for run in runs:
                 await _perform_in(connection, operations, run, answer)
         return answer.whole()
 
@@ -267,8 +268,8 @@ async def _perform_in(
         answer.add_done(operations[index], _written(item) if item else _Written(plan.row_id))
 
 
-def _is_one_statement(app: AppInfo, planned: Sequence[_Planned]) -> bool:
-    """Whether the plans can run without a transaction around them, which costs two round trips.
+def _needs_no_transaction(app: AppInfo, planned: Sequence[_Planned]) -> bool:
+    """Whether plans with the same statement can run without a transaction around them, which costs two round trips.
 
     The driver sends the same statement with several arguments as one implicit transaction. Each must read nothing but
     the row that it writes: then no other transaction can come between them, at any level of isolation. And nothing may
@@ -277,9 +278,7 @@ def _is_one_statement(app: AppInfo, planned: Sequence[_Planned]) -> bool:
     table, plan = planned[0]
     return (
         (len(planned) == 1 or plan.action is Action.CREATE)
-        and all(other.sql == plan.sql for _, other in planned)
         and len(planned) * app.limits.row_bytes <= app.limits.page_bytes
-        and len(planned) <= _MAX_TOGETHER
         and plan.is_whole
         and table.schema.rules is None
     )
@@ -290,15 +289,12 @@ def _locks(planned: Sequence[_Planned]) -> str:
 
     Whoever locks rows in another order waits for somebody who waits for it.
     """
-    written = [
-        (table.schema.table_id, plan.row_id, table) for table, plan in planned if plan.action is not Action.CREATE
-    ]
-    names = [(table_id, row_id) for table_id, row_id, _ in written]
-    if names == sorted(names):
+    written = [(one.table.schema.table_id, one.plan.row_id) for one in planned if one.plan.action is not Action.CREATE]
+    if written == sorted(written):
         return ""
-    tables = {table_id: table.statements for table_id, _, table in written}
-    rows = {table_id: sorted({row_id for its, row_id in names if its == table_id}) for table_id in sorted(tables)}
-    return "; ".join(tables[table_id].lock_all(row_ids) for table_id, row_ids in rows.items())
+    statements = {one.table.schema.table_id: one.table.statements for one in planned}
+    by_table = itertools.groupby(sorted(set(written)), key=operator.itemgetter(0))
+    return "; ".join(statements[table_id].lock_all(row_id for _, row_id in rows) for table_id, rows in by_table)
 
 
 def _runs(plans: Sequence[Plan], limit: int) -> Generator[Sequence[Plan]]:
