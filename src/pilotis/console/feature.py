@@ -83,13 +83,19 @@ def feature(
         )
 
     async def usage(app: AppInfo, days: int) -> Usage:
+        totals = {
+            "sites": hosting.hosting.storages.total,
+            "functions": functions.functions.total,
+            "workflows": workflows.workflows.total,
+            "webhooks": webhooks.webhooks.total,
+        }
         by_day = {
             "calls": functions.executions.by_day,
             "executions": workflows.executions.by_day,
             "deliveries": webhooks.deliveries.by_day,
             "deployments": hosting.hosting.deployments.by_day,
         }
-        return await usage_of(floor.database, app.app_id, days, by_day)
+        return await usage_of(floor.database, app.app_id, days, totals, by_day)
 
     return ConsoleFeature(
         name="console",

@@ -11,20 +11,15 @@ from pilotis.db import daily
 from pilotis.db.pool import Database
 from pilotis.kit.clock import now
 
-_TOTALS = {
-    "sites": "select count(*) from pilotis.web_storages where app_id = $1",
-    "functions": "select count(*) from pilotis.functions where app_id = $1",
-    "workflows": "select count(*) from pilotis.workflows where app_id = $1 and deleted_at is null",
-    "webhooks": "select count(*) from pilotis.webhooks where app_id = $1",
-}
 
-
-async def usage_of(database: Database, app_id: UUID, days: int, by_day_queries: Mapping[str, str]) -> Usage:
+async def usage_of(
+    database: Database, app_id: UUID, days: int, totals: Mapping[str, str], by_day_of: Mapping[str, str]
+) -> Usage:
     """Return how many things of each kind an app has, and what happened on each of the last `days` days.
 
-    `by_day_queries` count what `DayUsage` names; see `pilotis.db.daily`.
+    The queries `totals` and `by_day_of` count what `Usage` and `DayUsage` name; see `pilotis.db.daily`.
     """
-    counted = await daily.count(database.of(app_id), app_id, days, _TOTALS, by_day_queries)
+    counted = await daily.count(database.of(app_id), app_id, days, totals, by_day_of)
     last = now().date()
     by_day: dict[str, dict[str, int]] = {(last - timedelta(days=ago)).isoformat(): {} for ago in reversed(range(days))}
     for name, counts in counted.by_day.items():

@@ -81,6 +81,9 @@ class BuildPayload(msgspec.Struct):
 class Functions:
     """The functions of apps."""
 
+    total = store.COUNT
+    """Counts functions; see `pilotis.db.daily`."""
+
     def __init__(
         self,
         database: Database,

@@ -21,10 +21,14 @@ _COLUMNS = (
 )
 
 
+COUNT = "select count(*) from pilotis.functions where app_id = $1"
+"""The number of an app's functions."""
+
+
 async def count(connection: Connection, app_id: UUID) -> int:
     """Return the number of an app's functions; locks the app's row until the transaction ends."""
     await lock_app(connection, app_id)
-    number: int = await connection.fetchval("select count(*) from pilotis.functions where app_id = $1", app_id)
+    number: int = await connection.fetchval(COUNT, app_id)
     return number
 
 

@@ -38,6 +38,9 @@ _SLUG_ATTEMPTS = 5
 class WebStorages:
     """An app's web storages. `changed` is called with a storage whose site this process has changed."""
 
+    total = store.COUNT
+    """Counts storages; see `pilotis.db.daily`."""
+
     def __init__(
         self, database: Database, passwords: Passwords, addresses: Addresses, changed: Callable[[UUID], None]
     ) -> None:

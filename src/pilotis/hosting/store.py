@@ -27,6 +27,10 @@ _STORAGE = """
 """
 
 
+COUNT = "select count(*) from pilotis.web_storages where app_id = $1"
+"""The number of an app's storages."""
+
+
 async def storages(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
     """Return a page of the app's storages by creation time, and their total number."""
     return await fetch_page(database, app_id, _STORAGE, (app_id,), order_by="storage_id", limit=limit, offset=offset)
@@ -49,7 +53,7 @@ async def lock_storage(connection: Connection, app_id: UUID, storage_id: UUID) -
 async def count_storages(connection: Connection, app_id: UUID) -> int:
     """Return the number of the app's storages, and lock the app, so that it stays correct in the transaction."""
     await lock_app(connection, app_id)
-    count: int = await connection.fetchval("select count(*) from pilotis.web_storages where app_id = $1", app_id)
+    count: int = await connection.fetchval(COUNT, app_id)
     return count
 
 

@@ -66,6 +66,9 @@ _log = structlog.get_logger("pilotis.webhooks")
 class Webhooks:
     """The webhooks of apps."""
 
+    total = store.COUNT
+    """Counts webhooks; see `pilotis.db.daily`."""
+
     def __init__(
         self,
         database: Database,

@@ -17,6 +17,10 @@ _WITH_HEALTH = """
 """
 
 
+COUNT = "select count(*) from pilotis.webhooks where app_id = $1"
+"""The number of an app's webhooks."""
+
+
 async def insert(connection: Connection, app_id: UUID, webhook_id: UUID, values: Mapping[str, Any]) -> None:
     """Insert a webhook; the names of `values` are columns."""
     names = list(values)
@@ -47,7 +51,7 @@ async def count(connection: Connection, app_id: UUID, provider_app_id: UUID) -> 
     their ids: two apps may consume each other's events.
     """
     await lock_apps(connection, [app_id, provider_app_id])
-    number: int = await connection.fetchval("select count(*) from pilotis.webhooks where app_id = $1", app_id)
+    number: int = await connection.fetchval(COUNT, app_id)
     return number
 
 
@@ -66,7 +70,7 @@ async def lock(connection: Connection, app_id: UUID, webhook_id: UUID) -> Record
 async def page(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
     """Return a page of an app's webhooks, newest first, and their total number."""
     async with database.connection(app_id, read_only=True) as connection:
-        total: int = await connection.fetchval("select count(*) from pilotis.webhooks where app_id = $1", app_id)
+        total: int = await connection.fetchval(COUNT, app_id)
         rows = await connection.fetch(
             f"{_WITH_HEALTH} where app_id = $1 order by webhook_id desc limit $2 offset $3", app_id, limit, offset
         )

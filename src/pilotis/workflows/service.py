@@ -54,6 +54,9 @@ FindFunction = Callable[[UUID, str], Awaitable[FoundFunction | None]]
 class Workflows:
     """The workflows of apps. `ended` is called with the executions that a deletion cancels."""
 
+    total = store.COUNT
+    """Counts workflows; see `pilotis.db.daily`."""
+
     def __init__(
         self, database: Database, events: Events, find_function: FindFunction, ended: Callable[[list[Record]], None]
     ) -> None:

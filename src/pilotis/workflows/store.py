@@ -30,12 +30,14 @@ _SELECT = """
 """
 
 
+COUNT = "select count(*) from pilotis.workflows where app_id = $1 and deleted_at is null"
+"""The number of an app's workflows."""
+
+
 async def lock_and_count(connection: Connection, app_id: UUID) -> int:
     """Lock the app's row against other changes of its workflows, and return how many it has."""
     await lock_app(connection, app_id)
-    number: int = await connection.fetchval(
-        "select count(*) from pilotis.workflows where app_id = $1 and deleted_at is null", app_id
-    )
+    number: int = await connection.fetchval(COUNT, app_id)
     return number
 
 
