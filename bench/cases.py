@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -24,7 +25,10 @@ PASSWORD = "correct horse battery"
 _MEMBERS = 32
 SIGN_IN = "sign-in"
 PAGES = "other pages"
+CREATES = "transaction of creates"
+UPDATES = "transaction of updates and a create"
 _SIGNING_IN = 4 * (os.cpu_count() or 1)
+_TRANSACTIONS = "/v1/public/transactions"
 _OFFSETS = [offset for offset in range(500) if offset % 50]
 
 
@@ -111,9 +115,24 @@ class Stage:
                 goal=0.7,
             ),
             Case("create", _posts(path, creates), _posts("/create", creates), goal=0.7),
+            Case(CREATES, _posts(_TRANSACTIONS, self._transactions(rows, updates=0))),
+            Case(UPDATES, _posts(_TRANSACTIONS, self._transactions(rows, updates=2))),
             Case(SIGN_IN, _posts("/v1/public/app-members/signin", sign_ins), connections=_SIGNING_IN, goal=0.9),
             Case("bulk create", _posts(f"{path}/bulk", bulk), connections=4, goal=50_000, units=BULK),
         ]
+
+    def _transactions(self, rows: Sequence[dict[str, Any]], *, updates: int) -> list[str]:
+        """Return transactions of three operations, of which the first `updates` change rows in no order."""
+        ids = random.Random(1).sample(self.ids, len(self.ids))
+        bodies = []
+        for start in range(0, len(rows) - 2, 3):
+            operations: list[dict[str, Any]] = [
+                {"type": "update", "doc_id": ids[(start + at) % len(ids)], "data": {"age": {"$inc": 1}}}
+                for at in range(updates)
+            ]
+            operations += [{"type": "create", "data": row} for row in rows[start + updates : start + 3]]
+            bodies.append(data.text({"operations": [{"table_id": self.table_id, **one} for one in operations]}))
+        return bodies
 
 
 def _new_table(pilotis: Pilotis, title: str) -> str:

@@ -25,12 +25,12 @@ from typing import NamedTuple
 import asyncpg
 
 from bench import load
-from bench.cases import PAGES, Case, Stage
+from bench.cases import CREATES, PAGES, UPDATES, Case, Stage
 from bench.processes import Tree, processor_seconds
 from bench.servers import Pilotis
 
 _ROOT = Path(__file__).parents[1]
-_CASES = ("row by id", "list of 20", PAGES, "query", "create", "bulk create")
+_CASES = ("row by id", "list of 20", PAGES, "query", "create", CREATES, UPDATES, "bulk create")
 _DEARER = 1.03
 
 
