@@ -106,7 +106,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     running = Server(tmp_path_factory.mktemp("server") / "data").start()
     yield running
     running.stop()
-    assert '"event":"failed"' not in running.logs(), "The server answered a request with a 500; see its log."
+    running.assert_no_failure()
 
 
 @pytest.fixture(scope="session")

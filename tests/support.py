@@ -115,6 +115,11 @@ class Server:
     def logs(self) -> str:
         return Path(self.log.name).read_text()
 
+    def assert_no_failure(self) -> None:
+        """Check that no request was answered with a 500; names each that was, with its traceback."""
+        failed = [line for line in self.logs().splitlines() if '"event":"failed"' in line]
+        assert not failed, "\n".join(["The server answered with a 500:", *failed])
+
 
 def plain_client(url: str, **headers: str) -> httpx.AsyncClient:
     """A client for plain HTTP: loading the certificates that only HTTPS needs would take 17 ms each time."""

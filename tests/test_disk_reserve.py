@@ -48,7 +48,7 @@ def app(disk: Path) -> Iterator[App]:
     running = Server(disk, environment={"PILOTIS_WRITE_RESERVE_BYTES": str(WRITE_RESERVE)}).start()
     yield new_app(running, first_console_user(running))
     assert running.stop() == 0
-    assert '"event":"failed"' not in running.logs()
+    running.assert_no_failure()
 
 
 def fill(disk: Path, until_free: int) -> Path:

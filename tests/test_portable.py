@@ -53,7 +53,7 @@ def portable(place: Path) -> Iterator[Server]:
     running = Server(place, environment=PORTABLE).start()
     yield running
     running.stop()
-    assert '"event":"failed"' not in running.logs()
+    running.assert_no_failure()
 
 
 @pytest.fixture(scope="module")

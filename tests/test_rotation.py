@@ -38,7 +38,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     running = Server(tmp_path / "data", "--workers", "2").start()
     yield running
     running.stop()
-    assert '"event":"failed"' not in running.logs()
+    running.assert_no_failure()
 
 
 def command(server: Server, *arguments: str) -> list[str]:

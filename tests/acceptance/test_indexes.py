@@ -30,7 +30,7 @@ def eager(tmp_path):
     console = httpx.post(f"{server.url}/v1/auth/signup", json=body, verify=False).json()
     yield new_app(server, console)
     server.stop()
-    assert '"event":"failed"' not in server.logs()
+    server.assert_no_failure()
 
 
 async def fill(app: App) -> str:

@@ -41,7 +41,7 @@ def signing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     running = Server(place, environment={"OAUTH_RSA_PRIVATE_KEY_PEM": key}).start()
     yield running
     running.stop()
-    assert '"event":"failed"' not in running.logs()
+    running.assert_no_failure()
 
 
 @pytest.fixture(scope="module")

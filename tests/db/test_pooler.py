@@ -93,7 +93,7 @@ async def pooled(server: Server, tmp_path: Path) -> AsyncIterator[Pooled]:
             await asyncio.to_thread(running.start)
             yield Pooled(running, name, settings)
             assert await asyncio.to_thread(running.stop) == 0
-            assert '"event":"failed"' not in running.logs()
+            running.assert_no_failure()
         finally:
             process.terminate()
             await process.wait()

@@ -39,7 +39,7 @@ def on_s3(tmp_path_factory: pytest.TempPathFactory, s3_server: swift.Swift) -> I
     running = Server(tmp_path_factory.mktemp("on-s3") / "data", environment=environment).start()
     yield new_app(running, first_console_user(running))
     running.stop()
-    assert '"event":"failed"' not in running.logs()
+    running.assert_no_failure()
 
 
 @pytest.fixture(params=["local", "s3"])

@@ -24,7 +24,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     running = Server(tmp_path_factory.mktemp("impatient") / "data", environment=environment).start()
     yield running
     running.stop()
-    assert '"event":"failed"' not in running.logs()
+    running.assert_no_failure()
 
 
 @pytest.fixture(scope="module")

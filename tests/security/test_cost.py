@@ -32,7 +32,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server
     running = Server(tmp_path_factory.mktemp("cost") / "data", environment={"PILOTIS_STATEMENT_SECONDS": "10"}).start()
     yield running, first_console_user(running)
     running.stop()
-    assert '"event":"failed"' not in running.logs()
+    running.assert_no_failure()
 
 
 @pytest.fixture
