@@ -226,7 +226,7 @@ async def measure(url: str, distance: Distance, asked: dict[str, Ask], seconds: 
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         for name, ask in asked.items():
             distance.seconds = 0.0
-            for _ in range(2):  # to fill caches and open connections
+            for _ in range(10):  # to fill caches, open connections, and prepare the statements on each
                 await _held(client, distance, name, ask)
             distance.seconds = seconds
             found[name] = min([await _held(client, distance, name, ask) for _ in range(tries)]) / seconds

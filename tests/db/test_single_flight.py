@@ -55,7 +55,7 @@ async def test_who_asks_meanwhile_shares_the_next_answer() -> None:
     assert [task.result() for task in first + second] == [1, 2, 2, 2, 2, 2]
     await source.go()
     assert all(isinstance(task.exception(), ValueError) for task in third)
-    assert not flight._waiting
+    assert not flight._flights
 
 
 async def test_one_that_is_cancelled_takes_nobody_along() -> None:
@@ -69,7 +69,7 @@ async def test_one_that_is_cancelled_takes_nobody_along() -> None:
     assert await second[1] == 2
     with pytest.raises(asyncio.CancelledError):
         await first[0]
-    assert not flight._waiting
+    assert not flight._flights
 
 
 async def test_different_questions_are_asked_apart() -> None:
@@ -108,3 +108,39 @@ async def test_who_was_served_in_time_may_wait_for_a_slow_query(monkeypatch: pyt
     await asyncio.sleep(1.2)
     await source.go()
     assert [first[0].result(), second[0].result()] == [1, 2]
+
+
+async def test_where_two_may_run_at_once_nobody_waits_for_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "SHARE_SECONDS", 0.0)
+    flight, source = SingleFlight[int](runs=2), Source()
+    first = await asking(flight, source, 1)
+    second = await asking(flight, source, 3)
+    third = await asking(flight, source, 1)
+    # Not a third at once: it begins when one of the two has ended.
+    assert source.asked == 2
+    await source.go()
+    assert [task.result() for task in second] == [2, 2, 2]
+    assert source.asked == 3
+    await source.go()
+    assert isinstance(third[0].exception(), ValueError)
+    source._gates[0].set()
+    assert await first[0] == 1
+    assert not flight._flights
+
+
+async def test_a_run_that_ends_in_time_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "SHARE_SECONDS", 0.05)
+    flight, source = SingleFlight[int](runs=2), Source()
+    first = await asking(flight, source, 1)
+    second = asyncio.create_task(flight.run("q", source))
+    await asyncio.sleep(0)
+    await source.go()
+    third = await asking(flight, source, 1)
+    await asyncio.sleep(batching.SHARE_SECONDS * 2)
+    # The second began when the first ended, so that only the third's time has come, and two run.
+    assert source.asked == 3
+    source._gates[1].set()
+    assert [first[0].result(), await second] == [1, 2]
+    await source.go()
+    assert isinstance(third[0].exception(), ValueError)
+    assert not flight._flights

@@ -18,6 +18,8 @@ MAX_WAITING = 10_000
 """Maximum number of callers that wait in one queue; further ones get 503 at once."""
 WAIT_SECONDS = 4.0
 """How long a caller waits for its batch or query to start. With the time for a connection it stays below 10 s."""
+SHARE_SECONDS = 0.002
+"""How long callers of a query that already runs wait for others to share its next run with."""
 
 
 class Batcher(Generic[Item, Result]):
@@ -151,11 +153,13 @@ class SingleFlight(Generic[Result]):
     """Coalesces identical concurrent queries; a result is never older than the request that it answers.
 
     So a caller that arrives while an identical query runs shares the next run with all callers that arrive before it.
+    That begins when the one before has ended or, where up to `runs` may run at once, after `SHARE_SECONDS`: callers
+    of a database that is far away wait for it once, not twice.
     """
 
-    def __init__(self) -> None:
-        # The running queries, each with the callers that wait for its next run.
-        self._waiting: dict[Hashable, dict[asyncio.Future[Result], None]] = {}
+    def __init__(self, *, runs: int = 1) -> None:
+        self._runs = runs
+        self._flights: dict[Hashable, _Flights[Result]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, key: Hashable, query: Callable[[], Awaitable[Result]]) -> Result:
@@ -163,21 +167,24 @@ class SingleFlight(Generic[Result]):
 
         Raises `UnavailableError` when too many callers wait for the key, or its query does not end.
         """
-        waiting = self._waiting.get(key)
-        if waiting is not None:
-            return await self._wait(waiting)
-        self._waiting[key] = {}
+        flights = self._flights.get(key)
+        if flights is not None:
+            return await self._wait(key, flights, query)
+        flights = self._flights[key] = _Flights()
         try:
             return await query()
         finally:
-            self._run_next(key, query)
+            self._end(key, flights, query)
 
-    async def _wait(self, waiting: dict[asyncio.Future[Result], None]) -> Result:
+    async def _wait(self, key: Hashable, flights: _Flights[Result], query: Callable[[], Awaitable[Result]]) -> Result:
+        waiting = flights.waiting
         if len(waiting) >= MAX_WAITING:
             raise _queue_is_full()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
         waiting[future] = None
+        if flights.running < self._runs and flights.next_run is None:
+            flights.next_run = loop.call_later(SHARE_SECONDS, self._begin, key, flights, query)
         timer = loop.call_later(WAIT_SECONDS, _expire, waiting, future)
         try:
             return await future
@@ -185,19 +192,32 @@ class SingleFlight(Generic[Result]):
             timer.cancel()
             waiting.pop(future, None)
 
-    def _run_next(self, key: Hashable, query: Callable[[], Awaitable[Result]]) -> None:
-        waiting = self._waiting.pop(key)
-        if waiting:
-            callers = [future for future in waiting if not future.done()]
-            # Their query has started and has its own time limit, so they no longer expire.
-            waiting.clear()
-            self._waiting[key] = {}
-            task = asyncio.create_task(self._answer(key, query, callers))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def _begin(self, key: Hashable, flights: _Flights[Result], query: Callable[[], Awaitable[Result]]) -> None:
+        """Begin a run for all who wait."""
+        if flights.next_run:
+            flights.next_run.cancel()
+            flights.next_run = None
+        callers = [future for future in flights.waiting if not future.done()]
+        # Their query has started and has its own time limit, so they no longer expire.
+        flights.waiting.clear()
+        flights.running += 1
+        task = asyncio.create_task(self._answer(key, flights, query, callers))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _end(self, key: Hashable, flights: _Flights[Result], query: Callable[[], Awaitable[Result]]) -> None:
+        flights.running -= 1
+        if flights.waiting:
+            self._begin(key, flights, query)
+        elif not flights.running and self._flights.get(key) is flights:
+            del self._flights[key]
 
     async def _answer(
-        self, key: Hashable, query: Callable[[], Awaitable[Result]], callers: list[asyncio.Future[Result]]
+        self,
+        key: Hashable,
+        flights: _Flights[Result],
+        query: Callable[[], Awaitable[Result]],
+        callers: list[asyncio.Future[Result]],
     ) -> None:
         try:
             result = await query()
@@ -207,10 +227,19 @@ class SingleFlight(Generic[Result]):
                     future.set_exception(error)
             return
         finally:
-            self._run_next(key, query)
+            self._end(key, flights, query)
         for future in callers:
             if not future.done():
                 future.set_result(result)
+
+
+class _Flights(Generic[Result]):
+    """The runs of one query, the callers that wait for its next run, and when that begins at the latest."""
+
+    def __init__(self) -> None:
+        self.running = 1
+        self.waiting: dict[asyncio.Future[Result], None] = {}
+        self.next_run: asyncio.TimerHandle | None = None
 
 
 def _expire(waiting: dict[asyncio.Future[Result], None], future: asyncio.Future[Result]) -> None:

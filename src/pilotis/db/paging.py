@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from asyncpg import Record
@@ -27,11 +26,22 @@ async def fetch_page(
 ) -> tuple[list[Record], int]:
     """Return a page of a query's rows, and the total number of rows, counted up to `max_total`."""
     bound = "" if max_total is None else f"limit {max_total}"
-    counted = database.fetchval(f"select count(*) from ({query} {bound}) listed", *arguments, tenant=tenant)
+    counted = f"select count(*) as __total from ({query} {bound}) listed"
     if not limit:
-        return [], await counted
+        return [], await database.fetchval(counted, *arguments, tenant=tenant)
     at = len(arguments)
-    page = f"select * from ({query}) listed order by {order_by} limit ${at + 1} offset ${at + 2}"
-    # At once: one after the other, they would wait twice for a database that may be far away.
-    total, rows = await asyncio.gather(counted, database.fetch(page, *arguments, limit, offset, tenant=tenant))
-    return rows, total
+    # One statement: two would take two connections, or wait twice for a database that may be far away.
+    rows = await database.fetch(
+        f"""
+        select * from ({counted}) counted left join (
+            select true as __found, listed.* from ({query}) listed
+            order by {order_by} limit ${at + 1} offset ${at + 2}
+        ) page on true
+        order by {order_by}
+        """,
+        *arguments,
+        limit,
+        offset,
+        tenant=tenant,
+    )
+    return [row for row in rows if row["__found"]], rows[0]["__total"]

@@ -103,8 +103,8 @@ class Users:
         self._rate_limits = rate_limits
         self.limits = limits
         # A console, or a program with a user's token, makes several requests at a time: they share their lookups.
-        self._of_sessions: SingleFlight[Record | None] = SingleFlight()
-        self._roles: SingleFlight[str | None] = SingleFlight()
+        self._of_sessions: SingleFlight[Record | None] = SingleFlight(runs=2)
+        self._roles: SingleFlight[str | None] = SingleFlight(runs=2)
 
     async def new_setup_token(self) -> str | None:
         """Return the token of a new first-run link, which replaces the previous one.
