@@ -11,6 +11,8 @@ from tests.support import App
 NARROW = {"width": 390, "height": 844}
 BETWEEN = {"width": 1024, "height": 768}
 WIDE = {"width": 1440, "height": 900}
+DOUBLED = {"width": 640, "height": 400}
+"""What a page has of a screen of 1280 by 800 at a zoom of 200 % (WCAG 2.2, 1.4.4)."""
 
 # The words of the console, known by their brackets, of which a part is hidden where nobody can scroll to it.
 CLIPPED = """async () => {

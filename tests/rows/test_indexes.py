@@ -15,7 +15,7 @@ from pilotis.data.query.aggregate.pipeline import compile_pipeline
 from pilotis.data.rows.batches import Operation
 from pilotis.data.rows.query import compile_query
 from pilotis.data.rows.table import PreparedTable
-from pilotis.data.rows.types import Query
+from pilotis.data.rows.types import Query, SortKey
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import everything
 from pilotis.data.tables.schema import AccessLevel, TableSchema, numbered, parse_schema
@@ -86,6 +86,13 @@ NOTED = [
     ({"where": {"city": {"$ne": "x"}, "age": {"$nin": [3]}}}, []),
     ({"where": {"$not": {"$or": [{"city": "x"}]}, "score": {"$not": {"$gt": 3}}}}, []),
     ({"where": {"id": str(uuid.uuid4())}, "order_by": "id"}, []),
+    (
+        {"where": {"city": "x"}, "order_by": [SortKey("score"), SortKey("joined", "desc")]},
+        ["equality:1,sort:3,sort_descending:4"],
+    ),
+    # A column with one value does not sort; an index of those before the first that none serves is of use.
+    ({"where": {"city": "x"}, "order_by": [SortKey("city"), SortKey("score")]}, ["equality:1,sort:3"]),
+    ({"order_by": [SortKey("score"), SortKey("city", ignore_case=True), SortKey("age")]}, ["sort:3"]),
     ({}, []),
 ]
 
@@ -118,6 +125,7 @@ BUILT = [
     ({"where": {"city": "city 7"}, "order_by": "joined"}, ["city", "joined"], "btree"),
     ({"order_by": "score", "order_direction": "desc"}, ["score"], "btree"),
     ({"order_by": "created_at", "order_direction": "desc"}, ["created_at"], "btree"),
+    ({"order_by": [SortKey("age"), SortKey("score", "desc")]}, ["age", "score"], "btree"),
     ({"where": {"score": {"$between": [5, 9]}}}, ["score"], "btree"),
     ({"where": {"joined": {"$lt": "2024-01-01T00:01:00Z"}}}, ["joined"], "btree"),
     ({"where": {"city": {"$startsWith": "city 29"}}}, ["city"], "btree"),

@@ -10,12 +10,14 @@ from pilotis.data.indexes import store
 from pilotis.data.indexes.definitions import Definition, definition
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.service import TableNotFoundError, Tables
-from pilotis.data.where.access_patterns import AccessKind, AccessPattern, decode
+from pilotis.data.where.access_patterns import AccessKind, AccessPattern, decode, has_several_sorts
 from pilotis.kit import json
 from pilotis.limits import Limits, for_app
 
 LEAST_HITS = 3
 LEAST_MILLISECONDS = 20.0
+_MAX_OF_SEVERAL_SORTS = 3
+"""Indexes of a table for orders by several columns: of two columns there are eight, of which each write pays for."""
 _ENTRY_BYTES = 16
 _VALUE_BYTES = 24
 
@@ -59,6 +61,9 @@ async def _may_be_built(connection: Connection, wanted: Wanted) -> bool:
         return False
     held = [row for row in present if row["state"] == "ready"]
     if len(held) >= limits.table_indexes or await store.count(connection, table.app_id) >= limits.indexes:
+        return False
+    of_several = [row for row in held if has_several_sorts(decode(row["use"]))]
+    if has_several_sorts(wanted.use) and len(of_several) >= _MAX_OF_SEVERAL_SORTS:
         return False
     rows, table_bytes = await store.size(connection, table)
     bytes_after = sum(row["size_bytes"] for row in held) + _estimate(wanted.definition, rows)

@@ -1,8 +1,8 @@
 """Cursors: the place in a walk through a table's rows after which the next page begins. Pure.
 
-A walk is stateless: a cursor holds the sort value and the id of the last row that was told, with its exact digits, and
-is bound to the table, the order and the request. It is not signed, since it gives nothing that a condition would not.
-A row that exists and keeps its sort value is told exactly once, whatever else is written meanwhile.
+A walk is stateless: a cursor holds the sort values and the id of the last row that was told, with their exact digits,
+and is bound to the table, the order and the request. It is not signed, since it gives nothing that a condition would
+not. A row that exists and keeps its sort values is told exactly once, whatever else is written meanwhile.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import base64
 import binascii
 import enum
 import hashlib
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from pilotis.kit import json
@@ -24,7 +25,7 @@ MAX_VALUE_BYTES = 500
 
 _VERSION = 1
 _BINDING = 8
-_HEAD = 1 + _BINDING + 1 + 16
+_SEPARATOR = "\0"
 
 
 class InvalidCursorError(BadRequestError):
@@ -42,22 +43,32 @@ class CursorExpiredError(BadRequestError):
 
 
 class Sorted(enum.IntEnum):
-    """What a cursor knows of the sort value of its row."""
+    """What a cursor knows of a sort value of its row."""
 
     BY_ID = 0
-    """Rows are sorted by their ids, so there is none."""
+    """Rows are sorted by their ids alone, so there is none."""
     VALUE = 1
     NULL = 2
     LONG = 3
     """It is too long."""
 
 
-class Cursor(NamedTuple):
-    """The last row that was told: its id, and its sort value as the database writes it."""
+SortValue = str | Literal[Sorted.NULL, Sorted.LONG]
+"""A sort value as the database writes it, or why the cursor has none."""
 
-    sorted: Sorted
+
+class Cursor(NamedTuple):
+    """The last row that was told: its id, and its value of each sort key."""
+
     row_id: UUID
-    value: str = ""
+    values: tuple[SortValue, ...] = ()
+
+
+def sort_value(text: str | None) -> SortValue:
+    """Return what a cursor holds of a sort value."""
+    if text is None:
+        return Sorted.NULL
+    return Sorted.LONG if len(text.encode()) > MAX_VALUE_BYTES else text
 
 
 def binding(*request: Any) -> bytes:
@@ -67,22 +78,39 @@ def binding(*request: Any) -> bytes:
 
 def encode(bound_to: bytes, cursor: Cursor) -> str:
     """Return a cursor's text: base64url without padding (RFC 4648, section 5)."""
-    head = bytes([_VERSION]) + bound_to + bytes([cursor.sorted]) + cursor.row_id.bytes
-    return base64.urlsafe_b64encode(head + cursor.value.encode()).rstrip(b"=").decode()
+    kinds = bytes(Sorted.VALUE if isinstance(value, str) else value for value in cursor.values)
+    # No text of PostgreSQL contains the character that separates them.
+    values = _SEPARATOR.join(value for value in cursor.values if isinstance(value, str))
+    data = bytes([_VERSION]) + bound_to + (kinds or bytes([Sorted.BY_ID])) + cursor.row_id.bytes + values.encode()
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def decode(bound_to: bytes, text: str, *, by_id: bool) -> Cursor:
-    """Return the cursor of a text; `by_id` says that rows are sorted by id.
+def decode(bound_to: bytes, text: str, keys: int) -> Cursor:
+    """Return the cursor of a text; `keys` is the number of sort keys, 0 where rows are sorted by id alone.
 
     Raises `InvalidCursorError` if it is not one of this request.
     """
+    head = 1 + _BINDING + max(keys, 1)
     try:
         # Python ignores characters that are not of the alphabet, so what is decoded is compared as well.
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        read = Cursor(Sorted(data[_HEAD - 17]), UUID(bytes=data[_HEAD - 16 : _HEAD]), data[_HEAD:].decode())
-    except (binascii.Error, ValueError, IndexError):
+        row_id = UUID(bytes=data[head : head + 16])
+        texts = iter(data[head + 16 :].decode().split(_SEPARATOR))
+        read = Cursor(row_id, tuple(_read(kind, texts) for kind in data[1 + _BINDING : head] if keys))
+    except (binascii.Error, ValueError):
         raise InvalidCursorError from None
-    fits = (read.sorted is Sorted.BY_ID) == by_id and (read.sorted is Sorted.VALUE or not read.value)
-    if encode(bound_to, read) != text or not fits or "\0" in read.value:
+    if encode(bound_to, read) != text:
         raise InvalidCursorError
     return read
+
+
+def _read(kind: int, texts: Iterator[str]) -> SortValue:
+    match Sorted(kind):
+        case Sorted.VALUE:
+            return next(texts, "")
+        case Sorted.NULL:
+            return Sorted.NULL
+        case Sorted.LONG:
+            return Sorted.LONG
+        case Sorted.BY_ID:
+            raise ValueError

@@ -13,7 +13,7 @@ from pilotis.data.rows import cursors
 from pilotis.data.rows.cursors import Cursor, CursorExpiredError, Sorted
 from pilotis.data.rows.statements import Statements
 from pilotis.data.rows.table import DEEP_OFFSET, PreparedTable
-from pilotis.data.rows.types import Query
+from pilotis.data.rows.types import Query, SortKey
 from pilotis.data.rules.visibility import Visibility
 from pilotis.data.tables.schema import OWN_FIELDS, TableSchema
 from pilotis.data.tables.values import UnknownColumnError
@@ -25,6 +25,7 @@ from pilotis.data.where.operands import (
     Arguments,
     EncryptedColumnError,
     Kind,
+    Operand,
     common_count,
     mention_all,
     operand,
@@ -46,21 +47,35 @@ class CompiledQuery(NamedTuple):
     access: AccessPatterns | None = None
 
 
-class Order(NamedTuple):
-    """How rows are sorted: by an expression, nulls last, and then by id; without one by id, in the direction.
+class Sort(NamedTuple):
+    """A key that rows are sorted by, nulls last.
 
-    `name` is the stable name of what it reads, `kind` what the expression yields.
+    `name` is the stable name of what the expression `sql` reads, `kind` what it yields.
     """
 
-    sql: str | None
+    sql: str
     direction: str
-    name: str = ""
-    kind: Kind = Kind.UUID
+    name: str
+    kind: Kind
+
+
+class Order(NamedTuple):
+    """How rows are sorted: by `keys`, one after another, and then by id in the direction `of_ids`."""
+
+    keys: tuple[Sort, ...]
+    of_ids: str
 
     @property
     def clause(self) -> str:
         """What follows `order by`."""
-        return f"__id {self.direction}" if self.sql is None else f"{self.sql} {self.direction} nulls last, __id"
+        keys = [f"{key.sql} {key.direction} nulls last" for key in self.keys]
+        return ", ".join([*keys, "__id" if keys and self.of_ids == "asc" else f"__id {self.of_ids}"])
+
+    @property
+    def binding(self) -> list[str]:
+        """What binds a cursor to the order."""
+        keys = [part for key in self.keys for part in (key.name, key.kind, key.direction)]
+        return keys if keys and self.of_ids == "asc" else [*keys, "", Kind.UUID, self.of_ids]
 
 
 def compile_query(
@@ -113,7 +128,7 @@ def walk_binding(table: TableSchema, query: Query) -> bytes:
     """Return what binds a cursor to a query: its table, order, condition and fields. A change of `limit` is allowed."""
     order = _order(table, query, Arguments(creators=True))
     fields = None if query.fields is None else sorted(set(query.fields))
-    return cursors.binding(str(table.table_id), order.name, order.kind, order.direction, query.where or {}, fields)
+    return cursors.binding(str(table.table_id), *order.binding, query.where or {}, fields)
 
 
 def _walk(
@@ -138,11 +153,11 @@ def _walk(
     if query.cursor != cursors.FIRST:
         assert query.cursor is not None
         bound_to = walk_binding(prepared.schema, query)
-        last = cursors.decode(bound_to, query.cursor, by_id=order.sql is None)
+        last = cursors.decode(bound_to, query.cursor, len(order.keys))
         parts, still_there = _after(prepared, visible, order, last, condition, arguments)
     total = _total(statements, condition) if counts else "null::bigint"
-    sort = order.sql or "__id"
-    sql = statements.page_of_walk(parts, total, sort, order.clause, rows, limits.page_bytes)
+    sorts = [key.sql for key in order.keys] or ["__id"]
+    sql = statements.page_of_walk(parts, total, sorts, order.clause, rows, limits.page_bytes)
     if still_there:
         sql = f"select *, {still_there} as still_there from ({sql}) page"
     return CompiledQuery(mention_all(sql, arguments.places), arguments.values, patterns, arguments.access)
@@ -154,27 +169,28 @@ def _after(
     """Return the conditions of the rows after a cursor, and one that its row must still fulfil, if any.
 
     Rows with equal sort values are sorted by id in one direction only, so that no comparison of rows serves the order:
-    the equal ones follow first, then the larger or smaller ones, then those without a value.
+    those that are equal in all keys follow first, then for each key, the last one first, those that are equal in the
+    keys before it: the larger or smaller ones, and then those without a value.
     """
     last_id = arguments.bind(last.row_id, "uuid")
-    if order.sql is None:
-        return [f"{condition} and __id {'>' if order.direction == 'asc' else '<'} {last_id}"], None
-    absent, later = f"{order.sql} is null", f"__id > {last_id}"
-    if last.sorted is Sorted.NULL:
-        return [f"{condition} and {absent} and {later}"], None
-    still_there = None
-    if last.sorted is Sorted.LONG:
-        rule = visible.and_condition(arguments, many=True)
-        its_row = f"from {prepared.schema.physical} where __id = {last_id}{rule} and {order.sql} is not null"
-        value, still_there = f"(select {order.sql} {its_row})", f"exists (select {its_row})"
-    else:
-        value = f"{arguments.bind(last.value, 'text')}::{order.kind}"
-    than = ">" if order.direction == "asc" else "<"
-    return [
-        f"{condition} and {order.sql} = {value} and {later}",
-        f"{condition} and {order.sql} {than} {value}",
-        f"{condition} and {absent}",
-    ], still_there
+    equal, parts, expected = [condition], list[str](), list[str]()
+    for key, known in zip(order.keys, last.values, strict=True):
+        absent = f"{key.sql} is null"
+        if known is Sorted.NULL:
+            equal.append(absent)
+            continue
+        if known is Sorted.LONG:
+            rule = visible.and_condition(arguments, many=True)
+            its_row = f"from {prepared.schema.physical} where __id = {last_id}{rule} and {key.sql} is not null"
+            value = f"(select {key.sql} {its_row})"
+            expected.append(f"exists (select {its_row})")
+        else:
+            value = f"{arguments.bind(known, 'text')}::{key.kind}"
+        than = ">" if key.direction == "asc" else "<"
+        parts[:0] = [" and ".join([*equal, one]) for one in (f"{key.sql} {than} {value}", absent)]
+        equal.append(f"{key.sql} = {value}")
+    later = f"__id {'>' if order.of_ids == 'asc' else '<'} {last_id}"
+    return [" and ".join([*equal, later]), *parts], " and ".join(expected) or None
 
 
 def next_cursor(table: TableSchema, query: Query, row: Record) -> str | None:
@@ -186,15 +202,9 @@ def next_cursor(table: TableSchema, query: Query, row: Record) -> str | None:
         raise CursorExpiredError
     if not row["more"]:
         return None
-    row_id, value = UUID(row["last_id"]), row["last_value"]
-    if _order(table, query, Arguments(creators=True)).sql is None:
-        last = Cursor(Sorted.BY_ID, row_id)
-    elif row["is_null"]:
-        last = Cursor(Sorted.NULL, row_id)
-    elif len(value.encode()) > cursors.MAX_VALUE_BYTES:
-        last = Cursor(Sorted.LONG, row_id)
-    else:
-        last = Cursor(Sorted.VALUE, row_id, value)
+    keys = _order(table, query, Arguments(creators=True)).keys
+    values = row["last_value"] if len(keys) > 1 else [None if row["is_null"] else row["last_value"]] * len(keys)
+    last = Cursor(UUID(row["last_id"]), tuple(map(cursors.sort_value, values)))
     return cursors.encode(walk_binding(table, query), last)
 
 
@@ -235,22 +245,49 @@ def _total(statements: Statements, condition: str) -> str:
 
 def _order(table: TableSchema, query: Query, arguments: Arguments) -> Order:
     if query.order_by is None:
-        return Order(None, query.order_direction)
+        return Order((), query.order_direction)
+    if isinstance(query.order_by, str):
+        asked = {"order_by": SortKey(query.order_by, query.order_direction)}
+    elif query.order_direction != "asc":
+        raise invalid("order_direction", "Give each column in order_by its direction.")
+    else:
+        asked = {f"order_by[{place}].column": key for place, key in enumerate(query.order_by)}
+    keys = dict[str, Sort]()
+    may_be_indexed = True
+    for place, key in asked.items():
+        field = _sorted_by(table, key.column, place, arguments)
+        if field.name == "id":
+            if key is not list(asked.values())[-1]:
+                raise invalid(place, "No two rows have the same id, so that no column after it sorts.")
+            return Order(tuple(keys.values()), key.direction)
+        if field.name in keys:
+            raise invalid(place, f"{field.name} is there twice.")
+        # JSON's null counts as absent, like SQL's.
+        sql = f"nullif({field.sql}, 'null')" if field.kind is Kind.JSON else field.sql
+        name = field.column or field.name
+        if key.ignore_case:
+            if field.name not in table.by_name or field.kind is not Kind.TEXT:
+                raise invalid(place, f"{field.name} is no string column, so that it has no case to ignore.")
+            sql, name = f"pilotis.case_key({sql})", f"{name} ignoring case"
+        # An index serves the keys up to the first that none has.
+        may_be_indexed &= field.kind is not Kind.JSON and not key.ignore_case
+        if may_be_indexed:
+            direction = AccessKind.SORT if key.direction == "asc" else AccessKind.SORT_DESCENDING
+            arguments.access.add(direction, field.column)
+        keys[field.name] = Sort(sql, key.direction, name, field.kind)
+    return Order(tuple(keys.values()), "asc")
+
+
+def _sorted_by(table: TableSchema, name: str, place: str, arguments: Arguments) -> Operand:
+    """Return the field to sort by; `place` is where the request names it."""
     try:
-        by_creator = arguments.creators and query.order_by == CREATOR_NAME
-        field = CREATOR_OPERAND if by_creator else operand(table, query.order_by, arguments)
+        by_creator = arguments.creators and name == CREATOR_NAME
+        field = CREATOR_OPERAND if by_creator else operand(table, name, arguments)
     except (EncryptedColumnError, UnknownColumnError) as error:
-        error.at("order_by")
+        error.at(place)
         raise
-    if field.name == "id":
-        return Order(None, query.order_direction)
     if field.kind is Kind.JSON and field.name in table.by_name:
-        raise invalid("order_by", f"{field.name} holds objects or arrays; name a field inside it, or another column.")
-    # JSON's null counts as absent, like SQL's.
+        raise invalid(place, f"{field.name} holds objects or arrays; name a field inside it, or another column.")
     if field.kind is Kind.ENCRYPTED:
-        raise EncryptedColumnError(field.name).at("order_by")
-    sql = f"nullif({field.sql}, 'null')" if field.kind is Kind.JSON else field.sql
-    if field.kind is not Kind.JSON:
-        direction = AccessKind.SORT if query.order_direction == "asc" else AccessKind.SORT_DESCENDING
-        arguments.access.add(direction, field.column)
-    return Order(sql, query.order_direction, field.column or field.name, field.kind)
+        raise EncryptedColumnError(field.name).at(place)
+    return field

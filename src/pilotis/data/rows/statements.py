@@ -317,13 +317,22 @@ class Statements:
             return f"select ({item}) as __item from (select __id as __chosen {where}) chosen"
         return f"select {self.row} as __item from (select * {where}) chosen"
 
-    def page_of_walk(self, parts: Sequence[str], total: str, sort: str, order: str, rows: int, max_bytes: int) -> str:
+    def page_of_walk(
+        self, parts: Sequence[str], total: str, sorts: Sequence[str], order: str, rows: int, max_bytes: int
+    ) -> str:
         """Select `total_count`, a page of at most `rows` rows like `page`, and of its last row what its cursor holds.
 
         `parts` are conditions on rows that follow each other, each with its own order: PostgreSQL reads every part in
         the order of an index. `more` is whether rows follow, `last_id` the last row's id, `last_value` the text of its
-        sort value, cut one character beyond what a cursor holds, and `is_null` whether it has none.
+        sort value, cut one character beyond what a cursor holds, and `is_null` whether it has none; with several of
+        `sorts` a list of such texts and nulls.
         """
+        if len(sorts) > 1:
+            value = f"array[{', '.join(f'left(({sort})::text, {MAX_VALUE_BYTES + 1})' for sort in sorts)}]"
+            last_value = "value"
+        else:
+            value = f"({sorts[0]})::text"
+            last_value = f"left(value, {MAX_VALUE_BYTES + 1})"
         limit = f"limit {rows + 1}"
         whole = " union all ".join(
             f"(select {number} as __part, * from {self._table.physical} where {part} "
@@ -338,11 +347,11 @@ class Statements:
                     '[' || string_agg(__item, ',' order by number) filter (where number <= {rows}) || ']', '[]'
                 ) end as data,
                 coalesce(max(number) > {rows}, false) as more, max(__id::text) {last} as last_id,
-                max(left(value, {MAX_VALUE_BYTES + 1})) {last} as last_value, bool_or(value is null) {last} as is_null
+                max({last_value}) {last} as last_value, bool_or(value is null) {last} as is_null
             from (
                 select *, sum(octet_length(__item)) over (order by number) as size
                 from (
-                    select __id, {self.row} as __item, ({sort})::text as value,
+                    select __id, {self.row} as __item, {value} as value,
                         row_number() over (order by {order}) as number
                     from (select * from ({whole}) parts order by {order} {limit}) chosen
                 ) numbered

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.data.rows.schemas import ReferenceObject, WhereObject
-from pilotis.http.api.json_schemas import JsonObject
+from pilotis.http.api.json_schemas import JsonObject, described_as
 from pilotis.http.api.schemas import Count, Limit, Paged, Paging, replace_nulls
 
 if TYPE_CHECKING:
@@ -133,6 +133,27 @@ class RowChangeBody(msgspec.Struct):
     expected_updated_at: str | None = None
 
 
+class SortKey(msgspec.Struct, forbid_unknown_fields=True):
+    """A column to sort by; with `ignore_case` a string column without the case of its letters."""
+
+    column: str
+    direction: Literal["asc", "desc"] = "asc"
+    ignore_case: bool = False
+
+
+SortKeys = Annotated[list[SortKey], msgspec.Meta(min_length=1, max_length=3)]
+# In Java a union with a list does not compile.
+OrderBy = Annotated[
+    str | SortKeys | None,
+    described_as(
+        {
+            "description": "The name of a column, or a list of up to three objects with `column`, `direction` (`asc` "
+            "or `desc`) and `ignore_case`: rows with equal values in the first are sorted by the next."
+        }
+    ),
+]
+
+
 class Query(Paged, forbid_unknown_fields=True):
     """A condition, an order and a page. `select` is accepted and has no effect.
 
@@ -142,7 +163,7 @@ class Query(Paged, forbid_unknown_fields=True):
     """
 
     where: WhereObject | None = None
-    order_by: str | None = None
+    order_by: OrderBy = None
     order_direction: Direction = "asc"
     limit: Limit = None
     offset: Count = 0

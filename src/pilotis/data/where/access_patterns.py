@@ -1,7 +1,8 @@
 """How a statement reads a table, recorded while it is compiled. Pure.
 
 A part is one column with a kind of access. A pattern is a list of parts that one index could serve: columns compared
-for equality, then one that is compared or sorted by; or a single part that needs an index of a special type.
+for equality, then those that are sorted by or one that is compared; or a single part that needs an index of a special
+type.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 _MAX_EQUALITIES = 3
+_MAX_SORTS = 3
 
 
 class AccessKind(enum.StrEnum):
@@ -92,13 +94,19 @@ class AccessPatterns:
 def _uses(parts: Sequence[Part]) -> list[AccessPattern]:
     equal = sorted({part for part in parts if part.kind is AccessKind.EQUALITY})[:_MAX_EQUALITIES]
     columns = {part.column for part in equal}
-    sorts = [part for part in parts if part.kind in _SORTS and part.column not in columns]
-    sorted_by = {part.column for part in sorts}
-    compared = [part for part in parts if part.kind in _COMPARISONS and part.column not in columns | sorted_by]
-    tails: list[AccessPattern] = [(part,) for part in [*sorts, *compared[:1]]]
+    # Each column once: what it is sorted by first decides.
+    sorted_by = {part.column: part for part in reversed(parts) if part.kind in _SORTS and part.column not in columns}
+    sorts = tuple(part for part in parts if sorted_by.get(part.column) is part)[:_MAX_SORTS]
+    compared = [part for part in parts if part.kind in _COMPARISONS and part.column not in {*columns, *sorted_by}]
+    tails: list[AccessPattern] = [*([sorts] if sorts else []), *((part,) for part in compared[:1])]
     if not tails and equal:
         tails = [()]
     return [(*equal, *tail) for tail in tails] + [(part,) for part in parts if part.kind in _ALONE]
+
+
+def has_several_sorts(use: AccessPattern) -> bool:
+    """Return whether rows are sorted by several columns."""
+    return sum(part.kind in _SORTS for part in use) > 1
 
 
 def encode(use: AccessPattern) -> str:

@@ -19,8 +19,8 @@ export type RowPage = Page<Row> & { next_cursor?: string | null };
 export type RowQuery = Range & {
   /** Columns with the value to equal or an object of operators, such as `{ rating: { $gte: 4 } }`. */
   where?: Record<string, unknown>;
-  /** A column, or `id`, `created_at` or `updated_at`. */
-  order_by?: string;
+  /** A column, or `id`, `created_at` or `updated_at`; or up to three, each of which sorts rows that are equal in those before it. */
+  order_by?: string | { column: string; direction?: "asc" | "desc"; ignore_case?: boolean }[];
   order_direction?: "asc" | "desc";
   /** The columns to return. */
   fields?: string[];

@@ -31,7 +31,7 @@ class Rows(Protocol):
         request: Mapping[str, Any] | None = None,
         *,
         where: Mapping[str, Any] = ...,
-        order_by: str = ...,
+        order_by: str | list[dict[str, Any]] = ...,
         order_direction: Literal["asc", "desc"] = ...,
         limit: int = ...,
         offset: int = ...,

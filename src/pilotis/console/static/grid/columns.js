@@ -7,6 +7,7 @@ import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Button, Menu, MenuButton, MenuItem } from "../ui/widgets.js";
 import { ConditionEditor } from "./filters.js";
+import { MAX_SORTS } from "./query.js";
 import { labelOf } from "./values.js";
 
 /** @typedef {import("./values.js").Column} Column @typedef {{left: number, right: number, top: number, bottom: number}} Place */
@@ -32,14 +33,18 @@ export function ColumnChooser({ columns, hidden, hide }) {
       ${!found.length && html`<p class="head">${t.palette.nothing}</p>`}`}</${MenuButton}>`;
 }
 
-/** What is done with a column. @param {{column: Column, rect: Place, tableId: string, sort: [string, string] | null, isPinned: boolean, isLast: boolean, onClose: () => void, sortBy: (name: string, way: string | null) => void, filter: () => void, pin: () => void, hide: () => void}} props */
+/** What is done with a column. @param {{column: Column, rect: Place, tableId: string, sort: import("./query.js").Sort[], isPinned: boolean, isLast: boolean, onClose: () => void, sortBy: (name: string, way: "asc" | "desc" | null, more: boolean) => void, filter: () => void, pin: () => void, hide: () => void}} props */
 export function ColumnMenu({ column, rect, tableId, sort, isPinned, isLast, onClose, sortBy, filter, pin, hide }) {
   const isPlain = column.type !== "object" && column.type !== "array";
-  const way = sort?.[0] === column.name ? sort[1] : "";
   const act = (/** @type {() => void} */ action) => () => (onClose(), action());
+  const way = sort.find(([name]) => name === column.name)?.[1];
+  const isFurther = sort.length > 0 && sort[0][0] !== column.name && (way || sort.length < MAX_SORTS);
+  const toggle = (/** @type {"asc" | "desc"} */ wanted, /** @type {boolean} */ more) => act(() => sortBy(column.name, way === wanted && (more || sort.length === 1) ? null : wanted, more));
   return html`<${Menu} at=${rect} label=${t.grid.columnMenu(labelOf(column))} onClose=${onClose}>
-    ${isPlain && !column.encrypted && html`<${MenuItem} icon=${way === "asc" ? "check" : "up"} onClick=${act(() => sortBy(column.name, way === "asc" ? null : "asc"))}>${t.grid.sortUp}</${MenuItem}>
-      <${MenuItem} icon=${way === "desc" ? "check" : "down"} onClick=${act(() => sortBy(column.name, way === "desc" ? null : "desc"))}>${t.grid.sortDown}</${MenuItem}>`}
+    ${isPlain && !column.encrypted && html`<${MenuItem} icon=${way === "asc" && !isFurther ? "check" : "up"} onClick=${toggle("asc", false)}>${t.grid.sortUp}</${MenuItem}>
+      <${MenuItem} icon=${way === "desc" && !isFurther ? "check" : "down"} onClick=${toggle("desc", false)}>${t.grid.sortDown}</${MenuItem}>
+      ${isFurther && html`<${MenuItem} icon=${way === "asc" ? "check" : "up"} onClick=${toggle("asc", true)}>${t.grid.thenUp}</${MenuItem}>
+        <${MenuItem} icon=${way === "desc" ? "check" : "down"} onClick=${toggle("desc", true)}>${t.grid.thenDown}</${MenuItem}>`}`}
     <${MenuItem} icon="filter" why=${!isPlain && t.grid.notFiltered} onClick=${act(filter)}>${t.grid.filterColumn}</${MenuItem}><hr />
     <${MenuItem} icon="left" onClick=${act(pin)}>${isPinned ? t.grid.unpin : t.grid.pin}</${MenuItem}>
     <${MenuItem} icon="columns" why=${isLast && t.grid.lastColumn} onClick=${act(hide)}>${t.grid.hideColumn}</${MenuItem}>

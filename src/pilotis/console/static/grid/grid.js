@@ -19,7 +19,7 @@ const TALLEST = 12_000_000;
 
 /**
  * @param {{source: import("./source.js").Source, columns: Column[], pinned: number, widths: Record<string, number>, onWidth: (name: string, width: number) => void,
- *   sort: [string, string] | null, onSort: (name: string) => void, at: {row: number, column: number}, setAt: (at: {row: number, column: number}) => void,
+ *   sort: import("./query.js").Sort[], onSort: (name: string, more: boolean) => void, at: {row: number, column: number}, setAt: (at: {row: number, column: number}) => void,
  *   selected: Set<string>, onSelect: (row: Row, index: number, range: boolean) => void, onSelectAll: () => void, commit: (row: Row, column: Column, value: unknown) => void,
  *   onHead: (column: Column, at: {left: number, right: number, top: number, bottom: number}) => void, openEditor: (index: number, column: Column) => void, onMenu: (index: number, column: Column, at: {left: number, right: number, top: number, bottom: number}) => void,
  *   why: string | false, onPaste: (text: string) => boolean, rowOpen: string, label: string, onNew: () => void}} props
@@ -252,7 +252,7 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
     <div class="sizer" ref=${(/** @type {HTMLElement | null} */ one) => one && ((one.style.height = `${drawn + HEAD}px`), (one.style.width = `${wide}px`))}>
       <div class="rows" role="grid" aria-label=${label} aria-rowcount=${total + 1} aria-colcount=${columns.length + 1}><div class="gr head" role="row" aria-rowindex="1">
         <span class="gn" role="columnheader" aria-colindex="1" aria-label=${t.grid.selectAll} ref=${edge}><input type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectAll} checked=${selected.size > 0 && selected.size === total} indeterminate=${selected.size > 0 && selected.size < total} onChange=${onSelectAll} /></span>
-        ${drawnColumns.map(({ one, place }) => html`<${Head} key=${place} column=${one} place=${place} left=${lefts[place]} isPinned=${place < pinned} width=${widths[one.name]} sort=${sort?.[0] === one.name ? sort[1] : ""} onSort=${onSort} onWidth=${onWidth} onMenu=${onHead} />`)}
+        ${drawnColumns.map(({ one, place }) => html`<${Head} key=${place} column=${one} place=${place} left=${lefts[place]} isPinned=${place < pinned} width=${widths[one.name]} sort=${sort} onSort=${onSort} onWidth=${onWidth} onMenu=${onHead} />`)}
       </div>
       ${cells.map(line)}</div>
       ${active && html`<div class=${`active ${edit ? "editing" : ""} ${edit?.wrong ? "wrong" : ""}`} ref=${(/** @type {HTMLElement | null} */ element) => {
@@ -277,7 +277,7 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
  */
 const keptRow = (known, made) => known && made.every((part, place) => part === known.from[place]) && known.drawn;
 
-/** @param {{column: Column, place: number, left: number, isPinned: boolean, width: number, sort: string, onSort: (name: string) => void, onWidth: (name: string, width: number) => void, onMenu: (column: Column, at: DOMRect) => void}} props */
+/** @param {{column: Column, place: number, left: number, isPinned: boolean, width: number, sort: import("./query.js").Sort[], onSort: (name: string, more: boolean) => void, onWidth: (name: string, width: number) => void, onMenu: (column: Column, at: DOMRect) => void}} props */
 function Head({ column, place, left, isPinned, width, sort, onSort, onWidth, onMenu }) {
   /** @param {PointerEvent} event */
   const drag = (event) => {
@@ -289,6 +289,8 @@ function Head({ column, place, left, isPinned, width, sort, onSort, onWidth, onM
     handle.onpointermove = (moved) => onWidth(column.name, Math.max(56, Math.min(800, width + moved.clientX - start)));
     handle.onpointerup = () => (handle.onpointermove = null);
   };
+  const rank = sort.findIndex(([name]) => name === column.name);
+  const way = sort[rank]?.[1];
   const sortable = !column.encrypted && column.type !== "object" && column.type !== "array";
   const open = (/** @type {MouseEvent} */ event) => {
     event.preventDefault();
@@ -296,9 +298,9 @@ function Head({ column, place, left, isPinned, width, sort, onSort, onWidth, onM
     onMenu(column, /** @type {HTMLElement} */ (head.closest("[role=columnheader]")).getBoundingClientRect());
   };
   const hint = `${labelOf(column)}: ${column.type}${column.required ? `, ${t.grid.required}` : ""}${column.description ? `. ${column.description}` : ""}`;
-  return html`<span role="columnheader" aria-colindex=${place + 2} aria-sort=${sort === "asc" ? "ascending" : sort === "desc" ? "descending" : undefined} class=${`gh ${isPinned ? "held" : ""}`} title=${hint} onContextMenu=${open}
+  return html`<span role="columnheader" aria-colindex=${place + 2} aria-sort=${rank === 0 ? (way === "asc" ? "ascending" : "descending") : undefined} class=${`gh ${isPinned ? "held" : ""}`} title=${hint} onContextMenu=${open}
       ref=${(/** @type {HTMLElement | null} */ element) => element && ((element.style.left = `${left}px`), (element.style.width = `${width}px`))}>
-    <button type="button" tabindex="-1" disabled=${!sortable} onClick=${() => onSort(column.name)}><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} /><span class="cut">${labelOf(column)}</span>${sort && html`<${Icon} name=${sort === "asc" ? "up" : "down"} class="sort" />`}</button>
+    <button type="button" tabindex="-1" disabled=${!sortable} onClick=${(/** @type {MouseEvent} */ event) => onSort(column.name, event.shiftKey)}><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} /><span class="cut">${labelOf(column)}</span>${way && html`<${Icon} name=${way === "asc" ? "up" : "down"} class="sort" />${sort.length > 1 && html`<span class="s12 num sortplace">${rank + 1}</span>`}`}</button>
     <button type="button" class="headmenu" tabindex="-1" aria-haspopup="menu" aria-label=${t.grid.columnMenu(labelOf(column))} onClick=${open}><${Icon} name="more" /></button>
     <span class="resize" onPointerDown=${drag}></span></span>`;
 }

@@ -13,7 +13,7 @@ const MARKED = 1500;
 /** @typedef {{id: string, data: Record<string, any>, created_at: string, updated_at: string, created_by?: string | null}} Row */
 
 export class Source {
-  /** A `search` has words, and the columns they are searched in; it finds rows by rank, whatever filter and order there are. @param {string} tableId @param {{where: unknown, sort: [string, "asc" | "desc"] | null, search?: {query: string, fields: string[]} | null}} query */
+  /** A `search` has words, and the columns they are searched in; it finds rows by rank, whatever filter and order there are. @param {string} tableId @param {{where: unknown, sort: import("./query.js").Sort[], search?: {query: string, fields: string[]} | null}} query */
   constructor(tableId, query) {
     this.tableId = tableId;
     this.query = query;

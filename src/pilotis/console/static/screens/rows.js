@@ -11,7 +11,7 @@ import { Grid } from "../grid/grid.js";
 import { NewRow, RowPanel } from "../grid/panel.js";
 import { SavedFilters } from "../grid/saved.js";
 import { SearchBox, searched } from "../grid/search.js";
-import { readSort, readWhere } from "../grid/query.js";
+import { MAX_SORTS, readSort, readWhere, writeSort } from "../grid/query.js";
 import { RANKED, Source } from "../grid/source.js";
 import { handedOver } from "../grid/handed.js";
 import { withCondition } from "../grid/where.js";
@@ -69,7 +69,7 @@ export function Rows({ table, tabs }) {
   // A search looks through all rows, and the best comes first: filter and order wait until it is over.
   const where = words ? null : filter;
   const isLive = query.get("live") === "1";
-  const sort = words ? null : readSort(query.get("sort"));
+  const sort = words ? [] : readSort(query.get("sort"));
   const opened = query.get("row") || "";
   const source = useMemo(() => new Source(table.id, { where, sort, search: words ? { query: words, fields } : null }), [table.id, whereText, query.get("sort"), words, fields]);
   const edits = useMemo(() => new Edits(source), [source]);
@@ -194,7 +194,17 @@ export function Rows({ table, tabs }) {
     grid?.scrollTo({ top: grid.scrollHeight });
   };
   const clear = () => (words ? change({ q: null, row: null }) : setWhere(null));
-  const sortBy = (/** @type {string} */ name) => change({ q: null, sort: sort?.[0] !== name ? `${name}.asc` : sort[1] === "asc" ? `${name}.desc` : null });
+  // With `more` other columns stay before it, or behind it.
+  const sortBy = (/** @type {string} */ name, /** @type {"asc" | "desc" | null} */ way, /** @type {boolean} */ more) => {
+    const given = /** @type {import("../grid/query.js").Sort[]} */ (way ? [[name, way]] : []);
+    const isThere = sort.some(([one]) => one === name);
+    const all = !more ? given : isThere ? sort.flatMap((one) => (one[0] === name ? given : [one])) : [...sort, ...given].slice(0, MAX_SORTS);
+    change({ q: null, sort: writeSort(all) });
+  };
+  const sortNext = (/** @type {string} */ name, /** @type {boolean} */ more) => {
+    const way = more || sort.length === 1 ? sort.find(([one]) => one === name)?.[1] : undefined;
+    sortBy(name, !way ? "asc" : way === "asc" ? "desc" : null, more);
+  };
   const create = async (/** @type {Record<string, unknown>} */ data) => {
     const made = await ofApp(`/v1/public/tables/${table.id}/data`, { method: "POST", body: { data } });
     toast(t.grid.created, { undo: () => ofApp(`/v1/public/tables/${table.id}/data/${made.id}`, { method: "DELETE" }).then(again, complain) });
@@ -244,7 +254,7 @@ export function Rows({ table, tabs }) {
       <${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${again} /></div>
     <div class=${`split ${opened ? "opened" : ""}`}>
       <div class="gridbox">
-        ${isNarrow ? html`<${Cards} source=${source} columns=${shown} open=${open} label=${plain(table.title, 80)} />` : html`<${Grid} source=${source} columns=${shown} pinned=${pinned} widths=${widths} onWidth=${(/** @type {string} */ name, /** @type {number} */ width) => arrange({ widths: { ...layout.widths, [name]: width } })} sort=${sort} onSort=${sortBy} at=${at} setAt=${setAt}
+        ${isNarrow ? html`<${Cards} source=${source} columns=${shown} open=${open} label=${plain(table.title, 80)} />` : html`<${Grid} source=${source} columns=${shown} pinned=${pinned} widths=${widths} onWidth=${(/** @type {string} */ name, /** @type {number} */ width) => arrange({ widths: { ...layout.widths, [name]: width } })} sort=${sort} onSort=${sortNext} at=${at} setAt=${setAt}
           selected=${selected} onSelect=${select} onSelectAll=${selectAll} commit=${commit} openEditor=${openEditor} why=${why} onPaste=${paste} rowOpen=${opened} label=${plain(table.title, 80)}
           onHead=${(/** @type {any} */ column, /** @type {any} */ rect) => setOfColumn({ column, rect })}
           onMenu=${(/** @type {number} */ index, /** @type {any} */ column, /** @type {any} */ rect) => setMenu({ index, column, rect })} />`}
@@ -256,7 +266,7 @@ export function Rows({ table, tabs }) {
           ${!allMatch && !words && total !== null && selected.size < total && html`<${Button} kind="flat small" onClick=${() => setAllMatch(true)}>${t.grid.allThat(total)}</${Button}>`}
           <${Button} kind="flat small" icon="edit" why=${why || (allMatch && t.grid.notAll)} onClick=${() => setDialog({ edit: true })}>${t.grid.editField}</${Button}><${Button} kind="flat small bad" icon="trash" why=${why} onClick=${() => setDialog({ delete: true })}>${t.grid.delete}</${Button}>
           <${Button} kind="flat small" icon="cross" label=${t.grid.unselect} onClick=${() => (setSelected(new Set()), setAllMatch(false))} /></div>`}
-        <div class="status s12 soft"><span class="num">${total ? t.grid.row(at.row + 1) : ""}</span><span>${words ? t.grid.byRank : sort ? t.grid.sortedBy(plain(sort[0] === CREATOR ? t.grid.creator : sort[0], 40), sort[1]) : t.grid.unsorted}</span><span class="grow"></span>
+        <div class="status s12 soft"><span class="num">${total ? t.grid.row(at.row + 1) : ""}</span><span>${words ? t.grid.byRank : sort.length ? t.grid.sortedBy(sort.map(([name, way]) => [plain(name === CREATOR ? t.grid.creator : name, 40), way])) : t.grid.unsorted}</span><span class="grow"></span>
           <span class="line">${edits.pending.value ? html`<${Icon} name="run" class="spin" />${t.grid.saving}` : edits.done.value.length ? html`<${Icon} name="done" />${t.saved}` : ""}</span>
           ${edits.done.value.length > 0 && html`<${Button} kind="flat small" onClick=${() => edits.undo()}>${t.undo} <kbd>${shortcut("Z")}</kbd></${Button}>`}</div>
       </div>
@@ -265,7 +275,7 @@ export function Rows({ table, tabs }) {
     </div>
     ${menu && html`<${CellMenu} ...${menu} source=${source} why=${why} commit=${commit} open=${open} onClose=${() => setMenu(null)} filter=${setWhere} remove=${(/** @type {any} */ one) => setDialog({ one })} ofColumn=${() => setOfColumn({ column: menu.column, rect: menu.rect })} />`}
     ${ofColumn && (ofColumn.filters ? html`<${ColumnFilter} ...${ofColumn} columns=${columns} daysAlone=${daysAlone} save=${(/** @type {any} */ condition) => setWhere(withCondition(filter, condition))} onClose=${closeColumn} />`
-      : html`<${ColumnMenu} ...${ofColumn} tableId=${table.id} sort=${sort} isPinned=${isPinned(ofColumn.column)} isLast=${shown.length === 1} onClose=${closeColumn} sortBy=${(/** @type {string} */ name, /** @type {string | null} */ way) => change({ q: null, sort: way && `${name}.${way}` })}
+      : html`<${ColumnMenu} ...${ofColumn} tableId=${table.id} sort=${sort} isPinned=${isPinned(ofColumn.column)} isLast=${shown.length === 1} onClose=${closeColumn} sortBy=${sortBy}
           filter=${() => setOfColumn({ ...ofColumn, filters: true })} hide=${() => arrange({ hidden: [...layout.hidden, ofColumn.column.name] })} pin=${() => arrange({ pinned: isPinned(ofColumn.column) ? layout.pinned.filter((one) => one !== ofColumn.column.name) : [...layout.pinned, ofColumn.column.name] })} />`)}
     ${dialog?.one && html`<${Confirm} title=${t.grid.deleteRows(1)} text=${t.grid.deleteText} action=${t.grid.deleteRow} onClose=${() => setDialog(null)} run=${async () => (await ofApp(`/v1/public/tables/${table.id}/data/${dialog.one.id}`, { method: "DELETE" }), opened === dialog.one.id && change({ row: null }, { replace: true }), again())} />`}
     ${dialog?.delete && html`<${DeleteRows} tableId=${table.id} ids=${[...selected]} all=${allMatch ? total : null} where=${where} onClose=${() => setDialog(null)} done=${again} />`}
