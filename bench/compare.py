@@ -24,13 +24,16 @@ from typing import NamedTuple
 
 import asyncpg
 
-from bench import load
+from bench import files, load
 from bench.cases import CREATES, PAGES, UPDATES, Case, Stage
 from bench.processes import Tree, processor_seconds
 from bench.servers import Pilotis
 
 _ROOT = Path(__file__).parents[1]
-_CASES = ("row by id", "list of 20", PAGES, "query", "create", CREATES, UPDATES, "bulk create")
+_ROWS = ("row by id", "list of 20", PAGES, "query", "create", CREATES, UPDATES, "bulk create")
+_READ, _PRESIGN = "file of 4 kB", "URL for an upload"
+_CASES = (*_ROWS, _READ, _PRESIGN)
+_FILES = 200
 _DEARER = 1.03
 
 
@@ -47,7 +50,12 @@ class Side:
     def __init__(self, server: Pilotis, rows: int, directory: Path) -> None:
         self._server = server
         self._directory = directory
-        self.cases = {case.name: case for case in Stage(server, rows).cases() if case.name in _CASES}
+        self.cases = {case.name: case for case in Stage(server, rows).cases() if case.name in _ROWS}
+        storage = files.Stage(server, directory)
+        self.cases[_READ] = Case(_READ, storage.fill(_FILES, 4096))
+        self.cases[_PRESIGN] = Case(_PRESIGN, storage.presigns(_FILES))
+        # The storage is another app's.
+        self._headers = dict.fromkeys(_ROWS, server.headers) | dict.fromkeys((_READ, _PRESIGN), storage.headers)
         asyncio.run(_settle(server))
 
     def run(self, name: str, seconds: float) -> Run:
@@ -55,7 +63,7 @@ class Side:
         case = self.cases[name]
         file = case.requests.write(self._directory / "requests")
         begun = processor_seconds([self._server.pid])
-        result = load.run(self._server.url, case.requests.method, file, self._server.headers, seconds, case.connections)
+        result = load.run(self._server.url, case.requests.method, file, self._headers[name], seconds, case.connections)
         return Run(result.rate, (processor_seconds([self._server.pid]) - begun).per(result.requests))
 
 
