@@ -25,7 +25,6 @@ from pilotis.data.where.operands import (
     Arguments,
     EncryptedColumnError,
     Kind,
-    Operand,
     common_count,
     mention_all,
     operand,
@@ -68,8 +67,10 @@ class Order(NamedTuple):
     @property
     def clause(self) -> str:
         """What follows `order by`."""
-        keys = [f"{key.sql} {key.direction} nulls last" for key in self.keys]
-        return ", ".join([*keys, "__id" if keys and self.of_ids == "asc" else f"__id {self.of_ids}"])
+        if not self.keys:
+            return f"__id {self.of_ids}"
+        by_id = "__id" if self.of_ids == "asc" else "__id desc"
+        return ", ".join([*(f"{key.sql} {key.direction} nulls last" for key in self.keys), by_id])
 
     @property
     def binding(self) -> list[str]:
@@ -244,50 +245,53 @@ def _total(statements: Statements, condition: str) -> str:
 
 
 def _order(table: TableSchema, query: Query, arguments: Arguments) -> Order:
-    if query.order_by is None:
+    asked = query.order_by
+    if asked is None:
         return Order((), query.order_direction)
-    if isinstance(query.order_by, str):
-        asked = {"order_by": SortKey(query.order_by, query.order_direction)}
-    elif query.order_direction != "asc":
+    if isinstance(asked, str):
+        only = _sort(table, SortKey(asked, query.order_direction), "order_by", arguments, may_be_indexed=True)
+        return Order((), query.order_direction) if only is None else Order((only,), "asc")
+    if query.order_direction != "asc":
         raise invalid("order_direction", "Give each column in order_by its direction.")
-    else:
-        asked = {f"order_by[{place}].column": key for place, key in enumerate(query.order_by)}
-    keys = dict[str, Sort]()
-    may_be_indexed = True
-    for place, key in asked.items():
-        field = _sorted_by(table, key.column, place, arguments)
-        if field.name == "id":
-            if key is not list(asked.values())[-1]:
+    sorts, named, may_be_indexed = list[Sort](), set[str](), True
+    for number, key in enumerate(asked):
+        place = f"order_by[{number}].column"
+        if key.column in named:
+            raise invalid(place, f"{key.column} is there twice.")
+        named.add(key.column)
+        sort = _sort(table, key, place, arguments, may_be_indexed=may_be_indexed)
+        if sort is None:
+            if number < len(asked) - 1:
                 raise invalid(place, "No two rows have the same id, so that no column after it sorts.")
-            return Order(tuple(keys.values()), key.direction)
-        if field.name in keys:
-            raise invalid(place, f"{field.name} is there twice.")
-        # JSON's null counts as absent, like SQL's.
-        sql = f"nullif({field.sql}, 'null')" if field.kind is Kind.JSON else field.sql
-        name = field.column or field.name
-        if key.ignore_case:
-            if field.name not in table.by_name or field.kind is not Kind.TEXT:
-                raise invalid(place, f"{field.name} is no string column, so that it has no case to ignore.")
-            sql, name = f"pilotis.case_key({sql})", f"{name} ignoring case"
+            return Order(tuple(sorts), key.direction)
         # An index serves the keys up to the first that none has.
-        may_be_indexed &= field.kind is not Kind.JSON and not key.ignore_case
-        if may_be_indexed:
-            direction = AccessKind.SORT if key.direction == "asc" else AccessKind.SORT_DESCENDING
-            arguments.access.add(direction, field.column)
-        keys[field.name] = Sort(sql, key.direction, name, field.kind)
-    return Order(tuple(keys.values()), "asc")
+        may_be_indexed &= sort.kind is not Kind.JSON and not key.ignore_case
+        sorts.append(sort)
+    return Order(tuple(sorts), "asc")
 
 
-def _sorted_by(table: TableSchema, name: str, place: str, arguments: Arguments) -> Operand:
-    """Return the field to sort by; `place` is where the request names it."""
+def _sort(table: TableSchema, key: SortKey, place: str, arguments: Arguments, *, may_be_indexed: bool) -> Sort | None:
+    """Return how a key sorts, and record the access; None for the id. `place` is where the request names the column."""
     try:
-        by_creator = arguments.creators and name == CREATOR_NAME
-        field = CREATOR_OPERAND if by_creator else operand(table, name, arguments)
+        by_creator = arguments.creators and key.column == CREATOR_NAME
+        field = CREATOR_OPERAND if by_creator else operand(table, key.column, arguments)
     except (EncryptedColumnError, UnknownColumnError) as error:
         error.at(place)
         raise
+    if field.name == "id":
+        return None
     if field.kind is Kind.JSON and field.name in table.by_name:
         raise invalid(place, f"{field.name} holds objects or arrays; name a field inside it, or another column.")
     if field.kind is Kind.ENCRYPTED:
         raise EncryptedColumnError(field.name).at(place)
-    return field
+    name = field.column or field.name
+    if key.ignore_case:
+        if field.name not in table.by_name or field.kind is not Kind.TEXT:
+            raise invalid(place, f"{field.name} is no string column, so that it has no case to ignore.")
+        return Sort(f"pilotis.case_key({field.sql})", key.direction, f"{name} ignoring case", field.kind)
+    if field.kind is Kind.JSON:
+        # JSON's null counts as absent, like SQL's.
+        return Sort(f"nullif({field.sql}, 'null')", key.direction, name, field.kind)
+    if may_be_indexed:
+        arguments.access.add(AccessKind.SORT if key.direction == "asc" else AccessKind.SORT_DESCENDING, field.column)
+    return Sort(field.sql, key.direction, name, field.kind)
