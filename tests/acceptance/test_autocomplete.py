@@ -107,7 +107,7 @@ async def test_free_form_fields(app: App):
         {"limit": -1},
         {"limit": "many"},
         {"table_id": "x"},
-        {"where": {}},
+        {"filter": {}},
     ],
 )
 async def test_bad_requests(app: App, places: str, more: dict[str, Any]):

@@ -28,6 +28,7 @@ from pilotis.data.rows.types import OperationResults, Operations, WriteRequestBo
 from pilotis.data.rules.visibility import MemberTokenRequiredError
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
+from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
 from pilotis.db.extensions import ExtensionMissingError
 from pilotis.http.api.endpoint import Endpoints, post
@@ -59,6 +60,9 @@ _ABOUT_FIELDS = [
     MemberTokenRequiredError,
     UnknownColumnError,
     EncryptedColumnError,
+    InvalidOperatorError,
+    InvalidRegexError,
+    WhereTooComplexError,
     QueryTimeoutError,
 ]
 

@@ -209,7 +209,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         errors=[*_PAGE, *_WHERE, EncryptedColumnError, QueryTimeoutError],
     )
     async def query(self, call: Call, table_id: UUID, body: Query) -> Reply:
-        """Find rows by a condition, sorted by one field."""
+        """Find rows by a condition, sorted by up to three columns."""
         return Reply(await self._rows.query(call.principal, table_id, body))
 
     @patch(

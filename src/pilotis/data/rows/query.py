@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from asyncpg import Record
@@ -221,6 +221,19 @@ def within(
     if patterns and not visible.is_simple:
         condition = f"case when true{rule} then {condition} end"
     return f"true{rule} and {condition}"
+
+
+def and_where(
+    seen: TableSchema, where: Mapping[str, Any] | None, visible: Visibility, arguments: Arguments, limits: Limits
+) -> tuple[str, list[str]]:
+    """Return ` and …`, that the caller sees a row and that it satisfies a request's condition; and the patterns in it.
+
+    It may be empty. `seen` is the table as the caller sees it.
+    """
+    if not where:
+        return visible.and_condition(arguments, many=True), []
+    condition, patterns = compile_where(where, functools.partial(operand, seen, arguments=arguments), limits, arguments)
+    return f" and {within(visible, condition, patterns, arguments, many=True)}", patterns
 
 
 # Requests that differ in their values alone have the same statement. One has some kilobytes, 35 at the very most.

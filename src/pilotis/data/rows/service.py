@@ -414,6 +414,14 @@ async def _perform(table: PreparedTable, plan: Plan) -> bytes:
 
 
 async def run_compiled(table: PreparedTable, compiled: CompiledQuery, *, read_only: bool = True) -> asyncpg.Record:
+    """Run a statement that was compiled from a request and returns one row; raises as `fetch_compiled` does."""
+    (row,) = await fetch_compiled(table, compiled, read_only=read_only)
+    return row
+
+
+async def fetch_compiled(
+    table: PreparedTable, compiled: CompiledQuery, *, read_only: bool = True
+) -> list[asyncpg.Record]:
     """Run a statement that was compiled from a request; raises `InvalidRegexError` for an invalid pattern.
 
     Raises `QueryTooLargeError` if the statement exceeds the database's limits.
@@ -423,7 +431,7 @@ async def run_compiled(table: PreparedTable, compiled: CompiledQuery, *, read_on
             # A table without rows would not evaluate them.
             await table.fetchval(_TRY_PATTERNS, compiled.patterns)
         # Not fetchrow, because with its row limit PostgreSQL starts no parallel workers.
-        (row,) = await table.fetch_compiled(compiled.sql, compiled.arguments, compiled.access, read_only=read_only)
+        return await table.fetch_compiled(compiled.sql, compiled.arguments, compiled.access, read_only=read_only)
     except asyncpg.InvalidRegularExpressionError:
         raise InvalidRegexError from None
     except asyncpg.ProgramLimitExceededError:
@@ -433,7 +441,6 @@ async def run_compiled(table: PreparedTable, compiled: CompiledQuery, *, read_on
         if isinstance(error.__cause__, asyncpg.OutOfMemoryError):
             raise QueryTooLargeError from None
         raise
-    return row
 
 
 def is_list(data: msgspec.Raw) -> bool:

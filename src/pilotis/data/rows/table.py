@@ -239,10 +239,6 @@ class PreparedTable:
                 if access is not None and self._uses is not None:
                     self._uses.record(self.schema, access, time.perf_counter() - started)
 
-    async def fetch(self, query: str, arguments: Arguments) -> list[Record]:
-        """Run one statement like `fetch_compiled`, with the arguments that it was compiled with."""
-        return await self.fetch_compiled(query, arguments.values, arguments.access)
-
     async def _settle(self, connection: Connection, rows: int, events: str | None) -> None:
         """Store the row count and the events that a write has left to its transaction."""
         if rows:

@@ -13,7 +13,7 @@ const MARKED = 1500;
 /** @typedef {{id: string, data: Record<string, any>, created_at: string, updated_at: string, created_by?: string | null}} Row */
 
 export class Source {
-  /** A `search` has words, and the columns they are searched in; it finds rows by rank, whatever filter and order there are. @param {string} tableId @param {{where: unknown, sort: import("./query.js").Sort[], search?: {query: string, fields: string[]} | null}} query */
+  /** A `search` has words, and the columns they are searched in; it finds rows by rank, whatever order there is. @param {string} tableId @param {{where: unknown, sort: import("./query.js").Sort[], search?: {query: string, fields: string[]} | null}} query */
   constructor(tableId, query) {
     this.tableId = tableId;
     this.query = query;
@@ -133,7 +133,7 @@ export class Source {
 
   /** @param {{query: string, fields: string[]}} search @param {number} offset @param {number} limit @param {AbortSignal} [abort] */
   async rank({ query, fields }, offset, limit, abort) {
-    const answer = await ofApp("/v1/public/search", { method: "POST", exact: true, signal: abort, body: { table_id: this.tableId, query, fields, limit, offset } });
+    const answer = await ofApp("/v1/public/search", { method: "POST", exact: true, signal: abort, body: { table_id: this.tableId, query, fields, limit, offset, ...(this.query.where ? { where: this.query.where } : {}) } });
     // An app may allow fewer rows a page; this route does not say so.
     const full = Math.min(limit, Math.min(answer.total_count, RANKED) - offset);
     return { ...answer, limit: answer.data.length < full ? answer.data.length || 1 : limit };

@@ -65,9 +65,8 @@ export function Rows({ table, tabs }) {
   const columns = useMemo(() => columnsOf(table.schema), [table.schema]);
   const fields = useMemo(() => searched(columns), [columns]);
   const words = fields.length ? query.get("q") || "" : "";
-  const filter = useMemo(() => readWhere(whereText), [whereText]);
-  // A search looks through all rows, and the best comes first: filter and order wait until it is over.
-  const where = words ? null : filter;
+  const where = useMemo(() => readWhere(whereText), [whereText]);
+  // Of a search the best comes first: the order waits until it is over.
   const isLive = query.get("live") === "1";
   const sort = words ? [] : readSort(query.get("sort"));
   const opened = query.get("row") || "";
@@ -186,7 +185,7 @@ export function Rows({ table, tabs }) {
   useEffect(() => {
     if (found && !isNarrow) setAt((old) => (old.row === found.index ? old : { row: found.index, column: old.column }));
   }, [opened, !found, isNarrow]);
-  const setWhere = (/** @type {any} */ next) => change({ where: next && JSON.stringify(next), q: null, row: null });
+  const setWhere = (/** @type {any} */ next) => change({ where: next && JSON.stringify(next), row: null });
   const toEnd = () => {
     setAdded(0);
     setAt((old) => ({ row: (source.total.value || 1) - 1, column: old.column }));
@@ -246,7 +245,8 @@ export function Rows({ table, tabs }) {
       <${Button} kind="go small" icon="plus" why=${why} onClick=${newRow}>${t.grid.newRow}</${Button}></div>
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
       ${fields.length > 0 && html`<${SearchBox} text=${words} onChange=${(/** @type {string} */ text) => change({ q: text || null, row: null }, { replace: !!words && !!text })} />`}
-      ${words ? html`<span class="s12 soft cut">${filter || query.get("sort") ? t.grid.searchWaits : ""}</span>` : html`<${Filters} key=${whereText || ""} where=${where} onChange=${setWhere} columns=${columns} daysAlone=${daysAlone} /><${SavedFilters} tableId=${table.id} where=${where} onChange=${setWhere} />`}<span class="grow"></span>
+      <${Filters} key=${whereText || ""} where=${where} onChange=${setWhere} columns=${columns} daysAlone=${daysAlone} /><${SavedFilters} tableId=${table.id} where=${where} onChange=${setWhere} />
+      ${words && query.get("sort") && html`<span class="s12 soft cut">${t.grid.searchWaits}</span>`}<span class="grow"></span>
       ${added > 0 && html`<${Button} kind="flat small" onClick=${toEnd}>${t.grid.added(added)}</${Button}>`}
       <span class="s12 soft num" role="status">${total === null ? "" : source.beyond ? t.grid.ranked(RANKED, source.beyond) : t.grid.found(total, !!where || !!words)}</span>
       <${Button} kind=${`flat small ${isLive ? "on" : ""}`} icon="activity" class="wide" title=${t.grid.liveHelp} aria-pressed=${isLive ? "true" : "false"} onClick=${() => change({ live: isLive ? null : "1" }, { replace: true })}>${t.grid.live}</${Button}>
@@ -274,7 +274,7 @@ export function Rows({ table, tabs }) {
         : current && html`<${RowPanel} key=${opened} row=${current} index=${found ? found.index : -1} columns=${columns} focus=${focus} hold=${() => source.hold()} commit=${commit} why=${why} step=${step} onClose=${() => change({ row: null })} onDelete=${() => setDialog({ one: current })} />`}
     </div>
     ${menu && html`<${CellMenu} ...${menu} source=${source} why=${why} commit=${commit} open=${open} onClose=${() => setMenu(null)} filter=${setWhere} remove=${(/** @type {any} */ one) => setDialog({ one })} ofColumn=${() => setOfColumn({ column: menu.column, rect: menu.rect })} />`}
-    ${ofColumn && (ofColumn.filters ? html`<${ColumnFilter} ...${ofColumn} columns=${columns} daysAlone=${daysAlone} save=${(/** @type {any} */ condition) => setWhere(withCondition(filter, condition))} onClose=${closeColumn} />`
+    ${ofColumn && (ofColumn.filters ? html`<${ColumnFilter} ...${ofColumn} columns=${columns} daysAlone=${daysAlone} save=${(/** @type {any} */ condition) => setWhere(withCondition(where, condition))} onClose=${closeColumn} />`
       : html`<${ColumnMenu} ...${ofColumn} tableId=${table.id} sort=${sort} isPinned=${isPinned(ofColumn.column)} isLast=${shown.length === 1} onClose=${closeColumn} sortBy=${sortBy}
           filter=${() => setOfColumn({ ...ofColumn, filters: true })} hide=${() => arrange({ hidden: [...layout.hidden, ofColumn.column.name] })} pin=${() => arrange({ pinned: isPinned(ofColumn.column) ? layout.pinned.filter((one) => one !== ofColumn.column.name) : [...layout.pinned, ofColumn.column.name] })} />`)}
     ${dialog?.one && html`<${Confirm} title=${t.grid.deleteRows(1)} text=${t.grid.deleteText} action=${t.grid.deleteRow} onClose=${() => setDialog(null)} run=${async () => (await ofApp(`/v1/public/tables/${table.id}/data/${dialog.one.id}`, { method: "DELETE" }), opened === dialog.one.id && change({ row: null }, { replace: true }), again())} />`}

@@ -11,8 +11,11 @@ from pilotis.data.query.geo.shapes import count_points, shape_of
 from pilotis.data.query.geo.sphere import metres
 from pilotis.data.query.geo.types import GeoRequest
 from pilotis.data.rows import found
+from pilotis.data.rows.query import CompiledQuery, and_where
+from pilotis.data.rows.service import fetch_compiled
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import creator_of_new_row
 from pilotis.data.where.fields import json_field
 from pilotis.data.where.operands import Arguments
 from pilotis.db.extensions import Extensions
@@ -39,16 +42,18 @@ class Geo:
         shape = await offload(size, shape_of, request, limits.polygon_points)
 
         async def run(table: PreparedTable) -> bytes:
-            arguments = Arguments()
             visible = await table.visible(principal, Action.LIST)
             table = table.seen_by(visible)
+            own = creator_of_new_row(principal)
+            arguments = Arguments(hash_=table.hash, creators=visible.shows_creator, own=own)
             field = json_field(table.schema, request.field, arguments, "field")
             cube = await self._extensions.schema("cube")
-            and_visible = visible.and_condition(arguments, many=True)
+            and_visible, patterns = and_where(table.schema, request.where, visible, arguments, limits)
             limit = limits.page_size(request.limit)
             page_bytes, creators = limits.page_bytes, visible.shows_creator
             scope = Scope(table, field, cube, and_visible, limit, request.offset, arguments, page_bytes, creators)
-            records = await table.fetch(compile_geo(scope, shape), arguments)
+            sql = compile_geo(scope, shape)
+            records = await fetch_compiled(table, CompiledQuery(sql, arguments.values, patterns, arguments.access))
             return await offload(found.size_of(records), found.answer, table, records, _distance)
 
         return await self._tables.use(app, request.table_id, run)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.data.rows.schemas import PolygonObject
+from pilotis.data.rows.schemas import PolygonObject, WhereObject
 from pilotis.data.rows.types import Row
 from pilotis.http.api.schemas import Count, Limit, Paged
 
@@ -44,7 +44,7 @@ class GeoRequest(Paged, forbid_unknown_fields=True):
 
     A polygon is `{points: [{latitude, longitude}, …]}`, that list alone, or a Polygon or MultiPolygon of GeoJSON (RFC
     7946). Its sides are great circles, and it lies on less than half of the Earth. A ring's interior is the area that
-    it surrounds, also where it crosses itself.
+    it surrounds, also where it crosses itself. `where` is a condition that the rows satisfy as well.
     """
 
     table_id: UUID
@@ -54,6 +54,7 @@ class GeoRequest(Paged, forbid_unknown_fields=True):
     polygon: PolygonObject = None
     limit: Limit = None
     offset: Count = 0
+    where: WhereObject | None = None
 
 
 class GeoHit(Row, kw_only=True):

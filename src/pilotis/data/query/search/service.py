@@ -15,9 +15,11 @@ from pilotis.data.query.search.text import Spelled
 from pilotis.data.query.search.types import AutocompleteRequest, AutocompleteResult, SearchRequest
 from pilotis.data.query.search.typos import with_typos, with_typos_whole
 from pilotis.data.rows import found
+from pilotis.data.rows.query import CompiledQuery, and_where
+from pilotis.data.rows.service import fetch_compiled
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
-from pilotis.data.rules.visibility import Visibility
+from pilotis.data.rules.visibility import Visibility, creator_of_new_row
 from pilotis.data.tables.schema import ColumnType, TableSchema
 from pilotis.data.where.fields import Field, text_field
 from pilotis.data.where.operands import Arguments
@@ -25,6 +27,7 @@ from pilotis.db.extensions import ExtensionMissingError, Extensions
 from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.kit.errors import invalid
 from pilotis.kit.offload import in_thread, offload
+from pilotis.limits import Limits
 
 _MAX_FIELDS = 50
 _NOTHING_FOUND = b'{"data":[],"total_count":0}'
@@ -48,13 +51,15 @@ class Search:
             visible = await table.visible(principal, Action.LIST)
             table = table.seen_by(visible)
             names = _names(table.schema, request.fields)
+            own = creator_of_new_row(principal)
             if not search.terms:
-                _scope(table, names, request, app, visible)
+                _scope(table, names, request, app, visible, own)
                 return _NOTHING_FOUND
 
             async def fetch(compile_: Callable[[Scope], str]) -> list[Record]:
-                scope = _scope(table, names, request, app, visible)
-                return await table.fetch(compile_(scope), scope.arguments)
+                scope, patterns = _scope(table, names, request, app, visible, own)
+                sql, arguments = compile_(scope), scope.arguments
+                return await fetch_compiled(table, CompiledQuery(sql, arguments.values, patterns, arguments.access))
 
             async def fetch_words(spelled: Spelled) -> list[Record]:
                 # Most searches have few matches; these are scored as they are read.
@@ -83,9 +88,9 @@ class Search:
         async def run(table: PreparedTable) -> AutocompleteResult:
             visible = await table.visible(principal, Action.LIST)
             table = table.seen_by(visible)
-            completer = _Completer(visible, table, request.field, limit)
+            completer = _Completer(visible, table, request, app.limits, creator_of_new_row(principal))
             if not search.terms:
-                text_field(table.schema, request.field, Arguments(), "field")
+                completer.check()
                 return AutocompleteResult([])
             values = await completer.with_prefix(texts.folded(request.query.strip()))
             if len(values) < limit:
@@ -109,11 +114,19 @@ class Search:
 class _Completer:
     """Runs completions of one field; values are returned by key, in order."""
 
-    def __init__(self, visible: Visibility, table: PreparedTable, field: str, limit: int) -> None:
+    def __init__(
+        self, visible: Visibility, table: PreparedTable, request: AutocompleteRequest, limits: Limits, own: str | None
+    ) -> None:
         self._table = table
-        self._field = field
-        self._limit = limit
+        self._request = request
+        self._limit = limits.page_size(request.limit)
+        self._limits = limits
         self._visible = visible
+        self._own = own
+
+    def check(self) -> None:
+        """Raise the error for a field or a condition that is not valid."""
+        self._scope()
 
     async def with_prefix(self, prefix: str) -> dict[str, str]:
         rows = await self._run(lambda completion: completion.with_prefix(prefix, self._limit))
@@ -129,11 +142,16 @@ class _Completer:
         return _by_key(await self._run(lambda completion: completion.similar(query, self._limit, trigram)))
 
     async def _run(self, statement: Callable[[Completion], str]) -> list[Record]:
-        arguments = Arguments()
-        field = text_field(self._table.schema, self._field, arguments, "field")
-        visible = f"{self._visible.and_condition(arguments, many=True)} and {self._table.schema.at_this_version}"
-        sql = statement(Completion(self._table.schema, field, visible, arguments))
-        return await self._table.fetch(sql, arguments)
+        completion, arguments, patterns = self._scope()
+        compiled = CompiledQuery(statement(completion), arguments.values, patterns, arguments.access)
+        return await fetch_compiled(self._table, compiled)
+
+    def _scope(self) -> tuple[Completion, Arguments, list[str]]:
+        schema, visible = self._table.schema, self._visible
+        arguments = Arguments(hash_=self._table.hash, creators=visible.shows_creator, own=self._own)
+        field = text_field(schema, self._request.field, arguments, "field")
+        and_visible, patterns = and_where(schema, self._request.where, visible, arguments, self._limits)
+        return Completion(schema, field, f"{and_visible} and {schema.at_this_version}", arguments), arguments, patterns
 
 
 def _by_key(rows: list[Record]) -> dict[str, str]:
@@ -169,12 +187,15 @@ def _scope(
     request: SearchRequest,
     app: AppInfo,
     visible: Visibility,
-) -> Scope:
-    arguments = Arguments()
+    own: str | None,
+) -> tuple[Scope, list[str]]:
+    """Return what to search, and the patterns in the request's condition."""
+    arguments = Arguments(hash_=table.hash, creators=visible.shows_creator, own=own)
     fields = _fields(table, names, arguments)
     window = Window(app.limits.page_size(request.limit), request.offset)
-    and_visible = visible.and_condition(arguments, many=True)
-    return Scope(table, fields, and_visible, window, arguments, app.limits.page_bytes, visible.shows_creator)
+    and_visible, patterns = and_where(table.schema, request.where, visible, arguments, app.limits)
+    page_bytes, creators = app.limits.page_bytes, visible.shows_creator
+    return Scope(table, fields, and_visible, window, arguments, page_bytes, creators), patterns
 
 
 async def _answer(table: PreparedTable, names: list[str], records: list[Record], highlight: Highlight) -> bytes:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.data.rows.schemas import WhereObject
 from pilotis.data.rows.types import Row
 from pilotis.http.api.schemas import Count, Limit, Paged
 
@@ -14,7 +15,8 @@ class SearchRequest(Paged, forbid_unknown_fields=True):
     """The query: words, "phrases", and either with - before it to exclude it.
 
     The last word also matches words that begin with it. `fields` are names of string columns, most important first; by
-    default all. Without `"` and `-`, the search tolerates typing errors if nothing is found otherwise.
+    default all. Without `"` and `-`, the search tolerates typing errors if nothing is found otherwise. `where` is a
+    condition that the rows satisfy as well.
     """
 
     table_id: UUID
@@ -22,6 +24,7 @@ class SearchRequest(Paged, forbid_unknown_fields=True):
     fields: list[str] | None = None
     limit: Limit = None
     offset: Count = 0
+    where: WhereObject | None = None
 
 
 class SearchHit(Row, kw_only=True):
@@ -39,12 +42,13 @@ class SearchResult(msgspec.Struct):
 
 
 class AutocompleteRequest(Paged, forbid_unknown_fields=True):
-    """The beginning of a value of a string column, or of any word in it."""
+    """The beginning of a value of a string column, or of any word in it; `where` is a condition on the rows."""
 
     table_id: UUID
     query: str
     field: str
     limit: Limit = None
+    where: WhereObject | None = None
 
 
 class AutocompleteResult(msgspec.Struct):
