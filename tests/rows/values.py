@@ -78,7 +78,10 @@ _ANY = {
     "$between": st.tuples(_ordered, _ordered).map(list) | _ordered.map(lambda one: [one, one]),
     **dict.fromkeys(COMPARISONS, _ordered),
 }
+# Of few other letters Python and PostgreSQL know different lower ones.
+_cased = st.sampled_from(TEXTS) | st.text("aAbB%_\\éÉ ％", max_size=3)
 _TEXT = dict.fromkeys(["$contains", "$startsWith", "$endsWith"], texts)
+_TEXT |= dict.fromkeys(["$ieq", "$icontains", "$istartsWith"], _cased)
 _ARRAY = {"$arrayContains": _operands, "$arrayContainsAny": st.lists(_operands, max_size=3)}
 
 _FOR_TYPE = {

@@ -1,6 +1,7 @@
 """What a `where` means, in plain Python over rows as the API shows them: the second opinion on the SQL compiler."""
 
 import operator
+import unicodedata
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -131,6 +132,10 @@ def _text(test: Callable[[str, str], bool]) -> Callable[[str, Json, Json], bool]
     return lambda _, value, operand: isinstance(value, str) and test(value, operand)
 
 
+def _case_key(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).lower()
+
+
 def _contains(whole: Json, part: Json) -> bool:
     """JSON containment as PostgreSQL's manual has it (8.14.3), for a `part` that is a list."""
     if kind(whole) != kind(part):
@@ -152,6 +157,9 @@ _OPERATORS: dict[str, Callable[[str, Json, Json], bool]] = {
     "$contains": _text(lambda text, part: part in text),
     "$startsWith": _text(str.startswith),
     "$endsWith": _text(str.endswith),
+    "$ieq": _text(lambda text, other: _case_key(text) == _case_key(other)),
+    "$icontains": _text(lambda text, part: _case_key(part) in _case_key(text)),
+    "$istartsWith": _text(lambda text, part: _case_key(text).startswith(_case_key(part))),
     "$arrayContains": lambda _, value, operand: _contains(value, operand if isinstance(operand, list) else [operand]),
     "$arrayContainsAny": lambda _, value, operand: any(_contains(value, [item]) for item in operand),
 }

@@ -14,7 +14,14 @@ from pilotis.data.tables.schema import AccessLevel, Column, TableSchema
 from pilotis.data.tables.vectors import stored_words_of, words_of
 from pilotis.data.where.access_patterns import AccessKind, AccessPattern, Part
 from pilotis.data.where.fields import Field, json_field, text_field
-from pilotis.data.where.index_expressions import indexed_point_of, key_of, no_point, trigrams_of
+from pilotis.data.where.index_expressions import (
+    caseless,
+    caseless_trigrams_of,
+    indexed_point_of,
+    key_of,
+    no_point,
+    trigrams_of,
+)
 from pilotis.data.where.operands import CREATOR, CREATOR_NAME, EXTRA, KINDS, Arguments, Kind
 from pilotis.kit.errors import PilotisError
 
@@ -122,6 +129,18 @@ def _trigram(table: TableSchema, key: str) -> Definition | None:
     )
 
 
+def _caseless(table: TableSchema, key: str) -> Definition | None:
+    text = _field(text_field, table, key)
+    return None if text is None else Definition("btree", (caseless(text), "__id"))
+
+
+def _caseless_trigram(table: TableSchema, key: str) -> Definition | None:
+    text = _field(text_field, table, key)
+    if text is None:
+        return None
+    return Definition("gin", (f"{caseless_trigrams_of(text)} {_EXTENSION}.gin_trgm_ops",), extension="pg_trgm")
+
+
 def _text(table: TableSchema, key: str) -> Definition | None:
     stored = column(table, key)
     if stored is not None:
@@ -148,6 +167,8 @@ def _no_point(table: TableSchema, key: str) -> Definition | None:
 SPECIAL: dict[AccessKind, Callable[[TableSchema, str], Definition | None]] = {
     AccessKind.CONTAINMENT: _containment,
     AccessKind.TRIGRAM: _trigram,
+    AccessKind.CASELESS: _caseless,
+    AccessKind.CASELESS_TRIGRAM: _caseless_trigram,
     AccessKind.TEXT: _text,
     AccessKind.COMPLETION: _completion,
     AccessKind.GEO: _geo,

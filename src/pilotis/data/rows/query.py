@@ -19,6 +19,7 @@ from pilotis.data.tables.schema import OWN_FIELDS, TableSchema
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.access_patterns import AccessKind, AccessPatterns
 from pilotis.data.where.compiler import compile_where
+from pilotis.data.where.index_expressions import caseless
 from pilotis.data.where.operands import (
     CREATOR_NAME,
     CREATOR_OPERAND,
@@ -272,7 +273,9 @@ def _order(table: TableSchema, query: Query, arguments: Arguments) -> Order:
         if key.column in named:
             raise invalid(place, f"{key.column} is there twice.")
         named.add(key.column)
-        sort = _sort(table, key, place, arguments, may_be_indexed=may_be_indexed)
+        # An index that ignores case has one column.
+        has_index = may_be_indexed and not (key.ignore_case and sorts)
+        sort = _sort(table, key, place, arguments, may_be_indexed=has_index)
         if sort is None:
             if number < len(asked) - 1:
                 raise invalid(place, "No two rows have the same id, so that no column after it sorts.")
@@ -301,7 +304,9 @@ def _sort(table: TableSchema, key: SortKey, place: str, arguments: Arguments, *,
     if key.ignore_case:
         if field.name not in table.by_name or field.kind is not Kind.TEXT:
             raise invalid(place, f"{field.name} is no string column, so that it has no case to ignore.")
-        return Sort(f"pilotis.case_key({field.sql})", key.direction, f"{name} ignoring case", field.kind)
+        if may_be_indexed and key.direction == "asc":
+            arguments.access.add(AccessKind.CASELESS, field.column)
+        return Sort(caseless(field.sql), key.direction, f"{name} ignoring case", field.kind)
     if field.kind is Kind.JSON:
         # JSON's null counts as absent, like SQL's.
         return Sort(f"nullif({field.sql}, 'null')", key.direction, name, field.kind)

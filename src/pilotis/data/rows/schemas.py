@@ -36,6 +36,12 @@ _CONDITION_OPERATORS: Json = {
     "$contains": {"type": "string", "description": "A text that contains this one."},
     "$startsWith": {"type": "string", "description": "A text that starts with this one."},
     "$endsWith": {"type": "string", "description": "A text that ends with this one."},
+    "$ieq": {"type": "string", "description": "Equal to this text, whatever the case of letters."},
+    "$icontains": {"type": "string", "description": "A text that contains this one, whatever the case of letters."},
+    "$istartsWith": {
+        "type": "string",
+        "description": "A text that starts with this one, whatever the case of letters.",
+    },
     "$matches": {"type": "string", "maxLength": 256, "description": "A text that matches the regular expression."},
     "$arrayContains": {"description": "A list with all of these elements."},
     "$arrayContainsAny": {**_LIST, "description": "A list with at least one of these elements."},

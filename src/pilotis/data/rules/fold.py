@@ -7,6 +7,7 @@ So an absent claim never meets the rows whose column is null, and a `$not` never
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -25,7 +26,7 @@ Folded = bool | dict[str, Json]
 
 _MAX_VALUES = 1000
 _LISTS = frozenset({"$in", "$nin", "$arrayContainsAny"})
-_OF_TEXTS = frozenset({"$contains", "$startsWith", "$endsWith"})
+_OF_TEXTS = frozenset({"$contains", "$startsWith", "$endsWith", "$ieq", "$icontains", "$istartsWith"})
 _OF_SINGLE_VALUES = frozenset({"$gt", "$gte", "$lt", "$lte"})
 
 
@@ -228,6 +229,15 @@ def _text(test: Callable[[str, str], bool]) -> Callable[[Json, Json], bool]:
     return lambda value, part: isinstance(value, str) and isinstance(part, str) and test(value, part)
 
 
+def _caseless(test: Callable[[str, str], bool]) -> Callable[[Json, Json], bool]:
+    return _text(lambda value, part: test(_case_key(value), _case_key(part)))
+
+
+def _case_key(text: str) -> str:
+    """Return a text as `pilotis.case_key` does."""
+    return unicodedata.normalize("NFKC", text).lower()
+
+
 _at_least, _at_most = _ordered(lambda a, b: a >= b), _ordered(lambda a, b: a <= b)
 
 _HOLDS: dict[str, Callable[[Json, Json], bool]] = {
@@ -243,6 +253,9 @@ _HOLDS: dict[str, Callable[[Json, Json], bool]] = {
     "$contains": _text(lambda value, part: part in value),
     "$startsWith": _text(str.startswith),
     "$endsWith": _text(str.endswith),
+    "$ieq": _caseless(str.__eq__),
+    "$icontains": _caseless(lambda value, part: part in value),
+    "$istartsWith": _caseless(str.startswith),
     "$arrayContains": lambda value, ones: all(
         _contains(value, one) for one in (ones if isinstance(ones, list) else [ones])
     ),

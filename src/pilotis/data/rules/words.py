@@ -23,6 +23,9 @@ _OPERATORS = {
     "$contains": "contains {}",
     "$startsWith": "starts with {}",
     "$endsWith": "ends with {}",
+    "$ieq": "is {} in upper or lower case",
+    "$icontains": "contains {} in upper or lower case",
+    "$istartsWith": "starts with {} in upper or lower case",
     "$arrayContains": "contains {}",
     "$arrayContainsAny": "contains one of {}",
 }

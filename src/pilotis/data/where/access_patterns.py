@@ -27,6 +27,8 @@ class AccessKind(enum.StrEnum):
     SORT_NULLS_FIRST = "sort_nulls_first"
     CONTAINMENT = "containment"
     TRIGRAM = "trigram"
+    CASELESS = "caseless"
+    CASELESS_TRIGRAM = "caseless_trigram"
     TEXT = "text"
     COMPLETION = "completion"
     GEO = "geo"
@@ -38,6 +40,8 @@ _SORTS = (AccessKind.SORT, AccessKind.SORT_DESCENDING, AccessKind.SORT_NULLS_FIR
 _ALONE = (
     AccessKind.CONTAINMENT,
     AccessKind.TRIGRAM,
+    AccessKind.CASELESS,
+    AccessKind.CASELESS_TRIGRAM,
     AccessKind.TEXT,
     AccessKind.COMPLETION,
     AccessKind.GEO,

@@ -13,7 +13,7 @@ from typing import Any
 
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.access_patterns import AccessKind
-from pilotis.data.where.index_expressions import trigrams_of
+from pilotis.data.where.index_expressions import caseless, caseless_trigrams_of, trigrams_of
 from pilotis.data.where.operands import (
     CREATOR_NAME,
     CREATOR_OPERAND,
@@ -279,9 +279,15 @@ class Compiler:
         if field.text is None:
             raise InvalidOperatorError(f"{operator} works on text; {field.name} is of another type.").at(place)
         if field.kind is Kind.TEXT:
-            self._record_access(AccessKind.RANGE if operator == "$startsWith" else AccessKind.TRIGRAM, field)
+            self._record_access(_TEXT_ACCESS.get(operator, AccessKind.TRIGRAM), field)
+        bound = self._arguments.bind(value, "text")
         return condition.format(
-            text=field.text, trigrams=trigrams_of(field.text), value=self._arguments.bind(value, "text")
+            text=field.text,
+            trigrams=trigrams_of(field.text),
+            value=bound,
+            caseless=caseless(field.text),
+            caseless_trigrams=caseless_trigrams_of(field.text),
+            caseless_value=f"pilotis.case_key({bound})",
         )
 
     def _like(self, pattern: str, field: Operand, value: Json, place: str) -> str:
@@ -336,6 +342,14 @@ def _text(condition: str) -> Callable[[Compiler, Operand, Json, str], str]:
 
 # The special characters of LIKE, including the escape.
 _WILDCARD = re.compile(r"[\\%_]")
+# What becomes a special character by `case_key` is escaped after it.
+_CASELESS_PART = r"""replace(replace(replace({caseless_value}, '\', '\\'), '%', '\%'), '_', '\_')"""
+_TEXT_ACCESS = {
+    "$startsWith": AccessKind.RANGE,
+    "$ieq": AccessKind.CASELESS,
+    "$istartsWith": AccessKind.CASELESS,
+    "$icontains": AccessKind.CASELESS_TRIGRAM,
+}
 _MAX_CONTAINMENTS = 50
 _ON_ENCRYPTED = frozenset({"$eq", "$ne", "$in", "$nin", "$isNull"})
 
@@ -353,6 +367,9 @@ OPERATORS: dict[str, Callable[[Compiler, Operand, Json, str], str]] = {
     "$contains": _like("%{}%"),
     "$startsWith": _text("{text} ^@ {value}"),
     "$endsWith": _like("%{}"),
+    "$ieq": _text("{caseless} = {caseless_value}"),
+    "$icontains": _text(f"{{caseless_trigrams}} like '%' || {_CASELESS_PART} || '%'"),
+    "$istartsWith": _text("{caseless} ^@ {caseless_value}"),
     "$matches": Compiler._matches,
     "$arrayContains": Compiler._array_contains,
     "$arrayContainsAny": Compiler._array_contains_any,

@@ -7,7 +7,7 @@ const ORDERED = ["equals", "not", "greater", "atLeast", "less", "atMost", "betwe
 
 /** The operators that a column's type allows; values of encrypted columns can only be compared whole. */
 export const OPERATORS = /** @type {Record<string, string[]>} */ ({
-  string: ["contains", "equals", "not", "starts", "ends", "oneOf", "isNull", "notNull"],
+  string: ["contains", "equals", "not", "starts", "ends", "containsAnyCase", "equalsAnyCase", "startsAnyCase", "oneOf", "isNull", "notNull"],
   number: ORDERED,
   int: ORDERED,
   date: ["on", "greater", "atLeast", "less", "atMost", "between", "equals", "not", "isNull", "notNull"],
@@ -20,7 +20,7 @@ export const OPERATORS = /** @type {Record<string, string[]>} */ ({
 });
 
 const KEYS = /** @type {Record<string, string>} */ ({
-  contains: "$contains", starts: "$startsWith", ends: "$endsWith", equals: "$eq", not: "$ne", greater: "$gt", atLeast: "$gte", less: "$lt", atMost: "$lte", between: "$between", oneOf: "$in",
+  contains: "$contains", starts: "$startsWith", ends: "$endsWith", containsAnyCase: "$icontains", equalsAnyCase: "$ieq", startsAnyCase: "$istartsWith", equals: "$eq", not: "$ne", greater: "$gt", atLeast: "$gte", less: "$lt", atMost: "$lte", between: "$between", oneOf: "$in",
 });
 const NAMES = Object.fromEntries(Object.entries(KEYS).map(([name, key]) => [key, name]));
 

@@ -66,7 +66,7 @@ export default {
   },
 
   edit: "Edit", progress: "Progress",
-  operators: { on: "on", equals: "is", not: "is not", contains: "contains", starts: "starts with", ends: "ends with", greater: "above", atLeast: "at least", less: "below", atMost: "at most", between: "between", oneOf: "one of", isNull: "has no value", notNull: "has a value" },
+  operators: { on: "on", equals: "is", not: "is not", contains: "contains", starts: "starts with", ends: "ends with", containsAnyCase: "contains, in any case", equalsAnyCase: "is, in any case", startsAnyCase: "starts with, in any case", greater: "above", atLeast: "at least", less: "below", atMost: "at most", between: "between", oneOf: "one of", isNull: "has no value", notNull: "has a value" },
   grid: {
     time: "Time", creator: "created by", madeBy: "Created by", noCreator: "no member", openCreator: "Open the member",
     filter: "Filter", column: "Column", operator: "Condition", value: "Value", apply: "Apply", to: "and", and: "and", or: "or", commas: "several, separated by commas", valueFirst: "Enter a value first.", valid: "valid", whereGuide: "Filter syntax", columns: "Columns",

@@ -63,7 +63,7 @@ export default {
   },
 
   edit: "편집", progress: "진행",
-  operators: { on: "날짜", equals: "같음", not: "같지 않음", contains: "포함", starts: "시작", ends: "끝", greater: "초과", atLeast: "이상", less: "미만", atMost: "이하", between: "사이", oneOf: "중 하나", isNull: "값 없음", notNull: "값 있음" },
+  operators: { on: "날짜", equals: "같음", not: "같지 않음", contains: "포함", starts: "시작", ends: "끝", containsAnyCase: "포함 (대소문자 무시)", equalsAnyCase: "같음 (대소문자 무시)", startsAnyCase: "시작 (대소문자 무시)", greater: "초과", atLeast: "이상", less: "미만", atMost: "이하", between: "사이", oneOf: "중 하나", isNull: "값 없음", notNull: "값 있음" },
   grid: {
     time: "시각", creator: "만든 회원", madeBy: "만든 회원", noCreator: "회원 없음", openCreator: "회원 열기",
     filter: "필터", column: "열", operator: "조건", value: "값", apply: "적용", to: "–", and: "그리고", or: "또는", commas: "쉼표로 여러 개", valueFirst: "먼저 값을 입력하세요.", valid: "올바름", whereGuide: "쓸 수 있는 조건", columns: "열",
