@@ -86,12 +86,16 @@ QUERIES: dict[str, Callable[[], Json]] = {
         "order_by": "score",
     },
     "sort score desc": lambda: {"order_by": "score", "order_direction": "desc"},
+    "sort plan, score desc": lambda: {"order_by": [{"column": "plan"}, {"column": "score", "direction": "desc"}]},
     "sort created_at desc": lambda: {"order_by": "created_at", "order_direction": "desc"},
     "score between (0.01 % match)": lambda: {
         "where": {"score": {"$between": [(low := random.randrange(99_000)), low + 10]}}
     },
     "name $startsWith": lambda: {"where": {"name": {"$startsWith": f"person {random.randrange(10**5):05}"}}},
     "name $contains": lambda: {"where": {"name": {"$contains": f"{random.randrange(10**6):06}"}}},
+    "name $ieq": lambda: {"where": {"name": {"$ieq": f"PERSON {random.randrange(10**6):06} of seoul"}}},
+    "name $istartsWith": lambda: {"where": {"name": {"$istartsWith": f"PERSON {random.randrange(10**5):05}"}}},
+    "name $icontains": lambda: {"where": {"name": {"$icontains": f"N {random.randrange(10**6):06}"}}},
     "name $matches": lambda: {"where": {"name": {"$matches": f"{random.randrange(10**5):05}[0-4] of"}}},
     "tags $arrayContains two (0.01 %)": lambda: {"where": {"tags": {"$arrayContains": random.sample(TAGS, 2)}}},
 }
