@@ -47,6 +47,21 @@ async def test_a_role_and_a_claim_hold_from_the_next_request_on(app: App):
     assert logged[-1]["details"] == given
 
 
+async def test_texts_are_compared_in_any_case(app: App):
+    rule = {"$member": {"claims.name": {"$istartsWith": "ÁDA"}}, "team": {"$ieq": {"$member": "claims.team"}}}
+    table = await ruled(app, {"name": "string", "team": "string"}, {"read": rule})
+    for team in ("Réd", "red"):
+        await app.row(table, {"name": team, "team": team}, app.secret_key)
+    for name, seen in (("áda lovelace", ["Réd"]), ("eve", None)):
+        member = await app.member(name)
+        async with app.client(member["access_token"]) as caller, manager(app) as side:
+            await side.patch(f"/members/{member['member_id']}", json={"claims": {"team": "RÉD", "name": name}})
+            if seen is None:
+                assert_error(await caller.get(rows(table)), 403, "RULE_DENIED")
+            else:
+                assert await listed(caller, table) == seen
+
+
 async def test_only_the_app_sets_them(app: App):
     facts = {"roles": ["editor"], "claims": {"team": "red"}}
     ada = await app.member("ada")

@@ -247,6 +247,7 @@ async def test_wrong_rules_name_their_place(app: App):
         ({"name": {"$nin": {"$row": "name"}}}, "INVALID_OPERAND", "name"),
         ({"name": {"$in": {"$row": "name"}}}, "OPERAND_TYPE", "name"),
         ({"name": {"$startsWith": {"$row": "name"}}}, "INVALID_OPERAND", "name"),
+        ({"name": {"$ieq": {"$row": "name"}}}, "INVALID_OPERAND", "name"),
         ({"$use": "some"}, "INVALID_OPERAND", "$use"),
     ]
     for where, code, name in inside:
