@@ -75,7 +75,7 @@ QUERIES: list[tuple[dict[str, Any], str, str]] = [
     ({"limit": -1}, "limit", "a whole number from 0 is expected"),
     ({"limit": "x"}, "limit", "a whole number from 0 is expected, not a string"),
     ({"where": []}, "where", "an object is expected, not an array"),
-    ({"order_by": 1}, "order_by", "a string is expected, not a number"),
+    ({"order_by": 1}, "order_by", "a string or an array of 1 to 3 items is expected, not a number"),
     ({"filter": {}}, "filter", "filter is not a field here; the fields are "),
     ({"where": {"$or": [{"age": {"$between": [1]}}]}}, "where.$or[0].age.$between", ""),
 ]

@@ -65,13 +65,13 @@ async def test_only_the_rows_of_a_page_become_text(world, query, offset):
 
 async def test_only_the_rows_of_a_page_of_places_or_words_become_text(world, monkeypatch):
     statements = []
-    fetch = PreparedTable.fetch
+    fetch = PreparedTable.fetch_compiled
 
-    async def watched(table, query, arguments):
-        statements.append((query, list(arguments.values)))
-        return await fetch(table, query, arguments)
+    async def watched(table, query, values, *others, **named):
+        statements.append((query, list(values)))
+        return await fetch(table, query, values, *others, **named)
 
-    monkeypatch.setattr(PreparedTable, "fetch", watched)
+    monkeypatch.setattr(PreparedTable, "fetch_compiled", watched)
     near = Near(Coordinates(0.0, 0.0))
     await world.services.geo.search(world.principal, GeoRequest(world.table_id, "place", near=near, offset=7))
     await world.services.search.search(world.principal, SearchRequest(world.table_id, "city", ["city"], offset=7))

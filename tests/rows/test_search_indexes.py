@@ -81,13 +81,13 @@ async def make(world, monkeypatch, schema):
     for start in range(0, ROWS, 1000):
         rows = msgspec.json.encode([place(number) for number in range(start, start + 1000)])
         await world.services.rows.create_many(world.principal, places.table_id, msgspec.Raw(rows))
-    fetch = PreparedTable.fetch
+    fetch = PreparedTable.fetch_compiled
 
-    async def watched(table, query, arguments):
-        places.statements.append((query, list(arguments.values)))
-        return await fetch(table, query, arguments)
+    async def watched(table, query, values, *others, **named):
+        places.statements.append((query, list(values)))
+        return await fetch(table, query, values, *others, **named)
 
-    monkeypatch.setattr(PreparedTable, "fetch", watched)
+    monkeypatch.setattr(PreparedTable, "fetch_compiled", watched)
     return places
 
 
