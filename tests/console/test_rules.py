@@ -15,7 +15,7 @@ async def test_rules_are_chosen_written_and_removed(server: Server, app: App, vi
         await page.get_by_label("Update", exact=True).select_option("Members, on their own rows")
         await page.get_by_label("Delete", exact=True).select_option("Only the app itself")
         await page.get_by_role("button", name="Save rules").click()
-        await expect(page.get_by_text("Saved")).to_be_visible()
+        await expect(page.get_by_text("Saved", exact=True)).to_be_visible()
         await expect(page.locator(".topbar, header").get_by_text("rules", exact=True).first).to_be_visible()
         async with app.client() as client:
             denied = await client.post(f"/v1/public/tables/{table}/data", json={"data": {"name": "x"}})
