@@ -144,3 +144,16 @@ async def test_a_run_that_ends_in_time_is_the_only_one(monkeypatch: pytest.Monke
     await source.go()
     assert isinstance(third[0].exception(), ValueError)
     assert not flight._flights
+
+
+async def test_nothing_is_asked_for_callers_who_have_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "SHARE_SECONDS", 0.02)
+    flight, source = SingleFlight[int](runs=2), Source()
+    first = await asking(flight, source, 1)
+    second = asyncio.create_task(flight.run("q", source))
+    await asyncio.sleep(0)
+    second.cancel()
+    await source.go()
+    await asyncio.sleep(batching.SHARE_SECONDS * 2)
+    assert first[0].result() == source.asked == 1
+    assert not flight._flights

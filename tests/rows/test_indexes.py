@@ -172,6 +172,16 @@ async def test_an_index_that_is_there_is_not_built_again(world):
     assert second == msgspec.structs.replace(first, last_used_at=second.last_used_at)
 
 
+async def test_orders_by_several_columns_get_three_indexes(world):
+    for directions in (("asc", "asc"), ("asc", "desc"), ("desc", "asc"), ("desc", "desc")):
+        await world.query(order_by=[SortKey("age", directions[0]), SortKey("score", directions[1])])
+        await world.run_once()
+    assert len(await world.ready()) == 3
+    await world.query(order_by="age")
+    await world.run_once()
+    assert len(await world.ready()) == 4
+
+
 async def test_a_comparison_is_content_with_an_index_in_the_other_direction(world):
     await world.query(order_by="score", order_direction="desc")
     await world.run_once()

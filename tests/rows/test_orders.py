@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import random
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from pilotis.data.rows import cursors
+from pilotis.data.rows.cursors import Cursor, Sorted
 from tests.rows.test_cursors import asked, filled, walked
 from tests.support import App, assert_error
 
@@ -127,6 +131,27 @@ async def test_orders_that_are_none(app: App, table: str, query: dict[str, Any],
         answer = await client.post(f"/v1/public/tables/{table}/data/query", json=query)
     body = assert_error(answer, 400, "VALIDATION_FAILED")
     assert [detail["field"] for detail in body["details"]] == [field]
+
+
+async def test_a_name_in_another_form_is_the_same_column(app: App) -> None:
+    table = await filled(app, [{"é": "a"}], {"é": "string"})
+    wrong = await asked(app, table, status=400, order_by=[{"column": "é"}, {"column": "e\u0301"}])
+    assert wrong["details"][0]["field"] == "order_by[1].column"
+
+
+def test_a_cursor_of_one_sort_key_keeps_its_form() -> None:
+    """Nodes of the version before read it, and theirs are read."""
+    bound_to, row_id = b"8 bytes.", UUID("0198a000-0000-7000-8000-000000000001")
+    forms: dict[tuple[cursors.SortValue, ...], bytes] = {
+        (): b"\0" + row_id.bytes,
+        ("12.50",): b"\1" + row_id.bytes + b"12.50",
+        (Sorted.NULL,): b"\2" + row_id.bytes,
+        (Sorted.LONG,): b"\3" + row_id.bytes,
+    }
+    for values, form in forms.items():
+        text = base64.urlsafe_b64encode(b"\1" + bound_to + form).rstrip(b"=").decode()
+        assert cursors.encode(bound_to, Cursor(row_id, values)) == text
+        assert cursors.decode(bound_to, text, len(values)) == Cursor(row_id, values)
 
 
 async def test_a_column_that_there_is_not(app: App, table: str) -> None:

@@ -191,6 +191,9 @@ class SingleFlight(Generic[Result]):
         finally:
             timer.cancel()
             waiting.pop(future, None)
+            if not waiting and flights.next_run:
+                flights.next_run.cancel()
+                flights.next_run = None
 
     def _begin(self, key: Hashable, flights: _Flights[Result], query: Callable[[], Awaitable[Result]]) -> None:
         """Begin a run for all who wait."""

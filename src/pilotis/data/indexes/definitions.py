@@ -6,6 +6,7 @@ them to an index. No index is unique: distinct values today do not mean that val
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -120,25 +121,16 @@ def _field(read: Callable[[TableSchema, str, Arguments, str], Field], table: Tab
     return found.sql if found.use == key else None
 
 
-def _trigram(table: TableSchema, key: str) -> Definition | None:
+def _trigrams(expression: Callable[[str], str], table: TableSchema, key: str) -> Definition | None:
     text = _field(text_field, table, key)
-    return (
-        None
-        if text is None
-        else Definition("gin", (f"{trigrams_of(text)} {_EXTENSION}.gin_trgm_ops",), extension="pg_trgm")
-    )
+    if text is None:
+        return None
+    return Definition("gin", (f"{expression(text)} {_EXTENSION}.gin_trgm_ops",), extension="pg_trgm")
 
 
 def _caseless(table: TableSchema, key: str) -> Definition | None:
     text = _field(text_field, table, key)
     return None if text is None else Definition("btree", (caseless(text), "__id"))
-
-
-def _caseless_trigram(table: TableSchema, key: str) -> Definition | None:
-    text = _field(text_field, table, key)
-    if text is None:
-        return None
-    return Definition("gin", (f"{caseless_trigrams_of(text)} {_EXTENSION}.gin_trgm_ops",), extension="pg_trgm")
 
 
 def _text(table: TableSchema, key: str) -> Definition | None:
@@ -166,9 +158,9 @@ def _no_point(table: TableSchema, key: str) -> Definition | None:
 
 SPECIAL: dict[AccessKind, Callable[[TableSchema, str], Definition | None]] = {
     AccessKind.CONTAINMENT: _containment,
-    AccessKind.TRIGRAM: _trigram,
+    AccessKind.TRIGRAM: functools.partial(_trigrams, trigrams_of),
     AccessKind.CASELESS: _caseless,
-    AccessKind.CASELESS_TRIGRAM: _caseless_trigram,
+    AccessKind.CASELESS_TRIGRAM: functools.partial(_trigrams, caseless_trigrams_of),
     AccessKind.TEXT: _text,
     AccessKind.COMPLETION: _completion,
     AccessKind.GEO: _geo,

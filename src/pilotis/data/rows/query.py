@@ -15,7 +15,7 @@ from pilotis.data.rows.statements import Statements
 from pilotis.data.rows.table import DEEP_OFFSET, PreparedTable
 from pilotis.data.rows.types import Query, SortKey
 from pilotis.data.rules.visibility import Visibility
-from pilotis.data.tables.schema import OWN_FIELDS, TableSchema
+from pilotis.data.tables.schema import OWN_FIELDS, TableSchema, normal_path
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.access_patterns import AccessKind, AccessPatterns
 from pilotis.data.where.compiler import compile_where
@@ -270,9 +270,9 @@ def _order(table: TableSchema, query: Query, arguments: Arguments) -> Order:
     sorts, named, may_be_indexed = list[Sort](), set[str](), True
     for number, key in enumerate(asked):
         place = f"order_by[{number}].column"
-        if key.column in named:
-            raise invalid(place, f"{key.column} is there twice.")
-        named.add(key.column)
+        if (name := normal_path(key.column)) in named:
+            raise invalid(place, f"{name} is there twice.")
+        named.add(name)
         # An index that ignores case has one column.
         has_index = may_be_indexed and not (key.ignore_case and sorts)
         sort = _sort(table, key, place, arguments, may_be_indexed=has_index)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 _MAX_EQUALITIES = 3
-_MAX_SORTS = 3
 
 
 class AccessKind(enum.StrEnum):
@@ -98,11 +97,10 @@ class AccessPatterns:
 def _uses(parts: Sequence[Part]) -> list[AccessPattern]:
     equal = sorted({part for part in parts if part.kind is AccessKind.EQUALITY})[:_MAX_EQUALITIES]
     columns = {part.column for part in equal}
-    # Each column once: what it is sorted by first decides.
-    sorted_by = {part.column: part for part in reversed(parts) if part.kind in _SORTS and part.column not in columns}
-    sorts = tuple(part for part in parts if sorted_by.get(part.column) is part)[:_MAX_SORTS]
-    compared = [part for part in parts if part.kind in _COMPARISONS and part.column not in {*columns, *sorted_by}]
-    tails: list[AccessPattern] = [*([sorts] if sorts else []), *((part,) for part in compared[:1])]
+    sorts = tuple(part for part in parts if part.kind in _SORTS and part.column not in columns)
+    columns |= {part.column for part in sorts}
+    compared = [part for part in parts if part.kind in _COMPARISONS and part.column not in columns]
+    tails: list[AccessPattern] = [*filter(None, [sorts]), *((part,) for part in compared[:1])]
     if not tails and equal:
         tails = [()]
     return [(*equal, *tail) for tail in tails] + [(part,) for part in parts if part.kind in _ALONE]

@@ -13,7 +13,7 @@ from typing import Any
 
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.access_patterns import AccessKind
-from pilotis.data.where.index_expressions import caseless, caseless_trigrams_of, trigrams_of
+from pilotis.data.where.index_expressions import case_key, caseless, caseless_trigrams_of, trigrams_of
 from pilotis.data.where.operands import (
     CREATOR_NAME,
     CREATOR_OPERAND,
@@ -280,20 +280,12 @@ class Compiler:
             raise InvalidOperatorError(f"{operator} works on text; {field.name} is of another type.").at(place)
         if field.kind is Kind.TEXT:
             self._record_access(_TEXT_ACCESS.get(operator, AccessKind.TRIGRAM), field)
-        bound = self._arguments.bind(value, "text")
-        return condition.format(
-            text=field.text,
-            trigrams=trigrams_of(field.text),
-            value=bound,
-            caseless=caseless(field.text),
-            caseless_trigrams=caseless_trigrams_of(field.text),
-            caseless_value=f"pilotis.case_key({bound})",
-        )
+        return condition.format(text=field.text, value=self._arguments.bind(value, "text"))
 
     def _like(self, pattern: str, field: Operand, value: Json, place: str) -> str:
         if isinstance(value, str):
             value = pattern.format(_WILDCARD.sub(r"\\\g<0>", value))
-        return self._text("{trigrams} like {value}", field, value, place)
+        return self._text(f"{_TRIGRAMS} like {{value}}", field, value, place)
 
     def _matches(self, field: Operand, value: Json, place: str) -> str:
         if isinstance(value, str):
@@ -301,7 +293,7 @@ class Compiler:
                 limit = self._limits.regex_length
                 raise InvalidRegexError(f"The pattern of $matches has at most {limit} characters.").at(place)
             self.patterns.append(value)
-        return self._text("{trigrams} ~ {value}", field, value, place)
+        return self._text(f"{_TRIGRAMS} ~ {{value}}", field, value, place)
 
     def _array_contains(self, field: Operand, value: Json, place: str) -> str:
         _require_json(field, place)
@@ -342,8 +334,11 @@ def _text(condition: str) -> Callable[[Compiler, Operand, Json, str], str]:
 
 # The special characters of LIKE, including the escape.
 _WILDCARD = re.compile(r"[\\%_]")
+# Conditions on a text are templates of the field's `text` and of the `value`.
+_TRIGRAMS = trigrams_of("{text}")
+_CASELESS, _CASELESS_VALUE = caseless("{text}"), case_key("{value}")
 # What becomes a special character by `case_key` is escaped after it.
-_CASELESS_PART = r"""replace(replace(replace({caseless_value}, '\', '\\'), '%', '\%'), '_', '\_')"""
+_CASELESS_PART = rf"""replace(replace(replace({_CASELESS_VALUE}, '\', '\\'), '%', '\%'), '_', '\_')"""
 _TEXT_ACCESS = {
     "$startsWith": AccessKind.RANGE,
     "$ieq": AccessKind.CASELESS,
@@ -367,9 +362,9 @@ OPERATORS: dict[str, Callable[[Compiler, Operand, Json, str], str]] = {
     "$contains": _like("%{}%"),
     "$startsWith": _text("{text} ^@ {value}"),
     "$endsWith": _like("%{}"),
-    "$ieq": _text("{caseless} = {caseless_value}"),
-    "$icontains": _text(f"{{caseless_trigrams}} like '%' || {_CASELESS_PART} || '%'"),
-    "$istartsWith": _text("{caseless} ^@ {caseless_value}"),
+    "$ieq": _text(f"{_CASELESS} = {_CASELESS_VALUE}"),
+    "$icontains": _text(f"{caseless_trigrams_of('{text}')} like '%' || {_CASELESS_PART} || '%'"),
+    "$istartsWith": _text(f"{_CASELESS} ^@ {_CASELESS_VALUE}"),
     "$matches": Compiler._matches,
     "$arrayContains": Compiler._array_contains,
     "$arrayContainsAny": Compiler._array_contains_any,

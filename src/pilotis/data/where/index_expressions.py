@@ -23,14 +23,19 @@ def trigrams_of(text: str) -> str:
     return f'({text} collate "default")'
 
 
+def case_key(text: str) -> str:
+    """Return the text as it is compared where letter case does not count."""
+    return f"pilotis.case_key({text})"
+
+
 def caseless(text: str) -> str:
-    """Return the text as it is compared where letter case does not count; its index is a B-tree, `(<this>)`."""
-    return f'(pilotis.case_key({text}) collate "C")'
+    """Return the `case_key` for comparisons and sorts; its index is a B-tree, `(<this>, __id)`."""
+    return f'({case_key(text)} collate "C")'
 
 
 def caseless_trigrams_of(text: str) -> str:
     """Return the expression for finding parts of a text where letter case does not count; see `trigrams_of`."""
-    return trigrams_of(f"pilotis.case_key({text})")
+    return trigrams_of(case_key(text))
 
 
 def point_of(json: str, cube: str) -> str:

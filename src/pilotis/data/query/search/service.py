@@ -83,7 +83,6 @@ class Search:
         """Return distinct values: by prefix, then by prefix of any word; if there are none, by similarity."""
         app = _app(principal)
         search = texts.parse_words(request.query, app.limits.search_query_length)
-        limit = app.limits.page_size(request.limit)
 
         async def run(table: PreparedTable) -> AutocompleteResult:
             visible = await table.visible(principal, Action.LIST)
@@ -93,13 +92,13 @@ class Search:
                 completer.check()
                 return AutocompleteResult([])
             values = await completer.with_prefix(texts.folded(request.query.strip()))
-            if len(values) < limit:
+            if len(values) < completer.limit:
                 values |= await completer.with_words(texts.all_of(search.terms))
             if not values:
                 values = await completer.with_words(texts.all_of(search.terms, with_typos))
             if not values and (trigram := await self._trigram()):
                 values = await completer.similar(" ".join(term.text for term in search.terms), trigram)
-            return AutocompleteResult(list(values.values())[:limit])
+            return AutocompleteResult(list(values.values())[: completer.limit])
 
         return await self._tables.use(app, request.table_id, run)
 
@@ -119,7 +118,7 @@ class _Completer:
     ) -> None:
         self._table = table
         self._request = request
-        self._limit = limits.page_size(request.limit)
+        self.limit = limits.page_size(request.limit)
         self._limits = limits
         self._visible = visible
         self._own = own
@@ -129,17 +128,17 @@ class _Completer:
         self._scope()
 
     async def with_prefix(self, prefix: str) -> dict[str, str]:
-        rows = await self._run(lambda completion: completion.with_prefix(prefix, self._limit))
-        if rows and len(rows) < self._limit and rows[0]["read"] >= MAX_READ:
-            rows = await self._run(lambda completion: completion.with_prefix_by_key(prefix, self._limit))
+        rows = await self._run(lambda completion: completion.with_prefix(prefix, self.limit))
+        if rows and len(rows) < self.limit and rows[0]["read"] >= MAX_READ:
+            rows = await self._run(lambda completion: completion.with_prefix_by_key(prefix, self.limit))
         return _by_key(rows)
 
     async def with_words(self, query: str) -> dict[str, str]:
         # Values that begin with it are found again.
-        return _by_key(await self._run(lambda completion: completion.with_words(query, 2 * self._limit)))
+        return _by_key(await self._run(lambda completion: completion.with_words(query, 2 * self.limit)))
 
     async def similar(self, query: str, trigram: str) -> dict[str, str]:
-        return _by_key(await self._run(lambda completion: completion.similar(query, self._limit, trigram)))
+        return _by_key(await self._run(lambda completion: completion.similar(query, self.limit, trigram)))
 
     async def _run(self, statement: Callable[[Completion], str]) -> list[Record]:
         completion, arguments, patterns = self._scope()
