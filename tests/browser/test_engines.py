@@ -104,6 +104,12 @@ async def test_the_console_by_pointer_and_keys(world: World, window: Window, con
     await window.reached(f"/tables/{world.table}")
     await window.find(".gc", "Ada")
     assert (await window.spoken(".gh", "customer"))[0] == "columnheader"
+    # Sorted by the pointer, and by two columns as an address says it.
+    await window.click(".gh button", "customer")
+    await window.reached("sort=customer.asc")
+    await window.open(f"{console}/tables/{world.table}?sort=books.desc,customer.asc")
+    await window.find(".status", "sorted by books, descending, then by customer, ascending")
+    await window.find(".gh .sortplace", "2")
 
 
 async def test_a_tables_cells(world: World, window: Window, console: str) -> None:
