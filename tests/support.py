@@ -179,7 +179,8 @@ def assert_error(answer: httpx.Response, status: int, code: str, *, failed_index
     assert answer.status_code == status, answer.text
     body = json.loads(answer.content)
     assert body["code"] == code, body
-    assert set(body) <= {"code", "message", "details", "request_id", "failed_index", "key", "existing_id"}, body
+    beside = {"failed_index", "key", "existing_id", "table", "column", "count"}
+    assert set(body) <= {"code", "message", "details", "request_id", *beside}, body
     assert body.get("failed_index") == failed_index, body
     assert body["request_id"] == answer.headers["x-request-id"]
     return body

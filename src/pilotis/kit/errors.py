@@ -7,7 +7,7 @@ it never contains SQL, a stack trace or a path.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
@@ -42,7 +42,7 @@ class PilotisError(Exception):
         self.details = tuple(details)
         self.headers = dict(headers or {})
         self.failed_index: int | None = None
-        self.extra: dict[str, str] = {}
+        self.extra: dict[str, Any] = {}
 
     def within(self, place: str) -> Self:
         """Prefix each invalid field with `place`; return the error itself."""

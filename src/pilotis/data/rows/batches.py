@@ -16,6 +16,7 @@ import asyncpg
 import msgspec
 from asyncpg import Connection
 
+from pilotis.data.rows.cascades import Cascade, cascade_of
 from pilotis.data.rows.operations import (
     Plan,
     UndecidedError,
@@ -168,8 +169,9 @@ class Batches:
             try:
                 async with self._locked_rows(planned):
                     answer = await self._attempt(app, operations, planned, together=together)
-                for table, _ in planned:
+                for table, plan in planned:
                     table.written(1)
+                    plan.committed()
                 return answer
             except _CONFLICTS:
                 continue
@@ -177,7 +179,7 @@ class Batches:
                 together = False
             except asyncpg.ProgramLimitExceededError as error:
                 await self._drop_blocking_indexes(planned, error)
-            except TOO_OLD:
+            except (*TOO_OLD, asyncpg.ForeignKeyViolationError):
                 for table, _ in planned:
                     self._tables.forget(table)
         raise TransactionConflictError
@@ -224,8 +226,10 @@ class Batches:
                 table = await self._tables.current(app, operation.table_id)
                 # Many small ones take as long together as a large one.
                 size += len(memoryview(operation.data))
+                is_deletion = operation.type == "delete"
+                along = await cascade_of(self._tables, principal, table) if is_deletion else None
                 try:
-                    plan = await offload(size, _plan, principal, app, table, operation, made)
+                    plan = await offload(size, _plan, principal, app, table, operation, made, along)
                 except PilotisError as error:
                     if await self._tables.forget_outdated(table.schema, error):
                         raise _OutdatedError from error
@@ -357,7 +361,14 @@ def _app(principal: Principal) -> AppInfo:
     return principal.app
 
 
-def _plan(principal: Principal, app: AppInfo, table: PreparedTable, operation: Operation, made: Made) -> Plan:
+def _plan(
+    principal: Principal,
+    app: AppInfo,
+    table: PreparedTable,
+    operation: Operation,
+    made: Made,
+    along: Cascade | None,
+) -> Plan:
     _check_form(operation)
     data = with_references(operation.data, made)
     if operation.type == "create":
@@ -365,7 +376,7 @@ def _plan(principal: Principal, app: AppInfo, table: PreparedTable, operation: O
     row_id = _row_id(operation.doc_id, made)
     if operation.type == "update":
         return plan_update(principal, table, app.limits, row_id, data, operation.expected_updated_at)
-    return plan_delete(principal, table, row_id, operation.expected_updated_at)
+    return plan_delete(principal, table, row_id, operation.expected_updated_at, along)
 
 
 def _check_form(operation: Operation) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 import asyncpg
@@ -12,6 +12,7 @@ import msgspec
 
 from pilotis.data.rows import records
 from pilotis.data.rows.emitting import CREATED, DELETED, UPDATED, BoundCause, Cause
+from pilotis.data.rows.referring import ReferenceNotFoundError
 from pilotis.data.rows.statements import BoundChange
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rules.actions import Action
@@ -30,6 +31,7 @@ from pilotis.limits import Limits
 CANNOT_CHANGE = "PT400"
 ROW_TOO_LARGE = "PT413"
 RULE_DENIED = "PT403"
+REFERENCE_NOT_FOUND = "PT404"
 
 FetchRow = Callable[..., Awaitable[asyncpg.Record | None]]
 FetchMany = Callable[..., Awaitable[list[asyncpg.Record]]]
@@ -67,6 +69,10 @@ class UndecidedError(Exception):
     """One of several plans that ran together failed; running them one by one shows which."""
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class Plan(NamedTuple):
     """A statement that writes one row; `finish` builds the result from its value, which is None if no row was found.
 
@@ -92,13 +98,19 @@ class Plan(NamedTuple):
     """Finds out beforehand whether a rule allows the new row, where the plan's statement does not."""
     taken: Callable[[str], PilotisError | None] = lambda _: None
     """Returns the error for a unique key that PostgreSQL's message names, if it is one of the table's."""
+    refused: tuple[str, Sequence[Any], Callable[[asyncpg.Record], PilotisError | None]] | None = None
+    """Finds out why a new row was not inserted, and returns the error."""
+    before: Callable[[FetchRow], Awaitable[object]] | None = None
+    """Writes what must be written before, in the same transaction."""
+    committed: Callable[[], None] = _nothing
+    """Tells of what `before` has written, after the transaction."""
     emitted: str = ""
     """A statement that stores the events that the plan's returns beside its value, where it does not store them."""
 
     @property
     def is_whole(self) -> bool:
         """Whether the plan is a single statement, which needs no transaction around it."""
-        return self.counted is None and not self.emitted
+        return self.counted is None and not self.emitted and self.before is None
 
 
 async def perform(fetchrow: FetchRow, plan: Plan) -> bytes:
@@ -106,8 +118,10 @@ async def perform(fetchrow: FetchRow, plan: Plan) -> bytes:
     if plan.judged is not None:
         allowed = await fetchrow(plan.judged[0], *plan.judged[1])
         if allowed is None or not allowed[0]:
-            raise plan.missing()
+            raise await _missing(fetchrow, plan)
     try:
+        if plan.before is not None:
+            await plan.before(fetchrow)
         row = await fetchrow(plan.sql, *plan.arguments)
     except asyncpg.PostgresError as error:
         if (refused := refusal(error, plan.max_bytes, plan.taken)) is None:
@@ -118,12 +132,21 @@ async def perform(fetchrow: FetchRow, plan: Plan) -> bytes:
             raise PreconditionFailedError
         if plan.seen is not None and await fetchrow(plan.seen[0], *plan.seen[1]):
             raise RuleDeniedError(plan.action)
-        raise plan.missing()
+        raise await _missing(fetchrow, plan)
     if plan.counted:
         await fetchrow(*plan.counted)
     if plan.emitted:
         await fetchrow(plan.emitted, row["events"])
     return await offload(plan.size, plan.finish, row[0])
+
+
+async def _missing(fetchrow: FetchRow, plan: Plan) -> PilotisError:
+    if plan.refused is not None:
+        sql, values, error_of = plan.refused
+        row = await fetchrow(sql, *values)
+        if row is not None and (error := error_of(row)) is not None:
+            return error
+    return plan.missing()
 
 
 def refusal(
@@ -136,6 +159,8 @@ def refusal(
         return records.too_large(max_bytes)
     if error.sqlstate == CANNOT_CHANGE:
         return CannotChangeError()
+    if error.sqlstate == REFERENCE_NOT_FOUND:
+        return ReferenceNotFoundError(str(error))
     return new_row_denied(Action.UPDATE) if error.sqlstate == RULE_DENIED else taken(str(error))
 
 
@@ -144,7 +169,7 @@ async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[byte
 
     Raises `UndecidedError` if one of them fails.
     """
-    if plans[0].judged is not None:
+    if plans[0].judged is not None or plans[0].before is not None:
         raise UndecidedError
     try:
         rows = await fetchmany(plans[0].sql, [plan.arguments for plan in plans])
@@ -177,8 +202,11 @@ def plan_create(
     def finish(created: datetime) -> bytes:
         return records.item(row_id, new.shown, rfc3339(created), new.created_by)
 
-    is_plain = table.statements.apart or visible.is_everything
-    sql, values = (table.statements.insert, [rows]) if is_plain else table.insert_if(rows, visible)
+    refers = table.referring(principal)
+    is_judged = bool(refers) or not visible.is_everything
+    apart = table.statements.apart
+    is_plain = apart or not is_judged
+    sql, values = (table.statements.insert, [rows]) if is_plain else table.insert_if(rows, visible, refers)
     return Plan(
         row_id,
         sql,
@@ -187,7 +215,8 @@ def plan_create(
         size=len(new.record),
         action=Action.CREATE,
         counted=_counted(table, 1),
-        judged=table.judge(rows, visible) if is_plain and not visible.is_everything else None,
+        judged=table.judge(rows, visible, refers) if is_plain and is_judged else None,
+        refused=(*table.verdicts(rows, visible, refers), table.verdict) if refers else None,
         taken=table.violated,
         emitted=_emitted(table, CREATED),
         missing=_new_row_denied,
@@ -289,7 +318,8 @@ def plan_update(
     cause = bound_cause(principal, table, UPDATED, arguments, changed)
     statements = table.statements_that_show(visible)
     after = visible.holds_after(arguments, old="before", new="written")
-    sql = statements.update(columns, condition, changes, cause, after, reads_before=visible.needs_before)
+    refers = referring(principal, table, row, arguments)
+    sql = statements.update(columns, condition, changes, cause, after, reads_before=visible.needs_before, refers=refers)
 
     def finish(item: str) -> bytes:
         return table.decrypted_item(item)
@@ -351,13 +381,47 @@ def bound_changes(table: PreparedTable, row: Row, arguments: Arguments) -> list[
     return bound
 
 
-def plan_delete(principal: Principal, table: PreparedTable, row_id: UUID, expected: str | None = None) -> Plan:
-    """Return the plan that deletes a row."""
+def referring(principal: Principal, table: PreparedTable, row: Row, arguments: Arguments) -> list[tuple[str, str]]:
+    """Return the conditions that the references which a change sets lead to rows, and the names of their columns."""
+    if not table.schema.references:
+        return []
+    given = ((one, table.changes.value(row, one.column)) for one in table.referring(principal))
+    return [
+        (one.finds(arguments.bind(value, "uuid"), arguments), one.column.name)
+        for one, value in given
+        if isinstance(value, UUID)
+    ]
+
+
+class Taken(Protocol):
+    """What a deletion takes along; see `pilotis.data.rows.cascades`."""
+
+    async def run(self, fetchrow: FetchRow, condition: str, values: Sequence[Any]) -> object:
+        """Write it, before the rows that satisfy a condition are deleted."""
+
+    def committed(self) -> None:
+        """Tell of it."""
+
+
+def plan_delete(
+    principal: Principal,
+    table: PreparedTable,
+    row_id: UUID,
+    expected: str | None = None,
+    along: Taken | None = None,
+) -> Plan:
+    """Return the plan that deletes a row, and what that takes along."""
     visible = table.visible_now(principal, Action.DELETE)
     arguments = Arguments(row_id)
     condition = f"__id = $1 and {_condition(visible, expected, arguments)}"
     probe = _probe(table, visible, row_id) if expected is not None else None
+    locked = list(arguments.values)
     sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
+
+    async def before(fetchrow: FetchRow) -> None:
+        assert along is not None
+        await along.run(fetchrow, condition, locked)
+
     return Plan(
         str(row_id),
         sql,
@@ -367,6 +431,9 @@ def plan_delete(principal: Principal, table: PreparedTable, row_id: UUID, expect
         seen=_seen(table, visible, row_id),
         counted=_counted(table, -1),
         emitted=_emitted(table, DELETED),
+        taken=table.violated,
+        before=None if along is None else before,
+        committed=_nothing if along is None else along.committed,
     )
 
 

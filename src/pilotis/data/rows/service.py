@@ -13,6 +13,7 @@ import asyncpg
 import msgspec
 
 from pilotis.data.rows import records
+from pilotis.data.rows.cascades import Cascade, cascade_of
 from pilotis.data.rows.creating import bulk_result, failed_apart, new_rows
 from pilotis.data.rows.cursors import InvalidCursorError
 from pilotis.data.rows.emitting import DELETED, UPDATED
@@ -26,15 +27,17 @@ from pilotis.data.rows.operations import (
     perform,
     plan_delete,
     plan_update,
+    referring,
     refusal,
     sources,
 )
 from pilotis.data.rows.query import CompiledQuery, compile_query, next_cursor, within
+from pilotis.data.rows.referring import Referring, RowReferencedError
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, row_id_of
 from pilotis.data.rows.types import DeleteWhere, Page, Query, UpdateWhere
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row, is_open, new_row_denied
-from pilotis.data.tables.schema import TableSchema
+from pilotis.data.tables.schema import Referrer, TableSchema
 from pilotis.data.where.compiler import InvalidRegexError, compile_where
 from pilotis.data.where.operands import COMMON_COUNTS, CREATOR_NAME, Arguments, operand
 from pilotis.http.api.direct import Begun, StartOverError
@@ -97,9 +100,12 @@ class Rows:
             size = len(memoryview(data))
             visible = table.visible_now(principal, Action.CREATE)
             new = await offload(size, new_record, principal, table, visible, app.limits, data, new_id)
-            moment = await table.insert(new.record) if visible.is_everything else None
+            refers = table.referring(principal)
+            # What anybody may create and refer to is inserted together with that of others.
+            is_free = visible.is_everything and all(one.is_free for one in refers)
+            moment = await table.insert(new.record) if is_free else None
             if moment is None:
-                moment, errors = await self._insert(principal, table, visible, [new.record])
+                moment, errors = await self._insert(principal, table, visible, refers, [new.record])
                 if new_id in errors:
                     raise errors[new_id]
             assert moment is not None
@@ -111,7 +117,7 @@ class Rows:
     def begin_create(self, principal: PublicClient, table_id: UUID, data: msgspec.Raw) -> Begun | None:
         """Begin what `create` does, for a prepared table; raises the same errors for an invalid row."""
         table = self._tables.known(principal.app, table_id)
-        if table is None or is_list(data) or table.schema.rules is not None:
+        if table is None or is_list(data) or table.schema.rules is not None or table.schema.references:
             return None
         new_id = uuid7_text()
         visible = table.visible_now(principal, Action.CREATE)
@@ -137,10 +143,11 @@ class Rows:
             creator = creator_of_new_row(principal)
             rows, failed = await offload(size, new_rows, principal, table, visible, data, first_id, creator, app.limits)
             made = [row.record for row in rows]
-            if visible.is_everything and not table.schema.keys:
+            refers = table.referring(principal)
+            if visible.is_everything and not table.schema.keys and not refers:
                 created = rfc3339(await table.insert_many(made))
             else:
-                moment, errors = await self._insert(principal, table, visible, made)
+                moment, errors = await self._insert(principal, table, visible, refers, made)
                 rows, failed = failed_apart(rows, failed, errors)
                 created = optional_rfc3339(moment) or ""
             created_by = records.created_by(creator) if visible.shows_creator else b""
@@ -149,22 +156,33 @@ class Rows:
         return await self._tables.use(app, table_id, create)
 
     async def _insert(
-        self, principal: Principal, table: PreparedTable, visible: Visibility, left: Sequence[bytes]
+        self,
+        principal: Principal,
+        table: PreparedTable,
+        visible: Visibility,
+        refers: Sequence[Referring],
+        left: Sequence[bytes],
     ) -> tuple[datetime | None, dict[str, PilotisError]]:
         """Insert records, and return their time and the errors of those that were not inserted, by their ids.
 
-        Raises `ContendedError` if rows with their unique keys come and go.
+        Raises `ContendedError` if rows with their unique keys, or those to which they refer, come and go.
         """
         created: datetime | None = None
         errors: dict[str, PilotisError] = {}
         for _ in range(_INSERT_TRIES):
-            inserted = await table.insert_allowed(left, visible)
+            try:
+                inserted = await table.insert_allowed(left, visible, refers)
+            except asyncpg.ForeignKeyViolationError:
+                continue
             created = created or inserted.created
             left = [record for record in left if row_id_of(record) not in inserted.ids]
             if inserted.allowed is not None:
-                denied = {row_id_of(record) for record in left} - inserted.allowed
-                errors |= {row_id: new_row_denied(Action.CREATE) for row_id in denied}
-                left = [record for record in left if row_id_of(record) not in denied]
+                denied = [record for record in left if row_id_of(record) not in inserted.allowed]
+                if refers and denied:
+                    errors |= await table.refused(denied, visible, refers)
+                else:
+                    errors |= {row_id_of(record): new_row_denied(Action.CREATE) for record in denied}
+                left = [record for record in left if row_id_of(record) not in errors]
             if not left:
                 return created, errors
             taken = await table.taken(left)
@@ -314,11 +332,27 @@ class Rows:
         """Delete a row; `expected` is the `updated_at` it must have."""
 
         async def delete(table: PreparedTable) -> None:
-            plan = plan_delete(principal, table, row_id, expected)
-            await _perform(table, plan)
+            along = await cascade_of(self._tables, principal, table)
+            plan = plan_delete(principal, table, row_id, expected, along)
+            try:
+                await _perform(table, plan)
+            except RowReferencedError as error:
+                if principal.may(Action.DELETE.role) and error.referrer in table.schema.referrers:
+                    error.extra["count"] = await self._count(table, error.referrer, row_id)
+                raise
             table.emitted()
+            plan.committed()
 
         await self._tables.use(_app(principal), table_id, delete)
+
+    async def _count(self, table: PreparedTable, referrer: Referrer, row_id: UUID) -> int:
+        """Return the number of rows that refer to a row."""
+        child = (await self._tables.named(table.schema.app_id, referrer.table_id)).schema
+        column = next((column for column in child.columns if column.number == referrer.number), None)
+        if column is None:
+            return 0
+        count: int = await table.fetchval(f"select count(*) from {child.physical} where {column.physical} = $1", row_id)
+        return count
 
     async def delete_where(self, principal: Principal, table_id: UUID, request: DeleteWhere) -> int:
         """Delete the rows that satisfy a condition and return their number."""
@@ -333,9 +367,17 @@ class Rows:
             arguments = Arguments(hash_=table.hash, creators=visible.shows_creator, own=own)
             condition, patterns = _matching(seen, request, arguments, app.limits)
             condition = within(visible, condition, patterns, arguments)
+            along = await cascade_of(self._tables, principal, table)
+            if along is not None:
+                return await _delete_with(principal, table, along, condition, patterns, arguments)
             sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
             compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
-            row = await run_compiled(table, compiled, read_only=False)
+            try:
+                row = await run_compiled(table, compiled, read_only=False)
+            except asyncpg.ForeignKeyViolationError as error:
+                if (refused := table.violated(str(error))) is None:
+                    raise
+                raise refused from None
             count: int = row["count"]
             table.written(count)
             return count
@@ -376,7 +418,8 @@ class Rows:
             changes = bound_changes(table, row, arguments)
             cause = bound_cause(principal, table, UPDATED, arguments, changed)
             after = visible.holds_after(arguments, old="before", new="written")
-            sql = table.statements.update_many(columns, condition, changes, cause, after)
+            refers = referring(principal, table, row, arguments)
+            sql = table.statements.update_many(columns, condition, changes, cause, after, refers)
             compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
             try:
                 found = await run_compiled(table, compiled, read_only=False)
@@ -405,6 +448,35 @@ def _matching(
     return condition, patterns
 
 
+async def _delete_with(
+    principal: Principal,
+    table: PreparedTable,
+    along: Cascade,
+    condition: str,
+    patterns: Sequence[str],
+    arguments: Arguments,
+) -> int:
+    """Delete the rows that satisfy a condition, and what that takes along; return the number of the former."""
+    await try_patterns(table, patterns)
+    async with table.transaction() as connection:
+        try:
+            ids = await along.run(connection.fetchrow, condition, arguments.values)
+            chosen = Arguments(list(ids))
+            sql = table.statements.delete("__id = any($1::uuid[])", bound_cause(principal, table, DELETED, chosen))
+            row = await connection.fetchrow(sql, *chosen.values)
+        except asyncpg.ForeignKeyViolationError as error:
+            if (refused := table.violated(str(error))) is None:
+                raise
+            raise refused from None
+        assert row is not None
+        count: int = row["count"]
+        if table.statements.apart:
+            await table.settle(connection.execute, -count, row.get("events"))
+    table.written(count)
+    along.committed()
+    return count
+
+
 async def _perform(table: PreparedTable, plan: Plan) -> bytes:
     """Run a plan, in a transaction if it is more than one statement."""
     if plan.is_whole:
@@ -426,14 +498,10 @@ async def fetch_compiled(
 
     Raises `QueryTooLargeError` if the statement exceeds the database's limits.
     """
+    await try_patterns(table, compiled.patterns)
     try:
-        if compiled.patterns:
-            # A table without rows would not evaluate them.
-            await table.fetchval(_TRY_PATTERNS, compiled.patterns)
         # Not fetchrow, because with its row limit PostgreSQL starts no parallel workers.
         return await table.fetch_compiled(compiled.sql, compiled.arguments, compiled.access, read_only=read_only)
-    except asyncpg.InvalidRegularExpressionError:
-        raise InvalidRegexError from None
     except asyncpg.ProgramLimitExceededError:
         raise QueryTooLargeError from None
     except UnavailableError as error:
@@ -441,6 +509,15 @@ async def fetch_compiled(
         if isinstance(error.__cause__, asyncpg.OutOfMemoryError):
             raise QueryTooLargeError from None
         raise
+
+
+async def try_patterns(table: PreparedTable, patterns: Sequence[str]) -> None:
+    """Raise `InvalidRegexError` for a pattern that PostgreSQL cannot read: without rows it would not evaluate one."""
+    if patterns:
+        try:
+            await table.fetchval(_TRY_PATTERNS, patterns)
+        except asyncpg.InvalidRegularExpressionError:
+            raise InvalidRegexError from None
 
 
 def is_list(data: msgspec.Raw) -> bool:

@@ -149,9 +149,24 @@ class Statements:
         """
         return self._insert(emits=CREATED in self._table.emits, holds=holds, unless_taken=unless_taken)
 
+    def import_if(self, holds: str, *, unless_taken: bool) -> str:
+        """Insert like `insert_if`, without events."""
+        return self._insert(emits=False, holds=holds, unless_taken=unless_taken)
+
     def judge(self, holds: str) -> str:
         """Select the ids of those rows for which the condition of `insert_if` holds, to be inserted apart."""
         return f"select array_agg(__id::text) as ids from ({self._as_inserted()}) r where {holds}"
+
+    def verdicts(self, rule: str, missing: Sequence[tuple[int, str]]) -> str:
+        """Select of each row its id, whether a rule allows it, and the number of the first column without a target.
+
+        `missing` are the numbers of columns and the conditions that their references hold.
+        """
+        cases = "".join(f" when not {holds} then {number}" for number, holds in missing)
+        return (
+            f"select __id::text as id, {rule} as allowed, {f'case{cases} end' if cases else 'null::int'} as missing "
+            f"from ({self._as_inserted()}) r"
+        )
 
     def _as_inserted(self) -> str:
         """Return the select of the rows as they will be, under the names of the table's columns."""
@@ -409,13 +424,15 @@ class Statements:
         after: str = "",
         *,
         reads_before: bool = False,
+        refers: Sequence[tuple[str, str]] = (),
     ) -> str:
         """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
 
         `$3` are the names whose explicit nulls are removed, `$4` the JSON of fields without a column, `$5` the largest
         size of the row's JSON afterwards, in bytes, without its creator. `changes` depend on the row before. `cause`
         is set if the table emits updates. `condition` is on the row before, `t`; `after` is one on the row afterwards,
-        `written`, and with `reads_before` also on `before`: where it does not hold, the update is undone.
+        `written`, and with `reads_before` also on `before`: where it does not hold, the update is undone. So it is
+        where a condition of `refers` does not, which stands beside the name of its column.
         """
         table = self._table
         assigned, given = self._assigned(columns, changes)
@@ -435,6 +452,8 @@ class Statements:
         if after:
             holds = f"(select {after} from before)" if reads_before else f"({after})"
             item = f"pilotis.require({holds}, {item})"
+        for found, name in refers:
+            item = f"pilotis.require_reference({found}, '{name}', {item})"
         return f"""
             with {before}written as (
                 update {table.physical} t set {assigned} from {given}{locked}
@@ -451,6 +470,7 @@ class Statements:
         changes: Sequence[BoundChange],
         cause: BoundCause | None = None,
         after: str = "",
+        refers: Sequence[tuple[str, str]] = (),
     ) -> str:
         """Set columns of the rows that satisfy a condition like `update`, unless they are more than `$1`.
 
@@ -462,6 +482,7 @@ class Statements:
         if after:
             holds = f"select bool_and(coalesce({after}, false)) from written join before on before.__id = written.__id"
             judged = f", pilotis.require(coalesce(({holds}), true), '') as judged"
+        judged += "".join(f", pilotis.require_reference({found}, '{name}', '') as refers" for found, name in refers)
         emitted = f", {self._emitter.updated_many(cause)}" if cause is not None else ""
         # The rows are locked in one order, so that two such updates do not wait for each other.
         return f"""

@@ -19,14 +19,16 @@ from asyncpg import Connection, Record
 from pilotis.data.indexes import drop_blocking_index
 from pilotis.data.indexes.recorder import AccessRecorder
 from pilotis.data.rows.emitting import CREATED
+from pilotis.data.rows.referring import ReferenceNotFoundError, Referring, RowReferencedError
 from pilotis.data.rows.statements import Statements
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.document import named_tables
-from pilotis.data.rules.visibility import Visibility, everything, visibility
+from pilotis.data.rules.visibility import Visibility, everything, new_row_denied, visibility
 from pilotis.data.tables.encrypted_columns import ColumnCipher
 from pilotis.data.tables.keys import CREATOR_NUMBER, UniqueKey, UniqueViolationError, violated
-from pilotis.data.tables.schema import TableSchema
+from pilotis.data.tables.references import violation
+from pilotis.data.tables.schema import OnDelete, TableSchema
 from pilotis.data.tables.service import TableNotFoundError, Tables
 from pilotis.data.tables.values import Row, RowDecoder
 from pilotis.data.where.access_patterns import AccessPatterns
@@ -99,6 +101,8 @@ class PreparedTable:
         self.schema = schema
         self.related: Mapping[UUID, TableSchema] = {}
         """The tables that its rules name, in the state in which they were last read."""
+        self.targets: Mapping[UUID, PreparedTable] = {}
+        """The tables to which its columns refer, likewise."""
         self._generation = next(_generations)
         self._cipher = cipher
         self.cipher = ColumnCipher(schema, cipher) if cipher else None
@@ -137,6 +141,23 @@ class PreparedTable:
             self.hash,
             found_by_condition=found_by_condition,
         )
+
+    def referring(self, principal: Principal | None = None) -> list[Referring]:
+        """Return the table's references, with the rows to which a caller may refer; None may refer to all."""
+        found = []
+        for column, reference in self.schema.references:
+            target = self.targets.get(reference.target)
+            if target is None:
+                visible = None
+            elif principal is None:
+                visible = everything(target.schema, Action.READ)
+            else:
+                try:
+                    visible = target.visible_now(principal, Action.READ)
+                except PilotisError:
+                    visible = None
+            found.append(Referring(column, self.schema.physical_of(reference.target), visible))
+        return found
 
     def seen_by(self, visible: Visibility) -> PreparedTable:
         """Return the table as the caller sees it, for what only reads."""
@@ -232,19 +253,19 @@ class PreparedTable:
             try:
                 rows = await connection.fetch(self.replanned(query), *values)
                 if is_counted:
-                    await self._settle(connection, -rows[0].get("count", 0), rows[0].get("events"))
+                    await self.settle(connection.execute, -rows[0].get("count", 0), rows[0].get("events"))
                 return rows
             finally:
                 # A statement that was cancelled for being slow counts as well.
                 if access is not None and self._uses is not None:
                     self._uses.record(self.schema, access, time.perf_counter() - started)
 
-    async def _settle(self, connection: Connection, rows: int, events: str | None) -> None:
-        """Store the row count and the events that a write has left to its transaction."""
+    async def settle(self, run: Callable[..., Awaitable[Any]], rows: int, events: str | None) -> None:
+        """Store the row count and the events that a write has left to its transaction, whose method `run` is."""
         if rows:
-            await connection.execute(self.statements.add_to_count, rows)
+            await run(self.statements.add_to_count, rows)
         if events is not None:
-            await connection.execute(self.statements.add_events, events)
+            await run(self.statements.add_events, events)
 
     async def fetchval(self, query: str, *arguments: Any) -> Any:
         """Run one statement on a connection of the app; return its first row's first column, or None."""
@@ -272,26 +293,31 @@ class PreparedTable:
         """
         return await self._creates.submit(record)
 
-    async def insert_allowed(self, records: Sequence[bytes], visible: Visibility) -> Inserted:
-        """Insert the rows that a rule allows, and whose unique keys are not taken, in one statement."""
+    async def insert_allowed(
+        self, records: Sequence[bytes], visible: Visibility, refers: Sequence[Referring]
+    ) -> Inserted:
+        """Insert the rows that a rule allows, that refer to rows, and whose unique keys are free, in one statement."""
         rows = await offload(sum(map(len, records)), _array, records)
+        is_judged = bool(refers) or not visible.is_everything
         if self.statements.apart:
-            return await self._insert_judged(records, rows, visible)
-        if visible.is_everything:
-            (found,) = await self._database.fetch(self.statements.insert_unless_taken, rows, tenant=self.schema.app_id)
-        else:
-            sql, values = self.insert_if(rows, visible, unless_taken=bool(self.schema.keys))
+            return await self._insert_judged(records, rows, visible, refers)
+        if is_judged:
+            sql, values = self.insert_if(rows, visible, refers, unless_taken=bool(self.schema.keys))
             (found,) = await self._database.fetch(sql, *values, tenant=self.schema.app_id)
+        else:
+            (found,) = await self._database.fetch(self.statements.insert_unless_taken, rows, tenant=self.schema.app_id)
         ids = set(found["ids"] or ())
         self.written(len(ids))
-        allowed = None if visible.is_everything else set(found.get("allowed", found["ids"]) or ())
+        allowed = set(found.get("allowed", found["ids"]) or ()) if is_judged else None
         return Inserted(ids, found["created_at"], allowed)
 
-    async def _insert_judged(self, records: Sequence[bytes], rows: str, visible: Visibility) -> Inserted:
+    async def _insert_judged(
+        self, records: Sequence[bytes], rows: str, visible: Visibility, refers: Sequence[Referring]
+    ) -> Inserted:
         async with self.transaction() as connection:
             allowed = None
-            if not visible.is_everything:
-                sql, values = self.judge(rows, visible)
+            if refers or not visible.is_everything:
+                sql, values = self.judge(rows, visible, refers)
                 allowed = set(await connection.fetchval(sql, *values) or ())
                 if not allowed:
                     return Inserted(set(), None, allowed)
@@ -302,12 +328,41 @@ class PreparedTable:
             if self.schema.keys:
                 (found,) = await connection.fetch(self.statements.insert_unless_taken, rows)
                 ids, created = set(found["ids"] or ()), found["created_at"]
-                await self._settle(connection, len(ids), found.get("events"))
+                await self.settle(connection.execute, len(ids), found.get("events"))
             else:
                 assert allowed is not None
                 ids, created = allowed, await self._insert_within(connection, rows, len(allowed))
         self.written(len(ids))
         return Inserted(ids, created, allowed)
+
+    async def refused(
+        self,
+        records: Sequence[bytes],
+        visible: Visibility,
+        refers: Sequence[Referring],
+        connection: Connection | None = None,
+    ) -> dict[str, PilotisError]:
+        """Return, for each row that a rule denies or that refers to no row, by its id, the error."""
+        rows = await offload(sum(map(len, records)), _array, records)
+        sql, values = self.verdicts(rows, visible, refers)
+        found = await (connection.fetch(sql, *values) if connection else self.fetch_plain(sql, *values))
+        return {row["id"]: error for row in found if (error := self.verdict(row)) is not None}
+
+    def verdicts(self, rows: str, visible: Visibility, refers: Sequence[Referring]) -> tuple[str, list[Any]]:
+        """Return the statement that selects what is wrong with each row of a JSON array, for `verdict`."""
+        arguments = Arguments(rows, hash_=self.hash)
+        rule = visible.and_condition(arguments, row="r").removeprefix(" and ") or "true"
+        missing = [(one.column.number, one.holds("r", arguments)) for one in refers]
+        return self.statements.verdicts(rule, missing), arguments.values
+
+    def verdict(self, row: Record) -> PilotisError | None:
+        """Return what is wrong with a row by `verdicts`; None if nothing is."""
+        if not row["allowed"]:
+            return new_row_denied(Action.CREATE)
+        if row["missing"] is None:
+            return None
+        names = {column.number: column.name for column in self.schema.columns}
+        return ReferenceNotFoundError(names[row["missing"]])
 
     async def taken(self, records: Sequence[bytes], connection: Connection | None = None) -> dict[str, Taken]:
         """Return, for each of the rows that a unique key forbids, by its id, the key and the row that has its values.
@@ -331,24 +386,46 @@ class PreparedTable:
         names = {column.number: column.name for column in self.schema.columns} | {CREATOR_NUMBER: CREATOR_NAME}
         return UniqueViolationError(key.name, [names[number] for number in key.columns], existing_id)
 
-    def violated(self, message: str) -> UniqueViolationError | None:
-        """Return the error for a violation of a unique key that PostgreSQL has reported; None for another index."""
+    def violated(self, message: str) -> PilotisError | None:
+        """Return the error for a unique key or a reference that PostgreSQL has found violated.
+
+        None for another index, and for a reference that the schema does not have as it is reported: it is outdated.
+        """
+        if (found := violation(message)) is not None:
+            if not found.deletes:
+                names = {column.number: column.name for column, _ in self.schema.references}
+                return ReferenceNotFoundError(names[found.number]) if found.number in names else None
+            for one in self.schema.referrers:
+                if (one.table_id, one.number) == found[:2] and one.on_delete is OnDelete.RESTRICT:
+                    return RowReferencedError(one)
+            return None
         number = violated(message)
         return next((self.violation(key) for key in self.schema.keys if key.number == number), None)
 
-    def insert_if(self, rows: str, visible: Visibility, *, unless_taken: bool = False) -> tuple[str, list[Any]]:
-        """Return the statement that inserts those rows of a JSON array that a rule allows, and its arguments."""
-        holds, values = self._rule_of_new(rows, visible)
+    def insert_if(
+        self, rows: str, visible: Visibility, refers: Sequence[Referring], *, unless_taken: bool = False
+    ) -> tuple[str, list[Any]]:
+        """Return the statement that inserts those rows of a JSON array that `judge` selects, and its arguments."""
+        holds, values = self._good(rows, visible, refers)
         return self.statements.insert_if(holds, unless_taken=unless_taken), values
 
-    def judge(self, rows: str, visible: Visibility) -> tuple[str, list[Any]]:
-        """Return the statement that selects the ids of those rows that a rule allows, and its arguments."""
-        holds, values = self._rule_of_new(rows, visible)
+    def import_statement(self, refers: Sequence[Referring]) -> str:
+        """Return the statement that inserts those rows of a JSON array that refer to rows and whose keys are free."""
+        if not refers:
+            return self.statements.import_unless_taken
+        holds, _ = self._good("", everything(self.schema, Action.CREATE), refers)
+        return self.statements.import_if(holds, unless_taken=bool(self.schema.keys))
+
+    def judge(self, rows: str, visible: Visibility, refers: Sequence[Referring]) -> tuple[str, list[Any]]:
+        """Return the statement that selects the ids of those rows that a rule allows and that refer to rows."""
+        holds, values = self._good(rows, visible, refers)
         return self.statements.judge(holds), values
 
-    def _rule_of_new(self, rows: str, visible: Visibility) -> tuple[str, list[Any]]:
+    def _good(self, rows: str, visible: Visibility, refers: Sequence[Referring]) -> tuple[str, list[Any]]:
         arguments = Arguments(rows, hash_=self.hash)
-        return visible.and_condition(arguments, row="r").removeprefix(" and "), arguments.values
+        rule = visible.and_condition(arguments, row="r").removeprefix(" and ")
+        parts = [*filter(None, [rule]), *(one.holds("r", arguments) for one in refers)]
+        return " and ".join(parts), arguments.values
 
     async def insert_many(self, records: Sequence[bytes]) -> datetime:
         """Insert rows of a table without unique keys in one statement and return their time of creation."""
@@ -361,8 +438,12 @@ class PreparedTable:
         return self._creates.begin(record)
 
     async def _insert(self, records: Sequence[bytes]) -> Sequence[datetime | None]:
-        if self.schema.keys:
-            inserted = await self.insert_allowed(records, everything(self.schema, Action.CREATE))
+        if self.schema.keys or self.schema.references:
+            try:
+                inserted = await self.insert_allowed(records, everything(self.schema, Action.CREATE), self.referring())
+            except asyncpg.ForeignKeyViolationError:
+                # A row to which one of them refers is just being deleted. Tried one by one, the others succeed.
+                return [None] * len(records)
             return [inserted.created if row_id_of(record) in inserted.ids else None for record in records]
         rows = await offload(sum(map(len, records)), _array, records)
         created = await self._inserted(rows, len(records))
@@ -381,7 +462,7 @@ class PreparedTable:
         is_simple = number == 1 and CREATED not in self.schema.emits
         sql = self.statements.insert_one if is_simple else self.statements.insert
         (written,) = await connection.fetch(sql, rows)
-        await self._settle(connection, number, written.get("events"))
+        await self.settle(connection.execute, number, written.get("events"))
         created: datetime = written[0]
         return created
 
@@ -459,6 +540,7 @@ class PreparedTables:
     async def use(self, app: AppInfo, table_id: UUID, action: Callable[[PreparedTable], Awaitable[Result]]) -> Result:
         """Run an action on the current schema; run it again, with validation, if the schema proves outdated."""
         failed_version = None
+        is_referred_to = False
         for _ in range(_MAX_TRIES):
             table = await self._tables.current(app.app_id, table_id)
             try:
@@ -473,6 +555,12 @@ class PreparedTables:
                 if table.version == failed_version:
                     raise
                 failed_version = table.version
+                self._forget(table)
+            except asyncpg.ForeignKeyViolationError:
+                # By a reference that was made, or changed, since the schema was read.
+                if is_referred_to:
+                    raise
+                is_referred_to = True
                 self._forget(table)
             except PilotisError as error:
                 if not await self.forget_outdated(table, error):
@@ -497,7 +585,26 @@ class PreparedTables:
         table = await self.prepare(schema)
         if schema.rules is not None:
             table.related = await self._related(schema)
+        if schema.references:
+            table.targets = await self._targets(schema)
         return table
+
+    async def named(self, app_id: UUID, table_id: UUID) -> PreparedTable:
+        """Return a prepared table, with the tables that its rules name; raises `TableNotFoundError`."""
+        schema = await self._tables.current(app_id, table_id)
+        table = await self.prepare(schema)
+        if schema.rules is not None:
+            table.related = await self._related(schema)
+        return table
+
+    async def _targets(self, schema: TableSchema) -> Mapping[UUID, PreparedTable]:
+        """Return the tables to which a table's columns refer."""
+        found: dict[UUID, PreparedTable] = {}
+        for _, reference in schema.references:
+            if reference.target not in found:
+                with suppress(TableNotFoundError):
+                    found[reference.target] = await self.named(schema.app_id, reference.target)
+        return found
 
     async def _related(self, schema: TableSchema) -> Mapping[UUID, TableSchema]:
         """Return the tables that a table's rules name. One that has just been dropped is left out."""
@@ -508,7 +615,12 @@ class PreparedTables:
         return found
 
     def _forget(self, schema: TableSchema) -> None:
-        """Drop a schema that turned out to be outdated, or one that its rules name, which may be it."""
+        """Drop a schema that turned out to be outdated, or one that its rules name, which may be it.
+
+        What a table's references lead to may be anywhere in the app.
+        """
+        if schema.references or schema.referrers:
+            self._tables.forget_app(schema.app_id)
         prepared: PreparedTable | None = schema.__dict__.get("prepared")
         for table in (schema, *(prepared.related.values() if prepared else ())):
             self._tables.forget(table)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import asyncpg
 import msgspec
 from asyncpg import Connection
 
-from pilotis.data.tables import column_migration, ddl, index_builds, store, vectors
+from pilotis.data.tables import column_migration, ddl, index_builds, references, store, vectors
 from pilotis.data.tables.encrypted_columns import ColumnCipher
 from pilotis.data.tables.schema import Column, TableSchema, VectorState
 from pilotis.kit.errors import ConflictError, Detail, NotFoundError
@@ -68,6 +69,15 @@ class Columns:
         await store.insert_column(connection, table, column)
         await connection.execute(ddl.add_column(table, column))
         await self.absorb(connection, table, column)
+        if column.references is not None:
+            await self.link(connection, table, column)
+
+    async def link(self, connection: Connection, table: TableSchema, column: Column) -> None:
+        """Make a column refer to a table; raises `RowsDoNotFitError` if a value is not the id of one of its rows."""
+        assert column.references is not None
+        offenders = await connection.fetchrow(ddl.dangling(table, column))
+        _require_none(offenders, f"a value in {column.name} that is not the id of a row of {column.references.table}")
+        await references.link(connection, table, column)
 
     async def absorb(self, connection: Connection, table: TableSchema, column: Column) -> None:
         """Move the values that free-form rows have under a column's name into the column, encrypted if the column is.
@@ -97,11 +107,16 @@ class Columns:
             return False
         if old.migrating:
             raise ColumnBeingRewrittenError
+        refers_elsewhere = _target(old) != _target(new)
+        if refers_elsewhere and old.references is not None:
+            await references.unlink(connection, table, old)
         if new.required and not old.required:
             await _require_no_nulls(connection, table, old)
         if (new.type, bool(new.encrypted)) != (old.type, bool(old.encrypted)):
             new = await self._convert(connection, table, old, new, max_rows)
         await store.update_column(connection, table, new)
+        if refers_elsewhere and new.references is not None:
+            await self.link(connection, table, new)
         return new.migrating
 
     async def rename(self, connection: Connection, table: TableSchema, column: Column, name: str) -> None:
@@ -144,6 +159,8 @@ class Columns:
         _require_in_no_key(table, column)
         await index_builds.drop_indexes(connection, table, column.number)
         await self.drop_words(connection, table, column)
+        if column.references is not None:
+            await references.unlink(connection, table, column)
         if column.migrating:
             await connection.execute(ddl.drop_column(table, column.other_form))
         await store.trash_column(connection, table, column.number)
@@ -180,6 +197,10 @@ class Columns:
 
     async def _cipher(self, table: TableSchema) -> ColumnCipher:
         return ColumnCipher(table, await self._encryption.cipher(table.app_id))
+
+
+def _target(column: Column) -> UUID | None:
+    return None if column.references is None else column.references.target
 
 
 def _require_in_no_key(table: TableSchema, column: Column) -> None:

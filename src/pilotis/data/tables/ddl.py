@@ -67,6 +67,22 @@ def lock_form(app_id: UUID, table_id: UUID) -> str:
     return f"lock table app_{app_id.hex}.t_{table_id.hex} in access share mode"
 
 
+def dangling(table: TableSchema, column: Column) -> str:
+    """Return the query for `total` and sample `ids` of rows that refer to no row of the table of a reference."""
+    return _offenders(table, _dangling(table, column))
+
+
+def any_dangling(table: TableSchema, column: Column) -> str:
+    """Return the query for whether any row refers to no row of the table of a reference."""
+    return f"select exists (select from {table.physical} t where {_dangling(table, column)})"
+
+
+def _dangling(table: TableSchema, column: Column) -> str:
+    assert column.references is not None
+    target = table.physical_of(column.references.target)
+    return f"t.{column.physical} is not null and not exists (select from {target} r where r.__id = t.{column.physical})"
+
+
 def drop_table(table: TableSchema) -> str:
     """Return the statement that permanently drops a table."""
     return f"drop table {table.physical}"

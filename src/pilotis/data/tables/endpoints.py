@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from uuid import UUID
 
 import msgspec
@@ -13,7 +15,8 @@ from pilotis.data.tables.columns import (
     RowsDoNotFitError,
 )
 from pilotis.data.tables.examples import EXAMPLES, SCHEMA_EXAMPLES
-from pilotis.data.tables.schema import InvalidColumnNameError, normal_path
+from pilotis.data.tables.references import CascadeCycleError, TableReferencedError
+from pilotis.data.tables.schema import InvalidColumnNameError, NewReference, normal_path
 from pilotis.data.tables.service import (
     RulesNeedEditorError,
     SchemaLockedError,
@@ -39,6 +42,7 @@ from pilotis.http.api.principals import Access, Role, public
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Whole
 from pilotis.kit.errors import QueryTimeoutError
+from pilotis.kit.ids import is_uuid
 
 READ = public(scope="tables:read")
 WRITE = public(scope="tables:write")
@@ -67,7 +71,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         status=201,
         creates="table_id",
         again="created",
-        errors=[TitleTakenError, InvalidColumnNameError, SchemaLockedError, RulesNeedEditorError],
+        errors=[TitleTakenError, InvalidColumnNameError, CascadeCycleError, SchemaLockedError, RulesNeedEditorError],
     )
     async def create(self, call: Call, body: TableDefinition) -> TableResult:
         """Create a table.
@@ -78,6 +82,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         """
         await _require_unlocked(call, self._tables)
         _require_editor_for_rules(call, body)
+        await _require_unlocked_targets(call, self._tables, _targets(body))
         table_id = await self._tables.create(call.app, call.actor, body, UUID(call.new_id()))
         return TableResult("Table created.", table_id)
 
@@ -95,6 +100,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
             InvalidColumnNameError,
             RowsDoNotFitError,
             ColumnBeingRewrittenError,
+            CascadeCycleError,
             SchemaLockedError,
             RulesNeedEditorError,
             TableBusyError,
@@ -107,6 +113,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         """
         await _require_unlocked(call, self._tables, table_id)
         _require_editor_for_rules(call, body)
+        await _require_unlocked_targets(call, self._tables, _targets(body))
         await self._tables.replace(call.app, call.actor, table_id, body)
         return TableResult("Table updated.", table_id)
 
@@ -114,7 +121,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         "/v1/public/tables/:table_id",
         access=WRITE,
         rate="schema",
-        errors=[TableNotFoundError, SchemaLockedError, TableBusyError],
+        errors=[TableNotFoundError, TableReferencedError, SchemaLockedError, TableBusyError],
     )
     async def drop(self, call: Call, table_id: UUID) -> TableResult:
         """Drop a table. A console user can restore it for 7 days."""
@@ -139,6 +146,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
             ColumnExistsError,
             InvalidColumnNameError,
             RowsDoNotFitError,
+            CascadeCycleError,
             SchemaLockedError,
             TableBusyError,
         ],
@@ -146,6 +154,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
     async def add_column(self, call: Call, table_id: UUID, body: NewColumn) -> ColumnResult:
         """Add a column to a table."""
         await _require_unlocked(call, self._tables, table_id)
+        await _require_unlocked_targets(call, self._tables, [body.references] if body.references else [])
         await self._tables.add_column(call.app, call.actor, table_id, body)
         return ColumnResult("Column added.", table_id, normal_path(body.name))
 
@@ -166,6 +175,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
             ColumnNotFoundError,
             RowsDoNotFitError,
             ColumnBeingRewrittenError,
+            CascadeCycleError,
             SchemaLockedError,
             TableBusyError,
         ],
@@ -178,6 +188,8 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         behaves as before.
         """
         await _require_unlocked(call, self._tables, table_id)
+        if isinstance(body.references, NewReference):
+            await _require_unlocked_targets(call, self._tables, [body.references])
         name = normal_path(name)
         goes_on = await self._tables.change_column(call.app, call.actor, table_id, name, body)
         message = "Column updated; its values are rewritten in the background." if goes_on else "Column updated."
@@ -248,3 +260,27 @@ async def _require_unlocked(call: Call, tables: Tables, table_id: UUID | None = 
         raise SchemaLockedError
     if table_id is not None:
         await tables.require_unlocked(call.app, table_id)
+
+
+def _targets(body: TableDefinition) -> list[NewReference]:
+    """Return the references of a definition; what is wrong with it is told when it is read."""
+    found = []
+    for definition in body.schema.values():
+        with suppress(msgspec.ValidationError):
+            if isinstance(definition, dict) and definition.get("references") is not None:
+                found.append(msgspec.convert(definition["references"], NewReference))
+    return found
+
+
+async def _require_unlocked_targets(call: Call, tables: Tables, references: Sequence[NewReference]) -> None:
+    """Raise `SchemaLockedError` for a reference to a table with rules: whoever refers to a row can keep it from going.
+
+    Those who pass rules may refer to every table.
+    """
+    if call.principal.may(Role.EDITOR):
+        return
+    for reference in references:
+        table = reference.table
+        table_id = UUID(table) if is_uuid(table) else await tables.id_of(call.app.app_id, table)
+        if table_id is not None:
+            await tables.require_unlocked(call.app, table_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from asyncpg import Connection, Record
 
 from pilotis.data.tables import ddl, store
@@ -37,7 +38,14 @@ async def preview(
 
 def _options(column: Column) -> tuple[object, ...]:
     """Return the options that a change may set; an absent option counts as off."""
-    return column.type, bool(column.required), column.default, column.description, bool(column.encrypted)
+    return (
+        column.type,
+        bool(column.required),
+        column.default,
+        column.description,
+        bool(column.encrypted),
+        column.references,
+    )
 
 
 async def _dropped(connection: Connection, table: TableSchema, column: Column) -> SchemaPreviewChange:
@@ -82,6 +90,12 @@ async def _changed(connection: Connection, table: TableSchema, old: Column, new:
         assert nulls is not None
         total = None if total is None else total + nulls["total"]
         samples += _misfits(nulls, "The value is null.")
+    if new.references is not None and new.references != old.references and old.type is new.type and not old.encrypted:
+        column = msgspec.structs.replace(old, references=new.references)
+        dangling = await connection.fetchrow(ddl.dangling(table, column))
+        assert dangling is not None
+        total = None if total is None else total + dangling["total"]
+        samples += _misfits(dangling, f"{new.references.table} has no row with this id.")
     return SchemaPreviewChange(
         kind="changed",
         name=old.name,

@@ -13,6 +13,7 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Connection
 
+from pilotis.data.tables import references
 from pilotis.data.tables.schema import TableSchema
 
 MAX_DROPPED = 400
@@ -64,9 +65,11 @@ async def copy(connection: Connection, table: TableSchema) -> None:
 async def replace(connection: Connection, table: TableSchema) -> None:
     """Put the copy in the place of a table whose version was changed."""
     version = f'"__v{table.version + 1}"'
+    await references.let_go(connection, table)
     await connection.execute(f"drop table {table.physical}")
     await connection.execute(f"alter table {_copy_of(table)} rename column {table.version_column} to {version}")
     await connection.execute(f"alter table {_copy_of(table)} rename to t_{table.table_id.hex}")
+    await references.take_again(connection, table)
 
 
 async def _copy_indexes(connection: Connection, table: TableSchema) -> None:

@@ -76,6 +76,41 @@ class VectorState(enum.StrEnum):
     STORED = "stored"
 
 
+class OnDelete(enum.StrEnum):
+    """What happens to a row when the row that it refers to is deleted."""
+
+    RESTRICT = "restrict"
+    SET_NULL = "set_null"
+    CASCADE = "cascade"
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """What a uuid column refers to: the ids of a table's rows.
+
+    `table` is the table's title, or as a request has it, its title or id; `table_id` is known once it was looked up.
+    """
+
+    table: str
+    on_delete: OnDelete = OnDelete.RESTRICT
+    table_id: UUID | None = None
+
+    @property
+    def target(self) -> UUID:
+        """The id of the table, which was looked up."""
+        assert self.table_id is not None
+        return self.table_id
+
+
+class Referrer(msgspec.Struct, frozen=True):
+    """A column that refers to a table: the id and title of its own table, its number and name."""
+
+    table_id: UUID
+    table: str
+    number: int
+    column: str
+    on_delete: OnDelete
+
+
 class Column(msgspec.Struct, frozen=True):
     """One column. `number` never changes and is never reused; options that were not given are None.
 
@@ -92,6 +127,7 @@ class Column(msgspec.Struct, frozen=True):
     encrypted: bool | None = None
     migrating: bool = False
     vector: VectorState | None = None
+    references: Reference | None = None
 
     @property
     def physical(self) -> str:
@@ -149,7 +185,9 @@ class Column(msgspec.Struct, frozen=True):
             "description": self.description,
             "encrypted": self.encrypted,
         }
-        given = {name: value for name, value in options.items() if value is not None}
+        given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        if self.references is not None:
+            given["references"] = {"table": self.references.table, "on_delete": self.references.on_delete.value}
         return {"type": self.type.value, **given} if given else self.type.value
 
 
@@ -170,6 +208,8 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
     """The names of columns that were left out, because the caller may not read them."""
     keys: tuple[UniqueKey, ...] = ()
     """The unique keys."""
+    referrers: tuple[Referrer, ...] = ()
+    """The columns that refer to the table, its own included."""
 
     def without(self, hidden: frozenset[str]) -> TableSchema:
         """Return the table as a caller sees it who may not read some of its columns."""
@@ -198,6 +238,11 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         """The numbers of the columns whose texts must fit into an entry of a key's index."""
         return frozenset(n for key in self.keys for n in key.columns if self.key_columns[n].is_text)
 
+    @functools.cached_property
+    def references(self) -> Sequence[tuple[Column, Reference]]:
+        """The columns that refer to tables, hidden ones included, with what they refer to."""
+        return [(column, column.references) for column in self.columns if column.references is not None]
+
     @property
     def is_free_form(self) -> bool:
         """Whether the table accepts any field, because its schema is empty."""
@@ -206,12 +251,21 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def physical(self) -> str:
         """The table's qualified name in PostgreSQL; hexadecimal digits, which need no quoting."""
-        return f"app_{self.app_id.hex}.t_{self.table_id.hex}"
+        return self.physical_of(self.table_id)
+
+    @property
+    def schema_name(self) -> str:
+        """The name of the app's schema in PostgreSQL."""
+        return f"app_{self.app_id.hex}"
+
+    def physical_of(self, other_id: UUID) -> str:
+        """Return the qualified name of another table of the app."""
+        return f"{self.schema_name}.t_{other_id.hex}"
 
     @functools.cached_property
     def counts(self) -> str:
         """The qualified name of the table with the app's row counts."""
-        return f"app_{self.app_id.hex}.__row_counts"
+        return f"{self.schema_name}.__row_counts"
 
     @property
     def version_column(self) -> str:
@@ -283,12 +337,25 @@ def _is_name_character(character: str) -> bool:
     return character == "_" or unicodedata.category(character) in {"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Mn", "Mc"}
 
 
+class NewReference(msgspec.Struct, forbid_unknown_fields=True):
+    """The table, by its title or id, whose rows a column refers to, and what their deletion does."""
+
+    table: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    on_delete: OnDelete = OnDelete.RESTRICT
+
+    @property
+    def stored(self) -> Reference:
+        """The reference, whose table is to be looked up."""
+        return Reference(self.table, self.on_delete)
+
+
 class _Definition(msgspec.Struct, forbid_unknown_fields=True):
     type: str
     required: bool | None = None
     default: Any = None
     description: Description | None = None
     encrypted: bool | None = None
+    references: NewReference | None = None
 
 
 def parse_schema(schema: Mapping[str, Any], limits: Limits) -> list[Column]:
@@ -316,7 +383,31 @@ def _parse_column(name: str, definition: Any, max_name_bytes: int) -> Column:
     except InvalidColumnNameError as error:
         error.at(field[:200])
         raise
-    return Column(0, name, type_, parsed.required, parsed.default, parsed.description, parsed.encrypted)
+    column = Column(
+        0,
+        name,
+        type_,
+        parsed.required,
+        parsed.default,
+        parsed.description,
+        parsed.encrypted,
+        references=None if parsed.references is None else parsed.references.stored,
+    )
+    check_reference(column, field)
+    return column
+
+
+def check_reference(column: Column, field: str) -> None:
+    """Raise a 400 error for a column that cannot refer to rows as it is defined; `field` is its place."""
+    if column.references is None:
+        return
+    place = f"{field}.references" if field else "references"
+    if column.type is not ColumnType.UUID:
+        raise invalid(place, "A reference holds a row's id, so that its column is of type uuid.")
+    if column.encrypted:
+        raise invalid(place, "An encrypted column cannot refer to rows: the database does not know its values.")
+    if column.required and column.references.on_delete is OnDelete.SET_NULL:
+        raise invalid(f"{place}.on_delete", "A required column cannot become null. Use restrict or cascade.")
 
 
 def column_type(text: str, field: str) -> ColumnType:

@@ -27,8 +27,21 @@ _COLUMNS: dict[str, Json] = {
             "default": {"description": "The default value of new rows."},
             "description": {"type": "string", "maxLength": 2000},
             "encrypted": {"type": "boolean", "description": "Whether values are encrypted at rest."},
+            "references": reference("ColumnReference"),
         },
         "required": ["type"],
+        "additionalProperties": False,
+    },
+    "ColumnReference": {
+        "description": "The table to whose rows a uuid column refers, by its title or id. `on_delete` is what happens "
+        "when such a row is deleted: `restrict` refuses that, `set_null` makes the column null, `cascade` deletes the "
+        "row that refers to it.",
+        "type": "object",
+        "properties": {
+            "table": {"type": "string", "minLength": 1, "maxLength": 255},
+            "on_delete": {"type": "string", "enum": ["restrict", "set_null", "cascade"], "default": "restrict"},
+        },
+        "required": ["table"],
         "additionalProperties": False,
     },
 }

@@ -11,7 +11,7 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 from uuid import UUID
@@ -20,13 +20,15 @@ import asyncpg
 import msgspec
 from asyncpg import Connection
 
-from pilotis.data.tables import ddl, events, index_builds, reclaiming, store
+from pilotis.data.tables import ddl, events, index_builds, reclaiming, references, store
 from pilotis.data.tables.columns import ColumnExistsError, ColumnNotFoundError, Columns
 from pilotis.data.tables.preview import preview
 from pilotis.data.tables.schema import (
     AccessLevel,
     Column,
+    NewReference,
     TableSchema,
+    check_reference,
     column_name,
     column_type,
     numbered,
@@ -37,7 +39,9 @@ from pilotis.data.tables.types import (
     ColumnItem,
     NewColumn,
     NewUniqueKey,
+    ReferencedBy,
     SchemaPreview,
+    ShownReference,
     Table,
     TableDefinition,
     shown_key,
@@ -191,6 +195,15 @@ class Tables:
         self._changes += 1
         self._known.pop((table.app_id, table.table_id), None)
 
+    def _forget_tables(self, app_id: UUID, table_ids: Iterable[UUID]) -> None:
+        self._changes += 1
+        for table_id in table_ids:
+            self._known.pop((app_id, table_id), None)
+
+    def forget_app(self, app_id: UUID) -> None:
+        """Drop all schemas of an app from the cache."""
+        self._forget_tables(app_id, [table_id for known_id, table_id in self._known if known_id == app_id])
+
     async def forget_outdated(self, table: TableSchema) -> bool:
         """Drop a schema from the cache if it is not the current one; return whether it was outdated."""
         row = await store.live_table(self._database.of(table.app_id), table.app_id, table.table_id)
@@ -244,9 +257,13 @@ class Tables:
                     table = msgspec.structs.replace(table, emits=emits)
                     await register_outbox(connection, app.app_id)
                     await connection.execute(ddl.create_outbox(app.app_id))
+                table = await _with_references(connection, table, "schema.")
                 await store.insert_table(connection, table)
                 for statement in ddl.create_table(table):
                     await connection.execute(statement)
+                for column, _ in table.references:
+                    await references.link(connection, table, column)
+                neighbours = await _tell_neighbours(connection, table)
                 await self._complete_keys(connection, app, table.table_id, definition)
                 await self._set_rules(connection, app, table.table_id, definition.rules)
                 given = {} if definition.rules is msgspec.UNSET else {"rules": definition.rules}
@@ -255,13 +272,15 @@ class Tables:
                 await self._events.emit_all(connection, app.app_id, [event])
         except asyncpg.InvalidSchemaNameError:
             raise NotFoundError from None
+        self._forget_tables(app.app_id, neighbours)
         return table.table_id
 
     async def replace(self, app: AppInfo, actor: Actor, table_id: UUID, definition: TableDefinition) -> None:
         """Change a table to match a definition: columns are added, changed, or moved to the trash."""
-        wanted = _wanted(app, definition)
+        asked = _wanted(app, definition)
 
         async def edit(connection: Connection, table: TableSchema) -> None:
+            wanted = await _looked_up(connection, table, definition.title, asked)
             if definition.unique is not msgspec.UNSET and self.keys is not None:
                 table = await self.keys.keep(connection, table, definition.unique)
             for column in table.columns:
@@ -291,7 +310,7 @@ class Tables:
             "table.update",
             title=definition.title,
             access_level=definition.access_level,
-            locks_app=bool(given),
+            locks_app=bool(given) or any(column.references is not None for column in asked.values()),
             **given,
         )
 
@@ -325,6 +344,7 @@ class Tables:
                 if row is None:
                     raise TableNotFoundError
                 table = store.table_schema(row)
+                wanted = await _looked_up(connection, table, definition.title, wanted)
                 return await preview(connection, table, wanted, app.limits.column_migration_rows)
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
             raise TableNotFoundError from None
@@ -350,9 +370,13 @@ class Tables:
         """Move a table to the trash."""
 
         async def edit(connection: Connection, table: TableSchema) -> None:
+            references.require_unreferenced(table)
+            for column, _ in table.references:
+                await references.unlink(connection, table, column)
             await store.trash_table(connection, table)
 
-        await self.change(app.app_id, actor, table_id, edit, "table.drop")
+        # Nothing comes to refer to it meanwhile.
+        await self.change(app.app_id, actor, table_id, edit, "table.drop", locks_app=True)
         for oldest in await store.trashed_tables_beyond(self._database, app.app_id, app.limits.trash_tables):
             with suppress(TableNotFoundError, TableBusyError):
                 await self.purge(app.app_id, SYSTEM, oldest)
@@ -381,7 +405,9 @@ class Tables:
             new.default_value,
             new.description,
             new.encrypted,
+            references=None if new.references is None else new.references.stored,
         )
+        check_reference(column, "")
         check_default(column, app.limits.default_bytes, "default_value")
 
         async def edit(connection: Connection, table: TableSchema) -> None:
@@ -389,9 +415,12 @@ class Tables:
                 raise invalid("name", f"A table has at most {app.limits.columns} columns.", "TOO_MANY_COLUMNS")
             if column.name in table.by_name:
                 raise ColumnExistsError
-            await self._columns.add(connection, table, column)
+            await self._columns.add(
+                connection, table, await references.looked_up(connection, table, column, "references")
+            )
 
-        await self.change(app.app_id, actor, table_id, edit, "column.create", column=column.name)
+        refers = column.references is not None
+        await self.change(app.app_id, actor, table_id, edit, "column.create", locks_app=refers, column=column.name)
 
     async def change_column(self, app: AppInfo, actor: Actor, table_id: UUID, name: str, change: ColumnChange) -> bool:
         """Change a column; True if it continues in the background: see `pilotis.data.tables.column_migrator`.
@@ -404,12 +433,16 @@ class Tables:
             nonlocal goes_on
             column = _column(table, name)
             new = _changed_column(column, change)
+            check_reference(new, "")
+            if new.references != column.references:
+                new = await references.looked_up(connection, table, new, "references")
             check_default(new, app.limits.default_bytes, "default_value")
             goes_on = await self._columns.change(connection, table, column, new, app.limits.column_migration_rows)
             if goes_on:
                 await self._request_migration(connection)
 
-        await self.change(app.app_id, actor, table_id, edit, "column.update", column=name)
+        refers = isinstance(change.references, NewReference)
+        await self.change(app.app_id, actor, table_id, edit, "column.update", locks_app=refers, column=name)
         return goes_on
 
     async def _request_migration(self, connection: Connection) -> None:
@@ -492,6 +525,7 @@ class Tables:
         `update_time` stays, for what its users do not see. `prepare` runs before, under the old version. Retries while
         the table is locked. Raises `TableNotFoundError`, `TitleTakenError`, `TableBusyError`, and what the edit raises.
         """
+        neighbours = set[UUID]()
 
         async def once() -> None:
             async with _unique_title(), schema_transaction(self._database, app_id) as connection:
@@ -515,10 +549,12 @@ class Tables:
                     table, title=title or table.title, access_level=access_level or table.access_level
                 )
                 await _publish(connection, table, now.title, now.access_level, touch=touch)
+                neighbours.update(await _tell_neighbours(connection, table))
                 await record(connection, app_id, actor, action, table_id, **details)
                 if type_ := events.OF_ACTION.get(action):
                     await self._events.emit_all(connection, app_id, [events.about(type_, actor, now)])
             self.forget(table)
+            self._forget_tables(app_id, neighbours)
 
         try:
             await self._retry_while_locked(app_id, table_id, once)
@@ -634,6 +670,36 @@ async def _unique_title() -> AsyncGenerator[None]:
         raise
 
 
+async def _with_references(connection: Connection, table: TableSchema, place: str) -> TableSchema:
+    """Return a new table with the tables that its columns refer to."""
+    columns = [
+        await references.looked_up(connection, table, column, f"{place}{column.name}.references")
+        for column in table.columns
+    ]
+    return msgspec.structs.replace(table, columns=tuple(columns))
+
+
+async def _looked_up(
+    connection: Connection, table: TableSchema, title: str, wanted: dict[str, Column]
+) -> dict[str, Column]:
+    """Return the columns of a definition with the tables that they refer to; the table gets a title with them."""
+    named = msgspec.structs.replace(table, title=title)
+    return {
+        name: await references.looked_up(connection, named, column, f"schema.{name}.references")
+        for name, column in wanted.items()
+    }
+
+
+async def _tell_neighbours(connection: Connection, table: TableSchema) -> set[UUID]:
+    """Make every node read the tables anew that a changed table refers to, or that refer to it; return them."""
+    neighbours = await store.neighbours(connection, table.app_id, table.table_id)
+    neighbours |= {reference.target for _, reference in table.references}
+    neighbours -= {table.table_id}
+    for neighbour in neighbours:
+        await publish(connection, Topic.TABLE, f"{table.app_id}/{neighbour}")
+    return neighbours
+
+
 async def require_room(connection: Connection, app: AppInfo) -> None:
     """Raise `ConflictError` if the app has reached its limit of tables; else lock the app for the transaction."""
     if await store.count_tables(connection, app.app_id) >= app.limits.tables:
@@ -675,6 +741,10 @@ def _changed_column(column: Column, change: ColumnChange) -> Column:
         "encrypted": change.encrypted,
     }
     given |= {field: value for field, value in options.items() if value is not msgspec.UNSET}
+    if change.references is None:
+        given["references"] = None
+    elif isinstance(change.references, NewReference):
+        given["references"] = change.references.stored
     return msgspec.structs.replace(column, **given)
 
 
@@ -691,6 +761,8 @@ def _table(row: asyncpg.Record) -> Table:
         update_time=rfc3339(row["updated_at"]),
         has_rules=True if table.rules is not None else msgspec.UNSET,
         unique=[shown_key(table, key) for key in table.keys] or msgspec.UNSET,
+        referenced_by=[ReferencedBy(one.table_id, one.table, one.column, one.on_delete) for one in table.referrers]
+        or msgspec.UNSET,
     )
 
 
@@ -703,5 +775,10 @@ def _column_item(column: Column, order: int) -> ColumnItem:
         description=column.description,
         encrypted=bool(column.encrypted),
         order=order,
+        references=(
+            msgspec.UNSET
+            if column.references is None
+            else ShownReference(column.references.table, column.references.target, column.references.on_delete)
+        ),
         migrating=("decrypting" if column.encrypted else "encrypting") if column.migrating else msgspec.UNSET,
     )

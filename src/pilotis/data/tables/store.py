@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 from uuid import UUID
 
 from asyncpg import Connection, Record
 
 from pilotis.data.tables.keys import UniqueKey
-from pilotis.data.tables.schema import AccessLevel, Column, TableSchema
+from pilotis.data.tables.schema import AccessLevel, Column, Referrer, TableSchema
 from pilotis.db.locks import lock_app
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.kit import json
@@ -18,11 +19,24 @@ _TABLE = """
         select json_agg(json_build_object(
             'number', c.number, 'name', c.name, 'type', c.type, 'required', c.required,
             'default', c.default_value, 'description', c.description, 'encrypted', c.encrypted,
-            'migrating', c.rewriting, 'vector', c.vector
+            'migrating', c.rewriting, 'vector', c.vector,
+            'references', case when c.references_table is not null then json_build_object(
+                'table', (
+                    select r.title from pilotis.tables r where r.app_id = c.app_id and r.table_id = c.references_table
+                ),
+                'table_id', c.references_table, 'on_delete', c.on_delete
+            ) end
         ) order by c.number)
         from pilotis.columns c
         where c.app_id = t.app_id and c.table_id = t.table_id and c.dropped_at is null
-    ), '[]') as columns
+    ), '[]') as columns, coalesce((
+        select json_agg(json_build_object(
+            'table_id', c.table_id, 'table', r.title, 'number', c.number, 'column', c.name, 'on_delete', c.on_delete
+        ) order by r.title, c.number)
+        from pilotis.columns c join pilotis.tables r on r.app_id = c.app_id and r.table_id = c.table_id
+        where c.app_id = t.app_id and c.references_table = t.table_id
+            and c.dropped_at is null and r.dropped_at is null
+    ), '[]') as referrers
     from pilotis.tables t
     where t.app_id = $1 and t.dropped_at is null
         and exists (select from pilotis.apps a where a.app_id = t.app_id and a.deleted_at is null)
@@ -32,6 +46,7 @@ _TRASHED_TABLE = _TABLE.replace("t.dropped_at is null", "t.dropped_at is not nul
 
 _columns = json.decoder(list[Column])
 _keys = json.decoder(tuple[UniqueKey, ...])
+_referrers = json.decoder(tuple[Referrer, ...])
 
 
 def table_schema(row: Record) -> TableSchema:
@@ -46,6 +61,7 @@ def table_schema(row: Record) -> TableSchema:
         frozenset(row["emits"]),
         None if row["rules"] is None else json.decode(row["rules"].encode()),
         keys=() if row["unique_keys"] == "[]" else _keys.decode(row["unique_keys"]),
+        referrers=() if row["referrers"] == "[]" else _referrers.decode(row["referrers"]),
     )
 
 
@@ -116,8 +132,9 @@ async def insert_column(connection: Connection, table: TableSchema, column: Colu
     await connection.execute(
         """
         insert into pilotis.columns
-            (app_id, table_id, number, name, type, required, default_value, description, encrypted)
-        values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+            (app_id, table_id, number, name, type, required, default_value, description, encrypted, references_table,
+            on_delete)
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
         """,
         table.app_id,
         table.table_id,
@@ -140,8 +157,8 @@ async def update_column(connection: Connection, table: TableSchema, column: Colu
     await connection.execute(
         """
         update pilotis.columns
-        set name = $4, type = $5, required = $6, default_value = $7, description = $8, encrypted = $9, rewriting = $10,
-            vector = $11
+        set name = $4, type = $5, required = $6, default_value = $7, description = $8, encrypted = $9,
+            references_table = $10, on_delete = $11, rewriting = $12, vector = $13
         where app_id = $1 and table_id = $2 and number = $3
         """,
         table.app_id,
@@ -221,6 +238,20 @@ async def mark_words_stored(connection: Connection, app_id: UUID, table_id: UUID
     return bool(noted)
 
 
+async def neighbours(connection: Connection, app_id: UUID, table_id: UUID) -> set[UUID]:
+    """Return the tables to which a table refers, and those that refer to it."""
+    rows = await connection.fetch(
+        """
+        select references_table as id from pilotis.columns
+        where app_id = $1 and table_id = $2 and references_table is not null
+        union select table_id from pilotis.columns where app_id = $1 and references_table = $2
+        """,
+        app_id,
+        table_id,
+    )
+    return {row["id"] for row in rows} - {table_id}
+
+
 async def row_count(connection: Connection, table: TableSchema) -> int:
     """Return a table's stored row count."""
     count: int = await connection.fetchval(
@@ -258,13 +289,23 @@ async def trash_table(connection: Connection, table: TableSchema) -> None:
 
 
 async def delete_table(connection: Connection, app_id: UUID, table_id: UUID) -> None:
-    """Delete a table with its columns from the catalogue."""
+    """Delete a table with its columns from the catalogue, and the references of columns in the trash to it."""
+    await connection.execute(
+        """
+        update pilotis.columns set references_table = null, on_delete = null
+        where app_id = $1 and references_table = $2
+        """,
+        app_id,
+        table_id,
+    )
     await connection.execute("delete from pilotis.tables where app_id = $1 and table_id = $2", app_id, table_id)
 
 
-def _definition(column: Column) -> tuple[str, str, bool | None, str | None, str | None, bool | None]:
+def _definition(column: Column) -> tuple[Any, ...]:
     default = None if column.default is None else json.encode(column.default).decode()
-    return column.name, column.type.value, column.required, default, column.description, column.encrypted
+    refers = column.references
+    reference = (None, None) if refers is None else (refers.target, refers.on_delete.value)
+    return column.name, column.type.value, column.required, default, column.description, column.encrypted, *reference
 
 
 async def set_emits(connection: Connection, table: TableSchema, operations: Collection[str]) -> None:

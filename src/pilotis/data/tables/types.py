@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, MAX_COLUMNS, UniqueKey
-from pilotis.data.tables.schema import AccessLevel, Description, TableSchema
+from pilotis.data.tables.schema import AccessLevel, Description, NewReference, OnDelete, TableSchema
 from pilotis.data.tables.schemas import ColumnDefinition, ColumnDefinitions, ColumnTypeName
 
 Title = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -52,10 +52,28 @@ def shown_key(table: TableSchema, key: UniqueKey) -> ShownUniqueKey:
     )
 
 
+class ReferencedBy(msgspec.Struct):
+    """A column, of this or of another table, that refers to the table, and what the deletion of a row does."""
+
+    table_id: UUID
+    table: str
+    column: str
+    on_delete: OnDelete
+
+
+class ShownReference(msgspec.Struct):
+    """The table to whose rows a column refers, and what the deletion of one does."""
+
+    table: str
+    table_id: UUID
+    on_delete: OnDelete
+
+
 class Table(msgspec.Struct, kw_only=True):
     """A table. `schema` maps each column's name to its type, or to an object with its type and options.
 
-    `has_rules` is present where rules decide in place of `access_level`, `unique` where there are unique keys.
+    `has_rules` is present where rules decide in place of `access_level`, `unique` where there are unique keys,
+    `referenced_by` where columns refer to it.
     """
 
     id: UUID
@@ -68,6 +86,7 @@ class Table(msgspec.Struct, kw_only=True):
     update_time: str
     has_rules: bool | msgspec.UnsetType = msgspec.UNSET
     unique: list[ShownUniqueKey] | msgspec.UnsetType = msgspec.UNSET
+    referenced_by: list[ReferencedBy] | msgspec.UnsetType = msgspec.UNSET
 
 
 class TableList(msgspec.Struct):
@@ -101,16 +120,21 @@ class NewColumn(msgspec.Struct, forbid_unknown_fields=True):
     default_value: Any = None
     description: Description | None = None
     encrypted: bool | None = None
+    references: NewReference | None = None
 
 
 class ColumnChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Changes of a column; absent fields stay as they are. A null `default_value` or `description` removes it."""
+    """Changes of a column; absent fields stay as they are.
+
+    A null `default_value`, `description` or `references` removes it.
+    """
 
     data_type: ColumnTypeName | msgspec.UnsetType = msgspec.UNSET
     is_required: bool | msgspec.UnsetType = msgspec.UNSET
     default_value: Any = msgspec.UNSET
     description: Description | msgspec.UnsetType | None = msgspec.UNSET
     encrypted: bool | msgspec.UnsetType = msgspec.UNSET
+    references: NewReference | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ColumnRename(msgspec.Struct, forbid_unknown_fields=True):
@@ -154,7 +178,8 @@ class SchemaPreview(msgspec.Struct, frozen=True):
 class ColumnItem(msgspec.Struct, kw_only=True):
     """A column on the column routes; `order` counts from 1 in the order in which columns were added.
 
-    `migrating` is present only while the values are being encrypted or decrypted in the background.
+    `references` is present where the column refers to rows, `migrating` only while the values are being encrypted or
+    decrypted in the background.
     """
 
     name: str
@@ -164,6 +189,7 @@ class ColumnItem(msgspec.Struct, kw_only=True):
     description: str | None
     encrypted: bool
     order: int
+    references: ShownReference | msgspec.UnsetType = msgspec.UNSET
     migrating: Literal["encrypting", "decrypting"] | msgspec.UnsetType = msgspec.UNSET
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Connection, Record
 
-from pilotis.data.tables import ddl
+from pilotis.data.tables import ddl, references
 from pilotis.data.tables.columns import ColumnExistsError, ColumnNotFoundError
 from pilotis.data.tables.schema import Column, ColumnType, TableSchema
 from pilotis.data.tables.service import TableBusyError, Tables, require_room
@@ -43,11 +43,16 @@ class TrashService:
         return Trash([_table(row, kept) for row in tables], [_column(row, kept) for row in columns])
 
     async def restore_table(self, app: AppInfo, actor: Actor, table_id: UUID) -> None:
-        """Restore a table; raises `TableNotFoundError`, or `TitleTakenError` if another table has its title now."""
+        """Restore a table; raises `TableNotFoundError`, or `TitleTakenError` if another table has its title now.
+
+        References that no longer fit are left out.
+        """
 
         async def edit(connection: Connection, table: TableSchema) -> None:
             await require_room(connection, app)
             await store.restore_table(connection, table)
+            for column, _ in table.references:
+                await references.link_again(connection, table, column)
 
         await self._tables.change(app.app_id, actor, table_id, edit, "table.restore", trashed=True, locks_app=True)
 
@@ -71,8 +76,10 @@ class TrashService:
             await self._tables.absorb(connection, table, column)
             await connection.execute(ddl.keep_newer_nulls(table, column))
             await store.restore_column(connection, table, number)
+            if column.references is not None:
+                await references.link_again(connection, table, column)
 
-        await self._tables.change(app.app_id, actor, table_id, edit, "column.restore", number=number)
+        await self._tables.change(app.app_id, actor, table_id, edit, "column.restore", locks_app=True, number=number)
         return names[-1]
 
     async def purge_table(self, app_id: UUID, actor: Actor, table_id: UUID) -> None:

@@ -76,7 +76,10 @@ async def column(connection: Connection, table: TableSchema, number: int) -> Col
         """
         select json_build_object(
             'number', number, 'name', name, 'type', type, 'required', required,
-            'default', default_value, 'description', description, 'encrypted', encrypted
+            'default', default_value, 'description', description, 'encrypted', encrypted,
+            'references', case when references_table is not null then json_build_object(
+                'table', '', 'table_id', references_table, 'on_delete', on_delete
+            ) end
         )
         from pilotis.columns
         where app_id = $1 and table_id = $2 and number = $3 and dropped_at is not null

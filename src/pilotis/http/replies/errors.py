@@ -27,7 +27,8 @@ _OAUTH_CODES = {401: "invalid_client", 403: "access_denied", 429: "temporarily_u
 class ErrorBody(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The body of every error: a code for programs, a sentence for people, and the request's id for the logs.
 
-    `key` is the unique key that a row violates, and `existing_id` the row that has its values already.
+    `key` is the unique key that a row violates, and `existing_id` the row that has its values already. `table` and
+    `column` say which reference leads to a row that is to stay, `count` by how many rows.
     """
 
     code: Annotated[str, described_by("ErrorCode", {})]
@@ -37,6 +38,9 @@ class ErrorBody(msgspec.Struct, omit_defaults=True, kw_only=True):
     failed_index: int | None = None
     key: str | None = None
     existing_id: str | None = None
+    table: str | None = None
+    column: str | None = None
+    count: int | None = None
 
 
 class OAuthErrorBody(msgspec.Struct, omit_defaults=True):

@@ -17,6 +17,8 @@ from asyncpg.cursor import Cursor
 from pilotis.data.rows import records
 from pilotis.data.rows.bulk.types import Batch, Failure, NewRow, Source, StoredRow
 from pilotis.data.rows.table import PreparedTable, PreparedTables, row_id_of
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import everything
 from pilotis.data.tables.schema import TableSchema
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import AppInfo
@@ -74,7 +76,7 @@ class BulkRows:
             new, failed = await in_thread(_checked, table, sources, new_row, app.limits.row_bytes)
             async with table.transaction() as connection:
                 made = len(new)
-                if new and table.schema.keys:
+                if new and (table.schema.keys or table.schema.references):
                     made, taken = await _insert_unless_taken(connection, table, list(new))
                     failed = [*failed, *(Failure(new[record], error) for record, error in taken)]
                     places = {id(source): at for at, source in enumerate(sources)}
@@ -148,16 +150,23 @@ def _checked(
 async def _insert_unless_taken(
     connection: Connection, table: PreparedTable, left: Sequence[bytes]
 ) -> tuple[int, list[tuple[bytes, PilotisError]]]:
-    """Insert records; return the number of rows, and the errors of those whose unique keys other rows have."""
+    """Insert records; return the number of rows, and the errors of those that refer to no row or have a taken key."""
     made, errors = 0, list[tuple[bytes, PilotisError]]()
     for _ in range(_INSERT_TRIES):
         rows = (b"[" + b",".join(left) + b"]").decode()
-        (found,) = await connection.fetch(table.statements.import_unless_taken, rows)
+        refers = table.referring()
+        (found,) = await connection.fetch(table.import_statement(refers), rows)
         ids = set(found["ids"] or ())
         made += len(ids)
         left = [record for record in left if row_id_of(record) not in ids]
         if not left:
             return made, errors
+        if refers:
+            refused = await table.refused(left, everything(table.schema, Action.CREATE), refers, connection)
+            errors += [(record, refused[row_id_of(record)]) for record in left if row_id_of(record) in refused]
+            left = [record for record in left if row_id_of(record) not in refused]
+            if not left:
+                return made, errors
         taken = await table.taken(left, connection)
         for record in left:
             if one := taken.get(row_id_of(record)):

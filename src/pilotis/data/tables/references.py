@@ -1,0 +1,186 @@
+"""References between tables: foreign keys of PostgreSQL, made and dropped inside a schema change's transaction.
+
+A foreign key is `no action`: it guards against what concurrent requests do, and the rows that a deletion takes along
+are deleted by statements that count and tell of them; see `pilotis.data.rows.cascades`. Each reference has an index on
+its column, by which the rows that refer to one are found.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+from asyncpg import Connection
+
+from pilotis.data.tables import ddl, store
+from pilotis.data.tables.schema import Column, ColumnType, Reference, Referrer, TableSchema
+from pilotis.kit.errors import BadRequestError, ConflictError, invalid
+from pilotis.kit.ids import is_uuid
+
+_NAME = re.compile(r"\br_([0-9a-f]{32})_(\d+)")
+
+
+class CascadeCycleError(BadRequestError):
+    """400 `CASCADE_CYCLE`: a deletion would come back to its own table by way of others."""
+
+    code = "CASCADE_CYCLE"
+    message = "With this reference, deletions would go round in a circle of tables. Use restrict or set_null."
+
+
+class TableReferencedError(ConflictError):
+    """409 `TABLE_REFERENCED`: columns of other tables refer to the table."""
+
+    code = "TABLE_REFERENCED"
+
+    def __init__(self, referrers: list[Referrer]) -> None:
+        names = ", ".join(f"{one.table}.{one.column}" for one in referrers[:5])
+        super().__init__(f"Other tables refer to this one: {names}. Remove these references first.")
+
+
+class Violation(NamedTuple):
+    """A reference that PostgreSQL has found violated: the table and the number of its column."""
+
+    table_id: UUID
+    number: int
+    deletes: bool
+    """Whether a row to which others refer was to be deleted, instead of one written that refers to none."""
+
+
+def name_of(table_id: UUID, number: int) -> str:
+    """Return the name of a reference's foreign key, and of its index."""
+    return f"r_{table_id.hex}_{number}"
+
+
+def violation(message: str) -> Violation | None:
+    """Return the reference that an error of PostgreSQL names; None if it names none.
+
+    On Citus the name has the number of a shard behind it.
+    """
+    found = _NAME.search(message)
+    return found and Violation(UUID(found[1]), int(found[2]), message.startswith("update or delete"))
+
+
+async def looked_up(connection: Connection, table: TableSchema, column: Column, field: str) -> Column:
+    """Return the column with the table that it refers to, which stays while the app is locked; raises a 400 error.
+
+    `field` is the place of the reference in the request.
+    """
+    asked = column.references
+    if asked is None:
+        return column
+    found = (table.table_id, table.title)
+    if asked.table not in {table.title, str(table.table_id)}:
+        row = await connection.fetchrow(
+            """
+            select table_id, title from pilotis.tables
+            where app_id = $1 and dropped_at is null and (table_id = $2 or title = $3)
+            order by table_id = $2 desc nulls last limit 1
+            """,
+            table.app_id,
+            UUID(asked.table) if is_uuid(asked.table) else None,
+            asked.table,
+        )
+        if row is None:
+            raise invalid(f"{field}.table", f"The app has no table {asked.table[:100]}.", "TABLE_NOT_FOUND")
+        found = (row["table_id"], row["title"])
+    return _with(column, Reference(found[1], asked.on_delete, found[0]))
+
+
+async def link(connection: Connection, table: TableSchema, column: Column) -> None:
+    """Create the index and the foreign key of a column, all of whose values must be ids of rows of the other table.
+
+    Raises `CascadeCycleError`.
+    """
+    assert column.references is not None
+    await _require_no_circle(connection, table)
+    name = name_of(table.table_id, column.number)
+    await connection.execute(f"create index {name} on {table.physical} ({column.physical})")
+    await connection.execute(_create(table.physical, column, name, table.physical_of(column.references.target)))
+
+
+async def unlink(connection: Connection, table: TableSchema, column: Column) -> None:
+    """Drop the foreign key of a column and its index."""
+    name = name_of(table.table_id, column.number)
+    await connection.execute(f"alter table {table.physical} drop constraint if exists {name}")
+    await connection.execute(f"drop index if exists {table.schema_name}.{name}")
+
+
+async def link_again(connection: Connection, table: TableSchema, column: Column) -> None:
+    """Create the foreign key of a column that came back from the trash.
+
+    Where the other table is gone, or a row to which one of the rows refers, the column comes back without a reference.
+    """
+    assert column.references is not None
+    target = await store.live_table(connection, table.app_id, column.references.target)
+    if target is not None and not await connection.fetchval(ddl.any_dangling(table, column)):
+        with suppress(CascadeCycleError):
+            await link(connection, table, column)
+            return
+    await store.update_column(connection, table, _with(column, None))
+
+
+def require_unreferenced(table: TableSchema) -> None:
+    """Raise `TableReferencedError` if another table refers to one that is to be dropped."""
+    if others := [one for one in table.referrers if one.table_id != table.table_id]:
+        raise TableReferencedError(others)
+
+
+async def let_go(connection: Connection, table: TableSchema) -> None:
+    """Drop the foreign keys by which other tables refer to one that is about to be replaced by a copy of itself."""
+    for one in _others(table):
+        child = table.physical_of(one.table_id)
+        await connection.execute(f"alter table {child} drop constraint {name_of(one.table_id, one.number)}")
+
+
+async def take_again(connection: Connection, table: TableSchema) -> None:
+    """Create the foreign keys again that `let_go` and the replacement have dropped."""
+    for column, reference in table.references:
+        name = name_of(table.table_id, column.number)
+        await connection.execute(_create(table.physical, column, name, table.physical_of(reference.target)))
+    for one in _others(table):
+        column = Column(one.number, one.column, ColumnType.UUID)
+        child, name = table.physical_of(one.table_id), name_of(one.table_id, one.number)
+        await connection.execute(_create(child, column, name, table.physical))
+
+
+def _others(table: TableSchema) -> list[Referrer]:
+    return [one for one in table.referrers if one.table_id != table.table_id]
+
+
+def _create(physical: str, column: Column, name: str, target: str) -> str:
+    # Of one that leads to its own table, a cascade defers the check.
+    deferrable = " deferrable" if physical == target else ""
+    return (
+        f"alter table {physical} add constraint {name} foreign key ({column.physical}) "
+        f"references {target} (__id) on delete no action{deferrable}"
+    )
+
+
+async def _require_no_circle(connection: Connection, table: TableSchema) -> None:
+    """Raise `CascadeCycleError` if deletions of rows come back to a table by way of others."""
+    rows = await connection.fetch(
+        """
+        select c.table_id, c.references_table from pilotis.columns c
+        join pilotis.tables t on t.app_id = c.app_id and t.table_id = c.table_id and t.dropped_at is null
+        where c.app_id = $1 and c.on_delete = 'cascade' and c.dropped_at is null and c.table_id <> c.references_table
+        """,
+        table.app_id,
+    )
+    children: dict[UUID, list[UUID]] = {}
+    for row in rows:
+        children.setdefault(row["references_table"], []).append(row["table_id"])
+    reached, waiting = set[UUID](), [*children.get(table.table_id, ())]
+    while waiting:
+        one = waiting.pop()
+        if one == table.table_id:
+            raise CascadeCycleError
+        if one not in reached:
+            reached.add(one)
+            waiting += children.get(one, ())
+
+
+def _with(column: Column, reference: Reference | None) -> Column:
+    return msgspec.structs.replace(column, references=reference)
