@@ -187,6 +187,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Values in a list of a `where`."""
     update_where_rows: App[Positive] = 10_000
     """Rows that one update by a condition may change."""
+    expand_rows: App[Positive] = 10_000
+    """Related rows that one answer may hold, as the limits of the request add up."""
     cascade_rows: App[Positive] = 10_000
     """Rows that a deletion may delete or change, with those that refer to its rows."""
     aggregate_stages: App[Annotated[int, msgspec.Meta(ge=1, le=1000)]] = 20

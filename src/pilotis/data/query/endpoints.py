@@ -21,9 +21,10 @@ from pilotis.data.rows.operations import (
     PreconditionFailedError,
     RowNotFoundError,
 )
+from pilotis.data.rows.query import ResultTooLargeError
 from pilotis.data.rows.references import InvalidReferenceError
 from pilotis.data.rows.schemas import StageObject
-from pilotis.data.rows.service import QueryTooLargeError, ResultTooLargeError
+from pilotis.data.rows.service import QueryTooLargeError
 from pilotis.data.rows.types import OperationResults, Operations, WriteRequestBody
 from pilotis.data.rules.visibility import MemberTokenRequiredError
 from pilotis.data.tables.service import TableNotFoundError

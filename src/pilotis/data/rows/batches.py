@@ -26,8 +26,9 @@ from pilotis.data.rows.operations import (
     plan_delete,
     plan_update,
 )
+from pilotis.data.rows.query import ResultTooLargeError
 from pilotis.data.rows.references import Made, reference, with_references
-from pilotis.data.rows.service import ResultTooLargeError, Rows
+from pilotis.data.rows.service import Rows
 from pilotis.data.rows.table import TOO_OLD, PreparedTable, PreparedTables
 from pilotis.data.rows.types import Operation, OperationFailure, OperationResult, OperationResults
 from pilotis.data.rules.actions import Action

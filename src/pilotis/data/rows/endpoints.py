@@ -15,10 +15,11 @@ from pilotis.data.rows.operations import (
     PreconditionFailedError,
     RowNotFoundError,
 )
+from pilotis.data.rows.query import ResultTooLargeError
 from pilotis.data.rows.records import RowTooLargeError
+from pilotis.data.rows.related import UnknownReferenceError
 from pilotis.data.rows.rule_tests import RuleTests
 from pilotis.data.rows.service import (
-    ResultTooLargeError,
     Rows,
     TooManyRowsError,
     WhereRequiredError,
@@ -36,6 +37,7 @@ from pilotis.data.rows.types import (
     Page,
     Query,
     QueryResult,
+    ReadRow,
     Row,
     RowChange,
     RowChangeBody,
@@ -76,7 +78,7 @@ WRITE = public(scope="rows:write")
 
 
 _ALWAYS = [TableNotFoundError, MemberTokenRequiredError]
-_PAGE = [*_ALWAYS, ResultTooLargeError, InvalidCursorError, CursorExpiredError]
+_PAGE = [*_ALWAYS, ResultTooLargeError, InvalidCursorError, CursorExpiredError, UnknownReferenceError]
 _WHERE = [UnknownColumnError, InvalidOperatorError, InvalidRegexError, WhereTooComplexError]
 
 
@@ -143,14 +145,16 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         returns=Row,
         direct="begin_read",
         only_reads=True,
-        errors=[*_ALWAYS, RowNotFoundError],
+        errors=[*_ALWAYS, RowNotFoundError, UnknownColumnError, UnknownReferenceError, ResultTooLargeError],
     )
-    async def read(self, call: Call, table_id: UUID, row_id: UUID) -> Reply:
+    async def read(self, call: Call, table_id: UUID, row_id: UUID, query: ReadRow) -> Reply:
         """Read a row."""
-        return Reply(await self._rows.read(call.principal, table_id, row_id))
+        return Reply(await self._rows.read(call.principal, table_id, row_id, query))
 
-    def begin_read(self, call: Call, table_id: str, row_id: str) -> Begun | None:
+    def begin_read(self, call: Call, table_id: str, row_id: str, query: ReadRow) -> Begun | None:
         """Begin the usual answer of `read`."""
+        if query.fields is not None or query.expand is not None:
+            return None
         assert isinstance(call.principal, PublicClient)
         return self._rows.begin_read(call.principal, msgspec.convert(table_id, UUID), row_id)
 
@@ -159,7 +163,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         access=WRITE,
         status=201,
         creates="row_id",
-        again="read",
+        again="created",
         direct="begin_create",
         body_schema=NewRowBody,
         rows=True,
@@ -175,6 +179,10 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         if is_list(body.data):
             return Reply(await self._rows.create_many(call.principal, table_id, body.data, call.new_id()))
         return Reply(await self._rows.create(call.principal, table_id, body.data, call.new_id()))
+
+    async def created(self, call: Call, table_id: UUID, row_id: UUID) -> Reply:
+        """Return the answer for a created row."""
+        return Reply(await self._rows.read(call.principal, table_id, row_id))
 
     def begin_create(self, call: Call, table_id: str, body: NewRow) -> Begun | None:
         """Begin the usual answer of `create`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from asyncpg import Record
 
-from pilotis.data.rows.service import ResultTooLargeError
+from pilotis.data.rows.query import ResultTooLargeError
 from pilotis.data.rows.table import PreparedTable
 from pilotis.kit import json
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from asyncpg import Record
 
 from pilotis.data.rows import cursors
 from pilotis.data.rows.cursors import Cursor, CursorExpiredError, Sorted
-from pilotis.data.rows.statements import Statements
+from pilotis.data.rows.statements import Beside, Statements
 from pilotis.data.rows.table import DEEP_OFFSET, PreparedTable
 from pilotis.data.rows.types import Query, SortKey
 from pilotis.data.rules.visibility import Visibility
@@ -31,8 +31,25 @@ from pilotis.data.where.operands import (
     operand,
     unknown,
 )
-from pilotis.kit.errors import invalid
+from pilotis.kit.errors import BadRequestError, invalid
 from pilotis.limits import Limits
+
+
+class ResultTooLargeError(BadRequestError):
+    """400 `RESULT_TOO_LARGE`: the rows of a page, or those related to them, are too many or too large."""
+
+    code = "RESULT_TOO_LARGE"
+    message = "The rows of this page are too large to send together. Ask for fewer with limit."
+
+
+class ShownBeside(Protocol):
+    """What a request shows beside each row; see `pilotis.data.rows.related`."""
+
+    def require_few(self, rows: int, limits: Limits) -> None:
+        """Raise `ResultTooLargeError` if it would be too much for so many rows."""
+
+    def compile(self, arguments: Arguments, limits: Limits) -> Beside:
+        """Return it as SQL."""
 
 
 class CompiledQuery(NamedTuple):
@@ -81,7 +98,12 @@ class Order(NamedTuple):
 
 
 def compile_query(
-    prepared: PreparedTable, query: Query, visible: Visibility, limits: Limits, own: str | None = None
+    prepared: PreparedTable,
+    query: Query,
+    visible: Visibility,
+    limits: Limits,
+    own: str | None = None,
+    related: ShownBeside | None = None,
 ) -> CompiledQuery:
     """Compile a query for a caller who sees the rows of `visible`; `own` is its id, if it is a member.
 
@@ -96,23 +118,29 @@ def compile_query(
         condition, patterns = compile_where(query.where, resolve, limits, arguments)
     if not visible.is_everything:
         condition = within(visible, condition, patterns, arguments, many=True)
-    order = _order(table, query, arguments)
-    statements = _statements(prepared, query, visible, arguments)
+    order = order_of(table, query, arguments)
+    statements = statements_of(prepared, query, visible, arguments)
     rows = limits.page_size(query.limit)
+    if related is not None:
+        related.require_few(rows, limits)
+        beside = related.compile(arguments, limits)
+        statements, patterns = statements.with_beside(beside), [*patterns, *beside.patterns]
     counts = query.count if query.count is not None else query.cursor is None
     if query.cursor is not None:
         return _walk(prepared, query, visible, order, statements, condition, patterns, arguments, rows, counts, limits)
     limit = common_count(rows, arguments)
     offset = common_count(query.offset, arguments)
     # Most pages cannot become too large, so their size is not computed.
-    may_be_large = rows * limits.row_bytes > limits.page_bytes
+    may_be_large = related is not None or rows * limits.row_bytes > limits.page_bytes
     max_bytes = limits.page_bytes if may_be_large else None
     deep = query.offset >= DEEP_OFFSET
-    sql = _statement(statements, condition, order.clause, limit, offset, max_bytes, deep, counts, arguments.places)
+    # What is shown beside rows is compiled anew for each request, so that it would only fill the cache.
+    build = _statement if related is None else _statement.__wrapped__
+    sql = build(statements, condition, order.clause, limit, offset, max_bytes, deep, counts, arguments.places)
     return CompiledQuery(sql, arguments.values, patterns, arguments.access)
 
 
-def _statements(prepared: PreparedTable, query: Query, visible: Visibility, arguments: Arguments) -> Statements:
+def statements_of(prepared: PreparedTable, query: Query, visible: Visibility, arguments: Arguments) -> Statements:
     """Return the statements whose rows show what the query asks for."""
     if query.fields is None:
         return prepared.statements_for(creators=visible.shows_creator)
@@ -128,7 +156,7 @@ def _statements(prepared: PreparedTable, query: Query, visible: Visibility, argu
 
 def walk_binding(table: TableSchema, query: Query) -> bytes:
     """Return what binds a cursor to a query: its table, order, condition and fields. A change of `limit` is allowed."""
-    order = _order(table, query, Arguments(creators=True))
+    order = order_of(table, query, Arguments(creators=True))
     fields = None if query.fields is None else sorted(set(query.fields))
     return cursors.binding(str(table.table_id), *order.binding, query.where or {}, fields)
 
@@ -204,7 +232,7 @@ def next_cursor(table: TableSchema, query: Query, row: Record) -> str | None:
         raise CursorExpiredError
     if not row["more"]:
         return None
-    keys = _order(table, query, Arguments(creators=True)).keys
+    keys = order_of(table, query, Arguments(creators=True)).keys
     values = row["last_value"] if len(keys) > 1 else [None if row["is_null"] else row["last_value"]] * len(keys)
     last = Cursor(UUID(row["last_id"]), tuple(map(cursors.sort_value, values)))
     return cursors.encode(walk_binding(table, query), last)
@@ -225,7 +253,12 @@ def within(
 
 
 def and_where(
-    seen: TableSchema, where: Mapping[str, Any] | None, visible: Visibility, arguments: Arguments, limits: Limits
+    seen: TableSchema,
+    where: Mapping[str, Any] | None,
+    visible: Visibility,
+    arguments: Arguments,
+    limits: Limits,
+    place: str = "where",
 ) -> tuple[str, list[str]]:
     """Return ` and …`, that the caller sees a row and that it satisfies a request's condition; and the patterns in it.
 
@@ -233,7 +266,8 @@ def and_where(
     """
     if not where:
         return visible.and_condition(arguments, many=True), []
-    condition, patterns = compile_where(where, functools.partial(operand, seen, arguments=arguments), limits, arguments)
+    resolve = functools.partial(operand, seen, arguments=arguments)
+    condition, patterns = compile_where(where, resolve, limits, arguments, place)
     return f" and {within(visible, condition, patterns, arguments, many=True)}", patterns
 
 
@@ -258,7 +292,8 @@ def _total(statements: Statements, condition: str) -> str:
     return statements.row_count() if condition == "true" else statements.count(condition)
 
 
-def _order(table: TableSchema, query: Query, arguments: Arguments) -> Order:
+def order_of(table: TableSchema, query: Query, arguments: Arguments) -> Order:
+    """Return the order that a query asks for; raises a 400 error that names the field."""
     asked = query.order_by
     if asked is None:
         return Order((), query.order_direction)

@@ -31,10 +31,18 @@ from pilotis.data.rows.operations import (
     refusal,
     sources,
 )
-from pilotis.data.rows.query import CompiledQuery, compile_query, next_cursor, within
+from pilotis.data.rows.query import (
+    CompiledQuery,
+    ResultTooLargeError,
+    compile_query,
+    next_cursor,
+    statements_of,
+    within,
+)
 from pilotis.data.rows.referring import Referring, RowReferencedError
+from pilotis.data.rows.related import Related, plan
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, row_id_of
-from pilotis.data.rows.types import DeleteWhere, Page, Query, UpdateWhere
+from pilotis.data.rows.types import DeleteWhere, Page, Query, ReadRow, UpdateWhere
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row, is_open, new_row_denied
 from pilotis.data.tables.schema import Referrer, TableSchema
@@ -69,13 +77,6 @@ class WhereRequiredError(BadRequestError):
 
     code = "WHERE_REQUIRED"
     message = "Give a condition in where, or all: true to delete every row."
-
-
-class ResultTooLargeError(BadRequestError):
-    """400: the rows of a page are too large for one answer."""
-
-    code = "RESULT_TOO_LARGE"
-    message = "The rows of this page are too large to send together. Ask for fewer with limit."
 
 
 class QueryTooLargeError(BadRequestError):
@@ -209,11 +210,14 @@ class Rows:
         rows = await table.fetch_plain(f"{sql}{visible.and_condition(arguments)}", *arguments.values)
         return {row["id"] for row in rows}
 
-    async def read(self, principal: Principal, table_id: UUID, row_id: UUID) -> bytes:
+    async def read(self, principal: Principal, table_id: UUID, row_id: UUID, asked: ReadRow | None = None) -> bytes:
         """Return one row's JSON."""
+        query = None if asked is None else Query(fields=_names(asked.fields), expand=_names(asked.expand))
 
         async def read(table: PreparedTable) -> bytes:
             visible = await table.visible(principal, Action.READ)
+            if query is not None and (query.fields is not None or query.expand is not None):
+                return await self._read_as_asked(principal, table, visible, row_id, query)
             table = table.seen_by(visible)
             if visible.is_everything:
                 text = await table.read(str(row_id), creators=visible.shows_creator)
@@ -226,6 +230,22 @@ class Rows:
 
         return await self._tables.use(_app(principal), table_id, read)
 
+    async def _read_as_asked(
+        self, principal: Principal, table: PreparedTable, visible: Visibility, row_id: UUID, query: Query
+    ) -> bytes:
+        related = await plan(self._tables, principal, table, visible, query.expand, None)
+        seen = table.seen_by(visible)
+        arguments = Arguments(row_id, hash_=table.hash)
+        statements = statements_of(seen, query, visible, arguments)
+        limits = _app(principal).limits
+        if related is not None:
+            related.require_few(1, limits)
+            statements = statements.with_beside(related.compile(arguments, limits))
+        text = await table.fetchval(statements.select(visible.and_condition(arguments)), *arguments.values)
+        if text is None:
+            raise RowNotFoundError
+        return _decrypted(seen, related, f"[{text}]")[1:-1]
+
     def begin_read(self, principal: PublicClient, table_id: UUID, row_id: str) -> Begun | None:
         """Begin what `read` does, for a prepared table that is public and has no encrypted columns."""
         table = self._tables.known(principal.app, table_id)
@@ -236,8 +256,14 @@ class Rows:
     async def page(self, principal: Principal, table_id: UUID, page: Page) -> bytes:
         """Return a page of a table in the order of creation, with the exact total."""
         started = time.perf_counter()
-        fields = None if page.fields is None else [name for name in page.fields.split(",") if name]
-        query = Query(limit=page.limit, offset=page.offset, cursor=page.cursor, count=page.count, fields=fields)
+        query = Query(
+            limit=page.limit,
+            offset=page.offset,
+            cursor=page.cursor,
+            count=page.count,
+            fields=_names(page.fields),
+            expand=_names(page.expand),
+        )
         body = await self._find(principal, table_id, query)
         # The body may have about 30 MB: a slice would copy it again.
         return b"".join([memoryview(body)[:-1], _time_since(started)])
@@ -256,6 +282,7 @@ class Rows:
             or page.cursor is not None
             or page.count is not None
             or page.fields is not None
+            or page.expand is not None
             or page.offset > _NEAR
             or limit * limits.row_bytes > limits.page_bytes
         ):
@@ -284,13 +311,14 @@ class Rows:
 
         async def find(table: PreparedTable) -> bytes:
             visible = await table.visible(principal, Action.LIST)
+            related = await plan(self._tables, principal, table, visible, query.expand, query.counts)
             table = table.seen_by(visible)
 
             asked = json.encode(query)
             own = creator_of_new_row(principal) if CREATOR_NAME.encode() in asked else None
 
             async def answer() -> bytes:
-                compiled = compile_query(table, query, visible, app.limits, own)
+                compiled = compile_query(table, query, visible, app.limits, own, related)
                 try:
                     row = await run_compiled(table, compiled)
                 except asyncpg.DataError:
@@ -306,10 +334,14 @@ class Rows:
                 limit = app.limits.page_size(query.limit)
                 total = b"null" if row["total_count"] is None else b"%d" % row["total_count"]
                 tail = b',"total_count":%b,"limit":%d,"offset":%d%b}' % (total, limit, query.offset, following)
-                return b'{"data":%b%b' % (await table.decrypted_off_loop(row["data"]), tail)
+                if related is None:
+                    return b'{"data":%b%b' % (await table.decrypted_off_loop(row["data"]), tail)
+                items = row["data"]
+                return b'{"data":%b%b' % (await offload(len(items), _decrypted, table, related, items), tail)
 
             # Identical concurrent requests for the first page share one query.
-            return await table.pages.run((visible.key, own, asked), answer)
+            key = (visible.key, own, asked, related and related.key)
+            return await table.pages.run(key, answer)
 
         return await self._tables.use(app, table_id, find)
 
@@ -562,6 +594,15 @@ def _created(ended: asyncio.Future[datetime | None]) -> datetime:
 def _time_since(started: float) -> bytes:
     """Return the end of a page's JSON."""
     return b',"execution_time_ms":%.3f}' % ((time.perf_counter() - started) * 1000)
+
+
+def _names(listed: str | None) -> list[str] | None:
+    """Return the names in a parameter, which are separated by commas."""
+    return None if listed is None else [name for name in listed.split(",") if name]
+
+
+def _decrypted(table: PreparedTable, related: Related | None, items: str) -> bytes:
+    return table.decrypted(items) if related is None else related.decrypted(table, items)
 
 
 def _one(table: PreparedTable, text: str | None) -> bytes:

@@ -43,6 +43,20 @@ class BoundChange(NamedTuple):
     moment: str = ""
 
 
+class Beside(NamedTuple):
+    """What a row is shown with: joins behind the rows called `chosen`, an expression of JSON members, and patterns.
+
+    The expression begins with a comma. `patterns` are those of `$matches` in it; see `pilotis.data.rows.related`.
+    """
+
+    joins: str
+    tail: str
+    patterns: Sequence[str] = ()
+
+
+NOTHING_BESIDE = Beside("", "")
+
+
 class Statements:
     """Statements on one table. Conditions and orders come from `data.where.compiler` and `data.rows.query`.
 
@@ -65,8 +79,10 @@ class Statements:
         apart: bool = False,
         shown: TableSchema | None = None,
         fields: str | None = None,
+        beside: Beside = NOTHING_BESIDE,
     ) -> None:
         self.apart = apart
+        self._beside = beside
         self._fields = fields
         self._table = table
         self._shown = shown or table
@@ -75,13 +91,27 @@ class Statements:
     @functools.cached_property
     def row(self) -> str:
         """The expression for a row's JSON text."""
-        return self._row(self.data, _CREATED_BY if self._creators else "")
+        return self._row(self.data, _CREATED_BY if self._creators else "", self._beside.tail)
 
-    def _row(self, data: str, created_by: str = "") -> str:
+    def with_beside(self, beside: Beside) -> Statements:
+        """Return the statements whose rows are shown with something beside them."""
+        if not beside.tail:
+            return self
+        return Statements(
+            self._table,
+            creators=self._creators,
+            apart=self.apart,
+            shown=self._shown,
+            fields=self._fields,
+            beside=beside,
+        )
+
+    def _row(self, data: str, created_by: str = "", tail: str = "") -> str:
+        end = f"""'"' || {tail} || '}}'""" if tail else """'"}'"""
         return (
             f"""'{{"id":"' || __id || '","data":' || {data} || ',"created_at":"' || """
             f"""{_timestamp("__created_at")} || '"{created_by},"updated_at":"' || """
-            f"""{_timestamp("__updated_at")} || '"}}'"""
+            f"""{_timestamp("__updated_at")} || {end}"""
         )
 
     @functools.cached_property
@@ -265,6 +295,9 @@ class Statements:
 
     def select(self, and_visible: str) -> str:
         """Select one row's JSON by its id `$1`; `and_visible` is an additional condition."""
+        if joins := self._beside.joins:
+            row = f"select * from {self._table.physical} where __id = $1{and_visible} and {self._table.at_this_version}"
+            return f"select {self.row} from ({row}) chosen{joins}"
         return (
             f"select {self.row} from {self._table.physical} "
             f"where __id = $1{and_visible} and {self._table.at_this_version}"
@@ -327,10 +360,12 @@ class Statements:
         # PostgreSQL computes the select list of skipped rows too, so the outer query builds the text.
         table = self._table
         where = f"from {table.physical} where {condition} and {table.at_this_version} {slice_}"
+        joins = self._beside.joins
         if deep:
-            item = f"select {self.row} from {table.physical} where __id = __chosen"
+            source = f"{table.physical} chosen{joins}" if joins else table.physical
+            item = f"select {self.row} from {source} where __id = __chosen"
             return f"select ({item}) as __item from (select __id as __chosen {where}) chosen"
-        return f"select {self.row} as __item from (select * {where}) chosen"
+        return f"select {self.row} as __item from (select * {where}) chosen{joins}"
 
     def page_of_walk(
         self, parts: Sequence[str], total: str, sorts: Sequence[str], order: str, rows: int, max_bytes: int
@@ -368,7 +403,7 @@ class Statements:
                 from (
                     select __id, {self.row} as __item, {value} as value,
                         row_number() over (order by {order}) as number
-                    from (select * from ({whole}) parts order by {order} {limit}) chosen
+                    from (select * from ({whole}) parts order by {order} {limit}) chosen{self._beside.joins}
                 ) numbered
             ) sized
         """

@@ -23,7 +23,9 @@ class Row(msgspec.Struct, kw_only=True):
     """One row; the user's fields are in `data`.
 
     `created_by` is the member that created it, or null. It is present for secret keys, console users and functions, and
-    for members in tables with the access level `Creator`.
+    for members in tables with the access level `Creator`. `expanded` has the related rows that were asked for, by their
+    names: a row, null where there is none that the caller may read, or a list; `expanded_more` names the lists that
+    have more rows. `counts` has the numbers that were asked for, or with `exists` booleans.
     """
 
     id: str
@@ -31,6 +33,9 @@ class Row(msgspec.Struct, kw_only=True):
     created_at: str
     created_by: str | msgspec.UnsetType | None = msgspec.UNSET
     updated_at: str
+    expanded: JsonObject | msgspec.UnsetType = msgspec.UNSET
+    expanded_more: list[str] | msgspec.UnsetType = msgspec.UNSET
+    counts: JsonObject | msgspec.UnsetType = msgspec.UNSET
 
 
 class RowPage(msgspec.Struct, kw_only=True):
@@ -84,11 +89,84 @@ class BulkResult(msgspec.Struct, kw_only=True):
     failed: list[BulkFailure] | msgspec.UnsetType = msgspec.UNSET
 
 
+class SortKey(msgspec.Struct, forbid_unknown_fields=True):
+    """A column to sort by; with `ignore_case` a string column without the case of its letters."""
+
+    column: str
+    direction: Literal["asc", "desc"] = "asc"
+    ignore_case: bool = False
+
+
+SortKeys = Annotated[list[SortKey], msgspec.Meta(min_length=1, max_length=3)]
+# In Java a union with a list does not compile.
+OrderBy = Annotated[
+    str | SortKeys | None,
+    described_as(
+        {
+            "description": "The name of a column, or a list of up to three objects with `column`, `direction` (`asc` "
+            "or `desc`) and `ignore_case`: rows with equal values in the first are sorted by the next."
+        }
+    ),
+]
+
+
+class RelatedOptions(msgspec.Struct, forbid_unknown_fields=True, rename={"from_": "from"}):
+    """Related rows: without `from` the row to which a column refers.
+
+    `from` is a table and its column that refers to this table, such as `comments.post`; `through` such a column of a
+    table of pairs, whose column `to` refers to the rows that are shown. `where`, `order_by` and `limit` (1 to 200, by
+    default 10) are about the rows that refer to this one.
+    """
+
+    from_: str | None = None
+    through: str | None = None
+    to: str | None = None
+    where: WhereObject | None = None
+    order_by: OrderBy = None
+    order_direction: Direction = "asc"
+    limit: int | None = None
+    fields: Annotated[list[str], msgspec.Meta(max_length=1000)] | None = None
+    expand: Expand = None
+
+    def __post_init__(self) -> None:
+        """Replace nulls with defaults."""
+        replace_nulls(self, order_direction="asc")
+
+
+class CountOptions(msgspec.Struct, forbid_unknown_fields=True, rename={"from_": "from"}):
+    """The number of rows that refer to a row; with `exists`, whether there are any."""
+
+    from_: str
+    where: WhereObject | None = None
+    exists: bool = False
+
+
+# In Java a union with a list does not compile.
+Expand = Annotated[
+    list[str] | dict[str, RelatedOptions] | None,
+    described_as(
+        {
+            "description": "The related rows to show: a list of columns that refer to rows, such as `author` or "
+            "`post.author`, or an object of names with options: `from`, `through` and `to`, `where`, `order_by`, "
+            "`order_direction`, `limit`, `fields`, `expand`."
+        }
+    ),
+]
+
+
+class ReadRow(msgspec.Struct, forbid_unknown_fields=True):
+    """What is shown of a row: `fields`, and with `expand` the rows to which it refers, each separated by commas."""
+
+    fields: str | None = None
+    expand: str | None = None
+
+
 class Page(Paging, forbid_unknown_fields=True):
     """The page of a list: `limit` 0 returns only the total, a `limit` above the largest is lowered to it.
 
     `cursor` is `first`, and then each answer's `next_cursor`. `count` says whether there is a total; by default there
-    is one without a cursor. `fields` are the columns to return, separated by commas.
+    is one without a cursor. `fields` are the columns to return, separated by commas, and `expand` those that refer to
+    rows which are shown, too, such as `author,post.author`.
     """
 
     unknown_advice: ClassVar[str] = (
@@ -99,6 +177,7 @@ class Page(Paging, forbid_unknown_fields=True):
     cursor: str | None = None
     count: bool | None = None
     fields: str | None = None
+    expand: str | None = None
 
 
 class NewRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -133,33 +212,13 @@ class RowChangeBody(msgspec.Struct):
     expected_updated_at: str | None = None
 
 
-class SortKey(msgspec.Struct, forbid_unknown_fields=True):
-    """A column to sort by; with `ignore_case` a string column without the case of its letters."""
-
-    column: str
-    direction: Literal["asc", "desc"] = "asc"
-    ignore_case: bool = False
-
-
-SortKeys = Annotated[list[SortKey], msgspec.Meta(min_length=1, max_length=3)]
-# In Java a union with a list does not compile.
-OrderBy = Annotated[
-    str | SortKeys | None,
-    described_as(
-        {
-            "description": "The name of a column, or a list of up to three objects with `column`, `direction` (`asc` "
-            "or `desc`) and `ignore_case`: rows with equal values in the first are sorted by the next."
-        }
-    ),
-]
-
-
 class Query(Paged, forbid_unknown_fields=True):
     """A condition, an order and a page. `select` is accepted and has no effect.
 
     `cursor` is `first`, and then each answer's `next_cursor`: pages at any depth cost the same, and a row that keeps
     its sort value is returned once, whatever else is written meanwhile. With a cursor the total is left out unless
-    `count` is true, else unless it is false. `fields` are the columns to return; without it all are.
+    `count` is true, else unless it is false. `fields` are the columns to return; without it all are. `expand` shows
+    related rows beside each row, and `counts` how many they are.
     """
 
     where: WhereObject | None = None
@@ -171,6 +230,8 @@ class Query(Paged, forbid_unknown_fields=True):
     cursor: str | None = None
     count: bool | None = None
     fields: Annotated[list[str], msgspec.Meta(max_length=1000)] | None = None
+    expand: Expand = None
+    counts: dict[str, CountOptions] | None = None
 
     def __post_init__(self) -> None:
         """Replace nulls with defaults."""

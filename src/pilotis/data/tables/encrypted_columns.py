@@ -17,17 +17,11 @@ from pilotis.kit.clock import parse_rfc3339
 from pilotis.kit.errors import PilotisError
 from pilotis.security.encryption.cipher import Cipher, DecryptionError
 
+Item = dict[str, msgspec.Raw]
+"""The JSON of a row from the database, its members not decoded."""
 
-class EncryptedItem(msgspec.Struct):
-    """A row from the database, its fields not decoded."""
-
-    id: UUID
-    data: dict[str, msgspec.Raw]
-    created_at: str
-    updated_at: str
-
-
-_items = msgspec.json.Decoder(list[EncryptedItem])
+_items = msgspec.json.Decoder(list[Item])
+_fields = msgspec.json.Decoder(Item)
 _EXACT = Context(prec=2000)
 _sorted = msgspec.json.Encoder(decimal_format="number", order="sorted")
 _text = msgspec.json.Decoder(str)
@@ -64,13 +58,17 @@ class ColumnCipher:
 
     def decrypt_items(self, items: bytes) -> bytes:
         """Return the JSON array of rows with the encrypted columns decrypted."""
-        decoded = _items.decode(items)
-        for item in decoded:
-            for column in self._columns:
-                encrypted = item.data.get(column.name)
-                if encrypted is not None and bytes(encrypted) != b"null":
-                    item.data[column.name] = self._decrypt(column, encrypted, item.id)
-        return json.encode(decoded)
+        return json.encode([self.decrypt_item(item) for item in _items.decode(items)])
+
+    def decrypt_item(self, item: Item) -> Item:
+        """Return a row with the encrypted columns decrypted."""
+        data = _fields.decode(item["data"])
+        row_id = UUID(_text.decode(item["id"]))
+        for column in self._columns:
+            encrypted = data.get(column.name)
+            if encrypted is not None and bytes(encrypted) != b"null":
+                data[column.name] = self._decrypt(column, encrypted, row_id)
+        return item | {"data": msgspec.Raw(json.encode(data))}
 
     def encrypt_value(self, column: Column, value: Any, row_id: UUID) -> tuple[bytes, bytes]:
         """Return one encrypted value and its hash."""

@@ -207,8 +207,10 @@ class Tables:
     async def forget_outdated(self, table: TableSchema) -> bool:
         """Drop a schema from the cache if it is not the current one; return whether it was outdated."""
         row = await store.live_table(self._database.of(table.app_id), table.app_id, table.table_id)
-        if row is not None and store.table_schema(row).version == table.version:
-            return False
+        if row is not None:
+            now = store.table_schema(row)
+            if (now.version, now.referrers) == (table.version, table.referrers):
+                return False
         self.forget(table)
         return True
 
