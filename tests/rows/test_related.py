@@ -216,3 +216,48 @@ async def test_what_cannot_be_expanded(app: App, blog: Blog):
         assert_error(answer, 400, "RESULT_TOO_LARGE")
         answer = await client.get(rows(posts), params={"expand": "nobody"})
         assert_error(answer, 400, "UNKNOWN_REFERENCE")
+
+
+async def test_conditions_go_through_references(app: App, blog: Blog):
+    posts, comments, authors = (blog.tables[name] for name in ("posts", "comments", "authors"))
+    token = (await app.member("ada"))["access_token"]
+
+    async def texts(client: httpx.AsyncClient, where: dict[str, Any]) -> list[str]:
+        return [row["data"]["text"] for row in await query(client, comments, where=where, limit=100)]
+
+    async with app.client() as client, app.client(token) as member:
+        by_ada = [f"c{n}" for n in range(1, 12, 2)]
+        assert await texts(client, {"by.name": "Ada"}) == by_ada
+        assert await texts(client, {"post.author.name": "Eve"}) == ["last"]
+        assert await texts(client, {"by.secret": "sAda", "likes": {"$gt": 8}}) == ["c9", "c11"]
+        assert await texts(client, {"$or": [{"by.name": {"$startsWith": "A"}}, {"post.n": 1}]}) == [*by_ada, "last"]
+        assert await texts(client, {"by.name": {"$ne": "Ada"}}) == [f"c{n}" for n in range(0, 12, 2)]
+        assert len(await texts(client, {"$not": {"by.name": "Ada"}})) == 7
+        assert await texts(client, {"by.name": {"$matches": "^E"}, "likes": 4}) == ["c4"]
+        assert await texts(client, {"by.id": blog.ids["Eve"], "likes": {"$lt": 3}}) == ["c0", "c2"]
+        for where, field, code in (
+            ({"by.nothing": 1}, "where.by.nothing", "UNKNOWN_COLUMN"),
+            ({"text.name": 1}, "where.text.name", "UNKNOWN_COLUMN"),
+            ({"by.name": {"$no": 1}}, "where.by.name.$no", "INVALID_OPERATOR"),
+            ({"post.author.id.x": 1}, "where.post.author.id.x", "UNKNOWN_COLUMN"),
+            ({"$or": [{"by.name": str(n)} for n in range(21)]}, "where", "WHERE_TOO_COMPLEX"),
+        ):
+            answer = await client.post(f"{rows(comments)}/query", json={"where": where})
+            body = assert_error(answer, 400, code)
+            assert [one["field"] for one in body["details"]] == [field], body
+        # Only rows that the caller may read, and columns likewise.
+        await save(app, authors, {"read": {"name": "Eve"}, "columns": {"secret": {"read": None}}})
+        assert await texts(client, {"by.name": {"$in": ["Ada", "Eve"]}}) == [f"c{n}" for n in range(0, 12, 2)]
+        answer = await client.post(f"{rows(comments)}/query", json={"where": {"by.secret": "x"}})
+        assert_error(answer, 403, "COLUMN_NOT_READABLE")
+        await save(app, authors, {"read": SIGNED_IN})
+        assert await texts(client, {"by.name": {"$in": ["Ada", "Eve"]}}) == []
+        assert len(await texts(member, {"by.name": {"$in": ["Ada", "Eve"]}})) == 12
+        # Changes and deletions by such a condition.
+        change = {"where": {"by.name": "Ada"}, "data": {"likes": -1}}
+        assert (await member.post(f"{rows(comments)}/update-where", json=change)).json() == {"updated_count": 6}
+        answer = await client.post(f"{rows(comments)}/delete-where", json={"where": {"by.name": "Ada"}})
+        assert answer.json() == {"deleted_count": 0}
+        answer = await member.post(f"{rows(comments)}/delete-where", json={"where": {"by.name": "Ada"}})
+        assert answer.json() == {"deleted_count": 6}
+        assert len(await query(client, posts)) == 3

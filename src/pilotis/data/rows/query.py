@@ -18,7 +18,7 @@ from pilotis.data.rules.visibility import Visibility
 from pilotis.data.tables.schema import OWN_FIELDS, TableSchema, normal_path
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.access_patterns import AccessKind, AccessPatterns
-from pilotis.data.where.compiler import compile_where
+from pilotis.data.where.compiler import Through, compile_where
 from pilotis.data.where.index_expressions import caseless
 from pilotis.data.where.operands import (
     CREATOR_NAME,
@@ -50,6 +50,13 @@ class ShownBeside(Protocol):
 
     def compile(self, arguments: Arguments, limits: Limits) -> Beside:
         """Return it as SQL."""
+
+
+class GoingThrough(Protocol):
+    """The references that a request's conditions go through; see `pilotis.data.rows.paths`."""
+
+    def through(self, arguments: Arguments, limits: Limits) -> Through:
+        """Return what compiles them."""
 
 
 class CompiledQuery(NamedTuple):
@@ -104,6 +111,7 @@ def compile_query(
     limits: Limits,
     own: str | None = None,
     related: ShownBeside | None = None,
+    paths: GoingThrough | None = None,
 ) -> CompiledQuery:
     """Compile a query for a caller who sees the rows of `visible`; `own` is its id, if it is a member.
 
@@ -115,7 +123,8 @@ def compile_query(
     condition, patterns = "true", list[str]()
     if query.where:
         resolve = functools.partial(operand, table, arguments=arguments)
-        condition, patterns = compile_where(query.where, resolve, limits, arguments)
+        through = None if paths is None else paths.through(arguments, limits)
+        condition, patterns = compile_where(query.where, resolve, limits, arguments, through=through)
     if not visible.is_everything:
         condition = within(visible, condition, patterns, arguments, many=True)
     order = order_of(table, query, arguments)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -365,7 +364,7 @@ class _Compilation:
         self, back: _Link, where: Mapping[str, Any] | None, place: str, outer: str, node: _Node | None = None
     ) -> tuple[str, str]:
         """Return the condition of the rows of a table that refer to a row, and their order."""
-        with self._of(back.table, back.visible):
+        with self._arguments.about(back.table.hash, back.visible.shows_creator, self._own):
             seen = back.visible.table
             rest, patterns = and_where(seen, where, back.visible, self._arguments, self._limits, place)
             self.patterns += patterns
@@ -384,23 +383,12 @@ class _Compilation:
         """Return the expression for a row's JSON, and the joins that it needs."""
         assert node.visible is not None
         beside = self.beside(node.inner, [], alias) if node.inner else Beside("", "")
-        with self._of(node.table, node.visible):
+        with self._arguments.about(node.table.hash, node.visible.shows_creator, self._own):
             try:
                 statements = _statements(node, self._arguments)
             except PilotisError as error:
                 raise error.within(node.place) from None
         return statements.with_beside(beside).row, beside.joins
-
-    @contextmanager
-    def _of(self, table: PreparedTable, visible: Visibility) -> Iterator[None]:
-        """Compile what is about another table, for a caller who sees this of it."""
-        arguments = self._arguments
-        before = arguments.hash, arguments.creators, arguments.own
-        arguments.hash, arguments.creators, arguments.own = table.hash, visible.shows_creator, self._own
-        try:
-            yield
-        finally:
-            arguments.hash, arguments.creators, arguments.own = before
 
 
 def _statements(node: _Node, arguments: Arguments) -> Statements:

@@ -31,6 +31,7 @@ from pilotis.data.rows.operations import (
     refusal,
     sources,
 )
+from pilotis.data.rows.paths import Paths, paths_of
 from pilotis.data.rows.query import (
     CompiledQuery,
     ResultTooLargeError,
@@ -312,13 +313,14 @@ class Rows:
         async def find(table: PreparedTable) -> bytes:
             visible = await table.visible(principal, Action.LIST)
             related = await plan(self._tables, principal, table, visible, query.expand, query.counts)
+            paths = await paths_of(self._tables, principal, table, visible.table, query.where)
             table = table.seen_by(visible)
 
             asked = json.encode(query)
             own = creator_of_new_row(principal) if CREATOR_NAME.encode() in asked else None
 
             async def answer() -> bytes:
-                compiled = compile_query(table, query, visible, app.limits, own, related)
+                compiled = compile_query(table, query, visible, app.limits, own, related, paths)
                 try:
                     row = await run_compiled(table, compiled)
                 except asyncpg.DataError:
@@ -340,7 +342,7 @@ class Rows:
                 return b'{"data":%b%b' % (await offload(len(items), _decrypted, table, related, items), tail)
 
             # Identical concurrent requests for the first page share one query.
-            key = (visible.key, own, asked, related and related.key)
+            key = (visible.key, own, asked, related and related.key, paths and paths.key)
             return await table.pages.run(key, answer)
 
         return await self._tables.use(app, table_id, find)
@@ -395,9 +397,10 @@ class Rows:
         async def delete(table: PreparedTable) -> int:
             visible = table.visible_now(principal, Action.DELETE, found_by_condition=True)
             seen = table.seen_by(visible).schema
+            paths = await paths_of(self._tables, principal, table, seen, request.where)
             own = creator_of_new_row(principal)
             arguments = Arguments(hash_=table.hash, creators=visible.shows_creator, own=own)
-            condition, patterns = _matching(seen, request, arguments, app.limits)
+            condition, patterns = _matching(seen, request, arguments, app.limits, paths)
             condition = within(visible, condition, patterns, arguments)
             along = await cascade_of(self._tables, principal, table)
             if along is not None:
@@ -433,6 +436,7 @@ class Rows:
             visible.require_settable([*changed, *row.nulls])
             visible.require_readable(row.changes)
             seen = table.seen_by(visible).schema
+            paths = await paths_of(self._tables, principal, table, seen, request.where)
             own = creator_of_new_row(principal)
             size = limits.row_bytes + records.BESIDE_DATA
             arguments = Arguments(
@@ -445,7 +449,7 @@ class Rows:
                 creators=visible.shows_creator,
                 own=own,
             )
-            condition, patterns = _matching(seen, request, arguments, limits)
+            condition, patterns = _matching(seen, request, arguments, limits, paths)
             condition = within(visible, condition, patterns, arguments)
             changes = bound_changes(table, row, arguments)
             cause = bound_cause(principal, table, UPDATED, arguments, changed)
@@ -469,11 +473,19 @@ class Rows:
 
 
 def _matching(
-    seen: TableSchema, request: DeleteWhere | UpdateWhere, arguments: Arguments, limits: Limits
+    seen: TableSchema,
+    request: DeleteWhere | UpdateWhere,
+    arguments: Arguments,
+    limits: Limits,
+    paths: Paths | None,
 ) -> tuple[str, list[str]]:
     """Return the request's own condition and its `$matches` patterns; raises `WhereRequiredError` if it has none."""
     condition, patterns = compile_where(
-        request.where or {}, lambda name: operand(seen, name, arguments), limits, arguments
+        request.where or {},
+        lambda name: operand(seen, name, arguments),
+        limits,
+        arguments,
+        through=None if paths is None else paths.through(arguments, limits),
     )
     if condition == "true" and not request.all:
         raise WhereRequiredError

@@ -33,6 +33,11 @@ from pilotis.limits import Limits
 
 Json = Any
 Resolve = Callable[[str], Operand]
+Through = Callable[[str, Json, str], tuple[str, list[str]] | None]
+"""Takes a name with a dot, its value and the place of the condition.
+
+Returns the condition and its `$matches` patterns; None if the name does not go through a reference.
+"""
 
 _NEVER = "false"
 _CREATOR_HIDDEN = (
@@ -60,22 +65,28 @@ class WhereTooComplexError(BadRequestError):
 
 
 def compile_where(
-    where: Mapping[str, Json], resolve: Resolve, limits: Limits, arguments: Arguments, place: str = "where"
+    where: Mapping[str, Json],
+    resolve: Resolve,
+    limits: Limits,
+    arguments: Arguments,
+    place: str = "where",
+    through: Through | None = None,
 ) -> tuple[str, list[str]]:
     """Return the SQL condition, `true` for an empty `where`, and its `$matches` patterns.
 
     `resolve` looks up the operand of a name; values are added to `arguments`. Raises a 400 error that names the field
-    by its path, which begins with `place`.
+    by its path, which begins with `place`. `through` compiles what is about rows to which a column refers.
     """
-    compiler = Compiler(resolve, limits, arguments)
+    compiler = Compiler(resolve, limits, arguments, through)
     return compiler.conjunction(where, place, 1), compiler.patterns
 
 
 class Compiler:
     """Compiles conditions; rules add to what an entry may be."""
 
-    def __init__(self, resolve: Resolve, limits: Limits, arguments: Arguments) -> None:
+    def __init__(self, resolve: Resolve, limits: Limits, arguments: Arguments, through: Through | None = None) -> None:
         self._resolve = resolve
+        self._through = through
         self._limits = limits
         self._arguments = arguments
         self._conditions = 0
@@ -109,6 +120,10 @@ class Compiler:
             return self._creator(value, f"{place}.{name}", depth)
         if name.startswith("$"):
             raise _unknown_operator(name, place, ["$and", "$or", "$not"])
+        if self._through is not None and "." in name and (found := self._through(name, value, place)) is not None:
+            self._count()
+            self.patterns += found[1]
+            return found[0]
         return self._field(name, value, f"{place}.{name[:100]}", depth)
 
     def _branch(self, name: str, value: Json, place: str, depth: int) -> str:

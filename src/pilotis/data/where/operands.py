@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -114,6 +115,16 @@ class Arguments:
         place = f"${len(self.values)}::{type_}"
         self._places.append(place)
         return place
+
+    @contextmanager
+    def about(self, hash_: Hash | None, creators: bool, own: str | None) -> Iterator[None]:
+        """Compile what is about another table, of which the caller sees this much."""
+        before = self.hash, self.creators, self.own
+        self.hash, self.creators, self.own = hash_, creators, own
+        try:
+            yield
+        finally:
+            self.hash, self.creators, self.own = before
 
     @property
     def places(self) -> tuple[str, ...]:
