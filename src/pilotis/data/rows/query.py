@@ -143,7 +143,7 @@ def compile_query(
     may_be_large = related is not None or rows * limits.row_bytes > limits.page_bytes
     max_bytes = limits.page_bytes if may_be_large else None
     deep = query.offset >= DEEP_OFFSET
-    # What is shown beside rows is compiled anew for each request, so that it would only fill the cache.
+    # What is shown beside rows is compiled for each request, and would only fill the cache.
     build = _statement if related is None else _statement.__wrapped__
     sql = build(statements, condition, order.clause, limit, offset, max_bytes, deep, counts, arguments.places)
     return CompiledQuery(sql, arguments.values, patterns, arguments.access)

@@ -270,7 +270,7 @@ def _reference(table: TableSchema, name: str, place: str) -> Column:
         raise unknown(table, normal_path(name)).at(place)
     if column is None or column.references is None:
         known = ", ".join(one.name for one, _ in table.references[:10])
-        text = f"{name[:100]} is no column of {table.title} that refers to rows."
+        text = f"{name[:100]} is not a column of {table.title} that refers to rows."
         raise UnknownReferenceError(f"{text} {f'There are {known}.' if known else 'It has none.'}").at(place)
     return column
 

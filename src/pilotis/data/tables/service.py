@@ -693,7 +693,7 @@ async def _looked_up(
 
 
 async def _tell_neighbours(connection: Connection, table: TableSchema) -> set[UUID]:
-    """Make every node read the tables anew that a changed table refers to, or that refer to it; return them."""
+    """Make every node forget the tables to which a changed table refers, or that refer to it; return them."""
     neighbours = await store.neighbours(connection, table.app_id, table.table_id)
     neighbours |= {reference.target for _, reference in table.references}
     neighbours -= {table.table_id}

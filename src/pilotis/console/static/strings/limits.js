@@ -68,6 +68,8 @@ export const LIMITS = [
     where_list_values: ["Values in a list of a where", "where 목록의 값"],
     regex_length: ["Pattern of $matches", "$matches의 패턴"],
     update_where_rows: ["Rows that an update by a condition changes", "조건으로 한 번에 바꾸는 행"],
+    expand_rows: ["Related rows of one answer", "한 응답의 관련 행"],
+    cascade_rows: ["Rows that a deletion takes along", "삭제가 함께 지우거나 바꾸는 행"],
     aggregate_stages: ["Stages of a pipeline", "파이프라인의 단계"],
     aggregate_documents: ["Documents that a pipeline returns", "파이프라인이 돌려주는 문서"],
     search_query_length: ["Longest search", "가장 긴 검색어"],
