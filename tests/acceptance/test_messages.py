@@ -307,7 +307,7 @@ async def test_a_list_names_the_route_that_filters_instead_of_returning_every_ro
             answer = await client.get(f"/v1/public/tables/{table}/data?{name}={value}&limit=5")
             body = assert_error(answer, 400, "VALIDATION_FAILED")
             assert [(one["field"], one["code"]) for one in body["details"]] == [(name, "UNKNOWN_PARAMETER")]
-            assert "it takes count, cursor, fields, limit, offset. " in body["message"]
+            assert "it takes count, cursor, expand, fields, limit, offset. " in body["message"]
             assert "POST /v1/public/tables/:table_id/data/query" in body["message"]
         tables = assert_error(await client.get("/v1/public/tables?title=x"), 400, "VALIDATION_FAILED")
         assert tables["message"] == "title is not a parameter of this address; it takes none."

@@ -387,6 +387,8 @@ WITHOUT_DOOR = {
     "rows.cascades.Cascade._referring": "A cascade is the app's: no rule applies to it.",
     "rows.cascades.Cascade._cut_off": "As `_referring`.",
     "rows.cascades.Cascade._delete": "As `_referring`.",
+    "rows.related._Compilation._list": "Its condition is that of `_found`, and of `_one` for the far rows.",
+    "rows.related._Compilation._counted": "Its condition is that of `_found`.",
     "rows.service._delete_with": "Its condition is its caller's.",
     "rows.service.Rows._count": "For those whom the rules of the table do not concern.",
     "rows.rule_tests.RuleTests._try": "The row before a change that is only tried.",

@@ -763,7 +763,10 @@ def _table(row: asyncpg.Record) -> Table:
         update_time=rfc3339(row["updated_at"]),
         has_rules=True if table.rules is not None else msgspec.UNSET,
         unique=[shown_key(table, key) for key in table.keys] or msgspec.UNSET,
-        referenced_by=[ReferencedBy(one.table_id, one.table, one.column, one.on_delete) for one in table.referrers]
+        referenced_by=[
+            ReferencedBy(table_id=one.table_id, table=one.table, column=one.column, on_delete=one.on_delete)
+            for one in table.referrers
+        ]
         or msgspec.UNSET,
     )
 
@@ -780,7 +783,11 @@ def _column_item(column: Column, order: int) -> ColumnItem:
         references=(
             msgspec.UNSET
             if column.references is None
-            else ShownReference(column.references.table, column.references.target, column.references.on_delete)
+            else ShownReference(
+                table=column.references.table,
+                table_id=column.references.target,
+                on_delete=column.references.on_delete,
+            )
         ),
         migrating=("decrypting" if column.encrypted else "encrypting") if column.migrating else msgspec.UNSET,
     )

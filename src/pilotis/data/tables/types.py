@@ -52,7 +52,7 @@ def shown_key(table: TableSchema, key: UniqueKey) -> ShownUniqueKey:
     )
 
 
-class ReferencedBy(msgspec.Struct):
+class ReferencedBy(msgspec.Struct, kw_only=True):
     """A column, of this or of another table, that refers to the table, and what the deletion of a row does."""
 
     table_id: UUID
@@ -61,7 +61,7 @@ class ReferencedBy(msgspec.Struct):
     on_delete: OnDelete
 
 
-class ShownReference(msgspec.Struct):
+class ShownReference(msgspec.Struct, kw_only=True):
     """The table to whose rows a column refers, and what the deletion of one does."""
 
     table: str

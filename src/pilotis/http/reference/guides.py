@@ -25,6 +25,7 @@ NAMES = (
     "tables",
     "rules",
     "rows",
+    "references",
     "where",
     "aggregate",
     "search",

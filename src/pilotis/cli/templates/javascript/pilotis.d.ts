@@ -12,8 +12,24 @@ export type Page<T> = { data: T[]; total_count: number; limit: number; offset: n
 /** At most `limit` items after the first `offset`. */
 export type Range = { limit?: number; offset?: number };
 
-/** Rows in the order of their creation; `fields` are the columns to return, separated by commas. */
-export type RowRange = Range & { fields?: string; cursor?: string; count?: boolean };
+/** Rows in the order of their creation; `fields` are the columns to return, separated by commas, and `expand` those that
+ * refer to rows which are shown, too, such as `author,post.author`. */
+export type RowRange = Range & { fields?: string; expand?: string; cursor?: string; count?: boolean };
+/** Related rows; without `from` or `through` the one to which the column of this name refers. */
+export type Related = {
+  /** A table and its column that refers to this table, such as `comments.post`. */
+  from?: string;
+  /** Such a column of a table of pairs, whose column `to` refers to the rows to show. */
+  through?: string;
+  to?: string;
+  where?: Record<string, unknown>;
+  order_by?: RowQuery["order_by"];
+  order_direction?: "asc" | "desc";
+  /** At most 200; by default 10. */
+  limit?: number;
+  fields?: string[];
+  expand?: string[] | Record<string, Related>;
+};
 /** `next_cursor` is there with a cursor, and null on the last page; `total_count` is null where it was left out. */
 export type RowPage = Page<Row> & { next_cursor?: string | null };
 export type RowQuery = Range & {
@@ -24,6 +40,10 @@ export type RowQuery = Range & {
   order_direction?: "asc" | "desc";
   /** The columns to return. */
   fields?: string[];
+  /** Related rows to show in `expanded`: columns that refer to rows, such as `post.author`, or names with options. */
+  expand?: string[] | Record<string, Related>;
+  /** How many rows refer to a row, in `counts`; with `exists` whether any does. */
+  counts?: Record<string, { from: string; where?: Record<string, unknown>; exists?: boolean }>;
   /** `first`, and then each answer's `next_cursor`, until that is null. */
   cursor?: string;
   /** Whether to count all rows found: true without a cursor, else false. */

@@ -20,7 +20,14 @@ class Response(Protocol):
 
 class Rows(Protocol):
     def list(
-        self, *, limit: int = ..., offset: int = ..., fields: str = ..., cursor: str = ..., count: bool = ...
+        self,
+        *,
+        limit: int = ...,
+        offset: int = ...,
+        fields: str = ...,
+        expand: str = ...,
+        cursor: str = ...,
+        count: bool = ...,
     ) -> Awaitable[Any]: ...
     def get(self, row: str) -> Awaitable[Any]: ...
     def create(self, data: Mapping[str, Any]) -> Awaitable[Any]: ...
@@ -36,6 +43,8 @@ class Rows(Protocol):
         limit: int = ...,
         offset: int = ...,
         fields: list[str] = ...,
+        expand: list[str] | Mapping[str, Mapping[str, Any]] = ...,
+        counts: Mapping[str, Mapping[str, Any]] = ...,
         cursor: str = ...,
         count: bool = ...,
     ) -> Awaitable[Any]: ...
