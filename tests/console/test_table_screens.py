@@ -392,3 +392,51 @@ async def test_a_row_of_a_list_is_pressed_anywhere(server: Server, app: App, vis
         await page.go_back()
         await page.get_by_role("link", name="Members").first.click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("Members")
+
+
+async def test_a_column_refers_to_rows_that_are_named_chosen_and_opened(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    authors = await app.table({"name": "string", "born": "int"}, title="writers of books")
+    books = await app.table({"title": "string", "author": "uuid"}, title="books")
+    ada = (await app.row(authors, {"name": "Ada"}))["id"]
+    await app.row(authors, {"name": "Eve"})
+    await app.row(books, {"title": "Notes", "author": ada})
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{books}/schema")
+        await page.get_by_label("Table that author refers to").select_option(label="→ writers of books")
+        await page.get_by_label("When a row that author refers to is deleted").select_option("cascade")
+        await page.get_by_role("button", name="Review 1 change").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("→ writers of books")
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "reference-review")
+        await dialog.get_by_role("button", name="Change schema").click()
+        await expect(page.get_by_text("Schema changed.")).to_be_visible()
+        # The grid shows the name of the row, the panel leads to it, and offers others.
+        await page.goto(f"{server.url}/console/apps/{app.app_id}/tables/{books}")
+        await expect(cell(page, 1, 2)).to_have_text("Ada")
+        await cell(page, 1, 2).dblclick()
+        await page.keyboard.press("Escape")
+        await page.goto(f"{page.url.partition('?')[0]}?row={(await stored_rows(app, books))[0]['id']}")
+        panel = page.locator("aside.panel")
+        await expect(panel).to_contain_text("Ada")
+        await panel.get_by_role("button", name="Actions for author").click()
+        await panel.get_by_role("menuitem", name="Edit").click()
+        await panel.get_by_role("button", name="author: Eve").click()
+        await keep_picture(page, "reference-choice")
+        await panel.get_by_role("button", name="Save", exact=True).click()
+        await expect(cell(page, 1, 2)).to_have_text("Eve")
+        await panel.get_by_role("button", name="Actions for author").click()
+        await panel.get_by_role("menuitem", name="Open the row of writers of books").click()
+        await expect(panel).to_contain_text("Referred to by")
+        await expect(panel.get_by_role("link", name="books author 1")).to_be_visible()
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "referrers")
+        await panel.get_by_role("link", name="books author 1").click()
+        await expect(cell(page, 1, 1)).to_have_text("Notes")
+
+
+async def stored_rows(app: App, table_id: str) -> list[dict[str, Any]]:
+    async with app.client(app.secret_key) as client:
+        return (await client.get(f"/v1/public/tables/{table_id}/data")).json()["data"]

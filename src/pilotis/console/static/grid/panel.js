@@ -1,13 +1,15 @@
 /** One row beside the grid: every field, long texts and JSON included; or a new row before it is there. */
 import { html, useEffect, useRef, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
-import { isCommand, moment, plain } from "../ui/format.js";
+import { appId, ofApp } from "../state/app.js";
+import { count, isCommand, moment, plain } from "../ui/format.js";
 import { Editor } from "../ui/editor.js";
 import { Icon } from "../ui/icons.js";
 import { MemberLink } from "../ui/member.js";
+import { RowField, rowPlace } from "../ui/row.js";
 import { useDraft } from "../state/drafts.js";
-import { guard } from "../state/router.js";
-import { Button, Copy, MenuButton, MenuItem, copyText, said } from "../ui/widgets.js";
+import { guard, href } from "../state/router.js";
+import { Button, Copy, MenuButton, MenuItem, copyText, said, useLoad } from "../ui/widgets.js";
 import { DateField } from "./picker.js";
 import { Value, parse, textOf, valueOf } from "./values.js";
 
@@ -16,13 +18,26 @@ import { Value, parse, textOf, valueOf } from "./values.js";
 /** How a value is written in the panel's editor: JSON spread over lines. @param {unknown} value @param {Column} column */
 const draftOf = (value, column) => ((column.type === "object" || column.type === "array") && value !== undefined && value !== null ? JSON.stringify(value, null, 2) : textOf(value, column));
 
-/** @param {{row: any, index: number, columns: Column[], focus: string, commit: (row: any, column: Column, value: unknown) => void, why: string | false, onClose: () => void, onDelete: () => void, step: (by: number) => void, hold: () => () => void}} props */
-export function RowPanel({ row, index, columns, focus, commit, why, onClose, onDelete, step, hold }) {
+/** @param {{table: import("../state/app.js").Table, row: any, index: number, columns: Column[], focus: string, commit: (row: any, column: Column, value: unknown) => void, why: string | false, onClose: () => void, onDelete: () => void, step: (by: number) => void, hold: () => () => void}} props */
+export function RowPanel({ table, row, index, columns, focus, commit, why, onClose, onDelete, step, hold }) {
   return html`<aside class="panel" aria-label=${t.grid.row(index + 1)}>
     <header><b>${index >= 0 ? t.grid.row(index + 1) : t.grid.rowOpen}</b><code class="soft cut grow" title=${row.id}>${row.id}</code><${Copy} text=${row.id} /><${Button} kind="flat small" icon="up" label=${t.grid.rowBefore} onClick=${() => step(-1)} /><${Button} kind="flat small" icon="down" label=${t.grid.rowAfter} onClick=${() => step(1)} /><${Button} kind="flat small" icon="cross" label=${t.close} onClick=${onClose} /></header>
     <dl class="rowfields">${columns.filter((column) => !column.own).map((column) => html`<${Entry} key=${row.id + column.name} row=${row} column=${column} commit=${commit} hold=${hold} why=${why || (column.rewriting && t.grid.rewriting) || false} focused=${focus === column.name} />`)}</dl>
+    ${!!table.referenced_by?.length && html`<${Referrers} key=${row.id} table=${table} row=${row} />`}
     <footer><p class="s12 soft grow">${t.grid.madeAt(moment(row.created_at))}<br />${t.grid.changedAt(moment(row.updated_at))}${row.created_by && html`<br />${t.grid.madeBy} <${MemberLink} id=${row.created_by} />`}</p><${Button} kind="flat small bad" why=${why} onClick=${onDelete}>${t.grid.deleteRow}</${Button}></footer>
   </aside>`;
+}
+
+// As many as a query counts.
+const COUNTED = 5;
+
+/** How many rows of other tables refer to this one, and where they are. @param {{table: import("../state/app.js").Table, row: any}} props */
+function Referrers({ table, row }) {
+  const all = (table.referenced_by || []).slice(0, COUNTED);
+  const counts = Object.fromEntries(all.map((one, index) => [`c${index}`, { from: `${one.table_id}.${one.column}` }]));
+  const { data } = useLoad((signal) => ofApp(`/v1/public/tables/${table.id}/data/query`, { method: "POST", body: { where: { id: row.id }, limit: 1, fields: [], counts }, signal }), [row.id]);
+  const found = data?.data[0]?.counts;
+  return html`<section class="referrers"><h3>${t.grid.referrers}</h3>${all.map((one, index) => html`<a key=${one.table_id + one.column} class="line" href=${href(`/apps/${appId.value}/tables/${one.table_id}?where=${encodeURIComponent(JSON.stringify({ [one.column]: { $eq: row.id } }))}`)}><${Icon} name="table" /><span class="cut grow">${plain(one.table, 60)} <span class="soft">${plain(one.column, 63)}</span></span><span class="soft s12">${found ? count(found[`c${index}`]) : "…"}</span></a>`)}</section>`;
 }
 
 /** @param {{row: any, column: Column, commit: (row: any, column: Column, value: unknown) => void, why: string | false, focused: boolean, hold: () => () => void}} props */
@@ -43,10 +58,11 @@ function Entry({ row, column, commit, why, focused, hold }) {
     setDraft(null);
   };
   const menu = html`<${MenuButton} label=${column.name} align="right" button=${(/** @type {any} */ bind) => html`<${Button} kind="flat small" icon="more" label=${t.grid.cellMenu(column.name)} ...${bind} />`}>${(/** @type {() => void} */ close) => html`
+    ${column.refers && html`<${MenuItem} icon="link" why=${!value && t.grid.refersNowhere} href=${value ? rowPlace(column.refers, String(value)) : undefined} onClick=${close}>${t.grid.openReferred(column.refers)}</${MenuItem}>`}
     <${MenuItem} icon="edit" why=${why} onClick=${() => (close(), setDraft(draftOf(value, column)))}>${t.edit}</${MenuItem}>
     <${MenuItem} icon="cross" why=${why || (value === null && t.unchanged)} onClick=${() => (close(), commit(row, column, null))}>${t.grid.setNull}</${MenuItem}>
     ${column.type === "string" && html`<${MenuItem} icon="t-string" why=${why || (value === "" && t.unchanged)} onClick=${() => (close(), commit(row, column, ""))}>${t.grid.setEmpty}</${MenuItem}>`}
-    ${column.type === "uuid" && html`<${MenuItem} icon="t-uuid" why=${why} onClick=${() => (close(), commit(row, column, crypto.randomUUID()))}>${t.grid.generate}</${MenuItem}>`}
+    ${column.type === "uuid" && !column.refers && html`<${MenuItem} icon="t-uuid" why=${why} onClick=${() => (close(), commit(row, column, crypto.randomUUID()))}>${t.grid.generate}</${MenuItem}>`}
     <${MenuItem} icon="copy" why=${value === undefined && t.grid.absentHelp} onClick=${() => (close(), copyText(textOf(value, column)))}>${t.copy}</${MenuItem}>`}</${MenuButton}>`;
   return html`<div class=${broad ? "broad" : ""}><dt title=${column.description || column.type}><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} /><span class="cut">${column.name}</span></dt>
     <dd>${draft !== null ? html`<div class="jsonbox"><${Input} column=${column} value=${draft} onInput=${setDraft} onSave=${save} onCancel=${() => setDraft(null)} wrong=${wrong} />
@@ -74,6 +90,7 @@ function Input({ column, value, onInput, onSave, onCancel, wrong, id }) {
   };
   const bind = { id, class: `in ${column.type === "string" ? "" : "mono"} ${tall ? "code" : ""}`, value, "aria-label": id ? undefined : column.name, "aria-invalid": wrong ? "true" : undefined, spellcheck: column.type === "string", onInput: (/** @type {any} */ event) => onInput(event.target.value), onKeyDown: keys,
     ref: (/** @type {any} */ element) => element && !element.dataset.seen && ((element.dataset.seen = "1"), id || element.focus()) };
+  if (column.refers) return html`<${RowField} table=${column.refers} label=${column.name} value=${value} bind=${bind} onInput=${onInput} />`;
   return tall ? html`<textarea rows=${Math.min(14, Math.max(1 + Math.floor(value.length / 48), value.split("\n").length))} ...${bind}></textarea>` : html`<input placeholder=${column.type === "date" ? "2026-01-31T12:00:00Z" : ""} ...${bind} />`;
 }
 

@@ -5,10 +5,11 @@ import { Exact, parseExact } from "../state/exact.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { MemberName } from "../ui/member.js";
+import { RowName } from "../ui/row.js";
 
 /**
- * `field` is the name in rows of what conditions name otherwise, `label` what people read instead of the name.
- * @typedef {{name: string, type: string, required: boolean, encrypted: boolean, description?: string, default?: unknown, own?: boolean, rewriting?: string, field?: string, label?: string}} Column
+ * `refers` is the title of the table to whose rows it refers, `field` is the name in rows of what conditions name otherwise, `label` what people read instead of the name.
+ * @typedef {{name: string, type: string, required: boolean, encrypted: boolean, description?: string, default?: unknown, refers?: string, own?: boolean, rewriting?: string, field?: string, label?: string}} Column
  */
 
 /** Who created a row, as conditions and orders name it. */
@@ -25,7 +26,7 @@ const OWN = /** @type {Column[]} */ ([
 export function columnsOf(schema) {
   const own = Object.entries(schema).map(([name, given]) => {
     const definition = typeof given === "string" ? { type: given } : given;
-    return { name, type: definition.type === "bool" ? "boolean" : definition.type, required: !!definition.required, encrypted: !!definition.encrypted, description: definition.description, default: definition.default };
+    return { name, type: definition.type === "bool" ? "boolean" : definition.type, required: !!definition.required, encrypted: !!definition.encrypted, description: definition.description, default: definition.default, refers: definition.references?.table };
   });
   return [...own, ...OWN];
 }
@@ -51,6 +52,7 @@ export function Value({ value, column }) {
   if (value === undefined) return null;
   if (column.type === "member") return value === null ? html`<span class="null">${t.grid.noCreator}</span>` : html`<${MemberName} id=${String(value)} />`;
   if (value === null) return html`<span class="null">null</span>`;
+  if (column.refers) return html`<${RowName} table=${column.refers} id=${String(value)} />`;
   if (column.encrypted) return html`<span class="seal"><${Icon} name="lock" />••••••••</span>`;
   if (value === "") return html`<span class="null">${t.grid.emptyText}</span>`;
   if (column.type === "boolean") return html`<span class=${`tick ${value}`}>${value && html`<${Icon} name="check" />`}</span>`;

@@ -271,7 +271,7 @@ export function Rows({ table, tabs }) {
           ${edits.done.value.length > 0 && html`<${Button} kind="flat small" onClick=${() => edits.undo()}>${t.undo} <kbd>${shortcut("Z")}</kbd></${Button}>`}</div>
       </div>
       ${opened === "new" ? html`<${NewRow} key="new" tableId=${table.id} columns=${columns} create=${create} onClose=${closeNew} />`
-        : current && html`<${RowPanel} key=${opened} row=${current} index=${found ? found.index : -1} columns=${columns} focus=${focus} hold=${() => source.hold()} commit=${commit} why=${why} step=${step} onClose=${() => change({ row: null })} onDelete=${() => setDialog({ one: current })} />`}
+        : current && html`<${RowPanel} key=${opened} table=${table} row=${current} index=${found ? found.index : -1} columns=${columns} focus=${focus} hold=${() => source.hold()} commit=${commit} why=${why} step=${step} onClose=${() => change({ row: null })} onDelete=${() => setDialog({ one: current })} />`}
     </div>
     ${menu && html`<${CellMenu} ...${menu} source=${source} why=${why} commit=${commit} open=${open} onClose=${() => setMenu(null)} filter=${setWhere} remove=${(/** @type {any} */ one) => setDialog({ one })} ofColumn=${() => setOfColumn({ column: menu.column, rect: menu.rect })} />`}
     ${ofColumn && (ofColumn.filters ? html`<${ColumnFilter} ...${ofColumn} columns=${columns} daysAlone=${daysAlone} save=${(/** @type {any} */ condition) => setWhere(withCondition(where, condition))} onClose=${closeColumn} />`

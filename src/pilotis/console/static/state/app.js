@@ -5,7 +5,7 @@ import { request } from "./api.js";
 import * as begun from "./begin.js";
 
 /** @typedef {{app_id: string, name: string, schema_locked: boolean, created_at: string, deleted_at: string | null, role: "owner" | "editor" | "viewer"}} App */
-/** @typedef {{id: string, title: string, schema: Record<string, any>, access_level: string, has_rules?: boolean, create_time: string, update_time: string}} Table */
+/** @typedef {{id: string, title: string, schema: Record<string, any>, access_level: string, has_rules?: boolean, referenced_by?: {table_id: string, table: string, column: string, on_delete: string}[], create_time: string, update_time: string}} Table */
 
 export const apps = signal(/** @type {App[] | null} */ (null));
 export const appId = signal("");
