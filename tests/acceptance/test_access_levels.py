@@ -218,6 +218,17 @@ async def test_rows_say_who_created_them_to_the_apps_side_and_to_members_about_t
         assert not [route for route, found in shown.items() if "created_by" in found], caller
 
 
+async def test_rows_with_encrypted_columns_say_who_created_them(app: App):
+    table = await app.table({"secret": {"type": "string", "encrypted": True}}, "Creator")
+    ada = await app.member("ada")
+    made = await app.row(table, {"secret": "x"}, ada["access_token"])
+    async with app.client(ada["access_token"]) as client:
+        read = (await client.get(f"/v1/public/tables/{table}/data/{made['id']}")).json()
+        (listed,) = (await client.get(f"/v1/public/tables/{table}/data")).json()["data"]
+    assert read == listed == made
+    assert (read["created_by"], read["data"]) == (ada["member_id"], {"secret": "x"})
+
+
 async def test_who_created_a_row_is_a_condition_for_those_who_see_it(app: App, tokens: dict[str, str | None]):
     table = await app.table({"a": "int"})
     ada, bob = await app.member("author"), await app.guest()

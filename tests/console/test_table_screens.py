@@ -408,7 +408,7 @@ async def test_a_column_refers_to_rows_that_are_named_chosen_and_opened(
         await page.get_by_label("When a row that author refers to is deleted").select_option("cascade")
         await page.get_by_role("button", name="Review 1 change").click()
         dialog = page.get_by_role("dialog")
-        await expect(dialog).to_contain_text("→ writers of books")
+        await expect(dialog).to_contain_text("→ writers of books, delete along")
         assert await obstacles(page, axe) == []
         await keep_picture(page, "reference-review")
         await dialog.get_by_role("button", name="Change schema").click()

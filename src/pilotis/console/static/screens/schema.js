@@ -16,7 +16,7 @@ import { Refers, TYPES, newColumn, referenceOf } from "./columns.js";
 const draftFor = (column) => /** @type {Draft} */ (newColumn(/** @type {any} */ ({ name: column.name, type: column.data_type === "bool" ? "boolean" : column.data_type, required: column.is_required, encrypted: column.encrypted, refers: column.references?.table_id || "", onDelete: column.references?.on_delete || "restrict", description: column.description || "", fallback: column.default_value === null ? "" : JSON.stringify(column.default_value), was: column })));
 
 /** What a draft refers to, in words. @param {Draft} draft */
-const referred = (draft) => (referenceOf(draft) ? `→ ${plain(tables.peek()?.find((table) => table.id === draft.refers)?.title || "", 40)}` : "");
+const referred = (draft) => (referenceOf(draft) ? `→ ${plain(tables.peek()?.find((table) => table.id === draft.refers)?.title || "", 40)}, ${/** @type {any} */ (t.tables.onDelete)[draft.onDelete]}` : "");
 
 /** What the drafts change, in the order in which it is made. @param {Draft[]} drafts @param {string} tableId @returns {Change[]} */
 function changesOf(drafts, tableId) {
