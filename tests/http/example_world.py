@@ -189,6 +189,9 @@ class World:
             self._console = self._asked("POST", "/v1/auth/signup", {}, body)
         elif operation in {"listUniqueKeys", "deleteUniqueKey"}:
             self._of_app("POST", f"/tables/{self.value('TABLE_ID')}/unique", {"columns": ["name"], "ignore_case": True})
+        elif operation in {"getRowByKey", "updateRowByKey", "deleteRowByKey"}:
+            assert self.row_id
+            self._of_app("POST", f"/tables/{self.table_id}/unique", {"columns": ["name"]})
         elif variable := _NEEDED.get(operation):
             self.value(variable)
 

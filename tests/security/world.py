@@ -223,6 +223,17 @@ async def _name(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
     return name
 
 
+async def _unique_key(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    return "name"
+
+
+async def _unique_values(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """The value of the key in the tenant's row."""
+    async with tenant.app.client() as client:
+        row = await client.get(f"/v1/public/tables/{tenant.table_id}/data/{tenant.row_id}")
+    return str(row.json()["data"]["name"])
+
+
 async def _client_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
     if endpoint.operation_id == "SocialProviderEndpoints.put":
         return "given-by-a-vendor"
@@ -538,6 +549,8 @@ PROVIDERS: dict[str, Provider] = {
     "deployment_id": _deployment_id,
     "hostname": _hostname,
     "path": _path,
+    "key": _unique_key,
+    "values": _unique_values,
     "webhook_id": _webhook_id,
     "delivery_id": _delivery_id,
     "event_type": _event_type,
@@ -577,7 +590,7 @@ async def prepare(operator: Operator, server: Server, tenant: Tenant, endpoint: 
         async with plain_client(server.url, **bearer) as console:
             made = await console.post(f"/v1/apps/{tenant.app.app_id}/oauth/keys")
         assert made.status_code in {201, 409}, made.text
-    if endpoint.operation_id == "UniqueKeyEndpoints.remove":
+    if endpoint.operation_id == "UniqueKeyEndpoints.remove" or endpoint.operation_id.startswith("KeyedRowEndpoints."):
         bearer = {"Authorization": f"Bearer {tenant.app.console['access_token']}"}
         async with plain_client(server.url, **bearer) as console:
             path = f"/v1/apps/{tenant.app.app_id}/tables/{tenant.table_id}/unique"

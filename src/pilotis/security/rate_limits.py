@@ -68,6 +68,13 @@ class RateLimits:
         row = await self._counted(app, _COUNT, key, cost, limit, False)
         return _record_standing(client, limit, row["hits"], row["seconds"])
 
+    async def refund(self, client: Client, app: AppInfo | None, rate: str) -> None:
+        """Take back a request of the class `rate` that was counted by address, because it was none of those."""
+        tenant = app.app_id if app else CONSOLE
+        sql = "update pilotis.rate_limits set hits = greatest(hits - 1, 0) where key = $1"
+        await self._database.execute(sql, rate_key(rate, client, app), tenant=tenant)
+        client.standing = None
+
     async def count_hourly(self, client: Client, rate: str) -> Standing:
         """Count a request of the class `rate` by address; raises `RateLimitedError` beyond the hour's limit."""
         limit: int = getattr(self._limits, f"{rate}_per_hour")

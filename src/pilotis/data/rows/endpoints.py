@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
 from uuid import UUID
 
 import msgspec
 
 from pilotis.data.rows.creating import NothingCreatedError
 from pilotis.data.rows.cursors import CursorExpiredError, InvalidCursorError
-from pilotis.data.rows.examples import EXAMPLES, RULE_TESTS
+from pilotis.data.rows.examples import BY_KEY, EXAMPLES, RULE_TESTS
+from pilotis.data.rows.keyed import KeyedRows, KeyIncompleteError, UnknownKeyError
 from pilotis.data.rows.operations import (
     CannotChangeError,
     CannotIncrementError,
@@ -17,6 +19,7 @@ from pilotis.data.rows.operations import (
 )
 from pilotis.data.rows.query import ResultTooLargeError
 from pilotis.data.rows.records import RowTooLargeError
+from pilotis.data.rows.referring import ReferenceNotFoundError, RowReferencedError, TooManyReferencesError
 from pilotis.data.rows.related import UnknownReferenceError
 from pilotis.data.rows.rule_tests import RuleTests
 from pilotis.data.rows.service import (
@@ -49,13 +52,7 @@ from pilotis.data.rows.types import (
     Upsert,
     UpsertedRow,
 )
-from pilotis.data.rows.upserting import (
-    DuplicateInRequestError,
-    KeyIncompleteError,
-    NothingWrittenError,
-    UnknownKeyError,
-    Upserts,
-)
+from pilotis.data.rows.upserting import DuplicateInRequestError, NothingWrittenError, Upserts
 from pilotis.data.rules.document import RULE_ERRORS
 from pilotis.data.rules.types import RuleTest, RuleTestResult
 from pilotis.data.rules.visibility import MemberTokenRequiredError
@@ -70,7 +67,7 @@ from pilotis.http.api.principals import PublicClient, Role, console, public
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json, origin
-from pilotis.kit.errors import QueryTimeoutError
+from pilotis.kit.errors import QueryTimeoutError, RateLimitedError
 from pilotis.members.administration.service import MemberNotFoundError
 
 READ = public(scope="rows:read")
@@ -80,6 +77,15 @@ WRITE = public(scope="rows:write")
 _ALWAYS = [TableNotFoundError, MemberTokenRequiredError]
 _PAGE = [*_ALWAYS, ResultTooLargeError, InvalidCursorError, CursorExpiredError, UnknownReferenceError]
 _WHERE = [UnknownColumnError, InvalidOperatorError, InvalidRegexError, WhereTooComplexError]
+
+
+_VALUES_FROM = 8
+"""The first segment of the values in the path of a row by its key."""
+
+
+def _values(call: Call) -> list[str]:
+    """Return the values of a key in a path, each of which may have a slash of its own."""
+    return [unquote(segment) for segment in call.scope["raw_path"].decode("ascii").split("/")[_VALUES_FROM:]]
 
 
 def _rows(body: NewRow | Upsert) -> int:
@@ -169,7 +175,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         rows=True,
         returns=Row,
         cost=_rows,
-        errors=[*_ALWAYS, UnknownColumnError, RowTooLargeError],
+        errors=[*_ALWAYS, UnknownColumnError, RowTooLargeError, ReferenceNotFoundError, UniqueViolationError],
     )
     async def create(self, call: Call, table_id: UUID, body: NewRow) -> Reply:
         """Create a row; if `data` is a list, create rows in bulk.
@@ -234,6 +240,8 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
             PreconditionFailedError,
             CannotIncrementError,
             CannotChangeError,
+            ReferenceNotFoundError,
+            UniqueViolationError,
         ],
     )
     async def update(self, call: Call, table_id: UUID, row_id: UUID, body: RowChange) -> Reply:
@@ -249,7 +257,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
     @delete(
         "/v1/public/tables/:table_id/data/:row_id",
         access=WRITE,
-        errors=[*_ALWAYS, RowNotFoundError],
+        errors=[*_ALWAYS, RowNotFoundError, RowReferencedError, TooManyReferencesError],
     )
     async def delete(self, call: Call, table_id: UUID, row_id: UUID) -> DeletedRow:
         """Delete a row."""
@@ -261,7 +269,15 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         access=WRITE,
         needs_room=False,
         unique_keys=True,
-        errors=[*_ALWAYS, *_WHERE, WhereRequiredError, EncryptedColumnError, QueryTimeoutError],
+        errors=[
+            *_ALWAYS,
+            *_WHERE,
+            WhereRequiredError,
+            EncryptedColumnError,
+            RowReferencedError,
+            TooManyReferencesError,
+            QueryTimeoutError,
+        ],
     )
     async def delete_where(self, call: Call, table_id: UUID, body: DeleteWhere) -> DeletedRows:
         """Delete the rows that satisfy a condition."""
@@ -292,6 +308,78 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         `data` is that of a change of one row, with its operators, such as `{"$inc": 1}`.
         """
         return UpdatedRows(await self._rows.update_where(call.principal, table_id, body))
+
+
+class KeyedRowEndpoints(Endpoints, tag="Table data", examples=BY_KEY):
+    """Rows by the values of a unique key in the place of an id."""
+
+    def __init__(self, keyed: KeyedRows) -> None:
+        self._keyed = keyed
+
+    @get(
+        "/v1/public/tables/:table_id/data/by/:key/*values",
+        access=READ,
+        returns=Row,
+        errors=[
+            *_ALWAYS,
+            RowNotFoundError,
+            UnknownKeyError,
+            KeyIncompleteError,
+            UnknownColumnError,
+            UnknownReferenceError,
+            ResultTooLargeError,
+            RateLimitedError,
+        ],
+    )
+    async def read_by_key(self, call: Call, table_id: UUID, key: str, values: str, query: ReadRow) -> Reply:
+        """Read the row that has the values of a unique key.
+
+        `values` are those of the key's columns in their order, with slashes between them; a slash in a value is `%2F`.
+        `$creator` in a key is the caller, and a key of it alone takes `me`. The rules ask for `read`, not for `list`.
+        """
+        found = await self._keyed.read(call.principal, call.client, table_id, key, _values(call), query)
+        return Reply(found)
+
+    @patch(
+        "/v1/public/tables/:table_id/data/by/:key/*values",
+        access=WRITE,
+        body_schema=RowChangeBody,
+        rows=True,
+        returns=Row,
+        errors=[
+            *_ALWAYS,
+            RowNotFoundError,
+            UnknownKeyError,
+            KeyIncompleteError,
+            UnknownColumnError,
+            RowTooLargeError,
+            PreconditionFailedError,
+            CannotIncrementError,
+            CannotChangeError,
+            RateLimitedError,
+        ],
+    )
+    async def update_by_key(self, call: Call, table_id: UUID, key: str, values: str, body: RowChange) -> Reply:
+        """Change the row that has the values of a unique key, as the row of an id is changed."""
+        return Reply(await self._keyed.update(call.principal, call.client, table_id, key, _values(call), body))
+
+    @delete(
+        "/v1/public/tables/:table_id/data/by/:key/*values",
+        access=WRITE,
+        errors=[
+            *_ALWAYS,
+            RowNotFoundError,
+            UnknownKeyError,
+            KeyIncompleteError,
+            RowReferencedError,
+            TooManyReferencesError,
+            RateLimitedError,
+        ],
+    )
+    async def delete_by_key(self, call: Call, table_id: UUID, key: str, values: str) -> DeletedRow:
+        """Delete the row that has the values of a unique key."""
+        row_id = await self._keyed.delete(call.principal, call.client, table_id, key, _values(call))
+        return DeletedRow("Row deleted.", str(row_id))
 
 
 class RuleTestEndpoints(Endpoints, tag="Rules", examples=RULE_TESTS):

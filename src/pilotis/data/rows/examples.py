@@ -191,3 +191,37 @@ RULE_TESTS = [
         },
     ),
 ]
+
+_ROW = {
+    "id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38",
+    "data": {
+        "name": "Blue Door",
+        "rating": 4.5,
+        "tags": ["espresso", "wifi"],
+        "location": {"latitude": 35.1631, "longitude": 129.1635},
+        "opened": "2021-03-01",
+    },
+    "created_at": "2026-01-31T09:30:00.000Z",
+    "updated_at": "2026-01-31T09:30:00.000Z",
+}
+BY_KEY = [
+    Example(
+        route="GET /v1/public/tables/:table_id/data/by/:key/*values",
+        operation="getRowByKey",
+        path={"key": "name", "values": "Blue%20Door"},
+        answer=_ROW,
+    ),
+    Example(
+        route="PATCH /v1/public/tables/:table_id/data/by/:key/*values",
+        operation="updateRowByKey",
+        path={"key": "name", "values": "Blue%20Door"},
+        body={"data": {"rating": 4.5}},
+        answer=_ROW,
+    ),
+    Example(
+        route="DELETE /v1/public/tables/:table_id/data/by/:key/*values",
+        operation="deleteRowByKey",
+        path={"key": "name", "values": "Blue%20Door"},
+        answer={"message": "Row deleted.", "id": "0199c0de-4f1c-72b7-8d9e-c2b7d9e60a38"},
+    ),
+]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.rows.batches import Batches
-from pilotis.data.rows.endpoints import RowEndpoints, RuleTestEndpoints
+from pilotis.data.rows.endpoints import KeyedRowEndpoints, RowEndpoints, RuleTestEndpoints
 from pilotis.data.rows.events import EVENT_TYPES
+from pilotis.data.rows.keyed import KeyedRows
 from pilotis.data.rows.rule_tests import RuleTests
 from pilotis.data.rows.service import Rows
 from pilotis.data.rows.statistics import TableStatistics
@@ -22,7 +23,7 @@ from pilotis.members.feature import MembersFeature
 class RowsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Rows."""
 
-    described = (RowEndpoints, RuleTestEndpoints)
+    described = (RowEndpoints, KeyedRowEndpoints, RuleTestEndpoints)
 
     rows: Rows
     rule_tests: RuleTests
@@ -40,10 +41,11 @@ def feature(
         floor.database, tables.tables, floor.encryption, indexes.uses, statistics, floor.events.committed
     )
     rows = Rows(prepared)
+    keyed = KeyedRows(prepared, rows, floor.rate_limits)
     rule_tests = RuleTests(floor.database, tables.tables, prepared, rules.rules, members.members)
     return RowsFeature(
         name="rows",
-        endpoints=[RowEndpoints(rows, Upserts(prepared)), RuleTestEndpoints(rule_tests)],
+        endpoints=[RowEndpoints(rows, Upserts(prepared)), KeyedRowEndpoints(keyed), RuleTestEndpoints(rule_tests)],
         periodic=periodic(floor.database),
         event_types=EVENT_TYPES,
         close=statistics.stop,

@@ -268,6 +268,14 @@ class Statements:
             )) and {self._table.at_this_version} for update
         """
 
+    def found_by_key(self, key: UniqueKey, and_visible: str) -> str:
+        """Select the id of the row that has the values of a key in the record of the JSON array `$1`."""
+        physical, same = self._table.physical, keys.equal(key, self._table.key_columns, "t", "r")
+        ids = f"select t.__id from ({self._as_inserted()}) r join {physical} t on {same}"
+        return (
+            f"select __id from {physical} where __id = any(array({ids})){and_visible} and {self._table.at_this_version}"
+        )
+
     def _insert(self, *, emits: bool, holds: str = "", unless_taken: bool = False) -> str:
         table = self._table
         names, values, given = self._given

@@ -18,12 +18,12 @@ from asyncpg import Connection
 
 from pilotis.data.rows import records
 from pilotis.data.rows.creating import list_of_rows
+from pilotis.data.rows.keyed import KeyIncompleteError, key_called, key_record
 from pilotis.data.rows.operations import Plan, RowNotFoundError, perform, plan_create, plan_update
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rows.types import BulkFailure, RowOutcome, Upsert, UpsertMode, UpsertResult
 from pilotis.data.rules.actions import Action
-from pilotis.data.rules.visibility import creator_of_new_row
-from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, UniqueKey
+from pilotis.data.tables.keys import UniqueKey
 from pilotis.data.where.operands import Arguments
 from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.http.api.repeating import ContendedError
@@ -33,7 +33,6 @@ from pilotis.kit.errors import (
     ConflictError,
     Detail,
     InvalidIdError,
-    NotFoundError,
     PilotisError,
     invalid,
 )
@@ -44,19 +43,6 @@ _OWN_ID = "id"
 _AHEAD = timedelta(hours=24)
 
 _raw_fields = json.decoder(dict[str, msgspec.Raw])
-
-
-class UnknownKeyError(NotFoundError):
-    """404 `UNIQUE_KEY_NOT_FOUND`: the table has no such unique key."""
-
-    code = "UNIQUE_KEY_NOT_FOUND"
-    message = "The table has no such unique key."
-
-
-class KeyIncompleteError(BadRequestError):
-    """400 `KEY_INCOMPLETE`: the data lacks a value of the unique key, or has null in its place."""
-
-    code = "KEY_INCOMPLETE"
 
 
 class DuplicateInRequestError(ConflictError):
@@ -172,9 +158,7 @@ class _Work:
         self._name = asked.key
         self._key: UniqueKey | None = None
         if asked.key != _OWN_ID:
-            self._key = next((key for key in table.schema.keys if key.name == asked.key), None)
-            if self._key is None:
-                raise UnknownKeyError
+            self._key = key_called(table, asked.key)
         if asked.mode is UpsertMode.REPLACE and table.schema.is_free_form:
             raise invalid("mode", "In a table without a schema, rows are merged: nothing says which fields they have.")
 
@@ -247,30 +231,10 @@ class _Work:
         if self._key is None:
             sql, value = statements.lock, record.row_id
         else:
-            sql, value = statements.with_key(self._key), self._key_record(record)
+            value = key_record(self._principal, self._table, self._key, record.data, record.row_id)
+            sql = statements.with_key(self._key)
         found: str | None = await connection.fetchval(sql, value)
         return found
-
-    def _key_record(self, record: _Record) -> str:
-        """Return a record with the values of the key; raises `KeyIncompleteError` if one is missing."""
-        assert self._key is not None
-        table = self._table
-        try:
-            row = table.changes.decode_change(record.data)
-        except PilotisError as error:
-            raise error.within("data") from None
-        given = {column.number for column in table.changes.given(row)}
-        names = {column.number: column.name for column in table.schema.columns}
-        creator = creator_of_new_row(self._principal)
-        for number in self._key.columns:
-            name = names.get(number, CREATOR)
-            if (number == CREATOR_NUMBER and creator is None) or (
-                number != CREATOR_NUMBER and (number not in given or name in row.nulls)
-            ):
-                raise KeyIncompleteError(f"{name} belongs to the key, so give it a value.").at(f"data.{name}")
-        change = records.change(table.encrypted(row, record.row_id))
-        own = b'{"__id":"%b","__creator":%b' % (record.row_id.encode(), json.encode(creator))
-        return f"[{(own + (b',' if len(change) > 2 else b'') + change[1:]).decode()}]"
 
     def _record(self, data: msgspec.Raw) -> _Record:
         """Take the id apart, where it is the key."""

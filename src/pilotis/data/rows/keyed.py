@@ -1,0 +1,173 @@
+"""Rows by the values of a unique key: a page by its slug, a member's profile by who is asking."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol
+from uuid import UUID
+
+import msgspec
+
+from pilotis.data.rows import records
+from pilotis.data.rows.operations import RowNotFoundError
+from pilotis.data.rows.service import Rows
+from pilotis.data.rows.table import PreparedTable, PreparedTables
+from pilotis.data.rows.types import ReadRow, RowChange
+from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import creator_of_new_row
+from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, UniqueKey
+from pilotis.data.tables.schema import Column, ColumnType
+from pilotis.data.where.operands import Arguments
+from pilotis.http.api.principals import AppInfo, Client, Principal
+from pilotis.kit import json
+from pilotis.kit.errors import BadRequestError, NotFoundError, PilotisError, invalid
+from pilotis.kit.ids import uuid7_text
+
+_RATE = "key_misses"
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_OF_CALLER = "me"
+"""The value in a path for a key of `$creator` alone."""
+
+
+class UnknownKeyError(NotFoundError):
+    """404 `UNIQUE_KEY_NOT_FOUND`: the table has no such unique key."""
+
+    code = "UNIQUE_KEY_NOT_FOUND"
+    message = "The table has no such unique key."
+
+
+class KeyIncompleteError(BadRequestError):
+    """400 `KEY_INCOMPLETE`: the data lacks a value of the unique key, or has null in its place."""
+
+    code = "KEY_INCOMPLETE"
+
+
+class Counter(Protocol):
+    """Counts what strangers try; see `pilotis.security.rate_limits`."""
+
+    async def count(
+        self, client: Client, app: AppInfo | None, rate: str, cost: int = 1, *, group: str | None = None
+    ) -> Any:
+        """Count a request; raises `RateLimitedError` beyond the limit."""
+
+    async def refund(self, client: Client, app: AppInfo | None, rate: str) -> None:
+        """Take a request back that was counted."""
+
+
+def key_called(table: PreparedTable, name: str) -> UniqueKey:
+    """Return a table's unique key; raises `UnknownKeyError`."""
+    for key in table.schema.keys:
+        if key.name == name:
+            return key
+    raise UnknownKeyError
+
+
+def key_record(principal: Principal, table: PreparedTable, key: UniqueKey, data: msgspec.Raw, row_id: str) -> str:
+    """Return the JSON array of a record with the values of a key; raises `KeyIncompleteError` if one is missing."""
+    try:
+        row = table.changes.decode_change(data)
+    except PilotisError as error:
+        raise error.within("data") from None
+    given = {column.number for column in table.changes.given(row)}
+    names = {column.number: column.name for column in table.schema.columns}
+    creator = creator_of_new_row(principal)
+    for number in key.columns:
+        name = names.get(number, CREATOR)
+        if (number == CREATOR_NUMBER and creator is None) or (
+            number != CREATOR_NUMBER and (number not in given or name in row.nulls)
+        ):
+            raise KeyIncompleteError(f"{name} belongs to the key, so give it a value.").at(f"data.{name}")
+    change = records.change(table.encrypted(row, row_id))
+    own = b'{"__id":"%b","__creator":%b' % (row_id.encode(), json.encode(creator))
+    return f"[{(own + (b',' if len(change) > 2 else b'') + change[1:]).decode()}]"
+
+
+class KeyedRows:
+    """Reads, changes and deletes a row that a path names by the values of a unique key.
+
+    It asks for the rules `read`, `update` and `delete`, never for `list`. Where the list is closed to the caller, what
+    it does not find is counted, or it could try all values.
+    """
+
+    def __init__(self, tables: PreparedTables, rows: Rows, counter: Counter) -> None:
+        self._tables = tables
+        self._rows = rows
+        self._counter = counter
+
+    async def read(
+        self, principal: Principal, client: Client, table_id: UUID, key: str, values: Sequence[str], asked: ReadRow
+    ) -> bytes:
+        """Return the row's JSON; raises `RowNotFoundError`, or `RateLimitedError` after too many of them."""
+        row_id = await self._find(principal, client, table_id, key, values)
+        return await self._rows.read(principal, table_id, row_id, asked)
+
+    async def update(
+        self, principal: Principal, client: Client, table_id: UUID, key: str, values: Sequence[str], change: RowChange
+    ) -> bytes:
+        """Change the given fields of the row and return its JSON; raises what `read` does."""
+        row_id = await self._find(principal, client, table_id, key, values)
+        return await self._rows.update(principal, table_id, row_id, change.data, change.expected_updated_at)
+
+    async def delete(
+        self, principal: Principal, client: Client, table_id: UUID, key: str, values: Sequence[str]
+    ) -> UUID:
+        """Delete the row and return its id; raises what `read` does."""
+        row_id = await self._find(principal, client, table_id, key, values)
+        await self._rows.delete(principal, table_id, row_id)
+        return row_id
+
+    async def _find(
+        self, principal: Principal, client: Client, table_id: UUID, name: str, values: Sequence[str]
+    ) -> UUID:
+        """Return the id of the row with the values of a key that the caller may read."""
+        app = principal.app
+        assert app is not None
+
+        async def find(table: PreparedTable) -> UUID | None:
+            key = key_called(table, name)
+            data = msgspec.Raw(json.encode(_given(table, key, values)))
+            visible = await table.visible(principal, Action.READ)
+            arguments = Arguments(key_record(principal, table, key, data, uuid7_text()), hash_=table.hash)
+            sql = table.statements.found_by_key(key, visible.and_condition(arguments))
+            is_guess = await self._is_guess(principal, table)
+            if is_guess:
+                await self._counter.count(client, app, _RATE)
+            found: UUID | None = await table.fetchval(sql, *arguments.values)
+            if is_guess and found is not None:
+                await self._counter.refund(client, app, _RATE)
+            return found
+
+        found = await self._tables.use(app, table_id, find)
+        if found is None:
+            raise RowNotFoundError
+        return found
+
+    async def _is_guess(self, principal: Principal, table: PreparedTable) -> bool:
+        """Whether the caller may not list the table, and so could learn by this what it has."""
+        try:
+            await table.visible(principal, Action.LIST)
+        except PilotisError as error:
+            if error.status >= 500:
+                raise
+            return True
+        return False
+
+
+def _given(table: PreparedTable, key: UniqueKey, values: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a key by the names of its columns; raises a 400 error for one that is none."""
+    columns = {column.number: column for column in table.schema.columns}
+    own = [columns[number] for number in key.columns if number != CREATOR_NUMBER]
+    expected = [column.name for column in own] or [_OF_CALLER]
+    if len(values) != len(expected) or (not own and list(values) != [_OF_CALLER]):
+        raise invalid("values", f"The key {key.name} takes {'/'.join(expected)} in the path.")
+    return {column.name: _value(column, text) for column, text in zip(own, values, strict=False)}
+
+
+def _value(column: Column, text: str) -> Any:
+    if column.type is ColumnType.BOOLEAN and text in {"true", "false"}:
+        return text == "true"
+    if column.type in {ColumnType.INT, ColumnType.NUMBER} and _NUMBER.fullmatch(text):
+        return json.decode(text.encode())
+    # Others are texts, and what is none of theirs is told by the column's name.
+    return text
