@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.console.rows import cell, fill, stored, until_stored
 from tests.functions.support import Functions
 from tests.hosting.sites import zipped
 from tests.support import App, Server
+from tests.waiting import until
 from tests.workflows.support import Workflows
 
 
@@ -440,3 +442,46 @@ async def test_a_column_refers_to_rows_that_are_named_chosen_and_opened(
 async def stored_rows(app: App, table_id: str) -> list[dict[str, Any]]:
     async with app.client(app.secret_key) as client:
         return (await client.get(f"/v1/public/tables/{table_id}/data")).json()["data"]
+
+
+async def test_checks_of_values_are_set_and_removed(server: Server, app: App, visit: Opening, axe: str) -> None:
+    table_id = await app.table({"price": "number", "state": "string"}, title="priced")
+
+    async def schema() -> dict[str, Any]:
+        async with app.client() as client:
+            return (await client.get(f"/v1/public/tables/{table_id}")).json()["schema"]
+
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}/schema")
+        await page.get_by_role("button", name="Checks of price").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Smallest value").fill("cheap")
+        await expect(dialog.get_by_text("Enter numbers.")).to_be_visible()
+        await dialog.get_by_label("Smallest value").fill("0.5")
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "checks-number")
+        await dialog.get_by_role("button", name="Use these checks").click()
+        await page.get_by_role("button", name="Checks of state").click()
+        await dialog.get_by_label("Allowed values").fill("open\nclosed")
+        await dialog.get_by_role("button", name="Use these checks").click()
+        await page.get_by_role("button", name="Review 2 changes").click()
+        await expect(dialog).to_contain_text("enum open, closed")
+        await dialog.get_by_role("button", name="Change schema").click()
+        await expect(page.get_by_text("Schema changed.")).to_be_visible()
+        await keep_picture(page, "checks")
+        assert await schema() == {
+            "price": {"type": "number", "min": 0.5},
+            "state": {"type": "string", "enum": ["open", "closed"]},
+        }
+        await page.get_by_role("button", name="Checks of price").click()
+        await dialog.get_by_label("Smallest value").fill("")
+        await dialog.get_by_role("button", name="Use these checks").click()
+        await page.get_by_role("button", name="Review 1 change").click()
+        await dialog.get_by_role("button", name="Change schema").click()
+        await until(
+            lambda: schema_is(schema, {"price": "number", "state": {"type": "string", "enum": ["open", "closed"]}})
+        )
+
+
+async def schema_is(read: Callable[[], Awaitable[dict[str, Any]]], expected: dict[str, Any]) -> bool:
+    return await read() == expected

@@ -13,10 +13,11 @@ import msgspec
 from pilotis.data.rows import records
 from pilotis.data.rows.emitting import CREATED, DELETED, UPDATED, BoundCause, Cause
 from pilotis.data.rows.referring import ReferenceNotFoundError
-from pilotis.data.rows.statements import BoundChange
+from pilotis.data.rows.statements import BoundChange, Requirement
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import RuleDeniedError, Visibility, creator_of_new_row, new_row_denied
+from pilotis.data.tables.checks import conditions
 from pilotis.data.tables.schema import Column
 from pilotis.data.tables.values import Row
 from pilotis.data.where.operands import Arguments, EncryptedColumnError
@@ -32,6 +33,7 @@ CANNOT_CHANGE = "PT400"
 ROW_TOO_LARGE = "PT413"
 RULE_DENIED = "PT403"
 REFERENCE_NOT_FOUND = "PT404"
+CHECK_NOT_KEPT = "PT422"
 
 FetchRow = Callable[..., Awaitable[asyncpg.Record | None]]
 FetchMany = Callable[..., Awaitable[list[asyncpg.Record]]]
@@ -161,6 +163,9 @@ def refusal(
         return CannotChangeError()
     if error.sqlstate == REFERENCE_NOT_FOUND:
         return ReferenceNotFoundError(str(error))
+    if error.sqlstate == CHECK_NOT_KEPT:
+        name, code, expected = json.decode(str(error).encode())
+        return invalid(f"data.{name}", f"data.{name}: {expected}.", code)
     return new_row_denied(Action.UPDATE) if error.sqlstate == RULE_DENIED else taken(str(error))
 
 
@@ -318,8 +323,10 @@ def plan_update(
     cause = bound_cause(principal, table, UPDATED, arguments, changed)
     statements = table.statements_that_show(visible)
     after = visible.holds_after(arguments, old="before", new="written")
-    refers = referring(principal, table, row, arguments)
-    sql = statements.update(columns, condition, changes, cause, after, reads_before=visible.needs_before, refers=refers)
+    requires = requirements(principal, table, row, arguments)
+    sql = statements.update(
+        columns, condition, changes, cause, after, reads_before=visible.needs_before, requires=requires
+    )
 
     def finish(item: str) -> bytes:
         return table.decrypted_item(item)
@@ -381,16 +388,22 @@ def bound_changes(table: PreparedTable, row: Row, arguments: Arguments) -> list[
     return bound
 
 
-def referring(principal: Principal, table: PreparedTable, row: Row, arguments: Arguments) -> list[tuple[str, str]]:
-    """Return the conditions that the references which a change sets lead to rows, and the names of their columns."""
-    if not table.schema.references:
-        return []
-    given = ((one, table.changes.value(row, one.column)) for one in table.referring(principal))
-    return [
-        (one.finds(arguments.bind(value, "uuid"), arguments), one.column.name)
-        for one, value in given
-        if isinstance(value, UUID)
-    ]
+def requirements(principal: Principal, table: PreparedTable, row: Row, arguments: Arguments) -> list[Requirement]:
+    """Return what must hold after a change: references that it sets lead to rows, and what operators make fits."""
+    found = []
+    for one in table.referring(principal) if table.schema.references else ():
+        value = table.changes.value(row, one.column)
+        if isinstance(value, UUID):
+            holds = one.finds(arguments.bind(value, "uuid"), arguments)
+            found.append(Requirement("require_reference", holds, one.column.name))
+    for name in row.changes:
+        column = table.schema.by_name.get(name)
+        if column is None or column.checks is None:
+            continue
+        for kept, broken in conditions(column.checks, column.type.value, column.physical, column.time):
+            holds = f"coalesce({kept}, true)"
+            found.append(Requirement("require_value", holds, json.encode([name, *broken]).decode()))
+    return found
 
 
 class Taken(Protocol):

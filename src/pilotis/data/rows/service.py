@@ -27,8 +27,8 @@ from pilotis.data.rows.operations import (
     perform,
     plan_delete,
     plan_update,
-    referring,
     refusal,
+    requirements,
     sources,
 )
 from pilotis.data.rows.paths import Paths, paths_of
@@ -454,8 +454,8 @@ class Rows:
             changes = bound_changes(table, row, arguments)
             cause = bound_cause(principal, table, UPDATED, arguments, changed)
             after = visible.holds_after(arguments, old="before", new="written")
-            refers = referring(principal, table, row, arguments)
-            sql = table.statements.update_many(columns, condition, changes, cause, after, refers)
+            requires = requirements(principal, table, row, arguments)
+            sql = table.statements.update_many(columns, condition, changes, cause, after, requires)
             compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
             try:
                 found = await run_compiled(table, compiled, read_only=False)

@@ -43,6 +43,18 @@ class BoundChange(NamedTuple):
     moment: str = ""
 
 
+class Requirement(NamedTuple):
+    """What a row holds after an update: a condition on it, or the update fails by a function with a text."""
+
+    function: str
+    holds: str
+    text: str
+
+    def around(self, holds: str, item: str) -> str:
+        """Return the expression for an item that is there only where the condition holds."""
+        return f"pilotis.{self.function}({holds}, {literal(self.text)}, {item})"
+
+
 class Beside(NamedTuple):
     """What a row is shown with: joins behind the rows called `chosen`, an expression of JSON members, and patterns.
 
@@ -467,7 +479,7 @@ class Statements:
         after: str = "",
         *,
         reads_before: bool = False,
-        refers: Sequence[tuple[str, str]] = (),
+        requires: Sequence[Requirement] = (),
     ) -> str:
         """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
 
@@ -475,7 +487,7 @@ class Statements:
         size of the row's JSON afterwards, in bytes, without its creator. `changes` depend on the row before. `cause`
         is set if the table emits updates. `condition` is on the row before, `t`; `after` is one on the row afterwards,
         `written`, and with `reads_before` also on `before`: where it does not hold, the update is undone. So it is
-        where a condition of `refers` does not, which stands beside the name of its column.
+        where one of `requires` does not hold.
         """
         table = self._table
         assigned, given = self._assigned(columns, changes)
@@ -495,8 +507,8 @@ class Statements:
         if after:
             holds = f"(select {after} from before)" if reads_before else f"({after})"
             item = f"pilotis.require({holds}, {item})"
-        for found, name in refers:
-            item = f"pilotis.require_reference({found}, '{name}', {item})"
+        for one in requires:
+            item = one.around(one.holds, item)
         return f"""
             with {before}written as (
                 update {table.physical} t set {assigned} from {given}{locked}
@@ -513,7 +525,7 @@ class Statements:
         changes: Sequence[BoundChange],
         cause: BoundCause | None = None,
         after: str = "",
-        refers: Sequence[tuple[str, str]] = (),
+        requires: Sequence[Requirement] = (),
     ) -> str:
         """Set columns of the rows that satisfy a condition like `update`, unless they are more than `$1`.
 
@@ -525,7 +537,9 @@ class Statements:
         if after:
             holds = f"select bool_and(coalesce({after}, false)) from written join before on before.__id = written.__id"
             judged = f", pilotis.require(coalesce(({holds}), true), '') as judged"
-        judged += "".join(f", pilotis.require_reference({found}, '{name}', '') as refers" for found, name in refers)
+        for one in requires:
+            whole = f"coalesce((select bool_and({one.holds}) from written), true)"
+            judged += f", {one.around(whole, literal(''))} as required"
         emitted = f", {self._emitter.updated_many(cause)}" if cause is not None else ""
         # The rows are locked in one order, so that two such updates do not wait for each other.
         return f"""

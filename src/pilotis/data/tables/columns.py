@@ -12,7 +12,7 @@ from asyncpg import Connection
 from pilotis.data.tables import column_migration, ddl, index_builds, references, store, vectors
 from pilotis.data.tables.encrypted_columns import ColumnCipher
 from pilotis.data.tables.schema import Column, TableSchema, VectorState
-from pilotis.kit.errors import ConflictError, Detail, NotFoundError
+from pilotis.kit.errors import ConflictError, Detail, NotFoundError, invalid
 from pilotis.security.encryption.service import Encryption
 
 
@@ -96,6 +96,15 @@ class Columns:
             await column_migration.migrate(connection, table, column, cipher)
             await connection.execute(ddl.absorb(table, plain), column.name)
             await column_migration.migrate(connection, table, plain, cipher)
+
+    async def validate(self, connection: Connection, table: TableSchema, column: Column) -> None:
+        """Raise `RowsDoNotFitError` if rows do not keep a column's checks."""
+        if column.checks is None:
+            return
+        if column.encrypted or column.migrating:
+            raise invalid("validate", "The values of an encrypted column cannot be checked by the database.")
+        offenders = await connection.fetchrow(ddl.not_kept(table, column))
+        _require_none(offenders, f"a value in {column.name} that does not keep its checks")
 
     async def change(self, connection: Connection, table: TableSchema, old: Column, new: Column, max_rows: int) -> bool:
         """Change a column; True if its values are still to be migrated in the background.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from pilotis.data.tables.casts import cast
+from pilotis.data.tables.checks import conditions
 from pilotis.data.tables.schema import AccessLevel, Column, TableSchema, physical_type
 
 
@@ -75,6 +76,15 @@ def dangling(table: TableSchema, column: Column) -> str:
 def any_dangling(table: TableSchema, column: Column) -> str:
     """Return the query for whether any row refers to no row of the table of a reference."""
     return f"select exists (select from {table.physical} t where {_dangling(table, column)})"
+
+
+def not_kept(table: TableSchema, column: Column) -> str:
+    """Return the query for `total` and sample `ids` of rows whose value does not keep the column's checks."""
+    assert column.checks is not None
+    value = f"t.{column.physical}"
+    kept = conditions(column.checks, column.type.value, value, f"t.{column.time}")
+    broken = " or ".join(f"not ({condition})" for condition, _ in kept)
+    return _offenders(table, f"{value} is not null and ({broken})")
 
 
 def _dangling(table: TableSchema, column: Column) -> str:

@@ -45,6 +45,7 @@ def _options(column: Column) -> tuple[object, ...]:
         column.description,
         bool(column.encrypted),
         column.references,
+        column.checks,
     )
 
 

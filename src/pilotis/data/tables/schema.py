@@ -11,6 +11,8 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.data.tables.checks import NAMES as CHECKS
+from pilotis.data.tables.checks import Checks, GivenChecks, merged, require_sensible
 from pilotis.data.tables.keys import CREATOR_NUMBER, Names, UniqueKey
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, invalid
@@ -128,6 +130,7 @@ class Column(msgspec.Struct, frozen=True):
     migrating: bool = False
     vector: VectorState | None = None
     references: Reference | None = None
+    checks: Checks | None = None
 
     @property
     def physical(self) -> str:
@@ -188,7 +191,15 @@ class Column(msgspec.Struct, frozen=True):
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         if self.references is not None:
             given["references"] = {"table": self.references.table, "on_delete": self.references.on_delete.value}
+        if self.checks is not None:
+            given |= self.shown_checks
         return {"type": self.type.value, **given} if given else self.type.value
+
+    @property
+    def shown_checks(self) -> dict[str, Any]:
+        """The checks of its values, by their names."""
+        checks = {} if self.checks is None else msgspec.structs.asdict(self.checks)
+        return {name: value for name, value in checks.items() if value is not None}
 
 
 class TableSchema(msgspec.Struct, frozen=True, dict=True):
@@ -349,7 +360,7 @@ class NewReference(msgspec.Struct, forbid_unknown_fields=True):
         return Reference(self.table, self.on_delete)
 
 
-class _Definition(msgspec.Struct, forbid_unknown_fields=True):
+class _Definition(GivenChecks, forbid_unknown_fields=True):
     type: str
     required: bool | None = None
     default: Any = None
@@ -367,6 +378,14 @@ def parse_schema(schema: Mapping[str, Any], limits: Limits) -> list[Column]:
     if twice := {name for name in names if names.count(name) > 1}:
         raise invalid("schema", f"The column {min(twice)} is given twice.", "DUPLICATE_COLUMN")
     return columns
+
+
+def given_checks(schema: Mapping[str, Any], name: str) -> GivenChecks:
+    """Return the checks that a valid definition gives the column of a name; those of no name are absent."""
+    for key, definition in schema.items():
+        if isinstance(definition, dict) and normal_path(key) == name:
+            return msgspec.convert({one: definition[one] for one in CHECKS if one in definition}, GivenChecks)
+    return GivenChecks()
 
 
 def _parse_column(name: str, definition: Any, max_name_bytes: int) -> Column:
@@ -392,8 +411,10 @@ def _parse_column(name: str, definition: Any, max_name_bytes: int) -> Column:
         parsed.description,
         parsed.encrypted,
         references=None if parsed.references is None else parsed.references.stored,
+        checks=merged(None, parsed),
     )
     check_reference(column, field)
+    require_sensible(column.checks, type_.value, field)
     return column
 
 

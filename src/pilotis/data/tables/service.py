@@ -21,6 +21,7 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.data.tables import ddl, events, index_builds, reclaiming, references, store
+from pilotis.data.tables.checks import merged, require_sensible
 from pilotis.data.tables.columns import ColumnExistsError, ColumnNotFoundError, Columns
 from pilotis.data.tables.preview import preview
 from pilotis.data.tables.schema import (
@@ -31,6 +32,7 @@ from pilotis.data.tables.schema import (
     check_reference,
     column_name,
     column_type,
+    given_checks,
     numbered,
     parse_schema,
 )
@@ -293,8 +295,13 @@ class Tables:
             )
             for column in kept.columns:
                 new = msgspec.structs.replace(
-                    wanted[column.name], number=column.number, migrating=column.migrating, vector=column.vector
+                    wanted[column.name],
+                    number=column.number,
+                    migrating=column.migrating,
+                    vector=column.vector,
+                    checks=merged(column.checks, given_checks(definition.schema, column.name)),
                 )
+                require_sensible(new.checks, new.type.value, f"schema.{column.name}")
                 if await self._columns.change(connection, kept, column, new, app.limits.column_migration_rows):
                     await self._request_migration(connection)
             for name, column in wanted.items():
@@ -408,8 +415,10 @@ class Tables:
             new.description,
             new.encrypted,
             references=None if new.references is None else new.references.stored,
+            checks=merged(None, new),
         )
         check_reference(column, "")
+        require_sensible(column.checks, column.type.value, "")
         check_default(column, app.limits.default_bytes, "default_value")
 
         async def edit(connection: Connection, table: TableSchema) -> None:
@@ -436,10 +445,13 @@ class Tables:
             column = _column(table, name)
             new = _changed_column(column, change)
             check_reference(new, "")
+            require_sensible(new.checks, new.type.value, "")
             if new.references != column.references:
                 new = await references.looked_up(connection, table, new, "references")
             check_default(new, app.limits.default_bytes, "default_value")
             goes_on = await self._columns.change(connection, table, column, new, app.limits.column_migration_rows)
+            if change.validate:
+                await self._columns.validate(connection, table, new)
             if goes_on:
                 await self._request_migration(connection)
 
@@ -747,6 +759,7 @@ def _changed_column(column: Column, change: ColumnChange) -> Column:
         given["references"] = None
     elif isinstance(change.references, NewReference):
         given["references"] = change.references.stored
+    given["checks"] = merged(column.checks, change)
     return msgspec.structs.replace(column, **given)
 
 
@@ -789,5 +802,6 @@ def _column_item(column: Column, order: int) -> ColumnItem:
                 on_delete=column.references.on_delete,
             )
         ),
+        checks=column.shown_checks or msgspec.UNSET,
         migrating=("decrypting" if column.encrypted else "encrypting") if column.migrating else msgspec.UNSET,
     )

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.data.tables.checks import GivenChecks
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, MAX_COLUMNS, UniqueKey
 from pilotis.data.tables.schema import AccessLevel, Description, NewReference, OnDelete, TableSchema
 from pilotis.data.tables.schemas import ColumnDefinition, ColumnDefinitions, ColumnTypeName
@@ -111,8 +112,8 @@ class TableDefinition(msgspec.Struct, forbid_unknown_fields=True):
     unique: list[NewUniqueKey] | msgspec.UnsetType = msgspec.UNSET
 
 
-class NewColumn(msgspec.Struct, forbid_unknown_fields=True):
-    """A column to add."""
+class NewColumn(GivenChecks, forbid_unknown_fields=True):
+    """A column to add; `min` to `format` are checks of its values."""
 
     name: Annotated[str, msgspec.Meta(max_length=255)]
     data_type: ColumnTypeName
@@ -123,10 +124,11 @@ class NewColumn(msgspec.Struct, forbid_unknown_fields=True):
     references: NewReference | None = None
 
 
-class ColumnChange(msgspec.Struct, forbid_unknown_fields=True):
+class ColumnChange(GivenChecks, forbid_unknown_fields=True):
     """Changes of a column; absent fields stay as they are.
 
-    A null `default_value`, `description` or `references` removes it.
+    A null `default_value`, `description` or `references`, or a check of its values (`min` to `format`), is removed.
+    Checks hold for what is written from then on; with `validate` the rows that are there must keep them, too.
     """
 
     data_type: ColumnTypeName | msgspec.UnsetType = msgspec.UNSET
@@ -135,6 +137,7 @@ class ColumnChange(msgspec.Struct, forbid_unknown_fields=True):
     description: Description | msgspec.UnsetType | None = msgspec.UNSET
     encrypted: bool | msgspec.UnsetType = msgspec.UNSET
     references: NewReference | msgspec.UnsetType | None = msgspec.UNSET
+    validate: bool = False
 
 
 class ColumnRename(msgspec.Struct, forbid_unknown_fields=True):
@@ -178,8 +181,8 @@ class SchemaPreview(msgspec.Struct, frozen=True):
 class ColumnItem(msgspec.Struct, kw_only=True):
     """A column on the column routes; `order` counts from 1 in the order in which columns were added.
 
-    `references` is present where the column refers to rows, `migrating` only while the values are being encrypted or
-    decrypted in the background.
+    `references` is present where the column refers to rows, `checks` where its values have checks, `migrating` only
+    while the values are being encrypted or decrypted in the background.
     """
 
     name: str
@@ -190,6 +193,7 @@ class ColumnItem(msgspec.Struct, kw_only=True):
     encrypted: bool
     order: int
     references: ShownReference | msgspec.UnsetType = msgspec.UNSET
+    checks: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     migrating: Literal["encrypting", "decrypting"] | msgspec.UnsetType = msgspec.UNSET
 
 

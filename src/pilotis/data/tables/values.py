@@ -16,6 +16,8 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from pilotis.data.tables.checks import broken
+from pilotis.data.tables.checks import error as broken_check
 from pilotis.data.tables.keys import MAX_TEXT_BYTES
 from pilotis.data.tables.schema import Column, ColumnType, free_field_name
 from pilotis.kit import json
@@ -136,7 +138,11 @@ class RowDecoder:
         self._columns = {f"c{column.number}": column for column in columns}
         self._by_name = {column.name: column for column in columns}
         self._numbers = [key for key, column in self._columns.items() if column.type is ColumnType.NUMBER]
+        self._checked = [(key, column) for key, column in self._columns.items() if column.checks is not None]
         self._dates = [key for key, column in self._columns.items() if column.type is ColumnType.DATE]
+        # What an operator takes is no value of the column yet.
+        unchecked = [msgspec.structs.replace(column, checks=None) for column in columns]
+        self._unchecked = RowDecoder(unchecked, partial=partial, in_keys=in_keys) if self._checked else self
         row_type = _struct(self._columns, partial) if columns else dict[str, Any]
         self._decoder = json.decoder(row_type)
         self._list_decoder = json.decoder(list[row_type])  # type: ignore[valid-type]
@@ -184,7 +190,7 @@ class RowDecoder:
             fits, expected = isinstance(operand, list), "a list"
         if not fits:
             raise invalid(name, f"{name}: {operator} takes {expected}.", "INVALID_TYPE")
-        row = self.decode(json.encode({name: operand}))
+        row = self._unchecked.decode(json.encode({name: operand}))
         moment = row.moments.get(column.number, "") if column else ""
         # A free-form table has only checked the text; a column's value is in its own form then.
         value = operand if column is None else self.value(row, column)
@@ -227,6 +233,10 @@ class RowDecoder:
             text = getattr(fields, key)
             if type(text) is str and len(text) * 4 > MAX_TEXT_BYTES and len(text.encode()) > MAX_TEXT_BYTES:
                 raise self._too_long(key)
+        for key, column in self._checked:
+            value = getattr(fields, key)
+            if value is not UNSET and value is not None:
+                self._check(column, value)
         moments = {}
         for key in self._dates:
             text = getattr(fields, key)
@@ -266,6 +276,13 @@ class RowDecoder:
         if value is None and not self._columns[key].required:
             return
         raise self._wrong(key, f"a number is expected, not {kind_of(value)}")
+
+    def _check(self, column: Column, value: Any) -> None:
+        assert column.checks is not None
+        if column.type is ColumnType.DATE and parse_rfc3339(value) is None:
+            return  # It is told that it is no date.
+        if (found := broken(column.checks, column.type.value, value)) is not None:
+            raise broken_check(column.name, found)
 
     def _moment(self, key: str, text: str) -> str:
         moment = parse_rfc3339(text)

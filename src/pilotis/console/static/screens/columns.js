@@ -6,14 +6,14 @@ import { plain } from "../ui/format.js";
 import { Button } from "../ui/widgets.js";
 
 /** `refers` is the table to whose rows a uuid column refers, by its id; "" for none.
- * @typedef {{key: number, name: string, type: string, required: boolean, encrypted: boolean, refers: string, onDelete: string, was?: string, from?: string}} Draft */
+ * @typedef {{key: number, name: string, type: string, required: boolean, encrypted: boolean, refers: string, onDelete: string, checks: Record<string, any>, was?: string, from?: string}} Draft */
 
 export const TYPES = ["string", "number", "int", "boolean", "date", "uuid", "object", "array"];
 
 let keys = 0;
 
 /** @param {Partial<Draft>} [known] @returns {Draft} */
-export const newColumn = (known = {}) => ({ key: ++keys, name: "", type: "string", required: false, encrypted: false, refers: "", onDelete: "restrict", ...known });
+export const newColumn = (known = {}) => ({ key: ++keys, name: "", type: "string", required: false, encrypted: false, refers: "", onDelete: "restrict", checks: {}, ...known });
 
 /** The schema that drafts make; those without a name are left out. @param {Draft[]} columns */
 export const schemaOf = (columns) =>

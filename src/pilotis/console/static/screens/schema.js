@@ -7,13 +7,14 @@ import { href, place } from "../state/router.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Empty, Failure, FormDialog, Pill, said, toast, useLoad } from "../ui/widgets.js";
+import { CHECKS, ChecksButton, changedChecks, checksOf, checksText } from "./checks.js";
 import { Refers, TYPES, newColumn, referenceOf } from "./columns.js";
 
-/** @typedef {{key: number, name: string, type: string, required: boolean, encrypted: boolean, refers: string, onDelete: string, description: string, fallback: string, was?: any, gone?: boolean}} Draft */
+/** @typedef {{key: number, name: string, type: string, required: boolean, encrypted: boolean, refers: string, onDelete: string, checks: Record<string, any>, description: string, fallback: string, was?: any, gone?: boolean}} Draft */
 /** @typedef {{kind: "added" | "dropped" | "changed" | "renamed", name: string, notes: string[], send: () => Promise<any>}} Change */
 
 /** @param {any} column @returns {Draft} */
-const draftFor = (column) => /** @type {Draft} */ (newColumn(/** @type {any} */ ({ name: column.name, type: column.data_type === "bool" ? "boolean" : column.data_type, required: column.is_required, encrypted: column.encrypted, refers: column.references?.table_id || "", onDelete: column.references?.on_delete || "restrict", description: column.description || "", fallback: column.default_value === null ? "" : JSON.stringify(column.default_value), was: column })));
+const draftFor = (column) => /** @type {Draft} */ (newColumn(/** @type {any} */ ({ name: column.name, type: column.data_type === "bool" ? "boolean" : column.data_type, required: column.is_required, encrypted: column.encrypted, refers: column.references?.table_id || "", onDelete: column.references?.on_delete || "restrict", checks: checksOf(column), description: column.description || "", fallback: column.default_value === null ? "" : JSON.stringify(column.default_value), was: column })));
 
 /** What a draft refers to, in words. @param {Draft} draft */
 const referred = (draft) => (referenceOf(draft) ? `→ ${plain(tables.peek()?.find((table) => table.id === draft.refers)?.title || "", 40)}, ${/** @type {any} */ (t.tables.onDelete)[draft.onDelete]}` : "");
@@ -28,7 +29,7 @@ function changesOf(drafts, tableId) {
     const address = was && `${path}/${encodeURIComponent(was.name)}`;
     if (!was) {
       if (!draft.name.trim() || draft.gone) return [];
-      const body = { name: draft.name.trim(), data_type: dataType(draft.type), is_required: draft.required, encrypted: draft.encrypted, description: draft.description || null, default_value: fallback(draft.fallback), references: referenceOf(draft) };
+      const body = { name: draft.name.trim(), data_type: dataType(draft.type), is_required: draft.required, encrypted: draft.encrypted, description: draft.description || null, default_value: fallback(draft.fallback), references: referenceOf(draft), ...draft.checks };
       return [/** @type {Change} */ ({ kind: "added", name: body.name, notes: [draft.type, draft.required ? t.grid.required : "", draft.encrypted ? t.tables.encrypted : "", referred(draft)].filter(Boolean), send: () => ofApp(path, { method: "POST", body }) })];
     }
     if (draft.gone) return [/** @type {Change} */ ({ kind: "dropped", name: was.name, notes: [t.tables.toTrash], send: () => ofApp(address, { method: "DELETE" }) })];
@@ -41,6 +42,8 @@ function changesOf(drafts, tableId) {
     if (draft.description !== (was.description || "")) (body.description = draft.description || null), notes.push(t.tables.description);
     if (draft.fallback.trim() !== (was.default_value === null ? "" : JSON.stringify(was.default_value))) (body.default_value = fallback(draft.fallback)), notes.push(t.tables.fallback);
     if (JSON.stringify(referenceOf(draft)) !== JSON.stringify(was.references ? { table: was.references.table_id, on_delete: was.references.on_delete } : null)) (body.references = referenceOf(draft)), notes.push(referred(draft) || t.tables.refersNoMore);
+    const changed = changedChecks(draft.checks, checksOf(was));
+    if (Object.keys(changed).length) Object.assign(body, changed), notes.push(checksText(draft.checks) || t.checks.removed);
     const name = draft.name.trim();
     return [
       ...(notes.length ? [/** @type {Change} */ ({ kind: "changed", name: was.name, notes, send: () => ofApp(address, { method: "PATCH", body }) })] : []),
@@ -54,7 +57,7 @@ const schemaOf = (drafts) =>
   Object.fromEntries(
     drafts
       .filter((draft) => !draft.gone && (draft.was || draft.name.trim()))
-      .map((draft) => [draft.was?.name || draft.name.trim(), { type: draft.type, required: draft.required, encrypted: draft.encrypted, description: draft.description || null, default: draft.fallback.trim() ? JSON.parse(draft.fallback) : null, references: referenceOf(draft) }]),
+      .map((draft) => [draft.was?.name || draft.name.trim(), { type: draft.type, required: draft.required, encrypted: draft.encrypted, description: draft.description || null, default: draft.fallback.trim() ? JSON.parse(draft.fallback) : null, references: referenceOf(draft), ...Object.fromEntries(CHECKS.map((name) => [name, draft.checks[name] ?? null])) }]),
   );
 
 /** @param {string} text */
@@ -110,7 +113,7 @@ export function Schema({ table, tabs }) {
       <table class="list schema"><thead><tr><th>${t.name}</th><th>${t.tables.type}</th><th>${t.grid.required}</th><th>${t.tables.encrypted}</th><th>${t.tables.fallback}</th><th>${t.tables.description}</th><th></th></tr></thead><tbody>
       ${(drafts || []).map((draft) => html`<tr key=${draft.key} title=${why || undefined} class=${draft.gone ? "gone" : ""}>
         <td class="main">${draft.was ? html`<span class="line"><${Icon} name=${draft.encrypted ? "lock" : `t-${draft.type}`} /><input class="in bare" aria-label=${t.tables.renameColumn(draft.was.name)} maxlength="63" value=${draft.name} disabled=${!!why || draft.gone} spellcheck="false" onInput=${(/** @type {any} */ event) => set(draft.key, { name: event.target.value })} />${draft.was.migrating && html`<${Pill} kind="info" icon="run">${t.tables.rewriting}</${Pill}>`}</span>` : html`<input class="in" aria-label=${t.tables.columnName(0)} placeholder=${t.tables.columnPlaceholder} maxlength="63" value=${draft.name} spellcheck="false" onInput=${(/** @type {any} */ event) => set(draft.key, { name: event.target.value })} />`}</td>
-        <td><select class="in" data-column=${draft.was?.name} aria-label=${t.tables.columnType(draft.name)} disabled=${!!why || draft.gone} value=${draft.type} onChange=${(/** @type {any} */ event) => set(draft.key, { type: event.target.value })}>${TYPES.map((type) => html`<option value=${type} selected=${type === draft.type}>${type}</option>`)}</select><${Refers} draft=${draft} why=${why || draft.gone} onChange=${(/** @type {Partial<Draft>} */ part) => set(draft.key, part)} /></td>
+        <td><select class="in" data-column=${draft.was?.name} aria-label=${t.tables.columnType(draft.name)} disabled=${!!why || draft.gone} value=${draft.type} onChange=${(/** @type {any} */ event) => set(draft.key, { type: event.target.value, checks: event.target.value === draft.was?.data_type ? checksOf(draft.was) : {} })}>${TYPES.map((type) => html`<option value=${type} selected=${type === draft.type}>${type}</option>`)}</select><${Refers} draft=${draft} why=${why || draft.gone} onChange=${(/** @type {Partial<Draft>} */ part) => set(draft.key, part)} /><${ChecksButton} name=${draft.name} type=${draft.type} checks=${draft.checks} why=${why || (draft.gone && t.tables.toTrash)} onChange=${(/** @type {Record<string, any>} */ checks) => set(draft.key, { checks })} /></td>
         <td data-label=${t.grid.required}><input type="checkbox" class="tickbox" aria-label=${`${t.grid.required}: ${draft.name}`} disabled=${!!why || draft.gone} checked=${draft.required} onChange=${(/** @type {any} */ event) => set(draft.key, { required: event.target.checked })} /></td>
         <td class="wide"><input type="checkbox" class="tickbox" aria-label=${`${t.tables.encrypted}: ${draft.name}`} disabled=${!!why || draft.gone} checked=${draft.encrypted} onChange=${(/** @type {any} */ event) => set(draft.key, { encrypted: event.target.checked })} /></td>
         <td class="wide"><input class="in mono" aria-label=${`${t.tables.fallback}: ${draft.name}`} aria-invalid=${isJson(draft.fallback) ? undefined : "true"} placeholder=${draft.type === "string" ? '"…"' : "…"} disabled=${!!why || draft.gone} value=${draft.fallback} spellcheck="false" onInput=${(/** @type {any} */ event) => set(draft.key, { fallback: event.target.value })} /></td>

@@ -153,6 +153,7 @@ export default {
     remove: "규칙 제거", removeTitle: "이 테이블의 규칙을 제거할까요?", removeText: (/** @type {string} */ level) => `즉시 모든 노드에서 액세스 수준 ${level}이(가) 다시 결정합니다.`,
     try: "시험", tryText: "저장 여부와 관계없이 이 규칙에 따라 호출자가 받을 응답과 그것을 결정하는 조건입니다. 아무것도 바뀌지 않습니다.", tryAs: "호출자", drafted: "존재하지 않는 회원", facts: "앱이 아는 정보", factsHelp: "roles, claims, is_guest. 행을 소유하려면 id도 적습니다.", row: "행의 ID", rowFirst: "먼저 행을 지정하세요.", newRow: "새 행", changes: "변경 내용", allowed: "허용됨", refused: "거부됨", visible: (/** @type {number} */ count) => `행 ${count.toLocaleString("ko")}개를 볼 수 있습니다.`, condition: "조건", holds: "충족", held: { yes: "예", no: "아니요", unknown: "결정되지 않음" },
   },
+  checks: { title: "검사", of: (/** @type {string} */ name) => `${name} 검사`, none: "이 형식의 모든 값을 받습니다.", lead: "지금부터 누가 쓰든 적용됩니다. 빈 값은 통과합니다.", use: "이 검사 사용", removed: "검사 없음", notNumber: "숫자를 입력하세요.", onePerLine: "한 줄에 값 하나", names: { min: "가장 작은 값", max: "가장 큰 값", min_length: "최소 길이", max_length: "최대 길이", enum: "허용하는 값", format: "형식" } },
   unique: {
     title: "고유 키", create: "새 고유 키", add: "만들기", remove: "삭제", made: "고유 키를 만들었습니다.", lead: "누가 쓰든 두 행이 고유 키의 값을 함께 가질 수 없습니다. 다른 행과 겹치면 409로 응답합니다.", key: "키", options: "옵션", columnFirst: "먼저 열을 고르세요.", schemaFirst: "먼저 테이블에 열을 추가하세요.", creator: "행을 만든 회원", noCase: "대소문자를 구분하지 않음", noCaseShort: "대소문자 무시", nulls: "빈 값은 같음", name: "이름", nameHelp: "비워 두면 열 이름을 _로 이어 씁니다.", where: "다음 행에만", whereHelp: "{\"state\": \"booked\"} 같은 조건입니다. 비워 두면 모든 행입니다.", delete: (/** @type {string} */ name) => `키 ${name} 삭제`, deleteText: "이제 행들이 같은 값을 가질 수 있습니다. 행은 그대로 남습니다.",
   },
