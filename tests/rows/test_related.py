@@ -261,3 +261,40 @@ async def test_conditions_go_through_references(app: App, blog: Blog):
         answer = await member.post(f"{rows(comments)}/delete-where", json={"where": {"by.name": "Ada"}})
         assert answer.json() == {"deleted_count": 6}
         assert len(await query(client, posts)) == 3
+
+
+async def test_searches_show_related_rows_too(app: App, blog: Blog):
+    comments, authors = blog.tables["comments"], blog.tables["authors"]
+    places = await blog.table("places", {"spot": "object", "owner": refers(authors)})
+    spot = {"latitude": 35.1, "longitude": 129.1}
+    async with app.client() as client:
+        await create(client, places, spot=spot, owner=blog.ids["Eve"])
+        await create(client, places, spot=spot)
+
+        async def asked(what: str, **body: Any) -> list[dict[str, Any]]:
+            answer = await client.post(f"/v1/public/{what}", json=body)
+            assert answer.status_code == 200, answer.text
+            return answer.json()["data"]
+
+        request: dict[str, Any] = {"table_id": comments, "query": "last", "expand": {"post": {"expand": ["author"]}}}
+        (found,) = await asked("search", **request)
+        assert found["expanded"]["post"]["expanded"]["author"]["data"] == {"name": "Eve", "secret": "sEve"}
+        assert {"score", "highlights", "data"} <= found.keys()
+        assert len(await asked("search", **request, where={"post.author.name": "Eve"})) == 1
+        assert await asked("search", **request, where={"post.author.name": "Ada"}) == []
+        tags = {"table_id": blog.tables["tags"], "query": "x"}
+        source = f"{blog.title('post_tags')}.tag"
+        (found,) = await asked("search", **tags, counts={"n": {"from": source}})
+        assert found["counts"] == {"n": 1}
+        near = {"table_id": places, "field": "spot", "near": {"center": spot}, "expand": ["owner"]}
+        found_owners = {
+            one["expanded"]["owner"] and one["expanded"]["owner"]["data"]["name"] for one in await asked("geo", **near)
+        }
+        assert found_owners == {"Eve", None}
+        assert len(await asked("geo", **near, where={"owner.name": "Eve"})) == 1
+        completion = {"table_id": comments, "query": "la", "field": "text", "where": {"by.name": "Ada"}}
+        answer = await client.post("/v1/public/autocomplete", json=completion)
+        assert answer.json() == {"suggestions": []}
+        assert_error(await client.post("/v1/public/search", json=request | {"expand": ["x"]}), 400, "UNKNOWN_REFERENCE")
+        wide = request | {"expand": {"n": {"from": source}}}
+        assert_error(await client.post("/v1/public/search", json=wide), 400, "UNKNOWN_REFERENCE")

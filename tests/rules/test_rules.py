@@ -387,6 +387,7 @@ WITHOUT_DOOR = {
     "rows.cascades.Cascade._referring": "A cascade is the app's: no rule applies to it.",
     "rows.cascades.Cascade._cut_off": "As `_referring`.",
     "rows.cascades.Cascade._delete": "As `_referring`.",
+    "rows.related.Related.of_rows": "Rows that a search has found, for a caller who sees them.",
     "rows.related._Compilation._list": "Its condition is that of `_found`, and of `_one` for the far rows.",
     "rows.related._Compilation._counted": "Its condition is that of `_found`.",
     "rows.service._delete_with": "Its condition is its caller's.",

@@ -23,8 +23,9 @@ from pilotis.data.rows.operations import (
 )
 from pilotis.data.rows.query import ResultTooLargeError
 from pilotis.data.rows.references import InvalidReferenceError
+from pilotis.data.rows.related import UnknownReferenceError
+from pilotis.data.rows.running import QueryTooLargeError
 from pilotis.data.rows.schemas import StageObject
-from pilotis.data.rows.service import QueryTooLargeError
 from pilotis.data.rows.types import OperationResults, Operations, WriteRequestBody
 from pilotis.data.rules.visibility import MemberTokenRequiredError
 from pilotis.data.tables.service import TableNotFoundError
@@ -128,7 +129,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes", examples=EXAMPLES
         needs_room=False,
         only_reads=True,
         returns=SearchResult,
-        errors=[*_ABOUT_FIELDS, ResultTooLargeError],
+        errors=[*_ABOUT_FIELDS, UnknownReferenceError, ResultTooLargeError],
     )
     async def search(self, call: Call, body: SearchRequest) -> Reply:
         """Find rows by the words in their texts, best first.
@@ -163,7 +164,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes", examples=EXAMPLES
         needs_room=False,
         only_reads=True,
         returns=GeoResult,
-        errors=[*_ABOUT_FIELDS, ResultTooLargeError, ExtensionMissingError],
+        errors=[*_ABOUT_FIELDS, UnknownReferenceError, ResultTooLargeError, ExtensionMissingError],
     )
     async def geo(self, call: Call, body: GeoRequest) -> Reply:
         """Find rows by location, nearest first.

@@ -8,8 +8,10 @@ from typing import Any
 from asyncpg import Record
 
 from pilotis.data.rows.query import ResultTooLargeError
+from pilotis.data.rows.related import Related
 from pilotis.data.rows.table import PreparedTable
 from pilotis.kit import json
+from pilotis.limits import Limits
 
 
 def page(total: str, rows: str, beside: Iterable[str], max_bytes: int) -> str:
@@ -32,10 +34,36 @@ def size_of(records: list[Record]) -> int:
     return sum(len(record["item"]) for record in records if record["item"] is not None)
 
 
-def answer(table: PreparedTable, records: list[Record], beside: Callable[[Record], Mapping[str, Any]]) -> bytes:
-    """Return the response's JSON: the rows, each with the members from `beside`, and the total."""
+async def beside(
+    table: PreparedTable, related: Related | None, records: list[Record], limits: Limits
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the related rows and counts beside the rows of a page, by the rows' ids."""
+    if related is None:
+        return {}
+    ids = [row_id for record in records if (row_id := _id(record)) is not None]
+    return await related.of_rows(table, ids, limits)
+
+
+# How the JSON of a row begins.
+_ID = slice(len('{"id":"'), len('{"id":"') + 36)
+
+
+def _id(record: Record) -> str | None:
+    item: str | None = record["item"] if record["place"] is not None else None
+    return item and item[_ID]
+
+
+def answer(
+    table: PreparedTable,
+    records: list[Record],
+    beside: Callable[[Record], Mapping[str, Any]],
+    shown: Mapping[str, Mapping[str, Any]],
+) -> bytes:
+    """Return the response's JSON: the rows, each with the members from `beside` and those of `shown`, and the total."""
     rows = [record for record in records if record["place"] is not None]
     if any(record["item"] is None for record in rows):
         raise ResultTooLargeError
-    items = [b"%b,%b" % (table.decrypted_item(row["item"])[:-1], json.encode(beside(row))[1:]) for row in rows]
+    members = [{**beside(row), **shown.get(_id(row) or "", {})} for row in rows]
+    pairs = zip(rows, members, strict=True)
+    items = [b"%b,%b" % (table.decrypted_item(row["item"])[:-1], json.encode(more)[1:]) for row, more in pairs]
     return b'{"data":[%b],"total_count":%d}' % (b",".join(items), records[0]["total_count"])

@@ -268,6 +268,7 @@ def and_where(
     arguments: Arguments,
     limits: Limits,
     place: str = "where",
+    paths: GoingThrough | None = None,
 ) -> tuple[str, list[str]]:
     """Return ` and …`, that the caller sees a row and that it satisfies a request's condition; and the patterns in it.
 
@@ -276,7 +277,8 @@ def and_where(
     if not where:
         return visible.and_condition(arguments, many=True), []
     resolve = functools.partial(operand, seen, arguments=arguments)
-    condition, patterns = compile_where(where, resolve, limits, arguments, place)
+    through = None if paths is None else paths.through(arguments, limits)
+    condition, patterns = compile_where(where, resolve, limits, arguments, place, through)
     return f" and {within(visible, condition, patterns, arguments, many=True)}", patterns
 
 

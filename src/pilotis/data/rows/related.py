@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pilotis.data.rows.emitting import literal
-from pilotis.data.rows.query import ResultTooLargeError, and_where, order_of, statements_of
+from pilotis.data.rows.query import CompiledQuery, ResultTooLargeError, and_where, order_of, statements_of
+from pilotis.data.rows.running import fetch_compiled
 from pilotis.data.rows.statements import Beside, Statements
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rows.types import CountOptions, Query, RelatedOptions
@@ -125,6 +126,19 @@ class Related:
         with arguments.access.ignored():
             compilation = _Compilation(arguments, limits, self._own)
             return compilation.beside(self._nodes, self._counts, "chosen")._replace(patterns=compilation.patterns)
+
+    async def of_rows(
+        self, table: PreparedTable, row_ids: Sequence[str], limits: Limits
+    ) -> Mapping[str, Mapping[str, msgspec.Raw]]:
+        """Return the members that are shown beside rows, by the rows' ids, for pages that were found otherwise."""
+        self.require_few(len(row_ids), limits)
+        arguments = Arguments(list(row_ids))
+        beside = self.compile(arguments, limits)
+        found = f"select * from {table.schema.physical} where __id = any($1::uuid[]) and {table.schema.at_this_version}"
+        members = f"'{{' || substr({beside.tail}, 2) || '}}'"
+        sql = f"select __id::text as id, {members} as members from ({found}) chosen{beside.joins}"
+        rows = await fetch_compiled(table, CompiledQuery(sql, arguments.values, list(beside.patterns)))
+        return {row["id"]: _with_decrypted(json.decode(row["members"].encode(), _rows_of), self._nodes) for row in rows}
 
     def decrypted(self, table: PreparedTable, items: str) -> bytes:
         """Return a JSON array of rows of a table, all encrypted columns of which are decrypted."""
@@ -413,15 +427,20 @@ def _has_ciphers(nodes: Sequence[_Node]) -> bool:
 def _decrypted(table: PreparedTable, row: dict[str, msgspec.Raw], nodes: Sequence[_Node]) -> dict[str, msgspec.Raw]:
     if table.cipher is not None:
         row = table.cipher.decrypt_item(row)
-    if "expanded" in row:
-        expanded = json.decode(bytes(row["expanded"]), _rows_of)
-        for node in nodes:
-            text = bytes(expanded[node.name])
-            if node.column is None:
-                inner = [_decrypted(node.table, one, node.inner) for one in json.decode(text, _items)]
-                expanded[node.name] = msgspec.Raw(json.encode(inner))
-            elif text != b"null":
-                one = _decrypted(node.table, json.decode(text, _rows_of), node.inner)
-                expanded[node.name] = msgspec.Raw(json.encode(one))
-        row = row | {"expanded": msgspec.Raw(json.encode(expanded))}
-    return row
+    return _with_decrypted(row, nodes)
+
+
+def _with_decrypted(row: dict[str, msgspec.Raw], nodes: Sequence[_Node]) -> dict[str, msgspec.Raw]:
+    """Return a row whose related rows are decrypted."""
+    if "expanded" not in row or not _has_ciphers(nodes):
+        return row
+    expanded = json.decode(bytes(row["expanded"]), _rows_of)
+    for node in nodes:
+        text = bytes(expanded[node.name])
+        if node.column is None:
+            inner = [_decrypted(node.table, one, node.inner) for one in json.decode(text, _items)]
+            expanded[node.name] = msgspec.Raw(json.encode(inner))
+        elif text != b"null":
+            one = _decrypted(node.table, json.decode(text, _rows_of), node.inner)
+            expanded[node.name] = msgspec.Raw(json.encode(one))
+    return row | {"expanded": msgspec.Raw(json.encode(expanded))}

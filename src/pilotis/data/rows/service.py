@@ -42,19 +42,20 @@ from pilotis.data.rows.query import (
 )
 from pilotis.data.rows.referring import Referring, RowReferencedError
 from pilotis.data.rows.related import Related, plan
+from pilotis.data.rows.running import run_compiled, try_patterns
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, row_id_of
 from pilotis.data.rows.types import DeleteWhere, Page, Query, ReadRow, UpdateWhere
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row, is_open, new_row_denied
 from pilotis.data.tables.schema import Referrer, TableSchema
-from pilotis.data.where.compiler import InvalidRegexError, compile_where
+from pilotis.data.where.compiler import compile_where
 from pilotis.data.where.operands import COMMON_COUNTS, CREATOR_NAME, Arguments, operand
 from pilotis.http.api.direct import Begun, StartOverError
 from pilotis.http.api.principals import AppInfo, Principal, PublicClient
 from pilotis.http.api.repeating import ContendedError
 from pilotis.kit import json
 from pilotis.kit.clock import optional_rfc3339, rfc3339
-from pilotis.kit.errors import BadRequestError, PilotisError, QueryTimeoutError, UnavailableError
+from pilotis.kit.errors import BadRequestError, PilotisError, QueryTimeoutError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.offload import offload
 from pilotis.limits import Limits
@@ -64,7 +65,6 @@ Ended = TypeVar("Ended")
 # Up to this offset a page takes about a millisecond, so it may wait for others.
 _NEAR = 10_000
 _INSERT_TRIES = 3
-_TRY_PATTERNS = "select count('' ~ pattern) from unnest($1::text[]) pattern"
 
 
 class TooManyRowsError(BadRequestError):
@@ -78,13 +78,6 @@ class WhereRequiredError(BadRequestError):
 
     code = "WHERE_REQUIRED"
     message = "Give a condition in where, or all: true to delete every row."
-
-
-class QueryTooLargeError(BadRequestError):
-    """400: the request needs more memory, or a longer statement, than the database allows."""
-
-    code = "QUERY_TOO_LARGE"
-    message = "The query needs more memory than one request may use. Ask for less, or compute less in it."
 
 
 class Rows:
@@ -527,41 +520,6 @@ async def _perform(table: PreparedTable, plan: Plan) -> bytes:
         return await perform(table.fetchrow, plan)
     async with table.transaction() as connection:
         return await perform(connection.fetchrow, plan)
-
-
-async def run_compiled(table: PreparedTable, compiled: CompiledQuery, *, read_only: bool = True) -> asyncpg.Record:
-    """Run a statement that was compiled from a request and returns one row; raises as `fetch_compiled` does."""
-    (row,) = await fetch_compiled(table, compiled, read_only=read_only)
-    return row
-
-
-async def fetch_compiled(
-    table: PreparedTable, compiled: CompiledQuery, *, read_only: bool = True
-) -> list[asyncpg.Record]:
-    """Run a statement that was compiled from a request; raises `InvalidRegexError` for an invalid pattern.
-
-    Raises `QueryTooLargeError` if the statement exceeds the database's limits.
-    """
-    await try_patterns(table, compiled.patterns)
-    try:
-        # Not fetchrow, because with its row limit PostgreSQL starts no parallel workers.
-        return await table.fetch_compiled(compiled.sql, compiled.arguments, compiled.access, read_only=read_only)
-    except asyncpg.ProgramLimitExceededError:
-        raise QueryTooLargeError from None
-    except UnavailableError as error:
-        # The most likely cause of so much memory is the request from which the query was compiled.
-        if isinstance(error.__cause__, asyncpg.OutOfMemoryError):
-            raise QueryTooLargeError from None
-        raise
-
-
-async def try_patterns(table: PreparedTable, patterns: Sequence[str]) -> None:
-    """Raise `InvalidRegexError` for a pattern that PostgreSQL cannot read: without rows it would not evaluate one."""
-    if patterns:
-        try:
-            await table.fetchval(_TRY_PATTERNS, patterns)
-        except asyncpg.InvalidRegularExpressionError:
-            raise InvalidRegexError from None
 
 
 def is_list(data: msgspec.Raw) -> bool:

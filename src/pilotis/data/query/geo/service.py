@@ -11,8 +11,10 @@ from pilotis.data.query.geo.shapes import count_points, shape_of
 from pilotis.data.query.geo.sphere import metres
 from pilotis.data.query.geo.types import GeoRequest
 from pilotis.data.rows import found
+from pilotis.data.rows.paths import paths_of
 from pilotis.data.rows.query import CompiledQuery, and_where
-from pilotis.data.rows.service import fetch_compiled
+from pilotis.data.rows.related import plan
+from pilotis.data.rows.running import fetch_compiled
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import creator_of_new_row
@@ -43,18 +45,21 @@ class Geo:
 
         async def run(table: PreparedTable) -> bytes:
             visible = await table.visible(principal, Action.LIST)
+            related = await plan(self._tables, principal, table, visible, request.expand, request.counts)
+            paths = await paths_of(self._tables, principal, table, visible.table, request.where)
             table = table.seen_by(visible)
             own = creator_of_new_row(principal)
             arguments = Arguments(hash_=table.hash, creators=visible.shows_creator, own=own)
             field = json_field(table.schema, request.field, arguments, "field")
             cube = await self._extensions.schema("cube")
-            and_visible, patterns = and_where(table.schema, request.where, visible, arguments, limits)
+            and_visible, patterns = and_where(table.schema, request.where, visible, arguments, limits, paths=paths)
             limit = limits.page_size(request.limit)
             page_bytes, creators = limits.page_bytes, visible.shows_creator
             scope = Scope(table, field, cube, and_visible, limit, request.offset, arguments, page_bytes, creators)
             sql = compile_geo(scope, shape)
             records = await fetch_compiled(table, CompiledQuery(sql, arguments.values, patterns, arguments.access))
-            return await offload(found.size_of(records), found.answer, table, records, _distance)
+            shown = await found.beside(table, related, records, limits)
+            return await offload(found.size_of(records), found.answer, table, records, _distance, shown)
 
         return await self._tables.use(app, request.table_id, run)
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.data.rows.schemas import PolygonObject, WhereObject
-from pilotis.data.rows.types import Row
+from pilotis.data.rows.types import CountOptions, Expand, Row
 from pilotis.http.api.schemas import Count, Limit, Paged
 
 Latitude = Annotated[float, msgspec.Meta(ge=-90, le=90)]
@@ -44,7 +44,8 @@ class GeoRequest(Paged, forbid_unknown_fields=True):
 
     A polygon is `{points: [{latitude, longitude}, …]}`, that list alone, or a Polygon or MultiPolygon of GeoJSON (RFC
     7946). Its sides are great circles, and it lies on less than half of the Earth. A ring's interior is the area that
-    it surrounds, also where it crosses itself. `where` is a condition that the rows satisfy as well.
+    it surrounds, also where it crosses itself. `where` is a condition that the rows satisfy as well. `expand` and
+    `counts` show related rows and their numbers, as in a query.
     """
 
     table_id: UUID
@@ -55,6 +56,8 @@ class GeoRequest(Paged, forbid_unknown_fields=True):
     limit: Limit = None
     offset: Count = 0
     where: WhereObject | None = None
+    expand: Expand = None
+    counts: dict[str, CountOptions] | None = None
 
 
 class GeoHit(Row, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from asyncpg import Record
@@ -15,8 +15,10 @@ from pilotis.data.query.search.text import Spelled
 from pilotis.data.query.search.types import AutocompleteRequest, AutocompleteResult, SearchRequest
 from pilotis.data.query.search.typos import with_typos, with_typos_whole
 from pilotis.data.rows import found
+from pilotis.data.rows.paths import Paths, paths_of
 from pilotis.data.rows.query import CompiledQuery, and_where
-from pilotis.data.rows.service import fetch_compiled
+from pilotis.data.rows.related import plan
+from pilotis.data.rows.running import fetch_compiled
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row
@@ -49,15 +51,17 @@ class Search:
 
         async def run(table: PreparedTable) -> bytes:
             visible = await table.visible(principal, Action.LIST)
+            related = await plan(self._tables, principal, table, visible, request.expand, request.counts)
+            paths = await paths_of(self._tables, principal, table, visible.table, request.where)
             table = table.seen_by(visible)
             names = _names(table.schema, request.fields)
             own = creator_of_new_row(principal)
             if not search.terms:
-                _scope(table, names, request, app, visible, own)
+                _scope(table, names, request, app, visible, own, paths)
                 return _NOTHING_FOUND
 
             async def fetch(compile_: Callable[[Scope], str]) -> list[Record]:
-                scope, patterns = _scope(table, names, request, app, visible, own)
+                scope, patterns = _scope(table, names, request, app, visible, own, paths)
                 sql, arguments = compile_(scope), scope.arguments
                 return await fetch_compiled(table, CompiledQuery(sql, arguments.values, patterns, arguments.access))
 
@@ -71,11 +75,13 @@ class Search:
 
             records = await fetch_words(texts.tsquery)
             if records[0]["total_count"] or search.is_exact:
-                return await _answer(table, names, records, by_words(search))
+                shown = await found.beside(table, related, records, app.limits)
+                return await _answer(table, names, records, by_words(search), shown)
             records = await fetch_words(with_typos_whole)
             if not records[0]["total_count"] and (trigram := await self._trigram()):
                 records = await fetch(lambda scope: compile_similar(scope, search, trigram))
-            return await _answer(table, names, records, by_similarity(search))
+            shown = await found.beside(table, related, records, app.limits)
+            return await _answer(table, names, records, by_similarity(search), shown)
 
         return await self._tables.use(app, request.table_id, run)
 
@@ -86,8 +92,9 @@ class Search:
 
         async def run(table: PreparedTable) -> AutocompleteResult:
             visible = await table.visible(principal, Action.LIST)
+            paths = await paths_of(self._tables, principal, table, visible.table, request.where)
             table = table.seen_by(visible)
-            completer = _Completer(visible, table, request, app.limits, creator_of_new_row(principal))
+            completer = _Completer(visible, table, request, app.limits, creator_of_new_row(principal), paths)
             if not search.terms:
                 completer.check()
                 return AutocompleteResult([])
@@ -114,8 +121,15 @@ class _Completer:
     """Runs completions of one field; values are returned by key, in order."""
 
     def __init__(
-        self, visible: Visibility, table: PreparedTable, request: AutocompleteRequest, limits: Limits, own: str | None
+        self,
+        visible: Visibility,
+        table: PreparedTable,
+        request: AutocompleteRequest,
+        limits: Limits,
+        own: str | None,
+        paths: Paths | None,
     ) -> None:
+        self._paths = paths
         self._table = table
         self._request = request
         self.limit = limits.page_size(request.limit)
@@ -149,7 +163,9 @@ class _Completer:
         schema, visible = self._table.schema, self._visible
         arguments = Arguments(hash_=self._table.hash, creators=visible.shows_creator, own=self._own)
         field = text_field(schema, self._request.field, arguments, "field")
-        and_visible, patterns = and_where(schema, self._request.where, visible, arguments, self._limits)
+        and_visible, patterns = and_where(
+            schema, self._request.where, visible, arguments, self._limits, paths=self._paths
+        )
         return Completion(schema, field, f"{and_visible} and {schema.at_this_version}", arguments), arguments, patterns
 
 
@@ -187,21 +203,28 @@ def _scope(
     app: AppInfo,
     visible: Visibility,
     own: str | None,
+    paths: Paths | None,
 ) -> tuple[Scope, list[str]]:
     """Return what to search, and the patterns in the request's condition."""
     arguments = Arguments(hash_=table.hash, creators=visible.shows_creator, own=own)
     fields = _fields(table, names, arguments)
     window = Window(app.limits.page_size(request.limit), request.offset)
-    and_visible, patterns = and_where(table.schema, request.where, visible, arguments, app.limits)
+    and_visible, patterns = and_where(table.schema, request.where, visible, arguments, app.limits, paths=paths)
     page_bytes, creators = app.limits.page_bytes, visible.shows_creator
     return Scope(table, fields, and_visible, window, arguments, page_bytes, creators), patterns
 
 
-async def _answer(table: PreparedTable, names: list[str], records: list[Record], highlight: Highlight) -> bytes:
+async def _answer(
+    table: PreparedTable,
+    names: list[str],
+    records: list[Record],
+    highlight: Highlight,
+    related: Mapping[str, Mapping[str, Any]],
+) -> bytes:
     def beside(record: Record) -> dict[str, Any]:
         shown = zip(names, map(highlight, record["texts"]), strict=True)
         return {"score": record["score"], "highlights": {name: text for name, text in shown if text is not None}}
 
     if sum(len(text) for record in records for text in record["texts"] or () if text) < _IN_A_MOMENT:
-        return await offload(found.size_of(records), found.answer, table, records, beside)
-    return await in_thread(found.answer, table, records, beside)
+        return await offload(found.size_of(records), found.answer, table, records, beside, related)
+    return await in_thread(found.answer, table, records, beside, related)

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.data.rows.schemas import WhereObject
-from pilotis.data.rows.types import Row
+from pilotis.data.rows.types import CountOptions, Expand, Row
 from pilotis.http.api.schemas import Count, Limit, Paged
 
 
@@ -16,7 +16,7 @@ class SearchRequest(Paged, forbid_unknown_fields=True):
 
     The last word also matches words that begin with it. `fields` are names of string columns, most important first; by
     default all. Without `"` and `-`, the search tolerates typing errors if nothing is found otherwise. `where` is a
-    condition that the rows satisfy as well.
+    condition that the rows satisfy as well. `expand` and `counts` show related rows and their numbers, as in a query.
     """
 
     table_id: UUID
@@ -25,6 +25,8 @@ class SearchRequest(Paged, forbid_unknown_fields=True):
     limit: Limit = None
     offset: Count = 0
     where: WhereObject | None = None
+    expand: Expand = None
+    counts: dict[str, CountOptions] | None = None
 
 
 class SearchHit(Row, kw_only=True):

@@ -1,0 +1,56 @@
+"""Runs statements that were compiled from requests, and tells what is wrong with a request by what PostgreSQL says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from pilotis.data.rows.query import CompiledQuery
+from pilotis.data.rows.table import PreparedTable
+from pilotis.data.where.compiler import InvalidRegexError
+from pilotis.kit.errors import BadRequestError, UnavailableError
+
+_TRY_PATTERNS = "select count('' ~ pattern) from unnest($1::text[]) pattern"
+
+
+class QueryTooLargeError(BadRequestError):
+    """400: the request needs more memory, or a longer statement, than the database allows."""
+
+    code = "QUERY_TOO_LARGE"
+    message = "The query needs more memory than one request may use. Ask for less, or compute less in it."
+
+
+async def run_compiled(table: PreparedTable, compiled: CompiledQuery, *, read_only: bool = True) -> asyncpg.Record:
+    """Run a statement that was compiled from a request and returns one row; raises as `fetch_compiled` does."""
+    (row,) = await fetch_compiled(table, compiled, read_only=read_only)
+    return row
+
+
+async def fetch_compiled(
+    table: PreparedTable, compiled: CompiledQuery, *, read_only: bool = True
+) -> list[asyncpg.Record]:
+    """Run a statement that was compiled from a request; raises `InvalidRegexError` for an invalid pattern.
+
+    Raises `QueryTooLargeError` if the statement exceeds the database's limits.
+    """
+    await try_patterns(table, compiled.patterns)
+    try:
+        # Not fetchrow, because with its row limit PostgreSQL starts no parallel workers.
+        return await table.fetch_compiled(compiled.sql, compiled.arguments, compiled.access, read_only=read_only)
+    except asyncpg.ProgramLimitExceededError:
+        raise QueryTooLargeError from None
+    except UnavailableError as error:
+        # The most likely cause of so much memory is the request from which the query was compiled.
+        if isinstance(error.__cause__, asyncpg.OutOfMemoryError):
+            raise QueryTooLargeError from None
+        raise
+
+
+async def try_patterns(table: PreparedTable, patterns: Sequence[str]) -> None:
+    """Raise `InvalidRegexError` for a pattern that PostgreSQL cannot read: without rows it would not evaluate one."""
+    if patterns:
+        try:
+            await table.fetchval(_TRY_PATTERNS, patterns)
+        except asyncpg.InvalidRegularExpressionError:
+            raise InvalidRegexError from None
