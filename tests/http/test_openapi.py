@@ -140,6 +140,9 @@ def test_times_and_ids_have_a_format():
             # Whoever asks for the context of a request names any id.
             elif (place, name) == (".RequestContext", "request_id"):
                 assert "format" not in field
+            # Requests name tables by their titles, too.
+            elif name == "table_id" and "title" in field.get("description", ""):
+                assert (field["type"], field["maxLength"]) == ("string", 255)
             elif name in {"id", "app_id", "table_id", "file_id", "user_id", "key_id", "request_id"}:
                 # Members' ids may have a prefix before the UUID, those of OAuth clients may be URLs, and the authors
                 # of workflows and operators of social login choose the ids of steps and providers.

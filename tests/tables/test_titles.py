@@ -101,3 +101,28 @@ async def test_a_storage_is_found_by_its_name(app: App) -> None:
         # Without an app, a name means nothing.
         answer = await client.options("/v1/public/storages/files/others/tus")
         assert answer.json()["code"] == "INVALID_ID"
+
+
+async def test_a_body_names_a_table_by_its_title(app: App) -> None:
+    table = await app.table({"n": "int", "name": "string", "spot": "object"}, title="by title")
+    spot = {"latitude": 35.1, "longitude": 129.1}
+    async with app.client() as client:
+        create = {"type": "create", "table_id": "by title", "data": {"n": 1, "name": "Ada", "spot": spot}}
+        for path in ("batch", "transactions"):
+            done = (await client.post(f"/v1/public/{path}", json={"operations": [create, create]})).json()
+            assert done["success_count"] == 2, done
+        named = {"table_id": "by title"}
+        near = {"field": "spot", "near": {"center": spot}}
+        for path, body in {
+            "search": {"query": "ada"},
+            "geo": near,
+            "aggregate": {"pipeline": [{"$count": "n"}]},
+            "autocomplete": {"query": "a", "field": "name"},
+        }.items():
+            by_title = await client.post(f"/v1/public/{path}", json=named | body)
+            by_id = await client.post(f"/v1/public/{path}", json={"table_id": table} | body)
+            assert (by_title.status_code, by_title.json()) == (200, by_id.json())
+            for wrong in ("no such title", "", 5):
+                answer = await client.post(f"/v1/public/{path}", json={"table_id": wrong} | body)
+                assert answer.status_code == 400
+                assert [one["field"] for one in answer.json()["details"]] == ["table_id"], answer.text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -26,7 +25,7 @@ from pilotis.data.rows.references import InvalidReferenceError
 from pilotis.data.rows.related import UnknownReferenceError
 from pilotis.data.rows.running import QueryTooLargeError
 from pilotis.data.rows.schemas import StageObject
-from pilotis.data.rows.types import OperationResults, Operations, WriteRequestBody
+from pilotis.data.rows.types import OperationResults, Operations, TableName, WriteRequestBody
 from pilotis.data.rules.visibility import MemberTokenRequiredError
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
@@ -46,7 +45,7 @@ WRITE = public(scope="rows:write")
 class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A pipeline of stages over a table's rows."""
 
-    table_id: UUID
+    table_id: TableName
     pipeline: list[StageObject]
 
 

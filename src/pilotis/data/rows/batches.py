@@ -124,6 +124,21 @@ class _Answer:
         return OperationResults(self.results, done, len(self.results) - done)
 
 
+class _TableIds:
+    """The ids of the tables that the operations of a request name, each looked up once."""
+
+    def __init__(self, tables: PreparedTables, app: AppInfo) -> None:
+        self._tables = tables
+        self._app = app
+        self._known: dict[str, UUID] = {}
+
+    async def of(self, name: str) -> UUID:
+        """Return the id of the table with an id or title; raises a 400 error."""
+        if name not in self._known:
+            self._known[name] = await self._tables.id_of(self._app, name)
+        return self._known[name]
+
+
 class Batches:
     """Runs batches and transactions."""
 
@@ -141,12 +156,13 @@ class Batches:
         app = _app(principal)
         _check_count(operations, app.limits.batch_operations)
         answer = _Answer(app)
+        ids = _TableIds(self._tables, app)
         for index, sent in enumerate(operations):
             operation: Operation | _Sent | None = None
             try:
                 operation = await offload(len(memoryview(sent)), _decoded, sent)
                 answer.check_room()
-                answer.add_done(operation, await self._one(principal, operation))
+                answer.add_done(operation, await self._one(principal, operation, ids))
             except PilotisError as error:
                 answer.add_failed(operation or _sent(sent), error.within(f"operations[{index}]"))
         return answer.whole()
@@ -206,9 +222,10 @@ class Batches:
         if not any(made):
             raise error
 
-    async def _one(self, principal: Principal, operation: Operation) -> _Written:
+    async def _one(self, principal: Principal, operation: Operation, ids: _TableIds) -> _Written:
         _check_form(operation)
-        table_id, expected = operation.table_id, operation.expected_updated_at
+        table_id = await ids.of(operation.table_id)
+        expected = operation.expected_updated_at
         if operation.type == "create":
             return _written(await self._rows.create(principal, table_id, operation.data))
         row_id = _row_id(operation.doc_id, [])
@@ -220,11 +237,13 @@ class Batches:
     async def _planned(self, principal: Principal, app: AppInfo, operations: Sequence[Operation]) -> list[_Planned]:
         """Compile the operations; raises `_OutdatedError` where a cached schema rejects one and is not the current."""
         planned: list[_Planned] = []
+        ids = _TableIds(self._tables, app)
         made: list[str | None] = []
         size = 0
         for index, operation in enumerate(operations):
             with _OperationIndex(index):
-                table = await self._tables.current(app, operation.table_id)
+                _check_form(operation)
+                table = await self._tables.current(app, await ids.of(operation.table_id))
                 # Many small ones take as long together as a large one.
                 size += len(memoryview(operation.data))
                 is_deletion = operation.type == "delete"
@@ -370,7 +389,6 @@ def _plan(
     made: Made,
     along: Cascade | None,
 ) -> Plan:
-    _check_form(operation)
     data = with_references(operation.data, made)
     if operation.type == "create":
         return plan_create(principal, table, app.limits, data)

@@ -37,7 +37,8 @@ from pilotis.db.batching import Batcher, SingleFlight
 from pilotis.db.blocks import Transaction
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import AppInfo, Principal
-from pilotis.kit.errors import PilotisError, UnavailableError
+from pilotis.kit.errors import PilotisError, UnavailableError, invalid
+from pilotis.kit.ids import is_uuid
 from pilotis.kit.offload import offload
 from pilotis.security.encryption.cipher import Cipher
 from pilotis.security.encryption.service import Encryption
@@ -566,6 +567,17 @@ class PreparedTables:
                 if not await self.forget_outdated(table, error):
                     raise
         raise UnavailableError("The table is busy. Try again shortly.")
+
+    async def id_of(self, app: AppInfo, name: str) -> UUID:
+        """Return the id of the table that a field `table_id` names by its id or title; raises a 400 error."""
+        if is_uuid(name):
+            return msgspec.convert(name.lower(), UUID)
+        found = await self._tables.id_of(app.app_id, name)
+        if found is None:
+            raise invalid(
+                "table_id", "No table has this id or title; both are listed by GET /v1/public/tables.", "INVALID_ID"
+            )
+        return found
 
     async def current(self, app: AppInfo, table_id: UUID) -> PreparedTable:
         """Return a prepared table, which may be slightly out of date; see `Tables.current`."""

@@ -339,6 +339,9 @@ class UpdatedRows(msgspec.Struct):
     updated_count: int
 
 
+TableName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, description="The id of a table, or its title.")]
+
+
 class Operation(msgspec.Struct, forbid_unknown_fields=True):
     """One write. `doc_id` names the row to update or delete; in a transaction it may be `{"$ref": n}`.
 
@@ -346,7 +349,7 @@ class Operation(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     type: Literal["create", "update", "delete"]
-    table_id: UUID
+    table_id: TableName
     doc_id: str | dict[str, int] | None = None
     data: msgspec.Raw = msgspec.Raw(b"null")
     expected_updated_at: str | None = None
@@ -366,7 +369,7 @@ class OperationBody(msgspec.Struct):
     """
 
     type: Literal["create", "update", "delete"]
-    table_id: UUID
+    table_id: TableName
     doc_id: UUID | ReferenceObject | None = None
     data: dict[str, Any] | None = None
     expected_updated_at: str | None = None

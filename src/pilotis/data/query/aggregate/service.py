@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 
@@ -33,8 +32,8 @@ class Aggregation:
     def __init__(self, tables: PreparedTables) -> None:
         self._tables = tables
 
-    async def run(self, principal: Principal, table_id: UUID, pipeline: Sequence[Any]) -> bytes:
-        """Return the JSON of the documents that come out of a pipeline."""
+    async def run(self, principal: Principal, named: str, pipeline: Sequence[Any]) -> bytes:
+        """Return the JSON of the documents that come out of a pipeline over the table with an id or title."""
         app = principal.app
         assert app is not None
 
@@ -66,4 +65,4 @@ class Aggregation:
                 raise ResultTooLargeError("The documents that come out are too large to send together.")
             return b'{"data":%b,"total_count":%d}' % (row["data"].encode(), row["total_count"])
 
-        return await self._tables.use(app, table_id, run)
+        return await self._tables.use(app, await self._tables.id_of(app, named), run)

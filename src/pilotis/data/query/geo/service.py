@@ -61,7 +61,8 @@ class Geo:
             shown = await found.beside(table, related, records, limits)
             return await offload(found.size_of(records), found.answer, table, records, _distance, shown)
 
-        return await self._tables.use(app, request.table_id, run)
+        table_id = await self._tables.id_of(app, request.table_id)
+        return await self._tables.use(app, table_id, run)
 
 
 def _distance(record: Record) -> dict[str, Any]:

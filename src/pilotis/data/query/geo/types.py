@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from typing import Annotated
-from uuid import UUID
 
 import msgspec
 
 from pilotis.data.rows.schemas import PolygonObject, WhereObject
-from pilotis.data.rows.types import CountOptions, Expand, Row
+from pilotis.data.rows.types import CountOptions, Expand, Row, TableName
 from pilotis.http.api.schemas import Count, Limit, Paged
 
 Latitude = Annotated[float, msgspec.Meta(ge=-90, le=90)]
@@ -48,7 +47,7 @@ class GeoRequest(Paged, forbid_unknown_fields=True):
     `counts` show related rows and their numbers, as in a query.
     """
 
-    table_id: UUID
+    table_id: TableName
     field: str
     near: Near | None = None
     within: Within | None = None

@@ -83,7 +83,8 @@ class Search:
             shown = await found.beside(table, related, records, app.limits)
             return await _answer(table, names, records, by_similarity(search), shown)
 
-        return await self._tables.use(app, request.table_id, run)
+        table_id = await self._tables.id_of(app, request.table_id)
+        return await self._tables.use(app, table_id, run)
 
     async def autocomplete(self, principal: Principal, request: AutocompleteRequest) -> AutocompleteResult:
         """Return distinct values: by prefix, then by prefix of any word; if there are none, by similarity."""
@@ -107,7 +108,8 @@ class Search:
                 values = await completer.similar(" ".join(term.text for term in search.terms), trigram)
             return AutocompleteResult(list(values.values())[: completer.limit])
 
-        return await self._tables.use(app, request.table_id, run)
+        table_id = await self._tables.id_of(app, request.table_id)
+        return await self._tables.use(app, table_id, run)
 
     async def _trigram(self) -> str | None:
         """Return the schema of pg_trgm; without the extension, searches do not tolerate typing errors."""

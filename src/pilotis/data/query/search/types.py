@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import msgspec
 
 from pilotis.data.rows.schemas import WhereObject
-from pilotis.data.rows.types import CountOptions, Expand, Row
+from pilotis.data.rows.types import CountOptions, Expand, Row, TableName
 from pilotis.http.api.schemas import Count, Limit, Paged
 
 
@@ -19,7 +17,7 @@ class SearchRequest(Paged, forbid_unknown_fields=True):
     condition that the rows satisfy as well. `expand` and `counts` show related rows and their numbers, as in a query.
     """
 
-    table_id: UUID
+    table_id: TableName
     query: str
     fields: list[str] | None = None
     limit: Limit = None
@@ -46,7 +44,7 @@ class SearchResult(msgspec.Struct):
 class AutocompleteRequest(Paged, forbid_unknown_fields=True):
     """The beginning of a value of a string column, or of any word in it; `where` is a condition on the rows."""
 
-    table_id: UUID
+    table_id: TableName
     query: str
     field: str
     limit: Limit = None
