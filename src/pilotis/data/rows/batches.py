@@ -223,8 +223,8 @@ class Batches:
             raise error
 
     async def _one(self, principal: Principal, operation: Operation, ids: _TableIds) -> _Written:
-        _check_form(operation)
         table_id = await ids.of(operation.table_id)
+        _check_form(operation)
         expected = operation.expected_updated_at
         if operation.type == "create":
             return _written(await self._rows.create(principal, table_id, operation.data))
@@ -242,8 +242,9 @@ class Batches:
         size = 0
         for index, operation in enumerate(operations):
             with _OperationIndex(index):
+                table_id = await ids.of(operation.table_id)
                 _check_form(operation)
-                table = await self._tables.current(app, await ids.of(operation.table_id))
+                table = await self._tables.current(app, table_id)
                 # Many small ones take as long together as a large one.
                 size += len(memoryview(operation.data))
                 is_deletion = operation.type == "delete"

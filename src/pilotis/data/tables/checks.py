@@ -21,6 +21,8 @@ from pilotis.kit.errors import ValidationError, invalid
 MAX_CHOICES = 200
 _SHOWN_CHOICES = 20
 Length = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+# Generators of clients want to be told that items may be anything.
+Choices = Annotated[list[Any], msgspec.Meta(min_length=1, max_length=MAX_CHOICES, extra_json_schema={"items": {}})]
 Format = Literal["email", "url", "slug", "hostname", "e164", "color"]
 
 # Each means the same to Python and to PostgreSQL.
@@ -67,9 +69,7 @@ class GivenChecks(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     max: Any = msgspec.UNSET
     min_length: Length | msgspec.UnsetType | None = msgspec.UNSET
     max_length: Length | msgspec.UnsetType | None = msgspec.UNSET
-    enum: Annotated[list[Any], msgspec.Meta(min_length=1, max_length=MAX_CHOICES)] | msgspec.UnsetType | None = (
-        msgspec.UNSET
-    )
+    enum: Choices | msgspec.UnsetType | None = msgspec.UNSET
     format: Format | msgspec.UnsetType | None = msgspec.UNSET
 
 
