@@ -257,7 +257,8 @@ async def test_a_failed_call_is_found_by_its_function_and_no_other_app_finds_it(
 
     async def context() -> list[dict[str, Any]]:
         answer = await functions.console.get(f"/v1/apps/{functions.app.app_id}/requests/second-02")
-        entries: list[dict[str, Any]] = answer.json()["entries"]
+        # A call that takes long is in the log of requests as well.
+        entries = [one for one in answer.json()["entries"] if (one["kind"], one["status"]) != ("request", "200")]
         return entries if len(entries) == 2 else []
 
     call, refused = await until(context)
@@ -271,6 +272,6 @@ async def test_a_failed_call_is_found_by_its_function_and_no_other_app_finds_it(
     assert refused["name"] == "POST /v1/public/functions/:function_id/invoke"
     async with owner_of(functions.app).client(functions.app) as console:
         logged = (await console.get("/requests", params={"function_id": function_id})).json()["data"]
-    assert [entry["function_id"] for entry in logged] == [function_id]
+    assert {entry["function_id"] for entry in logged} == {function_id}
     async with owner_of(other_app).client(other_app) as console:
         assert (await console.get("/requests/second-02")).json()["entries"] == []

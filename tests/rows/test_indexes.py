@@ -387,7 +387,7 @@ async def test_a_transaction_does_not_fail_for_an_index_either(world):
     await world.query(order_by="city")
     await world.run_once()
     data = row_data(city=secrets.token_hex(2500))
-    create = msgspec.Raw(json.encode(Operation("create", world.table_id, data=data)))
+    create = msgspec.Raw(json.encode(Operation("create", str(world.table_id), data=data)))
     done = await world.services.batches.transaction(world.principal, [create, create])
     assert done.success_count == 2
     assert (await world.query(1, limit=0))["total_count"] == ROWS + 2
@@ -457,7 +457,7 @@ async def test_the_report_counts(world):
 async def test_an_index_serves_the_first_stages_of_a_pipeline(world):
     pipeline = [{"$match": {"city": "city 7"}}, {"$sort": {"score": 1}}, {"$limit": 5}]
     for _ in range(3):
-        before = await world.services.aggregation.run(world.principal, world.table_id, pipeline)
+        before = await world.services.aggregation.run(world.principal, str(world.table_id), pipeline)
     await world.run_once()
     (index,) = await world.ready()
     schema = (await world.table()).schema
@@ -467,7 +467,7 @@ async def test_an_index_serves_the_first_stages_of_a_pipeline(world):
     plan = "\n".join(line[0] for line in lines)
     assert index.name in plan
     assert "Sort" not in plan
-    assert await world.services.aggregation.run(world.principal, world.table_id, pipeline) == before
+    assert await world.services.aggregation.run(world.principal, str(world.table_id), pipeline) == before
 
 
 async def test_connections_that_know_a_query_from_before_use_the_index_too(world):

@@ -73,8 +73,8 @@ async def test_only_the_rows_of_a_page_of_places_or_words_become_text(world, mon
 
     monkeypatch.setattr(PreparedTable, "fetch_compiled", watched)
     near = Near(Coordinates(0.0, 0.0))
-    await world.services.geo.search(world.principal, GeoRequest(world.table_id, "place", near=near, offset=7))
-    await world.services.search.search(world.principal, SearchRequest(world.table_id, "city", ["city"], offset=7))
+    await world.services.geo.search(world.principal, GeoRequest(str(world.table_id), "place", near=near, offset=7))
+    await world.services.search.search(world.principal, SearchRequest(str(world.table_id), "city", ["city"], offset=7))
     assert len(statements) == 2
     for sql, arguments in statements:
         await assert_only_the_page_is_text(world, sql, arguments)

@@ -43,19 +43,19 @@ class Places(World):
 
     async def search(self, text, fields=None, times=3):
         for _ in range(times):
-            request = SearchRequest(self.table_id, text, fields=fields)
+            request = SearchRequest(str(self.table_id), text, fields=fields)
             answer = await self.services.search.search(self.principal, request)
         return [item["data"]["name"] for item in msgspec.json.decode(answer)["data"]]
 
     async def complete(self, text, field="name", times=3):
         for _ in range(times):
-            request = AutocompleteRequest(self.table_id, text, field)
+            request = AutocompleteRequest(str(self.table_id), text, field)
             found = await self.services.search.autocomplete(self.principal, request)
         return found.suggestions
 
     async def near(self, field="spot", times=3, **shape):
         for _ in range(times):
-            request = GeoRequest(self.table_id, field, **shape)
+            request = GeoRequest(str(self.table_id), field, **shape)
             answer = await self.services.geo.search(self.principal, request)
         return [item["data"]["name"] for item in msgspec.json.decode(answer)["data"]]
 
@@ -247,7 +247,7 @@ async def test_an_index_of_places_along_a_line_is_no_larger_than_others(world, m
     rows = [{"spot": {"latitude": number / 60, "longitude": 7.5}} for number in range(1000)]
     for _ in range(2):
         await world.services.rows.create_many(world.principal, track.table_id, msgspec.Raw(msgspec.json.encode(rows)))
-    request = GeoRequest(track.table_id, "spot", near=SYDNEY)
+    request = GeoRequest(str(track.table_id), "spot", near=SYDNEY)
     for _ in range(3):
         await world.services.geo.search(world.principal, request)
     await track.run_once()

@@ -80,7 +80,7 @@ class Texts(World):
     """A table of texts in many scripts."""
 
     async def answer(self, query, fields=("note",), limit=1000, offset=0):
-        request = SearchRequest(self.table_id, query, list(fields), limit, offset)
+        request = SearchRequest(str(self.table_id), query, list(fields), limit, offset)
         return msgspec.json.decode(await self.services.search.search(self.principal, request))
 
     async def answers(self, fields=("note",)):
@@ -162,7 +162,9 @@ async def test_half_of_the_fields_stored_gives_the_same_answers_too(table):
 
 async def test_completions_are_the_same(table):
     def complete(query):
-        return table.services.search.autocomplete(table.principal, AutocompleteRequest(table.table_id, query, "title"))
+        return table.services.search.autocomplete(
+            table.principal, AutocompleteRequest(str(table.table_id), query, "title")
+        )
 
     before = [(await complete(query)).suggestions for query in QUERIES]
     await table.ask("title")

@@ -155,13 +155,13 @@ READS: dict[str, Callable[[Services, Principal, UUID, UUID], Awaitable[bytes | A
     "page": lambda node, who, table, row: node.rows.page(who, table, Page()),
     "total": lambda node, who, table, row: node.rows.page(who, table, Page(limit=0)),
     "query": lambda node, who, table, row: node.rows.query(who, table, Query({"id": {"$isNull": False}})),
-    "aggregate": lambda node, who, table, row: node.aggregation.run(who, table, [{"$group": {"_id": "$place.x"}}]),
-    "count": lambda node, who, table, row: node.aggregation.run(who, table, [{"$count": "n"}]),
-    "search": lambda node, who, table, row: node.search.search(who, SearchRequest(table, "ada", ["name"])),
+    "aggregate": lambda node, who, table, row: node.aggregation.run(who, str(table), [{"$group": {"_id": "$place.x"}}]),
+    "count": lambda node, who, table, row: node.aggregation.run(who, str(table), [{"$count": "n"}]),
+    "search": lambda node, who, table, row: node.search.search(who, SearchRequest(str(table), "ada", ["name"])),
     "autocomplete": lambda node, who, table, row: node.search.autocomplete(
-        who, AutocompleteRequest(table, "a", "name")
+        who, AutocompleteRequest(str(table), "a", "name")
     ),
-    "geo": lambda node, who, table, row: node.geo.search(who, GeoRequest(table, "place", Near(Coordinates(0, 0)))),
+    "geo": lambda node, who, table, row: node.geo.search(who, GeoRequest(str(table), "place", Near(Coordinates(0, 0)))),
 }
 
 
