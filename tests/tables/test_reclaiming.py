@@ -75,6 +75,29 @@ async def test_places_that_pile_up_are_reclaimed_in_the_background(app: App):
         assert (await client.get(f"/v1/public/tables/{table}/data")).json()["total_count"] == 1
 
 
+async def test_a_rewritten_table_keeps_its_references(app: App):
+    people = await app.table({"n": "int"}, title="people")
+    pets = await app.table({"n": "int", "owner": {"type": "uuid", "references": {"table": people}}}, title="pets")
+    own = {"name": "parent", "data_type": "uuid", "references": {"table": people, "on_delete": "cascade"}}
+    async with app.client() as client:
+        assert (await client.post(f"/v1/public/tables/{people}/columns", json=own)).status_code == 201
+        ada = (await app.row(people, {"n": 1}))["id"]
+        await app.row(pets, {"owner": ada})
+        await app.row(people, {"parent": ada})
+        async with second_node(app.server) as node:
+            for table in (people, pets):
+                await node.services.tables.reclaim(UUID(app.app_id), UUID(table))
+        foreign = "select count(*) from pg_constraint where contype = 'f' and conrelid = $1::regclass"
+        assert [await run_sql(app.server, foreign, physical(app, table)) for table in (people, pets)] == [1, 1]
+        path = f"/v1/public/tables/{people}/data/{ada}"
+        assert_error(await client.delete(path), 409, "ROW_REFERENCED")
+        wrong = {"data": {"owner": str(UUID(int=7))}}
+        assert_error(await client.post(f"/v1/public/tables/{pets}/data", json=wrong), 400, "REFERENCE_NOT_FOUND")
+        assert (await client.post(f"/v1/public/tables/{pets}/data/delete-where", json={"all": True})).status_code == 200
+        assert (await client.delete(path)).status_code == 200
+        assert (await client.get(f"/v1/public/tables/{people}/data")).json()["total_count"] == 0
+
+
 async def test_a_table_is_read_while_it_is_rewritten(app: App, monkeypatch: pytest.MonkeyPatch):
     """Writes wait: none of them is missing in the copy."""
     table, token, row = await filled(app)
@@ -91,7 +114,7 @@ async def test_a_table_is_read_while_it_is_rewritten(app: App, monkeypatch: pyte
     monkeypatch.setattr(reclaiming, "_lock_exclusively", pausing)
     path = f"/v1/public/tables/{table}/data"
     async with second_node(app.server) as node, app.client(token) as client:
-        rewriting = asyncio.create_task(node.services.tables.reclaim(UUID(app.app_id), UUID(table)))
+        rewriting = asyncio.create_task(node.node.services.tables.reclaim(UUID(app.app_id), UUID(table)))
         await copied.wait()
         for answer in (await client.get(f"{path}/{row['id']}"), await client.get(path)):
             assert answer.status_code == 200
@@ -118,9 +141,9 @@ async def test_a_reader_that_does_not_end_puts_rewriting_off(app: App, monkeypat
         await transaction.start()
         await reader.fetch(f"select from {physical(app, table)}")
         with pytest.raises(TableBusyError):
-            await node.services.tables.reclaim(UUID(app.app_id), UUID(table))
+            await node.node.services.tables.reclaim(UUID(app.app_id), UUID(table))
         await transaction.rollback()
-        await node.services.tables.reclaim(UUID(app.app_id), UUID(table))
+        await node.node.services.tables.reclaim(UUID(app.app_id), UUID(table))
 
 
 async def test_the_trash_keeps_the_latest_columns_and_tables(app: App):

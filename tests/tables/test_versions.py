@@ -381,3 +381,34 @@ async def test_a_table_whose_columns_are_used_up_is_rewritten(app: App):
     async with connected(app.server) as connection:
         dropped = "select count(*) from pg_attribute where attrelid = $1::regclass and attisdropped"
         assert await connection.fetchval(dropped, physical) < 1590
+
+
+async def test_a_node_that_has_not_heard_of_a_reference_keeps_it(app: App, services: Services) -> None:
+    parents = await app.table({"n": "int"}, title="parents")
+    children = await app.table({"parent": "uuid", "n": "int"}, title="children")
+    ada, eve = [(await app.row(parents, {"n": n}))["id"] for n in range(2)]
+    child = (await app.row(children, {"parent": ada}))["id"]
+    old_parents, old_children = await stale(services, app, parents), await stale(services, app, children)
+    reference = {"references": {"table": parents, "on_delete": "restrict"}}
+    await change(app, "PATCH", f"{children}/columns/parent", reference)
+    nobody = {"parent": str(UUID(int=7))}
+    for write in (old_children.create, old_children.bulk, lambda data: old_children.update(child, data)):
+        with pytest.raises(PilotisError) as raised:
+            await write(nobody)
+        assert raised.value.code in {"REFERENCE_NOT_FOUND", "NOTHING_CREATED"}
+        services.tables.forget_app(UUID(app.app_id))
+        await old_children.total()
+    with pytest.raises(PilotisError) as raised:
+        await old_parents.delete(ada)
+    assert raised.value.code == "ROW_REFERENCED"
+    # What a deletion takes along has changed since the node has read the schema.
+    await old_parents.total()
+    reference["references"]["on_delete"] = "cascade"
+    await change(app, "PATCH", f"{children}/columns/parent", reference)
+    await old_parents.delete(ada)
+    assert (await old_parents.total(), await old_children.total()) == (1, 0)
+    await app.row(children, {"parent": eve})
+    await old_parents.total()
+    await change(app, "PATCH", f"{children}/columns/parent", {"references": None})
+    await old_parents.delete(eve)
+    assert (await old_parents.total(), await old_children.total()) == (0, 1)

@@ -28,6 +28,7 @@ from pilotis.data.rows.operations import (
 )
 from pilotis.data.rows.query import ResultTooLargeError
 from pilotis.data.rows.references import Made, reference, with_references
+from pilotis.data.rows.referring import RowReferencedError
 from pilotis.data.rows.service import Rows
 from pilotis.data.rows.table import TOO_OLD, PreparedTable, PreparedTables
 from pilotis.data.rows.types import Operation, OperationFailure, OperationResult, OperationResults
@@ -194,6 +195,10 @@ class Batches:
                 continue
             except UndecidedError:
                 together = False
+            except RowReferencedError as error:
+                outdated = [await self._tables.forget_outdated(table.schema, error) for table, _ in planned]
+                if not any(outdated):
+                    raise
             except asyncpg.ProgramLimitExceededError as error:
                 await self._drop_blocking_indexes(planned, error)
             except (*TOO_OLD, asyncpg.ForeignKeyViolationError):

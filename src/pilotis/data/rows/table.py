@@ -655,9 +655,10 @@ class PreparedTables:
     async def forget_outdated(self, table: TableSchema, error: PilotisError) -> bool:
         """Drop a schema by which a request was rejected if it is outdated; return whether to try again.
 
-        Another node may have added a column, or opened the table, a moment ago.
+        Another node may have added a column, opened the table, or changed what a deletion takes along, a moment ago.
         """
-        return error.status in _REJECTED and await self._tables.forget_outdated(table)
+        may_be = error.status in _REJECTED or isinstance(error, RowReferencedError)
+        return may_be and await self._tables.forget_outdated(table)
 
     def forget(self, table: PreparedTable) -> None:
         """Drop a table whose schema turned out to be outdated."""
