@@ -390,6 +390,30 @@ async def test_races_of_insertion_and_deletion_leave_no_row_that_refers_to_none(
     app.server.assert_no_failure()
 
 
+@pytest.mark.parametrize("on_delete", ["restrict", "cascade", "set_null"])
+async def test_references_that_move_while_their_rows_are_deleted(app: App, on_delete: str):
+    authors, posts = await blog(app, on_delete)
+    async with app.client() as client:
+
+        async def race(n: int) -> None:
+            ada, eve = [await create(client, authors, name=str(n)) for _ in range(2)]
+            first, second = [await create(client, posts, author=author) for author in (ada, eve)]
+            move = [
+                client.patch(f"{rows(posts)}/{post}", json={"data": {"author": author}})
+                for post, author in ((first, eve), (second, ada))
+            ]
+            gone = [client.delete(f"{rows(authors)}/{author}") for author in (eve, ada)]
+            answers = await asyncio.gather(*move, *gone)
+            assert {one.status_code for one in answers} <= {200, 400, 404, 409}, [one.text for one in answers]
+
+        await asyncio.gather(*(race(n) for n in range(times(15, whole=500))))
+        left = {row["id"] for row in await everything(client, authors)}
+        known = [row["data"].get("author") for row in await everything(client, posts)]
+        assert {author for author in known if author} <= left
+        assert (await total(client, authors), await total(client, posts)) == (len(left), len(known))
+    app.server.assert_no_failure()
+
+
 async def everything(client: httpx.AsyncClient, table: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     cursor = "first"
