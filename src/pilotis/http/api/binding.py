@@ -86,6 +86,12 @@ def query(type_: type, query_string: bytes) -> Any:
 
 
 @functools.cache
+def no_query(type_: type) -> Any:
+    """Return the struct of an empty query string, the same each time: for those who only read it."""
+    return query(type_, b"")
+
+
+@functools.cache
 def _closed_parameters(type_: Any) -> frozenset[str] | None:
     """Return the names that a query string may have; None if it may have others, which are ignored."""
     closed = type_.__struct_config__.forbid_unknown_fields

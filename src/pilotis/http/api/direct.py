@@ -174,7 +174,8 @@ class DirectRoutes:
         assert endpoint.direct is not None
         handler: DirectHandler = endpoint.direct
         if endpoint.query is not None:
-            return handler(call, *found.values, binding.query(endpoint.query, found.query_string))
+            text, type_ = found.query_string, endpoint.query
+            return handler(call, *found.values, binding.query(type_, text) if text else binding.no_query(type_))
         if endpoint.body is None:
             return handler(call, *found.values) if not body else None
         limits = call.limits
