@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from pilotis.data.rows import records
 from pilotis.data.rows.operations import RowNotFoundError
-from pilotis.data.rows.service import Rows
+from pilotis.data.rows.service import Rows, query_of
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rows.types import ReadRow, RowChange
 from pilotis.data.rules.actions import Action
-from pilotis.data.rules.visibility import creator_of_new_row
+from pilotis.data.rules.visibility import Visibility, creator_of_new_row
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, UniqueKey
 from pilotis.data.tables.schema import Column, ColumnType
 from pilotis.data.where.operands import Arguments
@@ -23,6 +23,8 @@ from pilotis.http.api.principals import AppInfo, Client, Principal
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, NotFoundError, PilotisError, invalid
 from pilotis.kit.ids import uuid7_text
+
+Found = TypeVar("Found")
 
 _RATE = "key_misses"
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
@@ -99,41 +101,61 @@ class KeyedRows:
         self, principal: Principal, client: Client, table_id: UUID, key: str, values: Sequence[str], asked: ReadRow
     ) -> bytes:
         """Return the row's JSON; raises `RowNotFoundError`, or `RateLimitedError` after too many of them."""
-        row_id = await self._find(principal, client, table_id, key, values)
-        return await self._rows.read(principal, table_id, row_id, asked)
+        query = query_of(asked)
+
+        async def read(table: PreparedTable, visible: Visibility, found: str, arguments: Arguments) -> bytes | None:
+            return await self._rows.read_where(principal, table, visible, found, arguments, query)
+
+        return await self._found(principal, client, table_id, key, values, read)
 
     async def update(
         self, principal: Principal, client: Client, table_id: UUID, key: str, values: Sequence[str], change: RowChange
     ) -> bytes:
         """Change the given fields of the row and return its JSON; raises what `read` does."""
-        row_id = await self._find(principal, client, table_id, key, values)
+        row_id = await self._id(principal, client, table_id, key, values)
         return await self._rows.update(principal, table_id, row_id, change.data, change.expected_updated_at)
 
     async def delete(
         self, principal: Principal, client: Client, table_id: UUID, key: str, values: Sequence[str]
     ) -> UUID:
         """Delete the row and return its id; raises what `read` does."""
-        row_id = await self._find(principal, client, table_id, key, values)
+        row_id = await self._id(principal, client, table_id, key, values)
         await self._rows.delete(principal, table_id, row_id)
         return row_id
 
-    async def _find(
-        self, principal: Principal, client: Client, table_id: UUID, name: str, values: Sequence[str]
-    ) -> UUID:
-        """Return the id of the row with the values of a key that the caller may read."""
+    async def _id(self, principal: Principal, client: Client, table_id: UUID, key: str, values: Sequence[str]) -> UUID:
+        """Return the id of the row that the caller may read."""
+
+        async def find(table: PreparedTable, visible: Visibility, found: str, arguments: Arguments) -> UUID | None:
+            where = f"{found}{visible.and_condition(arguments)} and {table.schema.at_this_version}"
+            sql = f"select __id from {table.schema.physical} where {where}"
+            row_id: UUID | None = await table.fetchval(sql, *arguments.values)
+            return row_id
+
+        return await self._found(principal, client, table_id, key, values, find)
+
+    async def _found(
+        self,
+        principal: Principal,
+        client: Client,
+        table_id: UUID,
+        name: str,
+        values: Sequence[str],
+        read: Callable[[PreparedTable, Visibility, str, Arguments], Awaitable[Found | None]],
+    ) -> Found:
+        """Return what is read of the row with the values of a key, by a condition and its arguments."""
         app = principal.app
         assert app is not None
 
-        async def find(table: PreparedTable) -> UUID | None:
+        async def find(table: PreparedTable) -> Found | None:
             key = key_called(table, name)
             data = msgspec.Raw(json.encode(_given(table, key, values)))
             visible = await table.visible(principal, Action.READ)
             arguments = Arguments(key_record(principal, table, key, data, uuid7_text()), hash_=table.hash)
-            sql = table.statements.found_by_key(key, visible.and_condition(arguments))
             is_guess = await self._is_guess(principal, table)
             if is_guess:
                 await self._counter.count(client, app, _RATE)
-            found: UUID | None = await table.fetchval(sql, *arguments.values)
+            found = await read(table, visible, table.statements.has_key(key), arguments)
             if is_guess and found is not None:
                 await self._counter.refund(client, app, _RATE)
             return found

@@ -133,7 +133,7 @@ def compile_query(
     if related is not None:
         related.require_few(rows, limits)
         beside = related.compile(arguments, limits)
-        statements, patterns = statements.with_beside(beside), [*patterns, *beside.patterns]
+        statements, patterns = prepared.showing(statements, beside), [*patterns, *beside.patterns]
     counts = query.count if query.count is not None else query.cursor is None
     if query.cursor is not None:
         return _walk(prepared, query, visible, order, statements, condition, patterns, arguments, rows, counts, limits)
@@ -143,9 +143,7 @@ def compile_query(
     may_be_large = related is not None or rows * limits.row_bytes > limits.page_bytes
     max_bytes = limits.page_bytes if may_be_large else None
     deep = query.offset >= DEEP_OFFSET
-    # What is shown beside rows is compiled for each request, and would only fill the cache.
-    build = _statement if related is None else _statement.__wrapped__
-    sql = build(statements, condition, order.clause, limit, offset, max_bytes, deep, counts, arguments.places)
+    sql = _statement(statements, condition, order.clause, limit, offset, max_bytes, deep, counts, arguments.places)
     return CompiledQuery(sql, arguments.values, patterns, arguments.access)
 
 

@@ -402,7 +402,7 @@ class _Compilation:
                 statements = _statements(node, self._arguments)
             except PilotisError as error:
                 raise error.within(node.place) from None
-        return statements.with_beside(beside).row, beside.joins
+        return node.table.showing(statements, beside).row, beside.joins
 
 
 def _statements(node: _Node, arguments: Arguments) -> Statements:

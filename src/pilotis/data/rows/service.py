@@ -112,7 +112,9 @@ class Rows:
     def begin_create(self, principal: PublicClient, table_id: UUID, data: msgspec.Raw) -> Begun | None:
         """Begin what `create` does, for a prepared table; raises the same errors for an invalid row."""
         table = self._tables.known(principal.app, table_id)
-        if table is None or is_list(data) or table.schema.rules is not None or table.schema.references:
+        if table is None or is_list(data) or table.schema.rules is not None:
+            return None
+        if table.schema.references and not self._tables.refers_to_open_tables(table):
             return None
         new_id = uuid7_text()
         visible = table.visible_now(principal, Action.CREATE)
@@ -206,12 +208,16 @@ class Rows:
 
     async def read(self, principal: Principal, table_id: UUID, row_id: UUID, asked: ReadRow | None = None) -> bytes:
         """Return one row's JSON."""
-        query = None if asked is None else Query(fields=_names(asked.fields), expand=_names(asked.expand))
+        query = None if asked is None else query_of(asked)
 
         async def read(table: PreparedTable) -> bytes:
             visible = await table.visible(principal, Action.READ)
             if query is not None and (query.fields is not None or query.expand is not None):
-                return await self._read_as_asked(principal, table, visible, row_id, query)
+                arguments = Arguments(row_id, hash_=table.hash)
+                item = await self.read_where(principal, table, visible, "__id = $1", arguments, query)
+                if item is None:
+                    raise RowNotFoundError
+                return item
             table = table.seen_by(visible)
             if visible.is_everything:
                 text = await table.read(str(row_id), creators=visible.shows_creator)
@@ -224,21 +230,26 @@ class Rows:
 
         return await self._tables.use(_app(principal), table_id, read)
 
-    async def _read_as_asked(
-        self, principal: Principal, table: PreparedTable, visible: Visibility, row_id: UUID, query: Query
-    ) -> bytes:
+    async def read_where(
+        self,
+        principal: Principal,
+        table: PreparedTable,
+        visible: Visibility,
+        found: str,
+        arguments: Arguments,
+        query: Query,
+    ) -> bytes | None:
+        """Return the JSON of the row that satisfies a condition with arguments, with what a query shows of it."""
         related = await plan(self._tables, principal, table, visible, query.expand, None)
         seen = table.seen_by(visible)
-        arguments = Arguments(row_id, hash_=table.hash)
         statements = statements_of(seen, query, visible, arguments)
         limits = _app(principal).limits
         if related is not None:
             related.require_few(1, limits)
-            statements = statements.with_beside(related.compile(arguments, limits))
-        text = await table.fetchval(statements.select(visible.and_condition(arguments)), *arguments.values)
-        if text is None:
-            raise RowNotFoundError
-        return _decrypted(seen, related, f"[{text}]")[1:-1]
+            statements = table.showing(statements, related.compile(arguments, limits))
+        sql = statements.select(visible.and_condition(arguments), found)
+        text = await table.fetchval(sql, *arguments.values)
+        return None if text is None else _decrypted(seen, related, f"[{text}]")[1:-1]
 
     def begin_read(self, principal: PublicClient, table_id: UUID, row_id: str) -> Begun | None:
         """Begin what `read` does, for a prepared table that is public and has no encrypted columns."""
@@ -564,6 +575,11 @@ def _created(ended: asyncio.Future[datetime | None]) -> datetime:
 def _time_since(started: float) -> bytes:
     """Return the end of a page's JSON."""
     return b',"execution_time_ms":%.3f}' % ((time.perf_counter() - started) * 1000)
+
+
+def query_of(asked: ReadRow) -> Query:
+    """Return what is shown of a row, as a query says it."""
+    return Query(fields=_names(asked.fields), expand=_names(asked.expand))
 
 
 def _names(listed: str | None) -> list[str] | None:

@@ -280,13 +280,10 @@ class Statements:
             )) and {self._table.at_this_version} for update
         """
 
-    def found_by_key(self, key: UniqueKey, and_visible: str) -> str:
-        """Select the id of the row that has the values of a key in the record of the JSON array `$1`."""
+    def has_key(self, key: UniqueKey) -> str:
+        """Return the condition that a row has the values of a key in the record of the JSON array `$1`."""
         physical, same = self._table.physical, keys.equal(key, self._table.key_columns, "t", "r")
-        ids = f"select t.__id from ({self._as_inserted()}) r join {physical} t on {same}"
-        return (
-            f"select __id from {physical} where __id = any(array({ids})){and_visible} and {self._table.at_this_version}"
-        )
+        return f"__id = any(array(select t.__id from ({self._as_inserted()}) r join {physical} t on {same}))"
 
     def _insert(self, *, emits: bool, holds: str = "", unless_taken: bool = False) -> str:
         table = self._table
@@ -313,15 +310,12 @@ class Statements:
             {result}
         """
 
-    def select(self, and_visible: str) -> str:
-        """Select one row's JSON by its id `$1`; `and_visible` is an additional condition."""
+    def select(self, and_visible: str, found: str = "__id = $1") -> str:
+        """Select the JSON of the row that satisfies a condition; `and_visible` is an additional one."""
+        where = f"from {self._table.physical} where {found}{and_visible} and {self._table.at_this_version}"
         if joins := self._beside.joins:
-            row = f"select * from {self._table.physical} where __id = $1{and_visible} and {self._table.at_this_version}"
-            return f"select {self.row} from ({row}) chosen{joins}"
-        return (
-            f"select {self.row} from {self._table.physical} "
-            f"where __id = $1{and_visible} and {self._table.at_this_version}"
-        )
+            return f"select {self.row} from (select * {where}) chosen{joins}"
+        return f"select {self.row} {where}"
 
     @functools.cached_property
     def select_many(self) -> str:

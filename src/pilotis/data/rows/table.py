@@ -20,11 +20,11 @@ from pilotis.data.indexes import drop_blocking_index
 from pilotis.data.indexes.recorder import AccessRecorder
 from pilotis.data.rows.emitting import CREATED
 from pilotis.data.rows.referring import ReferenceNotFoundError, Referring, RowReferencedError
-from pilotis.data.rows.statements import Statements
+from pilotis.data.rows.statements import Beside, Statements
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.document import named_tables
-from pilotis.data.rules.visibility import Visibility, everything, new_row_denied, visibility
+from pilotis.data.rules.visibility import Visibility, everything, is_open, new_row_denied, visibility
 from pilotis.data.tables.encrypted_columns import ColumnCipher
 from pilotis.data.tables.keys import CREATOR_NUMBER, UniqueKey, UniqueViolationError, violated
 from pilotis.data.tables.references import violation
@@ -117,6 +117,7 @@ class PreparedTable:
         self.pages: SingleFlight[bytes] = SingleFlight()
         self._creates: Batcher[bytes, datetime | None] = Batcher(self._insert)
         self.has_large_pages = False
+        self._beside: dict[tuple[Statements, str, str], Statements] = {}
         self._partial: dict[tuple[frozenset[str] | str, bool], Statements] = {}
         self._page_batches: dict[tuple[int, bool], Batcher[int, FoundPage]] = {}
         self._reads, self._reads_with_creators = (
@@ -180,6 +181,17 @@ class PreparedTable:
     def statements_for(self, *, creators: bool) -> Statements:
         """Return the statements whose rows say who created them, or those whose rows do not."""
         return self.statements_with_creators if creators else self.statements
+
+    def showing(self, statements: Statements, beside: Beside) -> Statements:
+        """Return statements whose rows are shown with something beside them."""
+        if not beside.tail:
+            return statements
+        key = statements, beside.joins, beside.tail
+        if key not in self._beside:
+            if len(self._beside) >= _MAX_PARTIAL:
+                self._beside.clear()
+            self._beside[key] = statements.with_beside(beside)
+        return self._beside[key]
 
     def statements_of_columns(self, names: frozenset[str], *, creators: bool) -> Statements:
         """Return the statements whose rows show these columns only."""
@@ -441,15 +453,38 @@ class PreparedTable:
     async def _insert(self, records: Sequence[bytes]) -> Sequence[datetime | None]:
         if self.schema.keys or self.schema.references:
             try:
-                inserted = await self.insert_allowed(records, everything(self.schema, Action.CREATE), self.referring())
+                inserted = await self._insert_free(records)
             except asyncpg.ForeignKeyViolationError:
                 # A row to which one of them refers is just being deleted. Tried one by one, the others succeed.
                 return [None] * len(records)
+            if len(inserted.ids) == len(records):
+                return [inserted.created] * len(records)
             return [inserted.created if row_id_of(record) in inserted.ids else None for record in records]
         rows = await offload(sum(map(len, records)), _array, records)
         created = await self._inserted(rows, len(records))
         self.written(len(records))
         return [created] * len(records)
+
+    async def _insert_free(self, records: Sequence[bytes]) -> Inserted:
+        """Insert rows for callers who may create and refer to all, if references lead to rows and keys are free."""
+        if self.statements.apart or not self.schema.references:
+            return await self.insert_allowed(records, everything(self.schema, Action.CREATE), self.referring())
+        rows = await offload(sum(map(len, records)), _array, records)
+        (found,) = await self._database.fetch(self._insert_referring, rows, tenant=self.schema.app_id)
+        ids = set(found["ids"] or ())
+        self.written(len(ids))
+        return Inserted(ids, found["created_at"], None)
+
+    @functools.cached_property
+    def _insert_referring(self) -> str:
+        """The statement of `_insert_free`, which names other tables but none of their columns."""
+        free = [
+            Referring(column, self.schema.physical_of(reference.target), everything(self.schema, Action.READ))
+            for column, reference in self.schema.references
+        ]
+        visible = everything(self.schema, Action.CREATE)
+        sql, _ = self.insert_if("", visible, free, unless_taken=bool(self.schema.keys))
+        return sql
 
     async def _inserted(self, rows: str, number: int) -> datetime:
         created: datetime
@@ -600,6 +635,12 @@ class PreparedTables:
         if schema.references:
             table.targets = await self._targets(schema)
         return table
+
+    def refers_to_open_tables(self, table: PreparedTable) -> bool:
+        """Return whether everybody may read all rows to which a table's rows refer, if that needs no query."""
+        app_id = table.schema.app_id
+        targets = (self._tables.known(app_id, reference.target) for _, reference in table.schema.references)
+        return all(target is not None and is_open(target) for target in targets)
 
     async def named(self, app_id: UUID, table_id: UUID) -> PreparedTable:
         """Return a prepared table, with the tables that its rules name; raises `TableNotFoundError`."""

@@ -19,7 +19,7 @@ from asyncpg import Connection
 from pilotis.data.rows import records
 from pilotis.data.rows.creating import list_of_rows
 from pilotis.data.rows.keyed import KeyIncompleteError, key_called, key_record
-from pilotis.data.rows.operations import Plan, RowNotFoundError, perform, plan_create, plan_update
+from pilotis.data.rows.operations import Plan, RowNotFoundError, new_record, perform, plan_create, plan_update
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rows.types import BulkFailure, RowOutcome, Upsert, UpsertMode, UpsertResult
 from pilotis.data.rules.actions import Action
@@ -28,6 +28,7 @@ from pilotis.data.where.operands import Arguments
 from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.http.api.repeating import ContendedError
 from pilotis.kit import json
+from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import (
     BadRequestError,
     ConflictError,
@@ -100,6 +101,8 @@ class Upserts:
 
         async def run(table: PreparedTable) -> tuple[bool, bytes]:
             work = _Work(principal, table, asked)
+            if (item := await work.create_freely(asked.data)) is not None:
+                return True, item[:-1] + b',"created":true}'
             async with table.transaction() as connection:
                 written = await work.write(connection, asked.data, set())
             work.end([written])
@@ -173,6 +176,30 @@ class _Work:
             except _BeatenError:
                 continue
         raise ContendedError
+
+    async def create_freely(self, data: msgspec.Raw) -> bytes | None:
+        """Create a row together with others, as a create does, and return its JSON; None if one has the key.
+
+        None also where a rule has to judge it, and for a row whose own id is the key.
+        """
+        table, principal = self._table, self._principal
+        if self._key is None:
+            return None
+        record = self._record(data)
+        # A key that is not complete is an error, also where nobody has it.
+        key_record(principal, table, self._key, record.data, record.row_id)
+        visible = table.visible_now(principal, Action.CREATE)
+        if not visible.is_everything or not all(one.is_free for one in table.referring(principal)):
+            return None
+        try:
+            new = new_record(principal, table, visible, self._limits, record.data, record.row_id)
+        except PilotisError:
+            # It may still be a change of a row that is there.
+            return None
+        moment = await table.insert(new.record)
+        if moment is None:
+            return None
+        return records.item(record.row_id, new.shown, rfc3339(moment), new.created_by)
 
     def end(self, written: Sequence[_Written]) -> None:
         """Count what was committed, and begin to tell its events."""

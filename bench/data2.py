@@ -1,0 +1,219 @@
+"""What unique keys, references, related rows and cursors cost beside the same without them: `python -m bench.data2`.
+
+Each case is run in turns with the plain one to which it is compared, on one server with equal rows. The ratio is that
+of requests per second; the goals are those of the design. An update by a condition is compared with the same statement
+in SQL on a connection of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+import httpx
+
+from bench import data, load
+from bench.load import Requests
+from bench.servers import Pilotis
+from pilotis.apps.keys import PUBLIC_PREFIX, app_of
+
+_AUTHORS, _ITEMS, _COMMENTS_EACH = 1_000, 20_000, 3
+_CHANGED = 10_000
+_PAGES = 200
+_A_RUN = 40_000
+"""Rows of which a run of creates has enough; each value of a unique key is used once."""
+
+
+class Pair(NamedTuple):
+    """A case, the plain one beside it, and the least ratio wanted."""
+
+    name: str
+    beside: str
+    goal: float
+
+
+_PAIRS = (
+    Pair("create with a unique key", "create", 0.75),
+    Pair("create with a reference", "create", 0.7),
+    Pair("upsert by a unique key", "create", 0.6),
+    Pair("query with authors", "query", 0.7),
+    Pair("query with 3 comments each", "query", 0.7),
+    Pair("query with a count", "query", 0.7),
+    Pair("query through a reference", "query", 0.5),
+    Pair("row by its key", "query", 0.9),
+    Pair("pages by a cursor at depth", "pages by a cursor near the start", 0.9),
+)
+
+_QUERIES: dict[str, dict[str, Any]] = {
+    "query": {},
+    "query with authors": {"expand": ["author"]},
+    "query with 3 comments each": {"expand": {"c": {"from": "comments.item", "limit": _COMMENTS_EACH}}},
+    "query with a count": {"counts": {"c": {"from": "comments.item"}}},
+    "query through a reference": {"where": {"author.n": {"$gte": 0}}},
+}
+
+
+class Stage:
+    """The tables, and the requests to them."""
+
+    def __init__(self, pilotis: Pilotis) -> None:
+        self._pilotis = pilotis
+        self._numbers = itertools.count()
+        authors = self._table("authors", {"name": "string", "n": "int"})
+        self._authors = self._fill(authors, ({"name": f"author {number}", "n": number} for number in range(_AUTHORS)))
+        plain = {"slug": "string", "author": "uuid", "n": "int"}
+        refers = plain | {"author": {"type": "uuid", "references": {"table": authors}}}
+        self._plain = self._table("plain", plain)
+        self._unique = self._table("unique", plain, [{"columns": ["slug"]}])
+        self._upserted = self._table("upserted", plain, [{"columns": ["slug"]}])
+        self._referring = self._table("referring", refers)
+        self.items = self._table("items", refers, [{"columns": ["slug"]}])
+        self._ids = self._fill(self.items, (self._item() for _ in range(_ITEMS)))
+        comments = self._table("comments", {"item": {"type": "uuid", "references": {"table": self.items}}, "n": "int"})
+        self._fill(comments, ({"item": one, "n": n} for one in self._ids for n in range(_COMMENTS_EACH)))
+        self._cursors = list(self._walk())
+
+    def requests(self, name: str) -> Requests:
+        """Return the requests of a case."""
+        if "quer" in name:
+            return self._queries(_QUERIES[name])
+        items = _rows(self.items)
+        match name:
+            case "create":
+                return self._creates(self._plain)
+            case "create with a unique key":
+                return self._creates(self._unique)
+            case "create with a reference":
+                return self._creates(self._referring)
+            case "upsert by a unique key":
+                rows = [data.text({"key": "slug", "data": self._item()}) for _ in range(_A_RUN)]
+                return _posts(f"{_rows(self._upserted)}/upsert", rows)
+            case "row by its key":
+                return _gets([f"{items}/by/slug/item-{n}" for n in range(_ITEMS)])
+            case "pages by a cursor near the start":
+                return _gets([f"{items}?cursor={one}&limit=20" for one in self._cursors[:_PAGES]])
+            case _:
+                return _gets([f"{items}?cursor={one}&limit=20" for one in self._cursors[-_PAGES:]])
+
+    def _item(self) -> dict[str, Any]:
+        number = next(self._numbers)
+        return {"slug": f"item-{number}", "author": self._authors[number % _AUTHORS], "n": number % 1000}
+
+    def _creates(self, table: str) -> Requests:
+        return _posts(_rows(table), [data.text({"data": self._item()}) for _ in range(_A_RUN)])
+
+    def _queries(self, more: dict[str, Any]) -> Requests:
+        where = more.get("where", {})
+        asked = [{"limit": 20, "count": False, **more, "where": {"n": number, **where}} for number in range(1000)]
+        return _posts(f"{_rows(self.items)}/query", [data.text(one) for one in asked])
+
+    def _walk(self) -> Iterator[str]:
+        """Yield the cursors of the pages of the table."""
+        cursor: str | None = "first"
+        while cursor is not None:
+            yield cursor
+            path = f"{self._pilotis.url}{_rows(self.items)}"
+            answer = httpx.get(path, params={"cursor": cursor, "limit": 20}, headers=self._pilotis.headers)
+            cursor = answer.raise_for_status().json()["next_cursor"]
+
+    def _table(self, title: str, schema: dict[str, Any], unique: list[dict[str, Any]] | None = None) -> str:
+        body = {"title": title, "schema": schema, "access_level": "Public", "unique": unique or []}
+        made: str = self._pilotis.post("/v1/public/tables", body)["id"]
+        return made
+
+    def _fill(self, table: str, rows: Iterator[dict[str, Any]]) -> list[str]:
+        ids: list[str] = []
+        while batch := list(itertools.islice(rows, 1000)):
+            ids += [row["id"] for row in self._pilotis.post(f"{_rows(table)}/bulk", {"data": batch})["created"]]
+        return ids
+
+
+def _rows(table: str) -> str:
+    return f"/v1/public/tables/{table}/data"
+
+
+def _gets(paths: list[str]) -> Requests:
+    return Requests("GET", [(path, "") for path in paths])
+
+
+def _posts(path: str, bodies: list[str]) -> Requests:
+    return Requests("POST", [(path, body) for body in random.Random(1).sample(bodies, len(bodies))])
+
+
+async def _settle(pilotis: Pilotis) -> None:
+    connection = await asyncpg.connect(**pilotis.connect_arguments())
+    await connection.execute("vacuum (analyze)")
+    await connection.close()
+
+
+async def _in_sql(pilotis: Pilotis, table: str, rounds: int) -> float:
+    """Return the seconds of an update of so many rows in SQL."""
+    app_id = app_of(pilotis.headers["X-Public-Key"], PUBLIC_PREFIX)
+    assert app_id is not None
+    physical = f"app_{app_id.hex}.t_{UUID(table).hex}"
+    connection = await asyncpg.connect(**pilotis.connect_arguments())
+    seconds = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        await connection.execute(f"update {physical} set n = n + 1, __updated_at = now() where n < 500")
+        seconds.append(time.perf_counter() - begun)
+        await connection.execute(f"update {physical} set n = n - 1 where n between 1 and 500")
+        await connection.execute(f"vacuum {physical}")
+    await connection.close()
+    return median(seconds)
+
+
+def _timed(run: Callable[[], Any]) -> float:
+    begun = time.perf_counter()
+    run()
+    return time.perf_counter() - begun
+
+
+def main() -> int:
+    """Print the table; the status is 1 if a goal is missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench.data2", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    options = parser.parse_args()
+    missed = False
+    with tempfile.TemporaryDirectory() as directory, Pilotis(Path(directory)) as pilotis:
+        stage = Stage(pilotis)
+        asyncio.run(_settle(pilotis))
+
+        def rate(name: str) -> float:
+            requests = stage.requests(name)
+            file = requests.write(Path(directory) / "requests")
+            return load.run(pilotis.url, requests.method, file, pilotis.headers, options.seconds, 32).rate
+
+        print("| | per second | beside it | per second | ratio | goal |\n|---|---|---|---|---|---|", flush=True)
+        for name, beside, goal in _PAIRS:
+            rates = [(rate(name), rate(beside)) for _ in range(options.rounds + 1)][1:]
+            own, plain = (median(one) for one in zip(*rates, strict=True))
+            ratio = median(one / other for one, other in rates)
+            missed |= ratio < goal
+            print(f"| {name} | {own:,.0f} | {beside} | {plain:,.0f} | {ratio:.2f} | {goal} |", flush=True)
+        change = {"where": {"n": {"$lt": 500}}, "data": {"n": {"$inc": 0}}}
+        path = f"{_rows(stage.items)}/update-where"
+        ours = median(_timed(lambda: pilotis.post(path, change)) for _ in range(options.rounds))
+        plain_seconds = asyncio.run(_in_sql(pilotis, stage.items, options.rounds))
+        ratio = ours / plain_seconds
+        missed |= ratio > 1.3
+        print(
+            f"\nupdate-where of {_CHANGED:,} rows: {ours:.2f} s, in SQL {plain_seconds:.2f} s, {ratio:.2f} (goal 1.3)"
+        )
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
