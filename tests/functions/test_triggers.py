@@ -1,7 +1,7 @@
 """Functions, section 9: schedules and events call functions."""
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 
@@ -9,6 +9,7 @@ from tests.backstage import run_sql
 from tests.console import owner_of
 from tests.functions.support import Functions
 from tests.receiver import Receiver
+from tests.services import connected
 from tests.support import App, assert_error
 from tests.waiting import until
 
@@ -62,6 +63,28 @@ async def test_a_row_calls_a_function_once_for_each_committed_row(functions: Fun
 async def _at_least(app: App, table: str, number: int) -> list[dict[str, Any]]:
     rows = await seen(app, table)
     return rows if len(rows) >= number else []
+
+
+async def test_no_event_is_lost_while_the_database_comes_and_goes(functions: Functions):
+    app = functions.app
+    orders = await app.table({"n": "int"}, title="orders")
+    table, _, _ = await _made(functions, type="event", events=["row.created"], table_id=orders)
+    stored = set()
+    others = "datname = current_database() and pid <> pg_backend_pid()"
+    cut = f"select count(pg_terminate_backend(pid)) from pg_stat_activity where {others}"
+    async with app.client() as client, connected(app.server) as backstage:
+        for n in range(40):
+            answer = await client.post(f"/v1/public/tables/{orders}/data", json={"data": {"n": n}})
+            stored |= {n} if answer.status_code == 201 else set()
+            await backstage.fetchval(cut)
+    assert stored
+
+    async def told() -> bool:
+        return stored <= {row["payload"]["data"]["row"]["data"]["n"] for row in await seen(app, table)}
+
+    await until(told)
+    dead = "select count(*) from pilotis.jobs where app_id = $1 and state = 'dead'"
+    assert await run_sql(app.server, dead, UUID(app.app_id)) == 0
 
 
 async def test_a_function_that_triggers_itself_ends(functions: Functions):

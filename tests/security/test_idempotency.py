@@ -128,6 +128,18 @@ async def test_a_key_that_is_none(app: App, key: str):
         assert await rows_of(client, table) == []
 
 
+@pytest.mark.parametrize("key", ["a", "a key with spaces", "!" * 255])
+async def test_any_printable_characters_are_a_key(app: App, key: str):
+    table = await app.table({"n": "int"})
+    async with app.client() as client:
+        answers = [
+            await client.post(f"/v1/public/tables/{table}/data", json={"data": {"n": 1}}, headers={KEY: key})
+            for _ in range(2)
+        ]
+    assert [answer.status_code for answer in answers] == [201, 201]
+    assert answers[0].json() == answers[1].json()
+
+
 async def test_a_process_that_dies_before_it_keeps_the_answer_never_makes_two(app: App):
     table = await app.table({"n": "int"})
     path, key = f"/v1/public/tables/{table}/data", {KEY: "dies"}

@@ -243,3 +243,13 @@ async def test_statistics_count_by_the_hour(app: App, receiver: Receiver):
     assert mine["webhook_id"] == webhook.id
     assert sum(hour["succeeded"] for hour in mine["hours"]) == 3
     assert sum(hour["failed"] for hour in mine["hours"]) == 0
+
+
+async def test_a_table_that_is_listened_to_has_not_changed(app: App, receiver: Receiver):
+    table = await app.table({"n": "int"})
+    async with app.client() as client:
+        before = (await client.get(f"/v1/public/tables/{table}")).json()
+        webhook = await create(app, receiver.url(), ["row.*"])
+        assert (await client.get(f"/v1/public/tables/{table}")).json() == before
+        await webhook.change(is_active=False)
+        assert (await client.get(f"/v1/public/tables/{table}")).json() == before
