@@ -1,17 +1,27 @@
 """Functions, section 9: schedules and events call functions."""
 
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
+import msgspec
+import pytest
 
+from pilotis.db.pool import Database
+from pilotis.functions.feature import FunctionsFeature
+from pilotis.functions.triggers import CallPayload
+from pilotis.jobs.kinds import DiscardError
+from pilotis.kit.errors import UnavailableError
+from pilotis.settings import Settings
 from tests.backstage import run_sql
 from tests.console import owner_of
+from tests.database_proxy import proxied
 from tests.functions.support import Functions
 from tests.receiver import Receiver
-from tests.services import connected
+from tests.services import Services
 from tests.support import App, assert_error
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 TOGETHER = 30
 SUCCEEDED = {"success", "completed", "succeeded"}
@@ -65,26 +75,26 @@ async def _at_least(app: App, table: str, number: int) -> list[dict[str, Any]]:
     return rows if len(rows) >= number else []
 
 
-async def test_no_event_is_lost_while_the_database_comes_and_goes(functions: Functions):
-    app = functions.app
-    orders = await app.table({"n": "int"}, title="orders")
-    table, _, _ = await _made(functions, type="event", events=["row.created"], table_id=orders)
-    stored = set()
-    others = "datname = current_database() and pid <> pg_backend_pid()"
-    cut = f"select count(pg_terminate_backend(pid)) from pg_stat_activity where {others}"
-    async with app.client() as client, connected(app.server) as backstage:
-        for n in range(40):
-            answer = await client.post(f"/v1/public/tables/{orders}/data", json={"data": {"n": n}})
-            stored |= {n} if answer.status_code == 201 else set()
-            await backstage.fetchval(cut)
-    assert stored
-
-    async def told() -> bool:
-        return stored <= {row["payload"]["data"]["row"]["data"]["n"] for row in await seen(app, table)}
-
-    await until(told)
-    dead = "select count(*) from pilotis.jobs where app_id = $1 and state = 'dead'"
-    assert await run_sql(app.server, dead, UUID(app.app_id)) == 0
+async def test_a_call_is_not_given_up_because_the_database_is_away(functions: Functions):
+    function_id = UUID(await functions.made("waits", "export default () => 1"))
+    payload = CallPayload(
+        function_id=function_id, trigger_id=uuid4(), trigger="event", idempotency_key="k", payload="{}"
+    )
+    async with proxied(functions.app.server) as (proxy, arguments):
+        database = Database(arguments, size=2, statement_seconds=PATIENCE)
+        services = Services(Settings(data_dir=str(functions.app.server.data_dir)), database)
+        (kind,) = [one for one in services.features.get(FunctionsFeature).jobs if one.name == "functions.call"]
+        job: Any = SimpleNamespace(app_id=UUID(functions.app.app_id), payload=payload)
+        proxy.cut("from pilotis.functions")
+        with pytest.raises(UnavailableError):
+            await kind.run(job)
+        assert proxy.cuts == 1
+        # One that is deleted is, and only that.
+        job.payload = msgspec.structs.replace(payload, function_id=uuid4())
+        with pytest.raises(DiscardError):
+            await kind.run(job)
+        services.passwords.close()
+        await database.close()
 
 
 async def test_a_function_that_triggers_itself_ends(functions: Functions):
