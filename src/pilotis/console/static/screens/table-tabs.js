@@ -93,9 +93,12 @@ export function Api({ table, tabs, config }) {
   const id = first.data?.data[0]?.id || "…";
   const column = Object.keys(table.schema)[0];
   const data = sampleRow(table.schema);
+  const refers = Object.entries(table.schema).filter(([, one]) => one.references).map(([name]) => name);
+  const related = { ...Object.fromEntries(refers.map((name) => [name, {}])), ...Object.fromEntries((table.referenced_by || []).slice(0, 3).map((one, index) => [`list_${index + 1}`, { from: `${one.table_id}.${one.column}`, limit: 10 }])) };
   const calls = /** @type {[string, any][]} */ ([
     [t.api.list, { method: "GET", path: `${rows}?limit=20` }],
     [t.api.find, { method: "POST", path: `${rows}/query`, body: { where: column ? { [column]: { $ne: null } } : {}, order_by: "created_at", order_direction: "desc", limit: 20 } }],
+    ...(refers.length || table.referenced_by ? [[t.api.related, { method: "POST", path: `${rows}/query`, body: { expand: related, limit: 20 } }]] : []),
     [t.api.create, { method: "POST", path: rows, body: { data } }],
     [t.api.read, { method: "GET", path: `${rows}/${id}` }],
     [t.api.update, { method: "PATCH", path: `${rows}/${id}`, body: { data: Object.fromEntries(Object.entries(data).slice(0, 1)) } }],

@@ -92,7 +92,7 @@ export default {
   },
   api: {
     runAs: "Run as", nobody: "nobody", runAsHelp: "With a token of this member for 5 minutes. The audit log has each.", memberFirst: "Choose a member first: this level needs a signed-in member.",
-    lead: "Examples with this app's public key and this table's id.", token: "This table also requires a member's token: Authorization: Bearer …", list: "List rows", find: "Find rows", create: "Create a row", read: "Read a row", update: "Change a row", delete: "Delete a row", rowFirst: "The table has no rows yet.", notHere: "Delete rows in the grid." },
+    lead: "Examples with this app's public key and this table's id.", token: "This table also requires a member's token: Authorization: Bearer …", list: "List rows", find: "Find rows", related: "Find rows with related ones", create: "Create a row", read: "Read a row", update: "Change a row", delete: "Delete a row", rowFirst: "The table has no rows yet.", notHere: "Delete rows in the grid." },
 
   files: {
     howTo: "API", howToTitle: "How files are read and uploaded", listCall: "List files", uploadCall: "Upload a file", readCall: "Read a file", secretNote: "This storage needs a secret key for it.", uploadNote: "An upload has three steps: ask for a place, send the bytes there, complete it.", storageId: "Storage id",

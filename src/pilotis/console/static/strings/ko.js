@@ -89,7 +89,7 @@ export default {
   },
   api: {
     runAs: "실행 주체", nobody: "로그인하지 않음", runAsHelp: "이 회원의 5분짜리 토큰을 사용합니다. 감사 로그에 기록됩니다.", memberFirst: "먼저 회원을 고르세요. 이 접근 수준에는 로그인한 회원이 필요합니다.",
-    lead: "이 앱의 공개 키와 이 테이블을 넣은 호출입니다.", token: "이 테이블은 키와 함께 회원의 토큰이 필요합니다: Authorization: Bearer …", list: "행 목록", find: "행 찾기", create: "행 만들기", read: "행 읽기", update: "행 바꾸기", delete: "행 삭제", rowFirst: "아직 행이 없습니다.", notHere: "표에서 행을 삭제하세요." },
+    lead: "이 앱의 공개 키와 이 테이블을 넣은 호출입니다.", token: "이 테이블은 키와 함께 회원의 토큰이 필요합니다: Authorization: Bearer …", list: "행 목록", find: "행 찾기", related: "관련 행과 함께 찾기", create: "행 만들기", read: "행 읽기", update: "행 바꾸기", delete: "행 삭제", rowFirst: "아직 행이 없습니다.", notHere: "표에서 행을 삭제하세요." },
 
   files: {
     howTo: "API", howToTitle: "파일을 읽고 올리는 방법", listCall: "파일 목록", uploadCall: "파일 올리기", readCall: "파일 읽기", secretNote: "이 저장소에서는 비밀 키가 필요합니다.", uploadNote: "올리기는 세 단계입니다. 자리를 요청하고, 그곳으로 내용을 보내고, 완료합니다.", storageId: "저장소 ID",

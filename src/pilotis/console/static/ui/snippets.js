@@ -110,9 +110,23 @@ function pretty(text) {
   }
 }
 
+const SAMPLES = /** @type {Record<string, unknown>} */ ({ string: "Hello", number: 1.5, int: 1, boolean: true, bool: true, date: "2026-01-31", object: {}, array: [], uuid: "0190a6c2-1111-7000-8000-000000000001" });
+const FORMATS = /** @type {Record<string, string>} */ ({ email: "ada@example.com", url: "https://example.com", slug: "hello-world", hostname: "example.com", e164: "+821012345678", color: "#1f7a8c" });
+
+/** A value that a column accepts, as far as its checks tell. @param {any} definition */
+function sampleOf(definition) {
+  if (typeof definition === "string") return SAMPLES[definition];
+  const { type, format, min, max, min_length: least, max_length: most } = definition;
+  if (definition.enum) return definition.enum[0];
+  if (format) return FORMATS[format];
+  if (type === "string") return "Hello".padEnd(least || 0, "o").slice(0, most ?? undefined);
+  if (min !== undefined || max !== undefined) return min ?? max;
+  return SAMPLES[type];
+}
+
 /** A row that fits a table's schema, to show how one is sent. @param {Record<string, any>} schema */
 export function sampleRow(schema) {
-  const samples = /** @type {Record<string, unknown>} */ ({ string: "Hello", number: 1.5, int: 1, boolean: true, bool: true, date: "2026-01-31", object: {}, array: [], uuid: "0190a6c2-1111-7000-8000-000000000001" });
-  const columns = Object.entries(schema).map(([name, definition]) => /** @type {[string, unknown]} */ ([name, samples[typeof definition === "string" ? definition : definition.type]]));
+  // No sample is the id of a row that is there.
+  const columns = Object.entries(schema).filter(([, definition]) => !definition.references || definition.required).map(([name, definition]) => /** @type {[string, unknown]} */ ([name, sampleOf(definition)]));
   return columns.length ? Object.fromEntries(columns.slice(0, 4).concat(columns.slice(4).filter(([name]) => schema[name].required))) : { text: "Hello" };
 }
