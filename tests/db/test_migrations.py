@@ -159,13 +159,23 @@ async def test_a_database_with_an_edited_migration_gets_a_remedy(older: Older):
         await migrations.migrate(older.connection)
 
 
+def without_checks_of_new_columns(statement: str) -> str:
+    """A statement without the checks of nothing but columns that it adds: older programs leave those empty."""
+    added = set(re.findall(r"add column (\w+)", statement))
+
+    def kept(check: re.Match[str]) -> str:
+        return "" if set(re.findall(r"\w+", check[1])) <= added | {"is", "null"} else check[0]
+
+    return re.sub(r"add constraint \w+ check \((.*)\)", kept, statement)
+
+
 def test_what_older_versions_notice_names_the_versions_that_are_left():
     for migration in migrations.all_migrations()[41:]:
         text = re.sub(r"--.*", "", migration.sql)
         created = set(re.findall(r"create (?:unlogged )?table (?:if not exists )?(\S+)", text))
         found = [
             statement
-            for statement in text.split(";")
+            for statement in map(without_checks_of_new_columns, text.split(";"))
             if CONTRACTS.search(statement) and not any(f" {table} " in f"{statement} " for table in created)
         ]
         assert not found or 0 < migration.needs < migration.number, (

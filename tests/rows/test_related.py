@@ -245,6 +245,10 @@ async def test_conditions_go_through_references(app: App, blog: Blog):
             answer = await client.post(f"{rows(comments)}/query", json={"where": where})
             body = assert_error(answer, 400, code)
             assert [one["field"] for one in body["details"]] == [field], body
+        # Paths into objects are no steps.
+        places = await blog.table("rooms", {"place": "object", "owner": refers(authors)})
+        many = {"$or": [{"place.x": n} for n in range(30)]}
+        assert await query(client, places, where=many) == []
         # Only rows that the caller may read, and columns likewise.
         await save(app, authors, {"read": {"name": "Eve"}, "columns": {"secret": {"read": None}}})
         assert await texts(client, {"by.name": {"$in": ["Ada", "Eve"]}}) == [f"c{n}" for n in range(0, 12, 2)]

@@ -114,7 +114,7 @@ async def test_a_table_is_read_while_it_is_rewritten(app: App, monkeypatch: pyte
     monkeypatch.setattr(reclaiming, "_lock_exclusively", pausing)
     path = f"/v1/public/tables/{table}/data"
     async with second_node(app.server) as node, app.client(token) as client:
-        rewriting = asyncio.create_task(node.node.services.tables.reclaim(UUID(app.app_id), UUID(table)))
+        rewriting = asyncio.create_task(node.services.tables.reclaim(UUID(app.app_id), UUID(table)))
         await copied.wait()
         for answer in (await client.get(f"{path}/{row['id']}"), await client.get(path)):
             assert answer.status_code == 200
@@ -141,9 +141,9 @@ async def test_a_reader_that_does_not_end_puts_rewriting_off(app: App, monkeypat
         await transaction.start()
         await reader.fetch(f"select from {physical(app, table)}")
         with pytest.raises(TableBusyError):
-            await node.node.services.tables.reclaim(UUID(app.app_id), UUID(table))
+            await node.services.tables.reclaim(UUID(app.app_id), UUID(table))
         await transaction.rollback()
-        await node.node.services.tables.reclaim(UUID(app.app_id), UUID(table))
+        await node.services.tables.reclaim(UUID(app.app_id), UUID(table))
 
 
 async def test_the_trash_keeps_the_latest_columns_and_tables(app: App):

@@ -89,12 +89,16 @@ async def paths_of(
     """
     if not seen.references or not where:
         return None
-    names = list(_dotted(where))
+    # Others with a dot are paths into objects.
+    referring = {column.name for column, _ in seen.references}
+    names = [parts for name in _dotted(where) if (parts := name.split("."))[0] in referring]
+    if not names:
+        return None
     if len(names) > MAX_PATHS:
         raise WhereTooComplexError(f"Conditions go through references at {MAX_PATHS} places at most.").at("where")
     member = principal.member
-    steps = await _steps(tables, principal, table, seen, [name.split(".") for name in names], MAX_STEPS)
-    return Paths(steps, None if member is None else member.member_id) if steps else None
+    steps = await _steps(tables, principal, table, seen, names, MAX_STEPS)
+    return Paths(steps, None if member is None else member.member_id)
 
 
 async def _steps(

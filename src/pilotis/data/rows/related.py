@@ -354,19 +354,26 @@ class _Compilation:
         alias, limit = self._next(), node.limit
         item, joins = self._item(node, alias)
         condition, order = self._found(node.back, node.options.where, f"{node.place}.where", outer, node)
-        found = f"from {node.back.table.schema.physical} where {condition} order by {order} limit {limit + 1}"
-        # The rows are numbered inside, where the order's columns are those of this table alone.
-        numbered = f"row_number() over (order by {order}) as __place"
+        physical = node.back.table.schema.physical
+        # Numbered behind the limit, or all rows that refer to the one would be sorted.
+        found = f"(select * from {physical} where {condition} order by {order} limit {limit + 1}) f"
+        number = f"row_number() over (order by {order}) as __place"
         if node.to is None:
-            source = f"(select *, {numbered} {found}) {alias}"
+            source = f"(select *, {number} from {found}) {alias}"
         else:
-            pairs = f"(select {node.to.physical} as __far, {numbered} {found}) {alias}p"
+            pairs = f"(select {node.to.physical} as __far, {number} from {found}) {alias}p"
             source = f"{pairs} join lateral ({self._one(node, f'{alias}p.__far')}) {alias} on true"
-        listed = f"string_agg(__item, ',' order by __place) filter (where __place <= {limit})"
-        return f"""
-            select '[' || coalesce({listed}, '') || ']' as __items, coalesce(max(__place) > {limit}, false) as __more
-            from (select {item} as __item, __place from {source}{joins}) {alias}n
-        """
+        rows = f"select {item} as __item, __place from {source}{joins}"
+        kept, more = f"__place <= {limit}", f"coalesce(max(__place) > {limit}, false)"
+        page_bytes = self._limits.page_bytes
+        if node.most * self._limits.row_bytes > page_bytes:
+            # A list that no page could hold is cut before it is put together.
+            size = "sum(octet_length(__item)) over (order by __place) as __size"
+            rows = f"select *, {size} from ({rows}) {alias}s"
+            kept = f"{kept} and __size <= {page_bytes}"
+            more = f"({more} or coalesce(max(__size) > {page_bytes}, false))"
+        listed = f"string_agg(__item, ',' order by __place) filter (where {kept})"
+        return f"select '[' || coalesce({listed}, '') || ']' as __items, {more} as __more from ({rows}) {alias}n"
 
     def _counted(self, count: _Count, outer: str) -> str:
         condition, _ = self._found(count.back, count.options.where, f"{count.place}.where", outer)

@@ -39,7 +39,7 @@ export function ChecksButton({ name, type, checks, why, onChange }) {
   const [open, setOpen] = useState(false);
   if (!OF_TYPE[type]) return null;
   const text = checksText(checks);
-  return html`<${Button} kind="flat small" icon=${text ? "check" : "plus"} label=${t.checks.of(name)} title=${text || t.checks.none} why=${why} onClick=${() => setOpen(true)}><span class="cut checkstext">${text || t.checks.title}</span></${Button}>
+  return html`<${Button} kind="flat small" icon=${text ? "check" : "plus"} label=${`${text || t.checks.title}, ${name}`} title=${text || t.checks.none} why=${why} onClick=${() => setOpen(true)}><span class="cut checkstext">${text || t.checks.title}</span></${Button}>
     ${open && html`<${ChecksDialog} name=${name} type=${type} checks=${checks} onClose=${() => setOpen(false)} done=${(/** @type {Checks} */ found) => (onChange(found), setOpen(false))} />`}`;
 }
 
