@@ -147,22 +147,25 @@ class KeyedRows:
         app = principal.app
         assert app is not None
 
+        is_guess = False
+
         async def find(table: PreparedTable) -> Found | None:
+            nonlocal is_guess
             key = key_called(table, name)
             data = msgspec.Raw(json.encode(_given(table, key, values)))
             visible = await table.visible(principal, Action.READ)
             arguments = Arguments(key_record(principal, table, key, data, uuid7_text()), hash_=table.hash)
-            is_guess = await self._is_guess(principal, table)
-            if is_guess:
+            # Only once, should the schema prove outdated and this run again.
+            if not is_guess and await self._is_guess(principal, table):
                 await self._counter.count(client, app, _RATE)
-            found = await read(table, visible, table.statements.has_key(key), arguments)
-            if is_guess and found is not None:
-                await self._counter.refund(client, app, _RATE)
-            return found
+                is_guess = True
+            return await read(table, visible, table.statements.has_key(key), arguments)
 
         found = await self._tables.use(app, table_id, find)
         if found is None:
             raise RowNotFoundError
+        if is_guess:
+            await self._counter.refund(client, app, _RATE)
         return found
 
     async def _is_guess(self, principal: Principal, table: PreparedTable) -> bool:

@@ -406,7 +406,7 @@ def requirements(principal: Principal, table: PreparedTable, row: Row, arguments
     return found
 
 
-class Taken(Protocol):
+class TakenAlong(Protocol):
     """What a deletion takes along; see `pilotis.data.rows.cascades`."""
 
     async def run(self, fetchrow: FetchRow, condition: str, values: Sequence[Any]) -> object:
@@ -421,7 +421,7 @@ def plan_delete(
     table: PreparedTable,
     row_id: UUID,
     expected: str | None = None,
-    along: Taken | None = None,
+    along: TakenAlong | None = None,
 ) -> Plan:
     """Return the plan that deletes a row, and what that takes along."""
     visible = table.visible_now(principal, Action.DELETE)

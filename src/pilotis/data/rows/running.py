@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import asyncpg
 
@@ -35,9 +36,16 @@ async def fetch_compiled(
     Raises `QueryTooLargeError` if the statement exceeds the database's limits.
     """
     await try_patterns(table, compiled.patterns)
-    try:
+    with telling_what_is_too_large():
         # Not fetchrow, because with its row limit PostgreSQL starts no parallel workers.
         return await table.fetch_compiled(compiled.sql, compiled.arguments, compiled.access, read_only=read_only)
+
+
+@contextmanager
+def telling_what_is_too_large() -> Iterator[None]:
+    """Raise `QueryTooLargeError` where a statement that was compiled from a request exceeds the database's limits."""
+    try:
+        yield
     except asyncpg.ProgramLimitExceededError:
         raise QueryTooLargeError from None
     except UnavailableError as error:

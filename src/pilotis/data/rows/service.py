@@ -42,7 +42,7 @@ from pilotis.data.rows.query import (
 )
 from pilotis.data.rows.referring import Referring, RowReferencedError
 from pilotis.data.rows.related import Related, plan
-from pilotis.data.rows.running import run_compiled, try_patterns
+from pilotis.data.rows.running import run_compiled, telling_what_is_too_large, try_patterns
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, row_id_of
 from pilotis.data.rows.types import DeleteWhere, Page, Query, ReadRow, UpdateWhere
 from pilotis.data.rules.actions import Action
@@ -508,7 +508,8 @@ async def _delete_with(
     await try_patterns(table, patterns)
     async with table.transaction() as connection:
         try:
-            ids = await along.run(connection.fetchrow, condition, arguments.values)
+            with telling_what_is_too_large():
+                ids = await along.run(connection.fetchrow, condition, arguments.values)
             chosen = Arguments(list(ids))
             sql = table.statements.delete("__id = any($1::uuid[])", bound_cause(principal, table, DELETED, chosen))
             row = await connection.fetchrow(sql, *chosen.values)
