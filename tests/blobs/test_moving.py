@@ -96,12 +96,12 @@ class Faulty(ObjectStore):
     async def put(
         self, key: str, chunks: AsyncIterator[bytes], *, size: int, content_type: str, sha256: bytes | None = None
     ) -> BlobInfo:
-        self.puts += 1
-        if self.puts > self.last:
+        number = self.puts = self.puts + 1
+        if number > self.last:
             await until(self.fails_once)
             raise BlobStoreUnavailableError
         info = await super().put(key, chunks, size=size, content_type=content_type, sha256=sha256)
-        if self.puts % 3 == 0:
+        if number % 3 == 0:
             raise BlobStoreUnavailableError
         return info
 
