@@ -20,6 +20,7 @@ test: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	sh tools/javascript/format.sh
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m bench $(ARGS)
@@ -46,4 +47,4 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache tools/javascript/node_modules

@@ -3,17 +3,17 @@
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.console.conftest import Opening
-from tests.shared import NPM, install, make_once
+from tests.shared import output
 from tests.support import Server
 
 STATIC = Path(__file__).parents[2] / "src" / "pilotis" / "console" / "static"
-TYPESCRIPT = "typescript@5.9.3"
+TOOLS = Path(__file__).parents[2] / "tools" / "javascript"
+NEEDS_NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
 SHAPE = """async (paths) => {
     const shape = (value) => typeof value === "function" ? `takes ${value.length}`
         : typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([name, one]) => [name, shape(one)]))
@@ -68,14 +68,14 @@ def test_colours_stand_in_one_place() -> None:
             assert not literal.search(text), path.name
 
 
-@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
-def test_the_types_hold(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+@NEEDS_NPM
+def test_the_modules_are_formatted() -> None:
+    output(["sh", TOOLS / "format.sh", "--check"], TOOLS)
+
+
+@NEEDS_NPM
+def test_the_types_hold(tmp_path: Path) -> None:
     """The modules are checked by their JSDoc types, strictly."""
-
-    def fetch(folder: Path) -> None:
-        install(["npm", "install", *NPM, "--prefix", folder, TYPESCRIPT], folder)
-
-    compiler = make_once(tmp_path_factory, "typescript", fetch) / "node_modules" / "typescript" / "bin" / "tsc"
     options = {
         "allowJs": True,
         "checkJs": True,
@@ -90,8 +90,7 @@ def test_the_types_hold(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
     project.write_text(
         json.dumps({"compilerOptions": options, "include": [f"{STATIC}/**/*.js"], "exclude": [f"{STATIC}/vendor"]})
     )
-    done = subprocess.run(["node", compiler, "-p", project], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    output(["sh", TOOLS / "run.sh", "tsc", "-p", project], TOOLS)
 
 
 async def test_scripts_come_from_the_consoles_own_paths(server: Server, visit: Opening) -> None:
@@ -140,12 +139,12 @@ def newer_in_script(text: str) -> set[str]:
         name for name, pattern in SYNTAX.items() if name in NEWER["syntax"] and re.search(pattern, text, re.MULTILINE)
     }
     names = used("members", r"\.([A-Za-z_$][\w$]*)", text) | used("globals", r"(?<![\w$.\"'])([A-Z][\w$]*)\b", text)
-    tags = " ".join(re.findall(r"<[a-z]\w*( [^<>]*)", text))
+    tags = " ".join(re.findall(r"<[a-z]\w*(\s[^<>]*)", text))
     return (
         syntax
         | names
         | used("members", r"(?<![\w$.\"'-])([a-z]\w*)\(", text)
-        | used("attributes", r" ([a-z-]+)=", tags)
+        | used("attributes", r"\s([a-z-]+)=", tags)
     )
 
 

@@ -55,7 +55,9 @@ function Console({ config }) {
   if (Entry) return html`<${Entry} config=${config} />`;
   if (user.value === null) {
     // Where there is nobody yet, signing in would lead nowhere.
-    go(config.setup_required ? "/setup" : `/sign-in?to=${encodeURIComponent(path + location.search)}`, { replace: true });
+    go(config.setup_required ? "/setup" : `/sign-in?to=${encodeURIComponent(path + location.search)}`, {
+      replace: true,
+    });
     return null;
   }
   return html`<${Screens} config=${config} path=${path} />`;
@@ -70,7 +72,10 @@ function Screens({ config, path }) {
   const [palette, setPalette] = useState(/** @type {any} */ (null));
   const load = found?.value;
   useEffect(() => {
-    load?.().then((module) => setScreen({ load, module }), (error) => setScreen({ load, error }));
+    load?.().then(
+      (module) => setScreen({ load, module }),
+      (error) => setScreen({ load, error }),
+    );
   }, [load]);
   // The list of apps is read anew whenever it is opened; every other screen needs it once.
   const isList = found?.value === SCREENS[0][1];
@@ -101,15 +106,43 @@ function Screens({ config, path }) {
   });
   const Screen = screen?.module?.Screen;
   const PaletteDialog = palette;
-  return html`<${Shell} config=${config} ...${head} onFind=${find}>
-    ${failed ? html`<${Failure} error=${failed} retry=${() => (setFailed(null), loadApps().catch(setFailed))} />`
-      : !found || (apps.value && wanted && !app.value) ? html`<${Empty} title=${t.nothingHere} text=${t.nothingHereText}><a class="b" href=${href("/")}>${t.allApps}</a></${Empty}>`
-      : screen?.error && screen.load === load ? html`<${Failure} title=${t.notLoaded} error=${{ message: t.notLoadedText }} retry=${() => location.reload()} />`
-      : ready ? html`<${Screen} key=${wanted + (found?.params.table || found?.params.site || found?.params.fn || found?.params.run || found?.params.workflow || found?.params.webhook || "")} config=${config} ...${found?.params} />` : null}
-  </${Shell}>
-  ${PaletteDialog && html`<${PaletteDialog} onClose=${() => setPalette(null)} />`}
-  ${ended.value && html`<${SignInDialog} />`}
-  ${upgraded.value && html`<aside class="upgraded" role="status"><${Icon} name="info" /><span class="grow">${t.upgraded}</span><${Button} kind="small" onClick=${() => location.reload()}>${t.reload}</${Button}><${Button} kind="flat small" icon="cross" label=${t.dismiss} onClick=${() => (upgraded.value = false)} /></aside>`}`;
+  return html`
+    <${Shell} config=${config} ...${head} onFind=${find}>
+      ${failed
+        ? html`<${Failure} error=${failed} retry=${() => (setFailed(null), loadApps().catch(setFailed))} />`
+        : !found || (apps.value && wanted && !app.value)
+          ? html`<${Empty} title=${t.nothingHere} text=${t.nothingHereText}>
+              <a class="b" href=${href("/")}>${t.allApps}</a>
+            </${Empty}>`
+          : screen?.error && screen.load === load
+            ? html`<${Failure}
+                title=${t.notLoaded} error=${{ message: t.notLoadedText }} retry=${() => location.reload()}
+              />`
+            : ready
+              ? html`<${Screen}
+                  key=${
+                    wanted +
+                    (found?.params.table ||
+                      found?.params.site ||
+                      found?.params.fn ||
+                      found?.params.run ||
+                      found?.params.workflow ||
+                      found?.params.webhook ||
+                      "")
+                  }
+                  config=${config} ...${found?.params}
+                />`
+              : null}
+    </${Shell}>
+    ${PaletteDialog && html`<${PaletteDialog} onClose=${() => setPalette(null)} />`}
+    ${ended.value && html`<${SignInDialog} />`}
+    ${upgraded.value && html`<aside class="upgraded" role="status">
+      <${Icon} name="info" />
+      <span class="grow">${t.upgraded}</span>
+      <${Button} kind="small" onClick=${() => location.reload()}>${t.reload}</${Button}>
+      <${Button} kind="flat small" icon="cross" label=${t.dismiss} onClick=${() => (upgraded.value = false)} />
+    </aside>`}
+  `;
 }
 
 async function start() {
@@ -118,7 +151,9 @@ async function start() {
   addEventListener("auxclick", cover);
   const root = /** @type {HTMLElement} */ (document.getElementById("root"));
   // The screen's modules come while the session is renewed.
-  match(SCREENS, place.value.path)?.value().catch(() => {});
+  match(SCREENS, place.value.path)
+    ?.value()
+    .catch(() => {});
   try {
     const [config] = await Promise.all([begun.config, begun.session.then((known) => known || (user.value = null))]);
     if (location.origin !== config.base_url && isLoopback(location.origin) && isLoopback(config.base_url)) {
@@ -130,7 +165,10 @@ async function start() {
     watch(new URL(import.meta.url).pathname.split("/")[3]);
     render(html`<${Console} config=${config} />`, root);
   } catch (error) {
-    render(html`<main><${Failure} title=${t.notStarted} error=${error} retry=${() => location.reload()} /></main>`, root);
+    render(
+      html`<main><${Failure} title=${t.notStarted} error=${error} retry=${() => location.reload()} /></main>`,
+      root,
+    );
   }
 }
 

@@ -11,7 +11,8 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const apply = () => {
     const chosen = read("pilotis.theme");
-    document.documentElement.dataset.theme = chosen === "light" || chosen === "dark" ? chosen : dark.matches ? "dark" : "light";
+    document.documentElement.dataset.theme =
+      chosen === "light" || chosen === "dark" ? chosen : dark.matches ? "dark" : "light";
   };
   apply();
   dark.addEventListener("change", apply);
@@ -25,13 +26,19 @@
     addEventListener("DOMContentLoaded", () => {
       const said = document.createElement("p");
       said.className = "noscript";
-      said.append(/** @type {HTMLTemplateElement} */ (document.getElementById(`outdated-${document.documentElement.lang}`)).content);
+      said.append(
+        /** @type {HTMLTemplateElement} */ (document.getElementById(`outdated-${document.documentElement.lang}`))
+          .content,
+      );
       document.getElementById("root")?.replaceWith(said);
     });
   }
   // The words are imported once all modules are there: they are fetched meanwhile.
   const words = document.createElement("link");
   words.rel = "modulepreload";
-  words.href = new URL(`strings/${document.documentElement.lang}.js`, /** @type {HTMLScriptElement} */ (document.currentScript).src).href;
+  words.href = new URL(
+    `strings/${document.documentElement.lang}.js`,
+    /** @type {HTMLScriptElement} */ (document.currentScript).src,
+  ).href;
   document.head.append(words);
 })();

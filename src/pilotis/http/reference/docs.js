@@ -5,7 +5,11 @@ const announcer = document.getElementById("announcer");
 
 // Every example shows the language that was chosen last. A private window may refuse storage.
 function remembered() {
-  try { return localStorage.getItem("language"); } catch { return null; }
+  try {
+    return localStorage.getItem("language");
+  } catch {
+    return null;
+  }
 }
 function choose(language) {
   for (const pre of document.querySelectorAll("pre[data-language]")) pre.hidden = pre.dataset.language !== language;
@@ -26,7 +30,9 @@ async function copy(button) {
     button.textContent = "Selected";
   }
   if (announcer) announcer.textContent = `Example ${button.textContent.toLowerCase()}.`;
-  setTimeout(() => { button.textContent = "Copy"; }, 1600);
+  setTimeout(() => {
+    button.textContent = "Copy";
+  }, 1600);
 }
 
 document.addEventListener("click", (event) => {
@@ -37,7 +43,11 @@ document.addEventListener("click", (event) => {
     const before = button.getBoundingClientRect().top;
     choose(button.dataset.language);
     scrollBy(0, button.getBoundingClientRect().top - before);
-    try { localStorage.setItem("language", button.dataset.language); } catch { /* it holds for this page alone */ }
+    try {
+      localStorage.setItem("language", button.dataset.language);
+    } catch {
+      /* it holds for this page alone */
+    }
   }
 });
 
@@ -80,10 +90,14 @@ if (search) {
 
   // On a narrow screen the list covers the page: it is folded, and folds again once an operation is chosen.
   const wide = matchMedia("(min-width: 60rem)");
-  const fold = () => { contents.open = wide.matches; };
+  const fold = () => {
+    contents.open = wide.matches;
+  };
   wide.addEventListener("change", fold);
   fold();
-  search.addEventListener("input", () => { if (!wide.matches) contents.open = false; });
+  search.addEventListener("input", () => {
+    if (!wide.matches) contents.open = false;
+  });
   contents.addEventListener("click", (event) => {
     if (event.target.closest("a") && !wide.matches) contents.open = false;
   });
@@ -91,14 +105,17 @@ if (search) {
   // The rail marks what is being read.
   const links = new Map(entries.map((entry) => [entry.querySelector("a").hash.slice(1), entry.querySelector("a")]));
   let current = null;
-  const watcher = new IntersectionObserver((seen) => {
-    const top = seen.filter((one) => one.isIntersecting).map((one) => links.get(one.target.id))[0];
-    if (!top || top === current) return;
-    current?.removeAttribute("aria-current");
-    top.setAttribute("aria-current", "true");
-    current = top;
-    const rail = top.closest(".rail");
-    if (wide.matches) rail.scrollTop = top.offsetTop - rail.clientHeight / 2;
-  }, { rootMargin: "-15% 0px -75% 0px" });
+  const watcher = new IntersectionObserver(
+    (seen) => {
+      const top = seen.filter((one) => one.isIntersecting).map((one) => links.get(one.target.id))[0];
+      if (!top || top === current) return;
+      current?.removeAttribute("aria-current");
+      top.setAttribute("aria-current", "true");
+      current = top;
+      const rail = top.closest(".rail");
+      if (wide.matches) rail.scrollTop = top.offsetTop - rail.clientHeight / 2;
+    },
+    { rootMargin: "-15% 0px -75% 0px" },
+  );
   for (const article of articles) watcher.observe(article);
 }

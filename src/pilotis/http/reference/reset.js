@@ -30,7 +30,8 @@ function succeeded(user) {
 }
 
 function failed(answer) {
-  const again = answer.code === "INVALID_RESET_LINK" ? " Whoever runs the server prints one with pilotis user reset." : "";
+  const again =
+    answer.code === "INVALID_RESET_LINK" ? " Whoever runs the server prints one with pilotis user reset." : "";
   show("error", answer.message + again);
   form.elements.password.focus();
 }

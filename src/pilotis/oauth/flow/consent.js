@@ -1,133 +1,151 @@
-'use strict';
+"use strict";
 // Values are inserted only by textContent, and tokens stay in this function's memory.
 (() => {
   const TEXTS = {
     en: {
-      wait: 'Loading …',
+      wait: "Loading …",
       signInTitle: (app) => `Sign in to ${app}`,
       signInWhy: (client) => `to continue to ${client}`,
       again: (client) => `${client} asks you to sign in again.`,
-      loginId: 'Login ID',
-      password: 'Password',
-      signIn: 'Sign in',
+      loginId: "Login ID",
+      password: "Password",
+      signIn: "Sign in",
       signUpTitle: (app) => `Create an account at ${app}`,
-      signUp: 'Create account',
-      toSignUp: 'Create an account',
-      toSignIn: 'I already have an account',
+      signUp: "Create account",
+      toSignUp: "Create an account",
+      toSignIn: "I already have an account",
       noPassword: (app) => `${app} does not support password sign-in.`,
-      or: 'or',
+      or: "or",
       goOnWith: (name) => `Continue with ${name}`,
       title: (client, app) => `${client} wants to use your ${app} account`,
-      who: (name) => (name ? `Signed in as ${name}` : 'You are signed in'),
-      other: 'Use another account',
+      who: (name) => (name ? `Signed in as ${name}` : "You are signed in"),
+      other: "Use another account",
       unverified: (client, app) =>
         `${app} has not verified “${client}”. Continue only if you just started this there yourself.`,
-      scopes: 'It will be able to',
-      leads: (host) => ['You will be sent to ', host, '. You can disconnect it in your account at any time.'],
-      site: 'Website',
-      policy: 'Privacy policy',
-      terms: 'Terms of service',
-      allow: 'Allow',
-      deny: 'Cancel',
-      problemTitle: 'Something went wrong',
-      next: 'Close this page, go back to where you came from, and start again.',
+      scopes: "It will be able to",
+      leads: (host) => ["You will be sent to ", host, ". You can disconnect it in your account at any time."],
+      site: "Website",
+      policy: "Privacy policy",
+      terms: "Terms of service",
+      allow: "Allow",
+      deny: "Cancel",
+      problemTitle: "Something went wrong",
+      next: "Close this page, go back to where you came from, and start again.",
       errors: {
-        INVALID_CREDENTIALS: 'The login ID or the password is wrong.',
-        LOGIN_ID_TAKEN: 'This login ID is taken. Choose another one.',
-        SIGN_UP_INVALID: 'Choose another login ID or a longer password.',
-        RATE_LIMITED: 'Too many attempts. Wait a moment and try again.',
-        LOGIN_DISABLED: 'Password sign-in is disabled.',
-        MEMBER_INACTIVE: 'This account has been deactivated.',
-        OAUTH_REQUEST_NOT_FOUND: 'This request does not exist, or it belongs to another account.',
-        OAUTH_REQUEST_EXPIRED: 'This request has expired after ten minutes.',
-        OAUTH_REQUEST_DECIDED: 'This request has already been answered.',
-        WRONG_BROWSER: 'This request was started in another browser.',
-        access_denied: 'You have cancelled the sign-in there. Nothing was shared.',
-        provider_error: 'The sign-in there did not work. Try again, or sign in another way.',
-        INVALID_CODE: 'The sign-in there took too long. Try again.',
-        PROVIDER_NOT_ENABLED: 'This way to sign in does not work at the moment. Choose another one.',
-        OTHER: 'The server is unreachable or reported an error. Try again.',
+        INVALID_CREDENTIALS: "The login ID or the password is wrong.",
+        LOGIN_ID_TAKEN: "This login ID is taken. Choose another one.",
+        SIGN_UP_INVALID: "Choose another login ID or a longer password.",
+        RATE_LIMITED: "Too many attempts. Wait a moment and try again.",
+        LOGIN_DISABLED: "Password sign-in is disabled.",
+        MEMBER_INACTIVE: "This account has been deactivated.",
+        OAUTH_REQUEST_NOT_FOUND: "This request does not exist, or it belongs to another account.",
+        OAUTH_REQUEST_EXPIRED: "This request has expired after ten minutes.",
+        OAUTH_REQUEST_DECIDED: "This request has already been answered.",
+        WRONG_BROWSER: "This request was started in another browser.",
+        access_denied: "You have cancelled the sign-in there. Nothing was shared.",
+        provider_error: "The sign-in there did not work. Try again, or sign in another way.",
+        INVALID_CODE: "The sign-in there took too long. Try again.",
+        PROVIDER_NOT_ENABLED: "This way to sign in does not work at the moment. Choose another one.",
+        OTHER: "The server is unreachable or reported an error. Try again.",
       },
     },
     ko: {
-      wait: '잠시만 기다려 주세요 …',
+      wait: "잠시만 기다려 주세요 …",
       signInTitle: (app) => `${app} 로그인`,
       signInWhy: (client) => `${client}(으)로 계속하려면 로그인하세요`,
       again: (client) => `${client}에서 다시 로그인하도록 요청했습니다.`,
-      loginId: '아이디',
-      password: '비밀번호',
-      signIn: '로그인',
+      loginId: "아이디",
+      password: "비밀번호",
+      signIn: "로그인",
       signUpTitle: (app) => `${app} 회원가입`,
-      signUp: '가입하기',
-      toSignUp: '계정 만들기',
-      toSignIn: '이미 계정이 있습니다',
+      signUp: "가입하기",
+      toSignUp: "계정 만들기",
+      toSignIn: "이미 계정이 있습니다",
       noPassword: (app) => `${app}에서는 비밀번호 로그인을 사용하지 않습니다.`,
-      or: '또는',
+      or: "또는",
       goOnWith: (name) => `${name}(으)로 계속하기`,
       title: (client, app) => `${client}에서 ${app} 계정을 사용하려고 합니다`,
-      who: (name) => (name ? `${name} 계정으로 로그인됨` : '로그인되어 있습니다'),
-      other: '다른 계정 사용',
+      who: (name) => (name ? `${name} 계정으로 로그인됨` : "로그인되어 있습니다"),
+      other: "다른 계정 사용",
       unverified: (client, app) =>
         `${app}에서 “${client}”의 운영자를 확인하지 않았습니다. 방금 그곳에서 직접 시작한 경우에만 계속하세요.`,
-      scopes: '허용하면 다음을 할 수 있습니다',
-      leads: (host) => ['허용하면 ', host, '(으)로 이동합니다. 연결은 언제든지 계정에서 끊을 수 있습니다.'],
-      site: '웹사이트',
-      policy: '개인정보처리방침',
-      terms: '이용약관',
-      allow: '허용',
-      deny: '취소',
-      problemTitle: '진행할 수 없습니다',
-      next: '이 페이지를 닫고 처음 시작한 곳에서 다시 시도하세요.',
+      scopes: "허용하면 다음을 할 수 있습니다",
+      leads: (host) => ["허용하면 ", host, "(으)로 이동합니다. 연결은 언제든지 계정에서 끊을 수 있습니다."],
+      site: "웹사이트",
+      policy: "개인정보처리방침",
+      terms: "이용약관",
+      allow: "허용",
+      deny: "취소",
+      problemTitle: "진행할 수 없습니다",
+      next: "이 페이지를 닫고 처음 시작한 곳에서 다시 시도하세요.",
       errors: {
-        INVALID_CREDENTIALS: '아이디 또는 비밀번호가 올바르지 않습니다.',
-        LOGIN_ID_TAKEN: '이미 사용 중인 아이디입니다. 다른 아이디를 선택하세요.',
-        SIGN_UP_INVALID: '다른 아이디나 더 긴 비밀번호를 선택하세요.',
-        RATE_LIMITED: '시도가 너무 많습니다. 잠시 후 다시 시도하세요.',
-        LOGIN_DISABLED: '비밀번호 로그인이 꺼져 있습니다.',
-        MEMBER_INACTIVE: '비활성화된 계정입니다.',
-        OAUTH_REQUEST_NOT_FOUND: '알 수 없는 요청이거나 다른 계정의 요청입니다.',
-        OAUTH_REQUEST_EXPIRED: '요청이 만료되었습니다. 10분이 지났습니다.',
-        OAUTH_REQUEST_DECIDED: '이미 처리된 요청입니다.',
-        WRONG_BROWSER: '다른 브라우저에서 시작된 요청입니다.',
-        access_denied: '로그인을 취소했습니다. 아무 정보도 전달되지 않았습니다.',
-        provider_error: '로그인하지 못했습니다. 다시 시도하거나 다른 방법으로 로그인하세요.',
-        INVALID_CODE: '로그인이 너무 오래 걸렸습니다. 다시 시도하세요.',
-        PROVIDER_NOT_ENABLED: '지금은 이 방법으로 로그인할 수 없습니다. 다른 방법을 선택하세요.',
-        OTHER: '서버에 연결할 수 없거나 처리하지 못했습니다. 다시 시도하세요.',
+        INVALID_CREDENTIALS: "아이디 또는 비밀번호가 올바르지 않습니다.",
+        LOGIN_ID_TAKEN: "이미 사용 중인 아이디입니다. 다른 아이디를 선택하세요.",
+        SIGN_UP_INVALID: "다른 아이디나 더 긴 비밀번호를 선택하세요.",
+        RATE_LIMITED: "시도가 너무 많습니다. 잠시 후 다시 시도하세요.",
+        LOGIN_DISABLED: "비밀번호 로그인이 꺼져 있습니다.",
+        MEMBER_INACTIVE: "비활성화된 계정입니다.",
+        OAUTH_REQUEST_NOT_FOUND: "알 수 없는 요청이거나 다른 계정의 요청입니다.",
+        OAUTH_REQUEST_EXPIRED: "요청이 만료되었습니다. 10분이 지났습니다.",
+        OAUTH_REQUEST_DECIDED: "이미 처리된 요청입니다.",
+        WRONG_BROWSER: "다른 브라우저에서 시작된 요청입니다.",
+        access_denied: "로그인을 취소했습니다. 아무 정보도 전달되지 않았습니다.",
+        provider_error: "로그인하지 못했습니다. 다시 시도하거나 다른 방법으로 로그인하세요.",
+        INVALID_CODE: "로그인이 너무 오래 걸렸습니다. 다시 시도하세요.",
+        PROVIDER_NOT_ENABLED: "지금은 이 방법으로 로그인할 수 없습니다. 다른 방법을 선택하세요.",
+        OTHER: "서버에 연결할 수 없거나 처리하지 못했습니다. 다시 시도하세요.",
       },
     },
   };
   const language = document.documentElement.lang;
   const T = TEXTS[language];
   const $ = (id) => document.getElementById(id);
-  const { request, client } = $('main').dataset;
-  const FINAL = ['OAUTH_REQUEST_NOT_FOUND', 'OAUTH_REQUEST_EXPIRED', 'OAUTH_REQUEST_DECIDED', 'WRONG_BROWSER'];
+  const { request, client } = $("main").dataset;
+  const FINAL = ["OAUTH_REQUEST_NOT_FOUND", "OAUTH_REQUEST_EXPIRED", "OAUTH_REQUEST_DECIDED", "WRONG_BROWSER"];
   let options;
   let token = null;
-  let loginId = '';
+  let loginId = "";
   let isNew = false;
 
-  const SVG = 'http://www.w3.org/2000/svg';
+  const SVG = "http://www.w3.org/2000/svg";
   // Marks of the vendors in one path or more, each with its colour.
   const LOGOS = {
     GOOGLE: [
-      ['#4285f4', 'M23.5 12.3c0-.9-.1-1.5-.3-2.2H12v4.1h6.6c-.1 1.1-.8 2.7-2.4 3.8l3.7 2.8c2.3-2.1 3.6-5.1 3.6-8.5z'],
-      ['#34a853', 'M12 24c3.2 0 6-1.1 7.9-2.9l-3.7-2.8c-1 .7-2.4 1.2-4.2 1.2-3.2 0-5.9-2.1-6.8-5l-3.9 3C3.3 21.3 7.3 24 12 24z'],
-      ['#fbbc05', 'M5.2 14.5a7.3 7.3 0 0 1 0-4.9l-3.9-3a12 12 0 0 0 0 10.9z'],
-      ['#ea4335', 'M12 4.7c2.3 0 3.8 1 4.7 1.8l3.4-3.3C18 1.2 15.2 0 12 0 7.3 0 3.3 2.7 1.3 6.6l3.9 3c1-2.9 3.6-4.9 6.8-4.9z'],
+      ["#4285f4", "M23.5 12.3c0-.9-.1-1.5-.3-2.2H12v4.1h6.6c-.1 1.1-.8 2.7-2.4 3.8l3.7 2.8c2.3-2.1 3.6-5.1 3.6-8.5z"],
+      [
+        "#34a853",
+        "M12 24c3.2 0 6-1.1 7.9-2.9l-3.7-2.8c-1 .7-2.4 1.2-4.2 1.2-3.2 0-5.9-2.1-6.8-5l-3.9 3C3.3 21.3 7.3 24 12 24z",
+      ],
+      ["#fbbc05", "M5.2 14.5a7.3 7.3 0 0 1 0-4.9l-3.9-3a12 12 0 0 0 0 10.9z"],
+      [
+        "#ea4335",
+        "M12 4.7c2.3 0 3.8 1 4.7 1.8l3.4-3.3C18 1.2 15.2 0 12 0 7.3 0 3.3 2.7 1.3 6.6l3.9 3c1-2.9 3.6-4.9 6.8-4.9z",
+      ],
     ],
     APPLE: [
-      ['currentColor', 'M17.5 12.8c0-2.6 2.1-3.8 2.2-3.9-1.2-1.8-3.1-2-3.7-2-1.6-.2-3.1.9-3.9.9s-2-.9-3.3-.9c-1.7 0-3.3 1-4.2 2.5-1.8 3.1-.5 7.7 1.3 10.2.9 1.2 1.9 2.6 3.2 2.5s1.8-.8 3.3-.8 2 .8 3.4.8 2.3-1.2 3.1-2.4c1-1.4 1.4-2.8 1.4-2.8s-2.7-1.1-2.8-4.1zM14.9 5.2c.7-.9 1.2-2 1.1-3.2-1 0-2.3.7-3 1.5-.7.8-1.3 2-1.1 3.1 1.1.1 2.3-.6 3-1.4z'],
+      [
+        "currentColor",
+        "M17.5 12.8c0-2.6 2.1-3.8 2.2-3.9-1.2-1.8-3.1-2-3.7-2-1.6-.2-3.1.9-3.9.9s-2-.9-3.3-.9c-1.7 0-3.3 1-4.2 2.5-1.8 3.1-.5 7.7 1.3 10.2.9 1.2 1.9 2.6 3.2 2.5s1.8-.8 3.3-.8 2 .8 3.4.8 2.3-1.2 3.1-2.4c1-1.4 1.4-2.8 1.4-2.8s-2.7-1.1-2.8-4.1zM14.9 5.2c.7-.9 1.2-2 1.1-3.2-1 0-2.3.7-3 1.5-.7.8-1.3 2-1.1 3.1 1.1.1 2.3-.6 3-1.4z",
+      ],
     ],
     GITHUB: [
-      ['currentColor', 'M12 .5a12 12 0 0 0-3.8 23.4c.6.1.8-.3.8-.6v-2c-3.3.7-4-1.6-4-1.6-.5-1.4-1.3-1.8-1.3-1.8-1.1-.7.1-.7.1-.7 1.2.1 1.8 1.2 1.8 1.2 1.1 1.8 2.8 1.3 3.5 1 .1-.8.4-1.3.8-1.6-2.7-.3-5.5-1.3-5.5-5.9 0-1.3.5-2.4 1.2-3.2-.1-.3-.5-1.5.1-3.2 0 0 1-.3 3.3 1.2a11.5 11.5 0 0 1 6 0c2.3-1.5 3.3-1.2 3.3-1.2.7 1.7.2 2.9.1 3.2.8.8 1.2 1.9 1.2 3.2 0 4.6-2.8 5.6-5.5 5.9.4.4.8 1.1.8 2.2v3.3c0 .3.2.7.8.6A12 12 0 0 0 12 .5z'],
+      [
+        "currentColor",
+        "M12 .5a12 12 0 0 0-3.8 23.4c.6.1.8-.3.8-.6v-2c-3.3.7-4-1.6-4-1.6-.5-1.4-1.3-1.8-1.3-1.8-1.1-.7.1-.7.1-.7 1.2.1 1.8 1.2 1.8 1.2 1.1 1.8 2.8 1.3 3.5 1 .1-.8.4-1.3.8-1.6-2.7-.3-5.5-1.3-5.5-5.9 0-1.3.5-2.4 1.2-3.2-.1-.3-.5-1.5.1-3.2 0 0 1-.3 3.3 1.2a11.5 11.5 0 0 1 6 0c2.3-1.5 3.3-1.2 3.3-1.2.7 1.7.2 2.9.1 3.2.8.8 1.2 1.9 1.2 3.2 0 4.6-2.8 5.6-5.5 5.9.4.4.8 1.1.8 2.2v3.3c0 .3.2.7.8.6A12 12 0 0 0 12 .5z",
+      ],
     ],
     KAKAO: [
-      ['#fee500', 'M12 1C5.4 1 0 5.2 0 10.4c0 3.4 2.3 6.3 5.7 8l-1.4 5.3c-.1.5.4.8.8.6l6.2-4.1.7.1c6.6 0 12-4.2 12-9.4S18.6 1 12 1z'],
+      [
+        "#fee500",
+        "M12 1C5.4 1 0 5.2 0 10.4c0 3.4 2.3 6.3 5.7 8l-1.4 5.3c-.1.5.4.8.8.6l6.2-4.1.7.1c6.6 0 12-4.2 12-9.4S18.6 1 12 1z",
+      ],
     ],
-    NAVER: [['#03c75a', 'M16 12.9 7.7 1H1v22h7V11.1L16.3 23H23V1h-7z']],
+    NAVER: [["#03c75a", "M16 12.9 7.7 1H1v22h7V11.1L16.3 23H23V1h-7z"]],
     FACEBOOK: [
-      ['#1877f2', 'M24 12a12 12 0 1 0-13.9 11.9v-8.4H7.1V12h3V9.4c0-3 1.8-4.7 4.5-4.7 1.3 0 2.7.2 2.7.2v3h-1.5c-1.5 0-2 .9-2 1.9V12h3.3l-.5 3.5h-2.8v8.4A12 12 0 0 0 24 12z'],
+      [
+        "#1877f2",
+        "M24 12a12 12 0 1 0-13.9 11.9v-8.4H7.1V12h3V9.4c0-3 1.8-4.7 4.5-4.7 1.3 0 2.7.2 2.7.2v3h-1.5c-1.5 0-2 .9-2 1.9V12h3.3l-.5 3.5h-2.8v8.4A12 12 0 0 0 24 12z",
+      ],
     ],
   };
 
@@ -145,18 +163,18 @@
       answer = await fetch(path, {
         method,
         headers: {
-          'Accept-Language': language,
+          "Accept-Language": language,
           ...(token ? { Authorization: `Bearer ${token}` } : {}),
-          ...(body ? { 'Content-Type': 'application/json' } : {}),
+          ...(body ? { "Content-Type": "application/json" } : {}),
           ...headers,
         },
         body: body ? JSON.stringify(body) : form,
       });
     } catch {
-      throw new Refused(0, 'OTHER');
+      throw new Refused(0, "OTHER");
     }
     const told = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Refused(answer.status, told.code ?? told.error ?? 'OTHER');
+    if (!answer.ok) throw new Refused(answer.status, told.code ?? told.error ?? "OTHER");
     return told;
   }
 
@@ -166,15 +184,15 @@
   const message = (code) => T.errors[code] ?? T.errors.OTHER;
 
   function show(id) {
-    for (const name of ['wait', 'sign-in', 'consent', 'problem']) $(name).hidden = name !== id;
+    for (const name of ["wait", "sign-in", "consent", "problem"]) $(name).hidden = name !== id;
   }
 
   function problem(code) {
     document.title = T.problemTitle;
-    text('problem-title', T.problemTitle);
-    text('problem-text', message(code));
-    text('problem-next', T.next);
-    show('problem');
+    text("problem-title", T.problemTitle);
+    text("problem-text", message(code));
+    text("problem-next", T.next);
+    show("problem");
   }
 
   function complain(id, code) {
@@ -187,45 +205,45 @@
     isNew = signUp;
     const title = (signUp ? T.signUpTitle : T.signInTitle)(options.provider_app.name);
     document.title = title;
-    text('sign-in-title', title);
-    text('sign-in-button', signUp ? T.signUp : T.signIn);
-    text('switch', signUp ? T.toSignIn : T.toSignUp);
-    $('password').autocomplete = signUp ? 'new-password' : 'current-password';
-    $('sign-in-error').hidden = true;
+    text("sign-in-title", title);
+    text("sign-in-button", signUp ? T.signUp : T.signIn);
+    text("switch", signUp ? T.toSignIn : T.toSignUp);
+    $("password").autocomplete = signUp ? "new-password" : "current-password";
+    $("sign-in-error").hidden = true;
   }
 
   function signIn(again) {
     token = null;
     const [app, name] = [options.provider_app.name, options.client.name];
     choose(false);
-    text('sign-in-why', again ? T.again(name) : T.signInWhy(name));
+    text("sign-in-why", again ? T.again(name) : T.signInWhy(name));
     // Who is asked to sign in again has an account.
-    $('switch').hidden = again || !options.allow_id_password_login;
-    $('password-form').hidden = !options.allow_id_password_login;
+    $("switch").hidden = again || !options.allow_id_password_login;
+    $("password-form").hidden = !options.allow_id_password_login;
     if (!options.allow_id_password_login && !options.providers.length) {
-      text('sign-in-error', T.noPassword(app));
-      $('sign-in-error').hidden = false;
+      text("sign-in-error", T.noPassword(app));
+      $("sign-in-error").hidden = false;
     }
     showProviders();
-    show('sign-in');
-    if (options.allow_id_password_login) $('login-id').focus();
-    else $('social-sign-in').querySelector('button')?.focus();
+    show("sign-in");
+    if (options.allow_id_password_login) $("login-id").focus();
+    else $("social-sign-in").querySelector("button")?.focus();
   }
 
   function showProviders() {
     const some = options.providers.length > 0;
-    $('social-sign-in').hidden = !some;
-    $('or').hidden = !(some && options.allow_id_password_login);
-    $('or').firstElementChild.textContent = T.or;
-    $('social-sign-in').replaceChildren(
+    $("social-sign-in").hidden = !some;
+    $("or").hidden = !(some && options.allow_id_password_login);
+    $("or").firstElementChild.textContent = T.or;
+    $("social-sign-in").replaceChildren(
       ...options.providers.map(({ provider, name }) => {
-        const button = document.createElement('button');
-        button.type = 'button';
+        const button = document.createElement("button");
+        button.type = "button";
         button.dataset.provider = provider;
-        const label = document.createElement('span');
+        const label = document.createElement("span");
         label.textContent = T.goOnWith(name);
         button.append(...logo(provider), label);
-        button.addEventListener('click', () => goTo(provider));
+        button.addEventListener("click", () => goTo(provider));
         return button;
       }),
     );
@@ -234,13 +252,18 @@
   function logo(provider) {
     const paths = LOGOS[provider];
     if (!paths) return [];
-    const svg = document.createElementNS(SVG, 'svg');
-    for (const [name, value] of [['viewBox', '0 0 24 24'], ['width', '20'], ['height', '20'], ['aria-hidden', 'true']])
+    const svg = document.createElementNS(SVG, "svg");
+    for (const [name, value] of [
+      ["viewBox", "0 0 24 24"],
+      ["width", "20"],
+      ["height", "20"],
+      ["aria-hidden", "true"],
+    ])
       svg.setAttribute(name, value);
     for (const [colour, line] of paths) {
-      const path = document.createElementNS(SVG, 'path');
-      path.setAttribute('fill', colour);
-      path.setAttribute('d', line);
+      const path = document.createElementNS(SVG, "path");
+      path.setAttribute("fill", colour);
+      path.setAttribute("d", line);
       svg.append(path);
     }
     return [svg];
@@ -248,33 +271,33 @@
 
   const base64url = (bytes) =>
     btoa(String.fromCharCode(...new Uint8Array(bytes)))
-      .replaceAll('+', '-')
-      .replaceAll('/', '_')
-      .replaceAll('=', '');
+      .replaceAll("+", "-")
+      .replaceAll("/", "_")
+      .replaceAll("=", "");
   const random = () => base64url(crypto.getRandomValues(new Uint8Array(32)));
 
   // The verifier stays in this tab while the browser is at the provider; without it the code is of no use.
   async function goTo(provider) {
-    const buttons = [...$('social-sign-in').querySelectorAll('button')];
+    const buttons = [...$("social-sign-in").querySelectorAll("button")];
     for (const button of buttons) button.disabled = true;
     const [verifier, state] = [random(), random()];
-    const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(verifier));
+    const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
     const query = new URLSearchParams({
       provider,
       redirect_uri: location.origin + location.pathname,
       request_id: request,
       state,
       code_challenge: base64url(hash),
-      code_challenge_method: 'S256',
+      code_challenge_method: "S256",
     });
     try {
       const path = `/v1/public/oauth/clients/${encodeURIComponent(client)}/social-login-url?${query}`;
-      const { url } = await call('GET', path);
+      const { url } = await call("GET", path);
       sessionStorage.setItem(state, verifier);
       location.assign(url);
     } catch (refused) {
       if (!(refused instanceof Refused)) throw refused;
-      complain('sign-in-error', refused.code);
+      complain("sign-in-error", refused.code);
       for (const button of buttons) button.disabled = false;
     }
   }
@@ -282,10 +305,10 @@
   // Returns whether the browser has just come back from a provider; then somebody is signed in, or told why not.
   async function comeBack() {
     const query = new URLSearchParams(location.search);
-    const [code, state, error] = [query.get('code'), query.get('state'), query.get('error')];
+    const [code, state, error] = [query.get("code"), query.get("state"), query.get("error")];
     if (!code && !error) return false;
-    for (const name of ['code', 'state', 'error']) query.delete(name);
-    history.replaceState(null, '', `${location.pathname}?${query}`);
+    for (const name of ["code", "state", "error"]) query.delete(name);
+    history.replaceState(null, "", `${location.pathname}?${query}`);
     const verifier = sessionStorage.getItem(state);
     sessionStorage.removeItem(state);
     // A state that this tab does not know comes from a link that somebody else has made.
@@ -293,14 +316,14 @@
     try {
       if (error) throw new Refused(0, error);
       const body = { code, code_verifier: verifier };
-      token = (await call('POST', '/v1/auth/oauth/exchange', { body })).access_token;
+      token = (await call("POST", "/v1/auth/oauth/exchange", { body })).access_token;
       await ask();
     } catch (refused) {
       if (!(refused instanceof Refused)) throw refused;
       if (FINAL.includes(refused.code)) problem(refused.code);
       else {
         signIn(false);
-        complain('sign-in-error', refused.code);
+        complain("sign-in-error", refused.code);
       }
     }
     return true;
@@ -308,72 +331,72 @@
 
   async function sendPassword(event) {
     event.preventDefault();
-    const invalid = isNew ? 'SIGN_UP_INVALID' : 'INVALID_CREDENTIALS';
-    $('sign-in-error').hidden = true;
-    $('sign-in-button').disabled = true;
+    const invalid = isNew ? "SIGN_UP_INVALID" : "INVALID_CREDENTIALS";
+    $("sign-in-error").hidden = true;
+    $("sign-in-button").disabled = true;
     try {
-      const signedIn = await call('POST', `/v1/public/app-members/${isNew ? 'signup' : 'signin'}`, {
-        headers: { 'X-Public-Key': options.provider_app.public_key },
-        body: { login_id: $('login-id').value, password: $('password').value },
+      const signedIn = await call("POST", `/v1/public/app-members/${isNew ? "signup" : "signin"}`, {
+        headers: { "X-Public-Key": options.provider_app.public_key },
+        body: { login_id: $("login-id").value, password: $("password").value },
       });
       token = signedIn.access_token;
-      loginId = $('login-id').value;
+      loginId = $("login-id").value;
       await ask();
     } catch (refused) {
       if (!(refused instanceof Refused)) throw refused;
       if (FINAL.includes(refused.code)) problem(refused.code);
-      else complain('sign-in-error', refused.code === 'VALIDATION_FAILED' ? invalid : refused.code);
+      else complain("sign-in-error", refused.code === "VALIDATION_FAILED" ? invalid : refused.code);
     } finally {
-      $('password').value = '';
-      $('sign-in-button').disabled = false;
+      $("password").value = "";
+      $("sign-in-button").disabled = false;
     }
   }
 
   async function ask() {
-    const info = await call('GET', `/v1/oauth/consent/info?request_id=${encodeURIComponent(request)}`);
+    const info = await call("GET", `/v1/oauth/consent/info?request_id=${encodeURIComponent(request)}`);
     if (info.reauthentication_required) signIn(true);
-    else if (!info.consent_required) await decide('approve');
+    else if (!info.consent_required) await decide("approve");
     else consent(info);
   }
 
   function consent(info) {
     const [app, name] = [info.provider_app.name, info.client.name];
     document.title = T.title(name, app);
-    text('consent-title', T.title(name, app));
-    text('consent-who', T.who(info.member.nickname ?? loginId));
-    text('unverified', T.unverified(name, app));
-    $('unverified').hidden = info.client.is_verified;
-    $('scopes').replaceChildren(...info.scopes.map(scopeLine));
+    text("consent-title", T.title(name, app));
+    text("consent-who", T.who(info.member.nickname ?? loginId));
+    text("unverified", T.unverified(name, app));
+    $("unverified").hidden = info.client.is_verified;
+    $("scopes").replaceChildren(...info.scopes.map(scopeLine));
     const [before, host, after] = T.leads(info.client.redirect_host);
-    const strong = document.createElement('b');
+    const strong = document.createElement("b");
     strong.textContent = host;
-    $('leads').replaceChildren(before, strong, after);
+    $("leads").replaceChildren(before, strong, after);
     const links = [
       [info.client.client_uri, T.site],
       [info.client.policy_uri, T.policy],
       [info.client.tos_uri, T.terms],
     ];
-    $('links').replaceChildren(
+    $("links").replaceChildren(
       ...links
         .filter(([url]) => url && /^https?:\/\//.test(url))
         .map(([url, label]) => {
-          const link = document.createElement('a');
-          Object.assign(link, { href: url, textContent: label, rel: 'noopener noreferrer', target: '_blank' });
+          const link = document.createElement("a");
+          Object.assign(link, { href: url, textContent: label, rel: "noopener noreferrer", target: "_blank" });
           return link;
         }),
     );
-    show('consent');
-    $('allow').focus();
+    show("consent");
+    $("allow").focus();
   }
 
   function scopeLine(scope) {
-    const line = document.createElement('li');
-    const label = document.createElement('label');
-    const title = document.createElement('span');
+    const line = document.createElement("li");
+    const label = document.createElement("label");
+    const title = document.createElement("span");
     title.textContent = scope.title;
     label.append(scope.is_required ? tick() : box(scope.name), title);
     if (scope.description) {
-      const description = document.createElement('small');
+      const description = document.createElement("small");
       description.textContent = scope.description;
       label.append(description);
     }
@@ -382,73 +405,73 @@
   }
 
   function box(name) {
-    const input = document.createElement('input');
-    Object.assign(input, { type: 'checkbox', checked: true, name });
+    const input = document.createElement("input");
+    Object.assign(input, { type: "checkbox", checked: true, name });
     return input;
   }
 
   function tick() {
-    const mark = document.createElement('span');
-    mark.className = 'tick';
-    const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-    svg.setAttribute('viewBox', '0 0 20 20');
-    svg.setAttribute('width', '20');
-    svg.setAttribute('height', '20');
-    svg.setAttribute('aria-hidden', 'true');
-    const path = document.createElementNS('http://www.w3.org/2000/svg', 'path');
-    path.setAttribute('d', 'M4 10.5l4 4 8-9');
+    const mark = document.createElement("span");
+    mark.className = "tick";
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("viewBox", "0 0 20 20");
+    svg.setAttribute("width", "20");
+    svg.setAttribute("height", "20");
+    svg.setAttribute("aria-hidden", "true");
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    path.setAttribute("d", "M4 10.5l4 4 8-9");
     svg.append(path);
     mark.append(svg);
     return mark;
   }
 
   async function decide(action) {
-    const buttons = [$('allow'), $('deny')];
+    const buttons = [$("allow"), $("deny")];
     for (const button of buttons) button.disabled = true;
-    $('consent-error').hidden = true;
-    const boxes = [...$('scopes').querySelectorAll('input')];
+    $("consent-error").hidden = true;
+    const boxes = [...$("scopes").querySelectorAll("input")];
     const chosen = boxes.length ? { scopes: boxes.filter((one) => one.checked).map((one) => one.name) } : {};
-    const body = { request_id: request, ...(action === 'approve' ? chosen : {}) };
+    const body = { request_id: request, ...(action === "approve" ? chosen : {}) };
     try {
-      const { redirect_to } = await call('POST', `/v1/oauth/consent/${action}`, { body });
-      text('wait', T.wait);
-      show('wait');
+      const { redirect_to } = await call("POST", `/v1/oauth/consent/${action}`, { body });
+      text("wait", T.wait);
+      show("wait");
       location.replace(redirect_to);
     } catch (refused) {
       if (!(refused instanceof Refused)) throw refused;
       for (const button of buttons) button.disabled = false;
       if (FINAL.includes(refused.code)) problem(refused.code);
-      else if (refused.status === 401) signIn(refused.code === 'REAUTHENTICATION_REQUIRED');
-      else complain('consent-error', refused.code);
+      else if (refused.status === 401) signIn(refused.code === "REAUTHENTICATION_REQUIRED");
+      else complain("consent-error", refused.code);
     }
   }
 
   // The letter stays until the picture has arrived.
   function showLogo(mark, url) {
     const picture = new Image();
-    picture.alt = '';
-    picture.addEventListener('load', () => mark.replaceChildren(picture));
+    picture.alt = "";
+    picture.addEventListener("load", () => mark.replaceChildren(picture));
     picture.src = url;
   }
 
   async function start() {
-    text('wait', T.wait);
-    text('label-login-id', T.loginId);
-    text('label-password', T.password);
-    text('other-account', T.other);
-    text('scopes-title', T.scopes);
-    text('allow', T.allow);
-    text('deny', T.deny);
+    text("wait", T.wait);
+    text("label-login-id", T.loginId);
+    text("label-password", T.password);
+    text("other-account", T.other);
+    text("scopes-title", T.scopes);
+    text("allow", T.allow);
+    text("deny", T.deny);
     try {
       const query = `?request_id=${encodeURIComponent(request)}`;
-      options = await call('GET', `/v1/public/oauth/clients/${encodeURIComponent(client)}/login-options${query}`);
-      for (const mark of document.querySelectorAll('[data-initial]')) {
-        const name = mark.dataset.initial === 'app' ? options.provider_app.name : options.client.name;
-        mark.textContent = [...name.trim()][0]?.toUpperCase() ?? '';
-        if (mark.dataset.initial === 'client' && options.client.logo_url) showLogo(mark, options.client.logo_url);
+      options = await call("GET", `/v1/public/oauth/clients/${encodeURIComponent(client)}/login-options${query}`);
+      for (const mark of document.querySelectorAll("[data-initial]")) {
+        const name = mark.dataset.initial === "app" ? options.provider_app.name : options.client.name;
+        mark.textContent = [...name.trim()][0]?.toUpperCase() ?? "";
+        if (mark.dataset.initial === "client" && options.client.logo_url) showLogo(mark, options.client.logo_url);
       }
       if (await comeBack()) return;
-      const session = await call('POST', '/oauth/consent/session', {
+      const session = await call("POST", "/oauth/consent/session", {
         form: new URLSearchParams({ request_id: request }),
       }).catch((refused) => {
         if (refused.status === 401) return null;
@@ -459,17 +482,17 @@
         await ask();
       } else signIn(false);
     } catch (refused) {
-      problem(refused instanceof Refused ? refused.code : 'OTHER');
+      problem(refused instanceof Refused ? refused.code : "OTHER");
     }
   }
 
-  $('password-form').addEventListener('submit', sendPassword);
-  $('switch').addEventListener('click', () => {
+  $("password-form").addEventListener("submit", sendPassword);
+  $("switch").addEventListener("click", () => {
     choose(!isNew);
-    $('login-id').focus();
+    $("login-id").focus();
   });
-  $('other-account').addEventListener('click', () => signIn(false));
-  $('allow').addEventListener('click', () => decide('approve'));
-  $('deny').addEventListener('click', () => decide('deny'));
+  $("other-account").addEventListener("click", () => signIn(false));
+  $("allow").addEventListener("click", () => decide("approve"));
+  $("deny").addEventListener("click", () => decide("deny"));
   start();
 })();

@@ -30,10 +30,13 @@ class Sending {
     while (this.done < this.operations.length && !this.isStopped) {
       const packet = this.operations.slice(this.done, this.done + PACKET);
       const answer = await ofApp("/v1/public/batch", { method: "POST", body: { operations: packet } });
-      for (const result of answer.results) if (!result.success) this.failed.push({ id: packet[result.index].doc_id, message: result.error?.message || t.failed });
+      for (const result of answer.results)
+        if (!result.success)
+          this.failed.push({ id: packet[result.index].doc_id, message: result.error?.message || t.failed });
       this.done += packet.length;
       tell();
-      if (this.isPaused && this.done < this.operations.length && !this.isStopped) await new Promise((resume) => (this.resume = () => resume(undefined)));
+      if (this.isPaused && this.done < this.operations.length && !this.isStopped)
+        await new Promise((resume) => (this.resume = () => resume(undefined)));
     }
   }
 
@@ -50,7 +53,8 @@ class Sending {
 
 /**
  * A dialog that sends many writes: how far it is, a pause, and afterwards the rows that failed.
- * @param {{title: string, action: string, kind?: string, why?: string | false | null, operations: () => any[], said: (count: number) => string, onClose: () => void, done: () => void, children?: any}} props
+ * @param {{title: string, action: string, kind?: string, why?: string | false | null, operations: () => any[], said:
+ *   (count: number) => string, onClose: () => void, done: () => void, children?: any}} props
  */
 function SendDialog({ title, action, kind, why, operations, said, onClose, done, children }) {
   const sending = useRef(/** @type {Sending | null} */ (null));
@@ -74,32 +78,85 @@ function SendDialog({ title, action, kind, why, operations, said, onClose, done,
     if (failed.length < number || !number) toast(said(number - failed.length));
     if (!failed.length) onClose();
   };
-  if (isOver && one.failed.length) return html`<${Dialog} key="failed" role="alertdialog" title=${t.grid.notAllDone(one.failed.length)} onClose=${onClose} footer=${html`<span class="grow"></span><${Button} kind="go" onClick=${onClose}>${t.close}</${Button}>`}>
-    <ul class="planned failures">${one.failed.slice(0, LISTED).map((row) => html`<li key=${row.id}><code class="soft">${plain(row.id, 40)}</code><span class="grow">${plain(row.message, 300)}</span></li>`)}</ul>
-    ${one.failed.length > LISTED && html`<p class="soft s12">${t.transfer.firstOnly(LISTED)}</p>`}</${Dialog}>`;
-  return html`<${FormDialog} title=${title} onClose=${close} submit=${submit} action=${action} kind=${kind} why=${why}>${children}
-    ${one && one.operations.length > PACKET && html`<div class="line"><div class="grow"><${Progress} at=${one.done} of=${one.operations.length} text=${one.isPaused ? t.grid.pausedAt(one.done, one.operations.length) : undefined} /></div>
-      <${Button} kind="small" onClick=${() => (one.toggle(), tell())}>${one.isPaused ? t.files.resume : t.files.pause}</${Button}></div>`}</${FormDialog}>`;
+  if (isOver && one.failed.length)
+    return html`<${Dialog}
+      key="failed" role="alertdialog" title=${t.grid.notAllDone(one.failed.length)} onClose=${onClose}
+      footer=${html`<span class="grow"></span><${Button} kind="go" onClick=${onClose}>${t.close}</${Button}>`}
+    >
+      <ul class="planned failures">
+        ${one.failed
+          .slice(0, LISTED)
+          .map(
+            (row) => html`<li key=${row.id}>
+              <code class="soft">${plain(row.id, 40)}</code>
+              <span class="grow">${plain(row.message, 300)}</span>
+            </li>`,
+          )}
+      </ul>
+      ${one.failed.length > LISTED && html`<p class="soft s12">${t.transfer.firstOnly(LISTED)}</p>`}
+    </${Dialog}>`;
+  return html`<${FormDialog} title=${title} onClose=${close} submit=${submit} action=${action} kind=${kind} why=${why}>
+    ${children}
+    ${one && one.operations.length > PACKET && html`<div class="line">
+      <div class="grow">
+        <${Progress}
+          at=${one.done} of=${one.operations.length}
+          text=${one.isPaused ? t.grid.pausedAt(one.done, one.operations.length) : undefined}
+        />
+      </div>
+      <${Button} kind="small" onClick=${() => (one.toggle(), tell())}>
+        ${one.isPaused ? t.files.resume : t.files.pause}
+      </${Button}>
+    </div>`}
+  </${FormDialog}>`;
 }
 
-/** @param {{tableId: string, ids: string[], all: number | null, where: any, onClose: () => void, done: () => void}} props */
+/**
+ * @param {{tableId: string, ids: string[], all: number | null, where: any, onClose: () => void, done: () => void}}
+ *   props
+ */
 export function DeleteRows({ tableId, ids, all, where, onClose, done }) {
   const number = all ?? ids.length;
   const [typed, setTyped] = useState("");
-  const props = { title: t.grid.deleteRows(number), action: t.grid.deleteAction, kind: "danger", why: number > TYPED_ABOVE && typed !== String(number) && t.typeName(String(number)), onClose };
-  const children = html`<p>${t.grid.deleteText}</p>${number > TYPED_ABOVE && html`<${TextField} label=${t.typeName(String(number))} inputmode="numeric" value=${typed} onInput=${setTyped} autocomplete="off" />`}`;
+  const props = {
+    title: t.grid.deleteRows(number),
+    action: t.grid.deleteAction,
+    kind: "danger",
+    why: number > TYPED_ABOVE && typed !== String(number) && t.typeName(String(number)),
+    onClose,
+  };
+  const children = html`
+    <p>${t.grid.deleteText}</p>
+    ${number > TYPED_ABOVE && html`<${TextField}
+      label=${t.typeName(String(number))} inputmode="numeric" value=${typed} onInput=${setTyped} autocomplete="off"
+    />`}
+  `;
   const removeAll = async () => {
-    const answer = await ofApp(`/v1/public/tables/${tableId}/data/delete-where`, { method: "POST", body: where ? { where } : { all: true } });
+    const answer = await ofApp(`/v1/public/tables/${tableId}/data/delete-where`, {
+      method: "POST",
+      body: where ? { where } : { all: true },
+    });
     toast(t.grid.deleted(answer.deleted_count));
     done();
     onClose();
   };
   if (all !== null) return html`<${FormDialog} ...${props} submit=${removeAll}>${children}</${FormDialog}>`;
-  return html`<${SendDialog} ...${props} said=${t.grid.deleted} done=${done} operations=${() => ids.map((id) => ({ type: "delete", table_id: tableId, doc_id: id }))}>${children}</${SendDialog}>`;
+  return html`<${SendDialog}
+    ...${props} said=${t.grid.deleted} done=${done}
+    operations=${() => ids.map((id) => ({ type: "delete", table_id: tableId, doc_id: id }))}
+  >
+    ${children}
+  </${SendDialog}>`;
 }
 
 /** @param {{at: number, of: number, text?: string}} props */
-export const Progress = ({ at, of, text }) => html`<div class="field"><div class="meter" role="progressbar" aria-valuenow=${at} aria-valuemax=${of} aria-label=${t.progress}><span ref=${(/** @type {HTMLElement | null} */ bar) => bar && (bar.style.width = `${(at / Math.max(1, of)) * 100}%`)}></span></div><p class="s12 soft num">${text || `${count(at)} / ${count(of)}`}</p></div>`;
+export const Progress = ({ at, of, text }) => html`<div class="field">
+  <div class="meter" role="progressbar" aria-valuenow=${at} aria-valuemax=${of} aria-label=${t.progress}>
+    <span ref=${(/** @type {HTMLElement | null} */ bar) =>
+      bar && (bar.style.width = `${(at / Math.max(1, of)) * 100}%`)}></span>
+  </div>
+  <p class="s12 soft num">${text || `${count(at)} / ${count(of)}`}</p>
+</div>`;
 
 /** @param {{tableId: string, ids: string[], columns: Column[], onClose: () => void, done: () => void}} props */
 export function EditRows({ tableId, ids, columns, onClose, done }) {
@@ -109,14 +166,35 @@ export function EditRows({ tableId, ids, columns, onClose, done }) {
   const [empty, setEmpty] = useState(false);
   const column = own.find((one) => one.name === name) || own[0];
   const { value, wrong } = empty ? { value: null, wrong: "" } : parse(text, column);
-  return html`<${SendDialog} title=${t.grid.editRows(ids.length)} onClose=${onClose} done=${done} said=${t.grid.changed} action=${t.save} why=${wrong}
-      operations=${() => ids.map((id) => ({ type: "update", table_id: tableId, doc_id: id, data: { [column.name]: value } }))}>
-    <${SelectField} label=${t.grid.column} value=${name} onInput=${setName} options=${own.map((one) => [one.name, plain(one.name, 60)])} />
-    <${Field} label=${t.grid.value} wrong=${text && wrong}>${(/** @type {any} */ bind) => html`<input class="in" value=${text} disabled=${empty} spellcheck="false" onInput=${(/** @type {any} */ event) => setText(event.target.value)} ...${bind} />`}</${Field}>
-    <label class="check"><input type="checkbox" checked=${empty} onChange=${(/** @type {any} */ event) => setEmpty(event.target.checked)} />${t.grid.setNull}</label></${SendDialog}>`;
+  return html`<${SendDialog}
+    title=${t.grid.editRows(ids.length)} onClose=${onClose} done=${done} said=${t.grid.changed} action=${t.save}
+    why=${wrong}
+    operations=${() =>
+      ids.map((id) => ({ type: "update", table_id: tableId, doc_id: id, data: { [column.name]: value } }))}
+  >
+    <${SelectField}
+      label=${t.grid.column} value=${name} onInput=${setName}
+      options=${own.map((one) => [one.name, plain(one.name, 60)])}
+    />
+    <${Field} label=${t.grid.value} wrong=${text && wrong}>
+      ${(/** @type {any} */ bind) => html`<input
+        class="in" value=${text} disabled=${empty} spellcheck="false"
+        onInput=${(/** @type {any} */ event) => setText(event.target.value)} ...${bind}
+      />`}
+    </${Field}>
+    <label class="check">
+      <input
+        type="checkbox" checked=${empty} onChange=${(/** @type {any} */ event) => setEmpty(event.target.checked)}
+      />
+      ${t.grid.setNull}
+    </label>
+  </${SendDialog}>`;
 }
 
-/** @param {{tableId: string, cells: string[][], rows: any[], columns: Column[], onClose: () => void, done: () => void}} props */
+/**
+ * @param {{tableId: string, cells: string[][], rows: any[], columns: Column[], onClose: () => void, done: () => void}}
+ *   props
+ */
 export function PasteDialog({ tableId, cells, rows, columns, onClose, done }) {
   const bad = /** @type {{line: number, column: string, wrong: string}[]} */ ([]);
   const operations = cells.slice(0, rows.length).map((line, index) => {
@@ -131,7 +209,32 @@ export function PasteDialog({ tableId, cells, rows, columns, onClose, done }) {
     return { type: "update", table_id: tableId, doc_id: rows[index].id, data };
   });
   const width = Math.min(columns.length, Math.max(...cells.map((line) => line.length)));
-  return html`<${SendDialog} title=${t.grid.paste} onClose=${onClose} done=${done} said=${t.grid.changed} operations=${() => operations} action=${t.grid.pasteAction}>
-    <p>${t.grid.pasteText(operations.length, columns.slice(0, width).map((column) => plain(column.name, 40)).join(", "))}</p>
-    ${bad.length > 0 && html`<div class="notice warn"><span>${t.grid.pasteBad(bad.length)}</span></div><ul class="planned">${bad.slice(0, 6).map((one) => html`<li><span class="soft num">${one.line}</span><b>${plain(one.column, 40)}</b><span>${one.wrong}</span></li>`)}</ul>`}</${SendDialog}>`;
+  return html`<${SendDialog}
+    title=${t.grid.paste} onClose=${onClose} done=${done} said=${t.grid.changed} operations=${() => operations}
+    action=${t.grid.pasteAction}
+  >
+    <p>
+      ${t.grid.pasteText(
+        operations.length,
+        columns
+          .slice(0, width)
+          .map((column) => plain(column.name, 40))
+          .join(", "),
+      )}
+    </p>
+    ${bad.length > 0 && html`
+      <div class="notice warn"><span>${t.grid.pasteBad(bad.length)}</span></div>
+      <ul class="planned">
+        ${bad
+          .slice(0, 6)
+          .map(
+            (one) => html`<li>
+              <span class="soft num">${one.line}</span>
+              <b>${plain(one.column, 40)}</b>
+              <span>${one.wrong}</span>
+            </li>`,
+          )}
+      </ul>
+    `}
+  </${SendDialog}>`;
 }

@@ -8,7 +8,9 @@ import { Value, labelOf, valueOf } from "./values.js";
 const HEIGHT = 62;
 const TALLEST = 12_000_000;
 
-/** @param {{source: import("./source.js").Source, columns: Column[], open: (id: string) => void, label: string}} props */
+/**
+ * @param {{source: import("./source.js").Source, columns: Column[], open: (id: string) => void, label: string}} props
+ */
 export function Cards({ source, columns, open, label }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [view, setView] = useState({ top: 0, height: 800 });
@@ -28,14 +30,37 @@ export function Cards({ source, columns, open, label }) {
   }, []);
   useEffect(() => source.show(first, Math.max(last, 0)), [source, first, last]);
   const [main, second, third] = columns;
-  const shown = (/** @type {any} */ row, /** @type {Column | undefined} */ column) => column && (valueOf(row, column) === undefined ? html`<span class="null">${t.grid.absent}</span>` : html`<${Value} value=${valueOf(row, column)} column=${column} />`);
+  const shown = (/** @type {any} */ row, /** @type {Column | undefined} */ column) =>
+    column &&
+    (valueOf(row, column) === undefined
+      ? html`<span class="null">${t.grid.absent}</span>`
+      : html`<${Value} value=${valueOf(row, column)} column=${column} />`);
   // The first value is the title of its card; what the others are is not plain without their names.
-  const named = (/** @type {Column | undefined} */ column) => column && html`<small class="soft">${labelOf(column)}</small> `;
-  return html`<div class="cardrows" ref=${box} onScroll=${() => setView((old) => ({ ...old, top: box.current?.scrollTop || 0 }))}>
-    <ul class="sizer" aria-label=${label} ref=${(/** @type {HTMLElement | null} */ one) => one && (one.style.height = `${drawn}px`)}>
+  const named = (/** @type {Column | undefined} */ column) =>
+    column && html`<small class="soft">${labelOf(column)}</small> `;
+  return html`<div
+    class="cardrows" ref=${box} onScroll=${() => setView((old) => ({ ...old, top: box.current?.scrollTop || 0 }))}
+  >
+    <ul
+      class="sizer" aria-label=${label}
+      ref=${(/** @type {HTMLElement | null} */ one) => one && (one.style.height = `${drawn}px`)}
+    >
       ${Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index).map((index) => {
         const row = source.row(index);
-        return html`<li key=${index % (last - first + 1)} aria-posinset=${index + 1} aria-setsize=${total} ref=${(/** @type {HTMLElement | null} */ one) => one && (one.style.transform = `translateY(${view.top + index * HEIGHT - from}px)`)}>
-          ${row ? html`<button type="button" onClick=${() => open(row.id)}><b class="cut">${shown(row, main)}</b><span class="num cut">${named(second)}${shown(row, second)}</span><span class="soft s12 cut">${named(third)}${shown(row, third)}</span></button>` : html`<span class="bone" />`}</li>`;
-      })}</ul></div>`;
+        return html`<li
+          key=${index % (last - first + 1)} aria-posinset=${index + 1} aria-setsize=${total}
+          ref=${(/** @type {HTMLElement | null} */ one) =>
+            one && (one.style.transform = `translateY(${view.top + index * HEIGHT - from}px)`)}
+        >
+          ${row
+            ? html`<button type="button" onClick=${() => open(row.id)}>
+                <b class="cut">${shown(row, main)}</b>
+                <span class="num cut">${named(second)}${shown(row, second)}</span>
+                <span class="soft s12 cut">${named(third)}${shown(row, third)}</span>
+              </button>`
+            : html`<span class="bone" />`}
+        </li>`;
+      })}
+    </ul>
+  </div>`;
 }

@@ -4,7 +4,8 @@ import { t } from "../strings/index.js";
 const DELIMITERS = [",", ";", "\t"];
 
 /** A cell as CSV writes it (RFC 4180). @param {string} cell @param {string} [delimiter] */
-export const quoted = (cell, delimiter = ",") => (cell.includes(delimiter) || /["\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+export const quoted = (cell, delimiter = ",") =>
+  cell.includes(delimiter) || /["\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
 
 /** The delimiter of CSV text: the one that its first line has most of outside quotes. @param {string} text */
 export function delimiterOf(text) {
@@ -16,7 +17,10 @@ export function delimiterOf(text) {
 /**
  * The records of CSV text, each with where the next begins. Without `whole`, a record that the text may cut short is
  * left out.
- * @param {string} text @param {string} [delimiter] @param {boolean} [whole] @returns {Generator<{cells: string[], end: number}>}
+ * @param {string} text
+ * @param {string} [delimiter]
+ * @param {boolean} [whole]
+ * @returns {Generator<{cells: string[], end: number}>}
  */
 export function* records(text, delimiter = ",", whole = true) {
   const mark = delimiter === "\t" ? "\\t" : delimiter;
@@ -62,7 +66,12 @@ export async function* recordsOf(file, delimiter) {
   for (const record of records(rest, delimiter)) yield record.cells;
 }
 
-/** Lines of a file by their numbers, from 1. @param {Blob} file @param {Set<number>} wanted @returns {Promise<Map<number, string>>} */
+/**
+ * Lines of a file by their numbers, from 1.
+ * @param {Blob} file
+ * @param {Set<number>} wanted
+ * @returns {Promise<Map<number, string>>}
+ */
 export async function linesOf(file, wanted) {
   const found = new Map();
   let number = 1;
@@ -129,7 +138,12 @@ export async function sampleOf(file) {
   // The last record may be cut short by the end of the sample.
   if (file.size > SAMPLE_BYTES && rows.length <= SAMPLE_RECORDS) records.pop();
   if (!names.length) throw new Error(t.transfer.emptyFile);
-  return { names, columns: columnNames(names), types: names.map((_, index) => guess(records.map((cells) => cells[index] ?? ""))), records };
+  return {
+    names,
+    columns: columnNames(names),
+    types: names.map((_, index) => guess(records.map((cells) => cells[index] ?? ""))),
+    records,
+  };
 }
 
 /** Names that a table can have for the names of a file, as the command line adapts them. @param {string[]} names */
@@ -137,7 +151,11 @@ export function columnNames(names) {
   /** @type {string[]} */
   const made = [];
   names.forEach((name, index) => {
-    let wanted = name.normalize("NFC").trim().replace(/[^\p{L}\p{N}\p{M}_]/gu, "_") || `column_${index + 1}`;
+    let wanted =
+      name
+        .normalize("NFC")
+        .trim()
+        .replace(/[^\p{L}\p{N}\p{M}_]/gu, "_") || `column_${index + 1}`;
     if (!/^\p{L}/u.test(wanted)) wanted = `_${wanted.replace(/^_+/, "")}`;
     while (new TextEncoder().encode(wanted).length > 59) wanted = wanted.slice(0, -1);
     if (["id", "created_at", "updated_at"].includes(wanted)) wanted += "_";

@@ -1,4 +1,6 @@
-/** Changes of cells: shown at once, sent with what they were made upon, taken back if refused, and undone on request. */
+/**
+ * Changes of cells: shown at once, sent with what they were made upon, taken back if refused, and undone on request.
+ */
 import { signal } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { loadTables, ofApp } from "../state/app.js";
@@ -7,7 +9,10 @@ import { complain, copyText, said, toast } from "../ui/widgets.js";
 import { textOf, valueOf } from "./values.js";
 
 /** @typedef {import("./source.js").Row} Row @typedef {import("./values.js").Column} Column */
-/** `refused` is true once the server has not taken it. @typedef {{id: string, column: Column, before: unknown, after: unknown, refused?: boolean}} Edit */
+/**
+ * `refused` is true once the server has not taken it.
+ * @typedef {{id: string, column: Column, before: unknown, after: unknown, refused?: boolean}} Edit
+ */
 
 export class Edits {
   /** @param {import("./source.js").Source} source */
@@ -15,7 +20,10 @@ export class Edits {
     this.source = source;
     /** How many changes are on their way. */
     this.pending = signal(0);
-    /** Those that can be undone: also while they are on their way. @type {import("../vendor/view.js").Signal<Edit[]>} */
+    /**
+     * Those that can be undone: also while they are on their way.
+     * @type {import("../vendor/view.js").Signal<Edit[]>}
+     */
     this.done = signal([]);
     /** A change that somebody else's stands in the way of. */
     this.conflict = signal(/** @type {{row: Row, theirs: Row, column: Column, value: unknown} | null} */ (null));
@@ -23,13 +31,22 @@ export class Edits {
     this.queues = new Map();
   }
 
-  /** Change a cell. Changes of one row are sent one after the other. @param {Row} row @param {Column} column @param {unknown} value @param {{undo?: Edit, force?: boolean}} [options] */
+  /**
+   * Change a cell. Changes of one row are sent one after the other.
+   * @param {Row} row
+   * @param {Column} column
+   * @param {unknown} value
+   * @param {{undo?: Edit, force?: boolean}} [options]
+   */
   commit(row, column, value, options = {}) {
     const before = valueOf(row, column);
     /** @type {Edit} */
     const edit = { id: row.id, column, before, after: value };
     if (!options.undo) this.done.value = [...this.done.value.slice(-99), edit];
-    this.source.put({ ...(this.source.find(row.id)?.row || row), data: { ...(this.source.find(row.id)?.row || row).data, [column.name]: value } });
+    this.source.put({
+      ...(this.source.find(row.id)?.row || row),
+      data: { ...(this.source.find(row.id)?.row || row).data, [column.name]: value },
+    });
     const release = this.source.hold();
     const queued = (this.queues.get(row.id) || Promise.resolve()).then(() => this.send(edit, options)).finally(release);
     this.queues.set(row.id, queued);
@@ -45,7 +62,11 @@ export class Edits {
     const found = this.source.find(id);
     try {
       const expected = found?.row.updated_at;
-      const row = await ofApp(`/v1/public/tables/${this.source.tableId}/data/${id}`, { method: "PATCH", exact: true, body: { data: { [column.name]: value }, ...(expected && !force ? { expected_updated_at: expected } : {}) } });
+      const row = await ofApp(`/v1/public/tables/${this.source.tableId}/data/${id}`, {
+        method: "PATCH",
+        exact: true,
+        body: { data: { [column.name]: value }, ...(expected && !force ? { expected_updated_at: expected } : {}) },
+      });
       this.source.put(row);
     } catch (error) {
       edit.refused = true;
@@ -53,25 +74,40 @@ export class Edits {
       const shown = this.source.find(id)?.row;
       const original = shown && { ...shown, data: withField(shown.data, column.name, before) };
       if (original) this.source.put(original);
-      if (/** @type {any} */ (error).code === "PRECONDITION_FAILED" && original) await this.compare(original, column, value, error);
+      if (/** @type {any} */ (error).code === "PRECONDITION_FAILED" && original)
+        await this.compare(original, column, value, error);
       else this.refused(id, column, value, error);
     } finally {
       this.pending.value--;
     }
   }
 
-  /** Say what was not saved and keep it at hand. @param {string} id @param {Column} column @param {unknown} value @param {any} error */
+  /**
+   * Say what was not saved and keep it at hand.
+   * @param {string} id
+   * @param {Column} column
+   * @param {unknown} value
+   * @param {any} error
+   */
   async refused(id, column, value, error) {
     const text = textOf(value, column);
     const shown = column.encrypted ? "••••••••" : value === null ? "null" : plain(text, 60);
     /** @type {[string, () => void]} */
     const copy = [t.copy, () => void copyText(text)];
     /** @type {[string, () => void]} */
-    const again = [t.again, () => void this.commit(this.source.find(id)?.row || /** @type {any} */ ({ id, data: {} }), column, value)];
+    const again = [
+      t.again,
+      () => void this.commit(this.source.find(id)?.row || /** @type {any} */ ({ id, data: {} }), column, value),
+    ];
     if (["UNKNOWN_COLUMN", "TABLE_NOT_FOUND"].includes(error.code)) {
       const what = plain(column.name, 40);
       const isWhole = error.code === "TABLE_NOT_FOUND";
-      toast(isWhole ? t.grid.notSaved(what, shown, `${t.tables.gone}. ${t.tables.goneText}`) : t.grid.columnGone(what, shown), { kind: "bad", actions: [copy] });
+      toast(
+        isWhole
+          ? t.grid.notSaved(what, shown, `${t.tables.gone}. ${t.tables.goneText}`)
+          : t.grid.columnGone(what, shown),
+        { kind: "bad", actions: [copy] },
+      );
       await loadTables().catch(() => {});
       this.source.reload();
     } else toast(t.grid.notSaved(plain(column.name, 40), shown, said(error)), { kind: "bad", actions: [again, copy] });
@@ -94,7 +130,9 @@ export class Edits {
     if (!edit) return;
     this.done.value = this.done.value.slice(0, -1);
     try {
-      const row = this.source.find(edit.id)?.row || (await ofApp(`/v1/public/tables/${this.source.tableId}/data/${edit.id}`, { exact: true }));
+      const row =
+        this.source.find(edit.id)?.row ||
+        (await ofApp(`/v1/public/tables/${this.source.tableId}/data/${edit.id}`, { exact: true }));
       // A field cannot be made absent again: null is the nearest.
       await this.commit(row, edit.column, edit.before === undefined ? null : edit.before, { undo: edit });
     } catch (error) {
@@ -108,4 +146,3 @@ function withField(data, name, value) {
   const { [name]: _, ...rest } = data;
   return value === undefined ? rest : { ...data, [name]: value };
 }
-

@@ -18,13 +18,39 @@ const HEAD = 34;
 const TALLEST = 12_000_000;
 
 /**
- * @param {{source: import("./source.js").Source, columns: Column[], pinned: number, widths: Record<string, number>, onWidth: (name: string, width: number) => void,
- *   sort: import("./query.js").Sort[], onSort: (name: string, more: boolean) => void, at: {row: number, column: number}, setAt: (at: {row: number, column: number}) => void,
- *   selected: Set<string>, onSelect: (row: Row, index: number, range: boolean) => void, onSelectAll: () => void, commit: (row: Row, column: Column, value: unknown) => void,
- *   onHead: (column: Column, at: {left: number, right: number, top: number, bottom: number}) => void, openEditor: (index: number, column: Column) => void, onMenu: (index: number, column: Column, at: {left: number, right: number, top: number, bottom: number}) => void,
+ * @param {{source: import("./source.js").Source, columns: Column[], pinned: number, widths: Record<string, number>,
+ *   onWidth: (name: string, width: number) => void,
+ *   sort: import("./query.js").Sort[], onSort: (name: string, more: boolean) => void, at: {row: number, column:
+ *   number}, setAt: (at: {row: number, column: number}) => void,
+ *   selected: Set<string>, onSelect: (row: Row, index: number, range: boolean) => void, onSelectAll: () => void,
+ *   commit: (row: Row, column: Column, value: unknown) => void,
+ *   onHead: (column: Column, at: {left: number, right: number, top: number, bottom: number}) => void, openEditor:
+ *   (index: number, column: Column) => void, onMenu: (index: number, column: Column, at: {left: number, right: number,
+ *   top: number, bottom: number}) => void,
  *   why: string | false, onPaste: (text: string) => boolean, rowOpen: string, label: string, onNew: () => void}} props
  */
-export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, at, setAt, selected, onSelect, onSelectAll, commit, openEditor, onMenu, onHead, why, onPaste, rowOpen, label }) {
+export function Grid({
+  source,
+  columns,
+  pinned,
+  widths,
+  onWidth,
+  sort,
+  onSort,
+  at,
+  setAt,
+  selected,
+  onSelect,
+  onSelectAll,
+  commit,
+  openEditor,
+  onMenu,
+  onHead,
+  why,
+  onPaste,
+  rowOpen,
+  label,
+}) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   const [view, setView] = useState({ top: 0, left: 0, width: 1200, height: 600 });
@@ -48,14 +74,22 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
   const last = Math.min(total - 1, Math.ceil((from + room) / HEIGHT) + 2);
   // What is pinned stands at the left edge, however far the others are scrolled.
   const held = lefts[Math.min(pinned, columns.length)];
-  const firstColumn = Math.max(pinned, lefts.findIndex((left, index) => index >= pinned && index < columns.length && left + widths[columns[index].name] > view.left + held));
+  const firstColumn = Math.max(
+    pinned,
+    lefts.findIndex(
+      (left, index) =>
+        index >= pinned && index < columns.length && left + widths[columns[index].name] > view.left + held,
+    ),
+  );
   let lastColumn = firstColumn;
   while (lastColumn < columns.length - 1 && lefts[lastColumn + 1] < view.left + view.width) lastColumn++;
   const y = (/** @type {number} */ row) => HEAD + view.top + (row * HEIGHT - from);
 
   useEffect(() => {
     const grid = /** @type {HTMLElement} */ (box.current);
-    const observer = new ResizeObserver(() => setView((old) => ({ ...old, width: grid.clientWidth, height: grid.clientHeight })));
+    const observer = new ResizeObserver(() =>
+      setView((old) => ({ ...old, width: grid.clientWidth, height: grid.clientHeight })),
+    );
     observer.observe(grid);
     return () => observer.disconnect();
   }, []);
@@ -78,11 +112,15 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
     else if (top + HEIGHT > from + room) grid.scrollTop = (top + HEIGHT - room) / ratio;
     if (place < pinned) return;
     if (lefts[place] - held < grid.scrollLeft) grid.scrollLeft = lefts[place] - held;
-    else if (lefts[place + 1] > grid.scrollLeft + grid.clientWidth) grid.scrollLeft = lefts[place + 1] - grid.clientWidth;
+    else if (lefts[place + 1] > grid.scrollLeft + grid.clientWidth)
+      grid.scrollLeft = lefts[place + 1] - grid.clientWidth;
   };
   /** @param {number} index @param {number} place */
   const move = (index, place) => {
-    const next = { row: Math.max(0, Math.min(total - 1, index)), column: Math.max(0, Math.min(columns.length - 1, place)) };
+    const next = {
+      row: Math.max(0, Math.min(total - 1, index)),
+      column: Math.max(0, Math.min(columns.length - 1, place)),
+    };
     setEdit(null);
     setAt(next);
     reveal(next.row, next.column);
@@ -97,7 +135,11 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
   const width = useRef(view.width);
   useLayoutEffect(() => {
     const place = columns.indexOf(column);
-    const wasInView = at.row >= first && at.row <= last && lefts[place] < view.left + width.current && lefts[place + 1] > view.left + gutter;
+    const wasInView =
+      at.row >= first &&
+      at.row <= last &&
+      lefts[place] < view.left + width.current &&
+      lefts[place + 1] > view.left + gutter;
     width.current = view.width;
     if (wasInView) reveal(at.row, place);
   }, [view.width]);
@@ -153,7 +195,11 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
       Home: [command ? 0 : at.row, 0],
       End: [command ? total - 1 : at.row, columns.length - 1],
     });
-    if (event.key === "ContextMenu" || (event.key === "F10" && event.shiftKey) || (event.key === "ArrowDown" && event.altKey)) {
+    if (
+      event.key === "ContextMenu" ||
+      (event.key === "F10" && event.shiftKey) ||
+      (event.key === "ArrowDown" && event.altKey)
+    ) {
       const place = /** @type {HTMLElement} */ (event.target).getBoundingClientRect();
       if (column) onMenu(at.row, column, place);
     } else if (steps[event.key]) move(...steps[event.key]);
@@ -192,7 +238,9 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
 
   const cells = [];
   for (let index = first; index <= last; index++) cells.push(index);
-  const drawnColumns = columns.map((one, place) => ({ one, place })).filter(({ place }) => place < pinned || (place >= firstColumn && place <= lastColumn));
+  const drawnColumns = columns
+    .map((one, place) => ({ one, place }))
+    .filter(({ place }) => place < pinned || (place >= firstColumn && place <= lastColumn));
   /** What the elements of rows that stay do is looked up when it is done. */
   const act = useRef(/** @type {any} */ (null));
   act.current = {
@@ -207,7 +255,8 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
     onSelect,
     /** @param {MouseEvent} event @param {Row | undefined} one @param {Column} cell @param {unknown} content */
     toggle(event, one, cell, content) {
-      if (/** @type {HTMLElement} */ (event.target).closest(".tick") && one && !why && !cell.own) commit(one, cell, content !== true);
+      if (/** @type {HTMLElement} */ (event.target).closest(".tick") && one && !why && !cell.own)
+        commit(one, cell, content !== true);
     },
     /** @param {MouseEvent} event @param {number} index @param {number} place @param {Column} cell */
     menu(event, index, place, cell) {
@@ -230,44 +279,101 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
     const made = [one, index, chosen, here, fresh, top, columns, widths, firstColumn, lastColumn, pinned, gutter];
     const kept = keptRow(drawnRows.current.get(index % pool), made);
     if (kept) return kept;
-    const drawn = html`<div key=${index % pool} role="row" aria-rowindex=${index + 2} aria-selected=${chosen ? "true" : "false"} class=${`gr ${here ? "here" : ""} ${chosen ? "chosen" : ""} ${fresh ? "fresh" : ""}`}
-          ref=${(/** @type {HTMLElement | null} */ element) => element && (element.style.transform = `translateY(${top}px)`)}>
-          <span class=${`gn num ${here ? "upright" : ""}`} role="rowheader" aria-colindex="1" ref=${edge}><input type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectRow(index + 1)} checked=${chosen} disabled=${!one}
-            onClick=${(/** @type {MouseEvent} */ event) => one && act.current.onSelect(one, index, event.shiftKey)} /><span class="number">${index + 1}</span></span>
-          ${drawnColumns.map(({ one: cell, place }) => {
-            const content = one && valueOf(one, cell);
-            return html`<span key=${place} role="gridcell" aria-colindex=${place + 2} aria-readonly=${cell.own ? "true" : undefined} class=${`gc t-${cell.type} ${place < pinned ? "held" : ""} ${one ? (content === undefined ? "absent" : "") : "pending"}`}
-              ref=${(/** @type {HTMLElement | null} */ element) => element && ((element.style.left = `${lefts[place]}px`), (element.style.width = `${widths[cell.name]}px`))}
-              onMouseDown=${(/** @type {MouseEvent} */ event) => act.current.press(event, index, place)}
-              onDblClick=${() => (cell.type === "boolean" ? null : act.current.begin())}
-              onClick=${(/** @type {MouseEvent} */ event) => cell.type === "boolean" && act.current.toggle(event, one, cell, content)}
-              onContextMenu=${(/** @type {MouseEvent} */ event) => act.current.menu(event, index, place, cell)}>${one ? html`<${Value} value=${content} column=${cell} />` : html`<span class="bone" />`}</span>`;
-          })}
-        </div>`;
+    const drawn = html`<div
+      key=${index % pool} role="row" aria-rowindex=${index + 2} aria-selected=${chosen ? "true" : "false"}
+      class=${`gr ${here ? "here" : ""} ${chosen ? "chosen" : ""} ${fresh ? "fresh" : ""}`}
+      ref=${(/** @type {HTMLElement | null} */ element) =>
+        element && (element.style.transform = `translateY(${top}px)`)}
+    >
+      <span class=${`gn num ${here ? "upright" : ""}`} role="rowheader" aria-colindex="1" ref=${edge}>
+        <input
+          type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectRow(index + 1)} checked=${chosen}
+          disabled=${!one}
+          onClick=${(/** @type {MouseEvent} */ event) => one && act.current.onSelect(one, index, event.shiftKey)}
+        />
+        <span class="number">${index + 1}</span>
+      </span>
+      ${drawnColumns.map(({ one: cell, place }) => {
+        const content = one && valueOf(one, cell);
+        return html`<span
+          key=${place} role="gridcell" aria-colindex=${place + 2} aria-readonly=${cell.own ? "true" : undefined}
+          class=${`gc t-${cell.type} ${place < pinned ? "held" : ""} ${one ? (content === undefined ? "absent" : "") : "pending"}`}
+          ref=${(/** @type {HTMLElement | null} */ element) =>
+            element && ((element.style.left = `${lefts[place]}px`), (element.style.width = `${widths[cell.name]}px`))}
+          onMouseDown=${(/** @type {MouseEvent} */ event) => act.current.press(event, index, place)}
+          onDblClick=${() => (cell.type === "boolean" ? null : act.current.begin())}
+          onClick=${(/** @type {MouseEvent} */ event) =>
+            cell.type === "boolean" && act.current.toggle(event, one, cell, content)}
+          onContextMenu=${(/** @type {MouseEvent} */ event) => act.current.menu(event, index, place, cell)}
+        >
+          ${one ? html`<${Value} value=${content} column=${cell} />` : html`<span class="bone" />`}
+        </span>`;
+      })}
+    </div>`;
     drawnRows.current.set(index % pool, { from: made, drawn });
     return drawn;
   };
   const active = total > 0 && column;
-  return html`<div class="grid" ref=${box} onScroll=${scroll}>
-    <div class="sizer" ref=${(/** @type {HTMLElement | null} */ one) => one && ((one.style.height = `${drawn + HEAD}px`), (one.style.width = `${wide}px`))}>
-      <div class="rows" role="grid" aria-label=${label} aria-rowcount=${total + 1} aria-colcount=${columns.length + 1}><div class="gr head" role="row" aria-rowindex="1">
-        <span class="gn" role="columnheader" aria-colindex="1" aria-label=${t.grid.selectAll} ref=${edge}><input type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectAll} checked=${selected.size > 0 && selected.size === total} indeterminate=${selected.size > 0 && selected.size < total} onChange=${onSelectAll} /></span>
-        ${drawnColumns.map(({ one, place }) => html`<${Head} key=${place} column=${one} place=${place} left=${lefts[place]} isPinned=${place < pinned} width=${widths[one.name]} sort=${sort} onSort=${onSort} onWidth=${onWidth} onMenu=${onHead} />`)}
+  return html`
+    <div class="grid" ref=${box} onScroll=${scroll}>
+      <div
+        class="sizer"
+        ref=${(/** @type {HTMLElement | null} */ one) =>
+          one && ((one.style.height = `${drawn + HEAD}px`), (one.style.width = `${wide}px`))}
+      >
+        <div
+          class="rows" role="grid" aria-label=${label} aria-rowcount=${total + 1} aria-colcount=${columns.length + 1}
+        >
+          <div class="gr head" role="row" aria-rowindex="1">
+            <span class="gn" role="columnheader" aria-colindex="1" aria-label=${t.grid.selectAll} ref=${edge}>
+              <input
+                type="checkbox" class="tickbox" tabindex="-1" aria-label=${t.grid.selectAll}
+                checked=${selected.size > 0 && selected.size === total}
+                indeterminate=${selected.size > 0 && selected.size < total} onChange=${onSelectAll}
+              />
+            </span>
+            ${drawnColumns.map(
+              ({ one, place }) => html`<${Head}
+                key=${place} column=${one} place=${place} left=${lefts[place]} isPinned=${place < pinned}
+                width=${widths[one.name]} sort=${sort} onSort=${onSort} onWidth=${onWidth} onMenu=${onHead}
+              />`,
+            )}
+          </div>
+          ${cells.map(line)}
+        </div>
+        ${active && html`<div
+          class=${`active ${edit ? "editing" : ""} ${edit?.wrong ? "wrong" : ""}`}
+          ref=${(/** @type {HTMLElement | null} */ element) => {
+            if (!element) return;
+            element.style.transform = `translate(${lefts[at.column] + (at.column < pinned ? view.left : 0)}px, ${y(at.row)}px)`;
+            element.style.width = `${widths[column.name]}px`;
+          }}
+        >
+          <input
+            ref=${input} class=${column.type === "uuid" ? "mono" : ""}
+            aria-label=${`${labelOf(column)}, ${t.grid.row(at.row + 1)}: ${value === undefined ? t.grid.absent : value === null ? "null" : textOf(value, column).slice(0, 200)}`}
+            aria-invalid=${edit?.wrong ? "true" : undefined} autocomplete="off" spellcheck="false"
+            value=${edit ? edit.text : ""} onInput=${type} onKeyDown=${keys} onCopy=${copy} onPaste=${paste}
+            onDblClick=${() => edit || begin()}
+            onBlur=${(/** @type {FocusEvent} */ event) =>
+              edit &&
+              !(/** @type {Element | null} */ (event.relatedTarget)?.closest(".picker")) &&
+              finish(/** @type {HTMLInputElement} */ (event.target).value)}
+          />
+          ${edit?.wrong && html`<span class="complaint" role="alert">${edit.wrong}</span>`}
+          ${edit && column.type === "date" && html`<${Picker}
+            text=${edit.text}
+            choose=${(/** @type {string} */ text, /** @type {boolean=} */ stays) => (
+              setEdit({ text }),
+              stays || input.current?.focus()
+            )}
+            onLeave=${() => finish(edit.text)}
+          />`}
+        </div>`}
       </div>
-      ${cells.map(line)}</div>
-      ${active && html`<div class=${`active ${edit ? "editing" : ""} ${edit?.wrong ? "wrong" : ""}`} ref=${(/** @type {HTMLElement | null} */ element) => {
-        if (!element) return;
-        element.style.transform = `translate(${lefts[at.column] + (at.column < pinned ? view.left : 0)}px, ${y(at.row)}px)`;
-        element.style.width = `${widths[column.name]}px`;
-      }}>
-        <input ref=${input} class=${column.type === "uuid" ? "mono" : ""} aria-label=${`${labelOf(column)}, ${t.grid.row(at.row + 1)}: ${value === undefined ? t.grid.absent : value === null ? "null" : textOf(value, column).slice(0, 200)}`}
-          aria-invalid=${edit?.wrong ? "true" : undefined} autocomplete="off" spellcheck="false" value=${edit ? edit.text : ""} onInput=${type} onKeyDown=${keys} onCopy=${copy} onPaste=${paste} onDblClick=${() => edit || begin()}
-          onBlur=${(/** @type {FocusEvent} */ event) => edit && !/** @type {Element | null} */ (event.relatedTarget)?.closest(".picker") && finish(/** @type {HTMLInputElement} */ (event.target).value)} />
-        ${edit?.wrong && html`<span class="complaint" role="alert">${edit.wrong}</span>`}
-        ${edit && column.type === "date" && html`<${Picker} text=${edit.text} choose=${(/** @type {string} */ text, /** @type {boolean=} */ stays) => (setEdit({ text }), stays || input.current?.focus())} onLeave=${() => finish(edit.text)} />`}
-      </div>`}
     </div>
-  </div><span class="sr" role="status" aria-live="polite">${said}</span>`;
+    <span class="sr" role="status" aria-live="polite">${said}</span>
+  `;
 }
 
 /**
@@ -277,7 +383,11 @@ export function Grid({ source, columns, pinned, widths, onWidth, sort, onSort, a
  */
 const keptRow = (known, made) => known && made.every((part, place) => part === known.from[place]) && known.drawn;
 
-/** @param {{column: Column, place: number, left: number, isPinned: boolean, width: number, sort: import("./query.js").Sort[], onSort: (name: string, more: boolean) => void, onWidth: (name: string, width: number) => void, onMenu: (column: Column, at: DOMRect) => void}} props */
+/**
+ * @param {{column: Column, place: number, left: number, isPinned: boolean, width: number, sort:
+ *   import("./query.js").Sort[], onSort: (name: string, more: boolean) => void, onWidth: (name: string, width: number)
+ *   => void, onMenu: (column: Column, at: DOMRect) => void}} props
+ */
 function Head({ column, place, left, isPinned, width, sort, onSort, onWidth, onMenu }) {
   /** @param {PointerEvent} event */
   const drag = (event) => {
@@ -298,9 +408,30 @@ function Head({ column, place, left, isPinned, width, sort, onSort, onWidth, onM
     onMenu(column, /** @type {HTMLElement} */ (head.closest("[role=columnheader]")).getBoundingClientRect());
   };
   const hint = `${labelOf(column)}: ${column.type}${column.required ? `, ${t.grid.required}` : ""}${column.description ? `. ${column.description}` : ""}`;
-  return html`<span role="columnheader" aria-colindex=${place + 2} aria-sort=${rank === 0 ? (way === "asc" ? "ascending" : "descending") : undefined} class=${`gh ${isPinned ? "held" : ""}`} title=${hint} onContextMenu=${open}
-      ref=${(/** @type {HTMLElement | null} */ element) => element && ((element.style.left = `${left}px`), (element.style.width = `${width}px`))}>
-    <button type="button" tabindex="-1" disabled=${!sortable} onClick=${(/** @type {MouseEvent} */ event) => onSort(column.name, event.shiftKey)}><${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} /><span class="cut">${labelOf(column)}</span>${way && html`<${Icon} name=${way === "asc" ? "up" : "down"} class="sort" />${sort.length > 1 && html`<span class="s12 num sortplace">${rank + 1}</span>`}`}</button>
-    <button type="button" class="headmenu" tabindex="-1" aria-haspopup="menu" aria-label=${t.grid.columnMenu(labelOf(column))} onClick=${open}><${Icon} name="more" /></button>
-    <span class="resize" onPointerDown=${drag}></span></span>`;
+  return html`<span
+    role="columnheader" aria-colindex=${place + 2}
+    aria-sort=${rank === 0 ? (way === "asc" ? "ascending" : "descending") : undefined}
+    class=${`gh ${isPinned ? "held" : ""}`} title=${hint} onContextMenu=${open}
+    ref=${(/** @type {HTMLElement | null} */ element) =>
+      element && ((element.style.left = `${left}px`), (element.style.width = `${width}px`))}
+  >
+    <button
+      type="button" tabindex="-1" disabled=${!sortable}
+      onClick=${(/** @type {MouseEvent} */ event) => onSort(column.name, event.shiftKey)}
+    >
+      <${Icon} name=${column.encrypted ? "lock" : `t-${column.type}`} />
+      <span class="cut">${labelOf(column)}</span>
+      ${way && html`
+        <${Icon} name=${way === "asc" ? "up" : "down"} class="sort" />
+        ${sort.length > 1 && html`<span class="s12 num sortplace">${rank + 1}</span>`}
+      `}
+    </button>
+    <button
+      type="button" class="headmenu" tabindex="-1" aria-haspopup="menu" aria-label=${t.grid.columnMenu(labelOf(column))}
+      onClick=${open}
+    >
+      <${Icon} name="more" />
+    </button>
+    <span class="resize" onPointerDown=${drag}></span>
+  </span>`;
 }

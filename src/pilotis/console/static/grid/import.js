@@ -9,7 +9,10 @@ import { Button, Dialog, said } from "../ui/widgets.js";
 import { Progress } from "./bulk.js";
 import { delimiterOf, linesOf, quoted, records, recordsOf } from "./csv.js";
 
-/** @typedef {{line: number, last_line?: number, message: string}} Rejection @typedef {{line: number, message: string, cells: string[]}} Mended */
+/**
+ * @typedef {{line: number, last_line?: number, message: string}} Rejection
+ * @typedef {{line: number, message: string, cells: string[]}} Mended
+ */
 
 const HEAD_BYTES = 65536;
 const PART = 1 << 20;
@@ -50,7 +53,9 @@ class Sending {
       one.onload = () => {
         try {
           const answer = JSON.parse(one.responseText);
-          one.status < 400 ? resolve(answer) : reject(new ApiError(one.status, answer, Number(one.getResponseHeader("Retry-After")) || 0));
+          one.status < 400
+            ? resolve(answer)
+            : reject(new ApiError(one.status, answer, Number(one.getResponseHeader("Retry-After")) || 0));
         } catch {
           reject(new ApiError(one.status, { message: one.responseText.slice(0, 200) }));
         }
@@ -62,12 +67,17 @@ class Sending {
   }
 }
 
-/** @param {{table: import("../state/app.js").Table, onClose: () => void, given?: {file: File, mapping: Record<string, string>} | null}} props */
+/**
+ * @param {{table: import("../state/app.js").Table, onClose: () => void, given?: {file: File, mapping: Record<string,
+ *   string>} | null}} props
+ */
 export function ImportDialog({ table, onClose, given }) {
   const [file, setFile] = useState(/** @type {File | null} */ (null));
   const [header, setHeader] = useState(/** @type {{names: string[], end: number, delimiter: string} | null} */ (null));
   const [mapping, setMapping] = useState(/** @type {Record<string, string>} */ ({}));
-  const [sent, setSent] = useState(/** @type {{at: number, of: number, created: number, rejected: number} | null} */ (null));
+  const [sent, setSent] = useState(
+    /** @type {{at: number, of: number, created: number, rejected: number} | null} */ (null),
+  );
   const [result, setResult] = useState(/** @type {{created: number, rejected: number} | null} */ (null));
   const [mended, setMended] = useState(/** @type {Mended[]} */ ([]));
   const [error, setError] = useState(/** @type {any} */ (null));
@@ -81,7 +91,10 @@ export function ImportDialog({ table, onClose, given }) {
   const isCsv = !!file && !/\.(jsonl|ndjson)$/i.test(file.name);
   useEffect(() => () => running.current?.sending.abort(), []);
 
-  const take = async (/** @type {File | undefined} */ chosen, /** @type {Record<string, string> | undefined} */ wanted = undefined) => {
+  const take = async (
+    /** @type {File | undefined} */ chosen,
+    /** @type {Record<string, string> | undefined} */ wanted = undefined,
+  ) => {
     setError(null);
     setHeader(null);
     setResumes(0);
@@ -101,8 +114,25 @@ export function ImportDialog({ table, onClose, given }) {
       if (!first) throw new Error(t.transfer.emptyFile);
       const names = first.cells;
       const mark = new Uint8Array(await chosen.slice(0, 3).arrayBuffer());
-      setHeader({ names, delimiter, end: new TextEncoder().encode(start.slice(0, first.end)).length + (mark[0] === 0xef && mark[1] === 0xbb && mark[2] === 0xbf ? 3 : 0) });
-      setMapping(wanted || known?.mapping || Object.fromEntries(names.map((/** @type {string} */ name) => [name, columns.find((column) => column === name) || columns.find((column) => column.toLowerCase() === name.trim().toLowerCase()) || (free ? name : "")])));
+      setHeader({
+        names,
+        delimiter,
+        end:
+          new TextEncoder().encode(start.slice(0, first.end)).length +
+          (mark[0] === 0xef && mark[1] === 0xbb && mark[2] === 0xbf ? 3 : 0),
+      });
+      setMapping(
+        wanted ||
+          known?.mapping ||
+          Object.fromEntries(
+            names.map((/** @type {string} */ name) => [
+              name,
+              columns.find((column) => column === name) ||
+                columns.find((column) => column.toLowerCase() === name.trim().toLowerCase()) ||
+                (free ? name : ""),
+            ]),
+          ),
+      );
     } catch (failed) {
       setError(failed);
     }
@@ -128,24 +158,52 @@ export function ImportDialog({ table, onClose, given }) {
     }
     return new Blob([...parts, text]);
   };
-  /** Send a body, and take in what it left out. `original` tells a line of the file for each line of the body. @param {Blob} body @param {string} key @param {(line: number) => number} original */
+  /**
+   * Send a body, and take in what it left out. `original` tells a line of the file for each line of the body.
+   * @param {Blob} body
+   * @param {string} key
+   * @param {(line: number) => number} original
+   */
   const send = async (body, key, original) => {
     const before = result || { created: 0, rejected: 0 };
     const one = (running.current = new Sending(path, key, isCsv ? "text/csv" : "application/jsonl"));
     const shown = { at: 0, of: body.size, created: before.created, rejected: 0 };
     const poll = setInterval(async () => {
       const so = await request(`${path}/imports/${key}`).catch(() => null);
-      if (so && running.current === one) setSent({ ...Object.assign(shown, { created: before.created + so.created, rejected: so.rejected, at: so.position }) });
+      if (so && running.current === one)
+        setSent({
+          ...Object.assign(shown, { created: before.created + so.created, rejected: so.rejected, at: so.position }),
+        });
     }, POLL);
     setSent(shown);
     setError(null);
     try {
-      const answer = await one.send(body, `format=${isCsv ? "csv" : "jsonl"}${header ? `&delimiter=${encodeURIComponent(header.delimiter)}` : ""}`, () => {});
-      const lines = await linesOf(body, new Set(answer.rejections.flatMap((/** @type {Rejection} */ { line, last_line }) => Array.from({ length: (last_line || line) - line + 1 }, (_, index) => line + index))));
-      setMended(answer.rejections.map((/** @type {Rejection} */ { line, last_line, message }) => {
-        const text = Array.from({ length: (last_line || line) - line + 1 }, (_, index) => lines.get(line + index) || "").join("\n");
-        return { line: original(line), message, cells: isCsv ? cellsOf(text, header?.delimiter || ",", names().length) : [text] };
-      }));
+      const answer = await one.send(
+        body,
+        `format=${isCsv ? "csv" : "jsonl"}${header ? `&delimiter=${encodeURIComponent(header.delimiter)}` : ""}`,
+        () => {},
+      );
+      const lines = await linesOf(
+        body,
+        new Set(
+          answer.rejections.flatMap((/** @type {Rejection} */ { line, last_line }) =>
+            Array.from({ length: (last_line || line) - line + 1 }, (_, index) => line + index),
+          ),
+        ),
+      );
+      setMended(
+        answer.rejections.map((/** @type {Rejection} */ { line, last_line, message }) => {
+          const text = Array.from(
+            { length: (last_line || line) - line + 1 },
+            (_, index) => lines.get(line + index) || "",
+          ).join("\n");
+          return {
+            line: original(line),
+            message,
+            cells: isCsv ? cellsOf(text, header?.delimiter || ",", names().length) : [text],
+          };
+        }),
+      );
       setResult({ created: before.created + answer.created, rejected: answer.rejected });
       return true;
     } catch (failed) {
@@ -170,10 +228,21 @@ export function ImportDialog({ table, onClose, given }) {
   };
   const again = () => {
     const delimiter = header?.delimiter || ",";
-    const lines = mended.map(({ cells }) => (isCsv ? cells.map((cell) => quoted(cell, delimiter)).join(delimiter) : cells[0]));
+    const lines = mended.map(({ cells }) =>
+      isCsv ? cells.map((cell) => quoted(cell, delimiter)).join(delimiter) : cells[0],
+    );
     const places = /** @type {number[]} */ ([]);
     lines.forEach((text, index) => text.split("\n").forEach(() => places.push(mended[index].line)));
-    const body = new Blob([...(isCsv ? [`${names().map((name) => quoted(name, delimiter)).join(delimiter)}\n`] : []), ...lines.map((text) => `${text}\n`)]);
+    const body = new Blob([
+      ...(isCsv
+        ? [
+            `${names()
+              .map((name) => quoted(name, delimiter))
+              .join(delimiter)}\n`,
+          ]
+        : []),
+      ...lines.map((text) => `${text}\n`),
+    ]);
     return send(body, crypto.randomUUID(), (line) => places[line - (isCsv ? 2 : 1)]);
   };
   useEffect(() => {
@@ -186,42 +255,169 @@ export function ImportDialog({ table, onClose, given }) {
 
   const used = Object.values(mapping).filter(Boolean);
   const twice = used.find((name, index) => used.indexOf(name) !== index);
-  const why = !file ? t.transfer.fileFirst : sent ? t.transfer.sending : isCsv && !header ? t.transfer.notCsv : isCsv && !used.length ? t.transfer.mapFirst : twice ? t.transfer.twice(twice) : false;
+  const why = !file
+    ? t.transfer.fileFirst
+    : sent
+      ? t.transfer.sending
+      : isCsv && !header
+        ? t.transfer.notCsv
+        : isCsv && !used.length
+          ? t.transfer.mapFirst
+          : twice
+            ? t.transfer.twice(twice)
+            : false;
   const footer = result
-    ? html`${mended.length > 0 && html`<${Button} busy=${!!sent} onClick=${again}>${t.transfer.sendAgain(mended.length)}</${Button}>`}<span class="grow"></span><${Button} kind="go" onClick=${onClose}>${t.done}</${Button}>`
-    : html`<${Button} kind="flat" onClick=${onClose}>${t.cancel}</${Button}><span class="grow"></span><${Button} kind="go" why=${why} busy=${!!sent} onClick=${start}>${resumes ? t.transfer.resume : t.transfer.start}</${Button}>`;
-  return html`<${Dialog} class="broad" title=${t.transfer.importInto(plain(table.title, 60))} onClose=${onClose} footer=${footer}>
-    ${result ? html`<p class="state ok" role="status"><${Icon} name="done" />${t.transfer.created(result.created)}</p>
-        ${result.rejected > 0 && html`<p class="notice warn"><${Icon} name="warn" /><span>${t.transfer.rejected(result.rejected)} ${result.rejected > mended.length && t.transfer.firstOnly(mended.length)}</span></p>`}
-        ${mended.length > 0 && html`<${Rejected} lines=${mended} names=${isCsv ? names() : [t.transfer.text]} onChange=${setMended} />`}`
-      : html`<div class=${`drop ${over ? "over" : ""}`} onDragOver=${(/** @type {Event} */ event) => (event.preventDefault(), setOver(true))} onDragLeave=${() => setOver(false)} onDrop=${(/** @type {DragEvent} */ event) => (event.preventDefault(), setOver(false), take(event.dataTransfer?.files[0]))}>
-          ${file ? html`<b>${plain(file.name, 80)}</b><span class="soft num">${size(file.size)}</span>` : html`<span>${t.transfer.dropHere}</span>`}
-          <${Button} kind="small" why=${sent && t.transfer.sending} onClick=${() => picker.current?.click()}>${file ? t.transfer.other : t.transfer.choose}</${Button}><input ref=${picker} type="file" hidden accept=".csv,.tsv,.txt,.jsonl,.ndjson,text/csv" onChange=${(/** @type {any} */ event) => take(event.target.files[0])} /></div>
-        ${header && !sent && html`<div class="field"><span class="label">${t.transfer.mapping}</span><div class="mapping">${header.names.map((name) => html`<div key=${name}><code class="cut">${plain(name, 60)}</code><${Icon} name="right" /><select class="in" aria-label=${t.transfer.mapTo(name)} value=${mapping[name]} disabled=${resumes > 0} onChange=${(/** @type {any} */ event) => setMapping({ ...mapping, [name]: event.target.value })}>
-            <option value="">${t.transfer.leaveOut}</option>${(free ? header.names : columns).map((column) => html`<option value=${column} selected=${mapping[name] === column}>${plain(column, 60)}</option>`)}</select></div>`)}</div></div>`}
-        ${resumes > 1 && !sent && html`<p class="s12 soft">${t.transfer.resumes(resumes)}</p>`}`}
-    ${sent && html`<${Progress} at=${Math.min(sent.at, sent.of)} of=${sent.of} text=${t.transfer.soFar(sent.created, sent.rejected)} />`}
+    ? html`
+        ${mended.length > 0 && html`<${Button} busy=${!!sent} onClick=${again}>
+          ${t.transfer.sendAgain(mended.length)}
+        </${Button}>`}
+        <span class="grow"></span>
+        <${Button} kind="go" onClick=${onClose}>${t.done}</${Button}>
+      `
+    : html`
+        <${Button} kind="flat" onClick=${onClose}>${t.cancel}</${Button}>
+        <span class="grow"></span>
+        <${Button} kind="go" why=${why} busy=${!!sent} onClick=${start}>
+          ${resumes ? t.transfer.resume : t.transfer.start}
+        </${Button}>
+      `;
+  return html`<${Dialog}
+    class="broad" title=${t.transfer.importInto(plain(table.title, 60))} onClose=${onClose} footer=${footer}
+  >
+    ${result
+      ? html`
+          <p class="state ok" role="status"><${Icon} name="done" />${t.transfer.created(result.created)}</p>
+          ${result.rejected > 0 && html`<p class="notice warn">
+            <${Icon} name="warn" />
+            <span>
+              ${t.transfer.rejected(result.rejected)}
+              ${" "}${result.rejected > mended.length && t.transfer.firstOnly(mended.length)}
+            </span>
+          </p>`}
+          ${mended.length > 0 && html`<${Rejected}
+            lines=${mended} names=${isCsv ? names() : [t.transfer.text]} onChange=${setMended}
+          />`}
+        `
+      : html`
+          <div
+            class=${`drop ${over ? "over" : ""}`}
+            onDragOver=${(/** @type {Event} */ event) => (event.preventDefault(), setOver(true))}
+            onDragLeave=${() => setOver(false)}
+            onDrop=${(/** @type {DragEvent} */ event) => (
+              event.preventDefault(),
+              setOver(false),
+              take(event.dataTransfer?.files[0])
+            )}
+          >
+            ${file
+              ? html`<b>${plain(file.name, 80)}</b><span class="soft num">${size(file.size)}</span>`
+              : html`<span>${t.transfer.dropHere}</span>`}
+            <${Button} kind="small" why=${sent && t.transfer.sending} onClick=${() => picker.current?.click()}>
+              ${file ? t.transfer.other : t.transfer.choose}
+            </${Button}>
+            <input
+              ref=${picker} type="file" hidden accept=".csv,.tsv,.txt,.jsonl,.ndjson,text/csv"
+              onChange=${(/** @type {any} */ event) => take(event.target.files[0])}
+            />
+          </div>
+          ${header && !sent && html`<div class="field">
+            <span class="label">${t.transfer.mapping}</span>
+            <div class="mapping">
+              ${header.names.map(
+                (name) => html`<div key=${name}>
+                  <code class="cut">${plain(name, 60)}</code>
+                  <${Icon} name="right" />
+                  <select
+                    class="in" aria-label=${t.transfer.mapTo(name)} value=${mapping[name]} disabled=${resumes > 0}
+                    onChange=${(/** @type {any} */ event) => setMapping({ ...mapping, [name]: event.target.value })}
+                  >
+                    <option value="">${t.transfer.leaveOut}</option>
+                    ${(free ? header.names : columns).map(
+                      (column) => html`<option value=${column} selected=${mapping[name] === column}>
+                        ${plain(column, 60)}
+                      </option>`,
+                    )}
+                  </select>
+                </div>`,
+              )}
+            </div>
+          </div>`}
+          ${resumes > 1 && !sent && html`<p class="s12 soft">${t.transfer.resumes(resumes)}</p>`}
+        `}
+    ${sent && html`<${Progress}
+      at=${Math.min(sent.at, sent.of)} of=${sent.of} text=${t.transfer.soFar(sent.created, sent.rejected)}
+    />`}
     ${!result && html`<p class="s12 soft">${t.transfer.leavesOut}</p>`}
-    ${error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(error)}</span></p>`}</${Dialog}>`;
+    ${error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(error)}</span></p>`}
+  </${Dialog}>`;
 }
 
-/** The cells of a rejected line, as many as there are columns; what cannot be read is left to the first. @param {string} text @param {string} delimiter @param {number} width */
+/**
+ * The cells of a rejected line, as many as there are columns; what cannot be read is left to the first.
+ * @param {string} text
+ * @param {string} delimiter
+ * @param {number} width
+ */
 function cellsOf(text, delimiter, width) {
   try {
     const [only, ...more] = records(text, delimiter);
-    if (only && !more.length && only.cells.length <= width) return [...only.cells, ...Array(width - only.cells.length).fill("")];
+    if (only && !more.length && only.cells.length <= width)
+      return [...only.cells, ...Array(width - only.cells.length).fill("")];
   } catch {
     // A quote that is never closed: the line is shown as it is.
   }
   return [text, ...Array(Math.max(0, width - 1)).fill("")];
 }
 
-/** Lines that were left out, to be corrected. @param {{lines: Mended[], names: string[], onChange: (lines: Mended[]) => void}} props */
+/**
+ * Lines that were left out, to be corrected.
+ * @param {{lines: Mended[], names: string[], onChange: (lines: Mended[]) => void}} props
+ */
 function Rejected({ lines, names, onChange }) {
-  const set = (/** @type {number} */ index, /** @type {number} */ place, /** @type {string} */ text) => onChange(lines.map((one, at) => (at === index ? { ...one, cells: one.cells.map((cell, column) => (column === place ? text : cell)) } : one)));
-  return html`<div class="numbers mend" tabindex="0" role="region" aria-label=${t.transfer.rejectedLines}><table class="list"><thead><tr><th class="r">${t.transfer.line}</th><th>${t.transfer.reason}</th>${names.map((name) => html`<th>${plain(name, 40)}</th>`)}<th></th></tr></thead>
-    <tbody>${lines.slice(0, SHOWN).map((one, index) => html`<tr key=${one.line}><td class="r">${count(one.line)}</td><td class="why">${plain(one.message)}</td>
-      ${one.cells.map((cell, place) => html`<td><input class="in" aria-label=${t.transfer.cell(names[place] || "", one.line)} aria-invalid=${one.message.startsWith(`${names[place]}:`) ? "true" : undefined} value=${cell} spellcheck="false" onInput=${(/** @type {any} */ event) => set(index, place, event.target.value)} /></td>`)}
-      <td><${Button} kind="flat small" icon="cross" label=${t.transfer.drop(one.line)} onClick=${() => onChange(lines.filter((_, at) => at !== index))} /></td></tr>`)}</tbody></table></div>
-    ${lines.length > SHOWN && html`<p class="s12 soft">${t.transfer.shownOnly(SHOWN, lines.length)}</p>`}`;
+  const set = (/** @type {number} */ index, /** @type {number} */ place, /** @type {string} */ text) =>
+    onChange(
+      lines.map((one, at) =>
+        at === index ? { ...one, cells: one.cells.map((cell, column) => (column === place ? text : cell)) } : one,
+      ),
+    );
+  return html`
+    <div class="numbers mend" tabindex="0" role="region" aria-label=${t.transfer.rejectedLines}>
+      <table class="list">
+        <thead>
+          <tr>
+            <th class="r">${t.transfer.line}</th>
+            <th>${t.transfer.reason}</th>
+            ${names.map((name) => html`<th>${plain(name, 40)}</th>`)}
+            <th></th>
+          </tr>
+        </thead>
+        <tbody>
+          ${lines
+            .slice(0, SHOWN)
+            .map(
+              (one, index) => html`<tr key=${one.line}>
+                <td class="r">${count(one.line)}</td>
+                <td class="why">${plain(one.message)}</td>
+                ${one.cells.map(
+                  (cell, place) => html`<td>
+                    <input
+                      class="in" aria-label=${t.transfer.cell(names[place] || "", one.line)}
+                      aria-invalid=${one.message.startsWith(`${names[place]}:`) ? "true" : undefined} value=${cell}
+                      spellcheck="false" onInput=${(/** @type {any} */ event) => set(index, place, event.target.value)}
+                    />
+                  </td>`,
+                )}
+                <td>
+                  <${Button}
+                    kind="flat small" icon="cross" label=${t.transfer.drop(one.line)}
+                    onClick=${() => onChange(lines.filter((_, at) => at !== index))}
+                  />
+                </td>
+              </tr>`,
+            )}
+        </tbody>
+      </table>
+    </div>
+    ${lines.length > SHOWN && html`<p class="s12 soft">${t.transfer.shownOnly(SHOWN, lines.length)}</p>`}
+  `;
 }

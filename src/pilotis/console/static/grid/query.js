@@ -35,7 +35,14 @@ function order(sort) {
   return sort.length ? { order_by: sort[0][0], order_direction: sort[0][1] } : {};
 }
 
-/** The path and the options of the request for rows. @param {string} tableId @param {Query} query @param {number} offset @param {number} limit @returns {[string, {method: string, exact: boolean, body: Record<string, unknown>}]} */
+/**
+ * The path and the options of the request for rows.
+ * @param {string} tableId
+ * @param {Query} query
+ * @param {number} offset
+ * @param {number} limit
+ * @returns {[string, {method: string, exact: boolean, body: Record<string, unknown>}]}
+ */
 export const rowsRequest = (tableId, { where, sort }, offset, limit) => [
   `/v1/public/tables/${tableId}/data/query`,
   { method: "POST", exact: true, body: { limit, offset, ...(where ? { where } : {}), ...order(sort) } },

@@ -8,7 +8,11 @@ const PAUSE = 350;
 const FIELDS = 50;
 
 /** The columns that are searched. @param {import("./values.js").Column[]} columns */
-export const searched = (columns) => columns.filter((column) => column.type === "string" && !column.encrypted && !column.own).map((column) => column.name).slice(0, FIELDS);
+export const searched = (columns) =>
+  columns
+    .filter((column) => column.type === "string" && !column.encrypted && !column.own)
+    .map((column) => column.name)
+    .slice(0, FIELDS);
 
 /** @param {{text: string, onChange: (text: string) => void}} props */
 export function SearchBox({ text, onChange }) {
@@ -33,6 +37,12 @@ export function SearchBox({ text, onChange }) {
     else return;
     event.preventDefault();
   };
-  return html`<span class="searchbox short"><${Icon} name="search" /><input ref=${box} class="in small" type="search" aria-label=${t.grid.search} placeholder=${t.grid.search} title=${t.grid.searchHelp} value=${typed} autocomplete="off" spellcheck="false"
-    onInput=${(/** @type {any} */ event) => put(event.target.value, PAUSE)} onKeyDown=${keys} /></span>`;
+  return html`<span class="searchbox short">
+    <${Icon} name="search" />
+    <input
+      ref=${box} class="in small" type="search" aria-label=${t.grid.search} placeholder=${t.grid.search}
+      title=${t.grid.searchHelp} value=${typed} autocomplete="off" spellcheck="false"
+      onInput=${(/** @type {any} */ event) => put(event.target.value, PAUSE)} onKeyDown=${keys}
+    />
+  </span>`;
 }

@@ -10,10 +10,18 @@ const PAUSE = 60;
 export const RANKED = 1000;
 const MARKED = 1500;
 
-/** @typedef {{id: string, data: Record<string, any>, created_at: string, updated_at: string, created_by?: string | null}} Row */
+/**
+ * @typedef {{id: string, data: Record<string, any>, created_at: string, updated_at: string, created_by?: string |
+ *   null}} Row
+ */
 
 export class Source {
-  /** A `search` has words, and the columns they are searched in; it finds rows by rank, whatever order there is. @param {string} tableId @param {{where: unknown, sort: import("./query.js").Sort[], search?: {query: string, fields: string[]} | null}} query */
+  /**
+   * A `search` has words, and the columns they are searched in; it finds rows by rank, whatever order there is.
+   * @param {string} tableId
+   * @param {{where: unknown, sort: import("./query.js").Sort[], search?: {query: string, fields: string[]} | null}}
+   *   query
+   */
   constructor(tableId, query) {
     this.tableId = tableId;
     this.query = query;
@@ -44,7 +52,11 @@ export class Source {
     return this.pages.get(Math.floor(index / this.size))?.[index % this.size];
   }
 
-  /** Load what stands between two places; a jump further on takes the place of what is on its way. @param {number} first @param {number} last */
+  /**
+   * Load what stands between two places; a jump further on takes the place of what is on its way.
+   * @param {number} first
+   * @param {number} last
+   */
   show(first, last) {
     this.window = [first, last];
     clearTimeout(this.timer);
@@ -54,7 +66,8 @@ export class Source {
   missing() {
     const last = Math.floor(this.window[1] / this.size);
     for (let page = Math.floor(this.window[0] / this.size); page <= last; page++) {
-      if (!this.pages.has(page) && (this.total.value === null || page * this.size < Math.max(this.total.value, 1))) return page;
+      if (!this.pages.has(page) && (this.total.value === null || page * this.size < Math.max(this.total.value, 1)))
+        return page;
     }
     return undefined;
   }
@@ -106,7 +119,8 @@ export class Source {
     if (abort.signal.aborted || this.held) return 0;
     const known = new Map((this.pages.get(page) || []).map((row) => [row.id, row.updated_at]));
     const changed = answer.data.filter((row) => known.get(row.id) !== row.updated_at).map((row) => row.id);
-    if (!changed.length && answer.data.length === known.size && answer.total_count === (this.beyond || before)) return 0;
+    if (!changed.length && answer.data.length === known.size && answer.total_count === (this.beyond || before))
+      return 0;
     if (answer.total_count !== (this.beyond || before)) this.pages.clear();
     this.pages.set(page, answer.data);
     this.count(answer.total_count);
@@ -124,16 +138,38 @@ export class Source {
     }, MARKED);
   }
 
-  /** @param {number} offset @param {number} limit @param {AbortSignal} [abort] @returns {Promise<{data: Row[], total_count: number, limit: number}>} */
+  /**
+   * @param {number} offset
+   * @param {number} limit
+   * @param {AbortSignal} [abort]
+   * @returns {Promise<{data: Row[], total_count: number, limit: number}>}
+   */
   fetch(offset, limit, abort) {
     if (this.query.search) return this.rank(this.query.search, offset, limit, abort);
     const [path, options] = rowsRequest(this.tableId, this.query, offset, limit);
     return taken(path, { ...options, app: appId.peek(), signal: abort });
   }
 
-  /** @param {{query: string, fields: string[]}} search @param {number} offset @param {number} limit @param {AbortSignal} [abort] */
+  /**
+   * @param {{query: string, fields: string[]}} search
+   * @param {number} offset
+   * @param {number} limit
+   * @param {AbortSignal} [abort]
+   */
   async rank({ query, fields }, offset, limit, abort) {
-    const answer = await ofApp("/v1/public/search", { method: "POST", exact: true, signal: abort, body: { table_id: this.tableId, query, fields, limit, offset, ...(this.query.where ? { where: this.query.where } : {}) } });
+    const answer = await ofApp("/v1/public/search", {
+      method: "POST",
+      exact: true,
+      signal: abort,
+      body: {
+        table_id: this.tableId,
+        query,
+        fields,
+        limit,
+        offset,
+        ...(this.query.where ? { where: this.query.where } : {}),
+      },
+    });
     // An app may allow fewer rows a page; this route does not say so.
     const full = Math.min(limit, Math.min(answer.total_count, RANKED) - offset);
     return { ...answer, limit: answer.data.length < full ? answer.data.length || 1 : limit };

@@ -8,8 +8,10 @@ import { MemberName } from "../ui/member.js";
 import { RowName } from "../ui/row.js";
 
 /**
- * `refers` is the title of the table to whose rows it refers, `field` is the name in rows of what conditions name otherwise, `label` what people read instead of the name.
- * @typedef {{name: string, type: string, required: boolean, encrypted: boolean, description?: string, default?: unknown, refers?: string, own?: boolean, rewriting?: string, field?: string, label?: string}} Column
+ * `refers` is the title of the table to whose rows it refers, `field` is the name in rows of what conditions name
+ * otherwise, `label` what people read instead of the name.
+ * @typedef {{name: string, type: string, required: boolean, encrypted: boolean, description?: string, default?:
+ *   unknown, refers?: string, own?: boolean, rewriting?: string, field?: string, label?: string}} Column
  */
 
 /** Who created a row, as conditions and orders name it. */
@@ -19,14 +21,34 @@ const OWN = /** @type {Column[]} */ ([
   { name: "id", type: "uuid", required: false, encrypted: false, own: true },
   { name: "created_at", type: "date", required: false, encrypted: false, own: true },
   { name: "updated_at", type: "date", required: false, encrypted: false, own: true },
-  { name: CREATOR, type: "member", required: false, encrypted: false, own: true, field: "created_by", label: t.grid.creator },
+  {
+    name: CREATOR,
+    type: "member",
+    required: false,
+    encrypted: false,
+    own: true,
+    field: "created_by",
+    label: t.grid.creator,
+  },
 ]);
 
-/** The columns of a table by its schema, with those that every row has at the end. @param {Record<string, any>} schema @returns {Column[]} */
+/**
+ * The columns of a table by its schema, with those that every row has at the end.
+ * @param {Record<string, any>} schema
+ * @returns {Column[]}
+ */
 export function columnsOf(schema) {
   const own = Object.entries(schema).map(([name, given]) => {
     const definition = typeof given === "string" ? { type: given } : given;
-    return { name, type: definition.type === "bool" ? "boolean" : definition.type, required: !!definition.required, encrypted: !!definition.encrypted, description: definition.description, default: definition.default, refers: definition.references?.table };
+    return {
+      name,
+      type: definition.type === "bool" ? "boolean" : definition.type,
+      required: !!definition.required,
+      encrypted: !!definition.encrypted,
+      description: definition.description,
+      default: definition.default,
+      refers: definition.references?.table,
+    };
   });
   return [...own, ...OWN];
 }
@@ -50,12 +72,16 @@ export function readable(text) {
 /** A value on one line. @param {{value: unknown, column: Column}} props */
 export function Value({ value, column }) {
   if (value === undefined) return null;
-  if (column.type === "member") return value === null ? html`<span class="null">${t.grid.noCreator}</span>` : html`<${MemberName} id=${String(value)} />`;
+  if (column.type === "member")
+    return value === null
+      ? html`<span class="null">${t.grid.noCreator}</span>`
+      : html`<${MemberName} id=${String(value)} />`;
   if (value === null) return html`<span class="null">null</span>`;
   if (column.refers) return html`<${RowName} table=${column.refers} id=${String(value)} />`;
   if (column.encrypted) return html`<span class="seal"><${Icon} name="lock" />••••••••</span>`;
   if (value === "") return html`<span class="null">${t.grid.emptyText}</span>`;
-  if (column.type === "boolean") return html`<span class=${`tick ${value}`}>${value && html`<${Icon} name="check" />`}</span>`;
+  if (column.type === "boolean")
+    return html`<span class=${`tick ${value}`}>${value && html`<${Icon} name="check" />`}</span>`;
   if (column.type === "date") return html`<span class="num" title=${String(value)}>${readable(String(value))}</span>`;
   if (column.type === "object" || column.type === "array") return html`<code class="soft">${jsonOf(value)}</code>`;
   if (column.type === "uuid") return html`<code>${plain(value)}</code>`;
@@ -65,7 +91,10 @@ export function Value({ value, column }) {
 /** What a cell shows of an object or array. @type {WeakMap<object, string>} */
 const written = new WeakMap();
 
-/** The beginning of an object or array as JSON; written once, since a grid is drawn with each step of scrolling. @param {object} value */
+/**
+ * The beginning of an object or array as JSON; written once, since a grid is drawn with each step of scrolling.
+ * @param {object} value
+ */
 function jsonOf(value) {
   const known = written.get(value) ?? plain(JSON.stringify(value));
   written.set(value, known);
@@ -82,23 +111,43 @@ export function textOf(value, column) {
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const DATE = /^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d))?$/;
 
-/** What a typed text means in a column; `wrong` says why it means nothing. @param {string} text @param {Column} column @returns {{value?: unknown, wrong?: string}} */
+/**
+ * What a typed text means in a column; `wrong` says why it means nothing.
+ * @param {string} text
+ * @param {Column} column
+ * @returns {{value?: unknown, wrong?: string}}
+ */
 export function parse(text, column) {
   const trimmed = text.trim();
   if (column.type === "string") return { value: text };
   if (trimmed === "" || trimmed === "null") return { value: null };
-  if (column.type === "int") return /^[+-]?\d+$/.test(trimmed) ? { value: number(trimmed.replace(/^\+/, "")) } : { wrong: t.grid.notInt };
-  if (column.type === "number") return /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(trimmed) ? { value: number(trimmed) } : { wrong: t.grid.notNumber };
+  if (column.type === "int")
+    return /^[+-]?\d+$/.test(trimmed) ? { value: number(trimmed.replace(/^\+/, "")) } : { wrong: t.grid.notInt };
+  if (column.type === "number")
+    return /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(trimmed)
+      ? { value: number(trimmed) }
+      : { wrong: t.grid.notNumber };
   if (column.type === "boolean") {
-    const value = /** @type {Record<string, boolean>} */ ({ true: true, yes: true, 1: true, false: false, no: false, 0: false })[trimmed.toLowerCase()];
+    const value = /** @type {Record<string, boolean>} */ ({
+      true: true,
+      yes: true,
+      1: true,
+      false: false,
+      no: false,
+      0: false,
+    })[trimmed.toLowerCase()];
     return value === undefined ? { wrong: t.grid.notBoolean } : { value };
   }
-  if (column.type === "date") return DATE.test(trimmed) && !Number.isNaN(Date.parse(trimmed)) ? { value: trimmed } : { wrong: t.grid.notDate };
+  if (column.type === "date")
+    return DATE.test(trimmed) && !Number.isNaN(Date.parse(trimmed)) ? { value: trimmed } : { wrong: t.grid.notDate };
   if (column.type === "member") return { value: trimmed };
   if (column.type === "uuid") return UUID.test(trimmed) ? { value: trimmed.toLowerCase() } : { wrong: t.grid.notUuid };
   try {
     const value = parseExact(trimmed);
-    const fits = column.type === "array" ? Array.isArray(value) : typeof value === "object" && value !== null && !Array.isArray(value);
+    const fits =
+      column.type === "array"
+        ? Array.isArray(value)
+        : typeof value === "object" && value !== null && !Array.isArray(value);
     return fits ? { value } : { wrong: column.type === "array" ? t.grid.notArray : t.grid.notObject };
   } catch (error) {
     return { wrong: t.grid.notJson(/** @type {Error} */ (error).message) };
@@ -111,13 +160,19 @@ const number = (text) => (String(Number(text)) === text ? Number(text) : new Exa
 /** Whether two values are written alike. @param {unknown} a @param {unknown} b */
 export const same = (a, b) => a === b || JSON.stringify(a) === JSON.stringify(b);
 
-/** Cells of a spreadsheet: lines of texts between tabs, in quotes where they hold either. @param {string} text @returns {string[][]} */
+/**
+ * Cells of a spreadsheet: lines of texts between tabs, in quotes where they hold either.
+ * @param {string} text
+ * @returns {string[][]}
+ */
 export function parseCells(text) {
   /** @type {string[][]} */
   const lines = [[]];
   const pattern = /("(?:[^"]|"")*"|[^\t\r\n]*)(\t|\r\n|\n|\r|$)/g;
   for (const [, cell, end] of text.matchAll(pattern)) {
-    lines[lines.length - 1].push(cell.startsWith('"') && cell.endsWith('"') && cell.length > 1 ? cell.slice(1, -1).replaceAll('""', '"') : cell);
+    lines[lines.length - 1].push(
+      cell.startsWith('"') && cell.endsWith('"') && cell.length > 1 ? cell.slice(1, -1).replaceAll('""', '"') : cell,
+    );
     if (end === "") break;
     if (end !== "\t") lines.push([]);
   }

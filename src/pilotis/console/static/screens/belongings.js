@@ -13,16 +13,32 @@ const STORAGES = 100;
 // How many tables and storages are asked at once.
 const AT_ONCE = 4;
 
-/** @typedef {{key: string, icon: string, title: string, total: number, all: string, entries: {key: string, path: string, text: any, note: string}[]}} Group */
+/**
+ * @typedef {{key: string, icon: string, title: string, total: number, all: string, entries: {key: string, path: string,
+ *   text: any, note: string}[]}} Group
+ */
 
-/** The answers for all of a list, a few at once and in its order. @template T, R @param {T[]} list @param {(one: T) => Promise<R>} ask @returns {Promise<R[]>} */
+/**
+ * The answers for all of a list, a few at once and in its order.
+ * @template T, R
+ * @param {T[]} list
+ * @param {(one: T) => Promise<R>} ask
+ * @returns {Promise<R[]>}
+ */
 async function each(list, ask) {
   const answers = [];
-  for (let start = 0; start < list.length; start += AT_ONCE) answers.push(...(await Promise.all(list.slice(start, start + AT_ONCE).map(ask))));
+  for (let start = 0; start < list.length; start += AT_ONCE)
+    answers.push(...(await Promise.all(list.slice(start, start + AT_ONCE).map(ask))));
   return answers;
 }
 
-/** The newest rows of a member in each table that has some. @param {string} id @param {import("../state/app.js").Table[]} all @param {AbortSignal} signal @returns {Promise<Group[]>} */
+/**
+ * The newest rows of a member in each table that has some.
+ * @param {string} id
+ * @param {import("../state/app.js").Table[]} all
+ * @param {AbortSignal} signal
+ * @returns {Promise<Group[]>}
+ */
 async function rowsOf(id, all, signal) {
   const where = { [CREATOR]: { $eq: id } };
   const groups = await each(all, async (table) => {
@@ -31,21 +47,54 @@ async function rowsOf(id, all, signal) {
     const place = `/apps/${appId.peek()}/tables/${table.id}`;
     const found = new URLSearchParams({ where: JSON.stringify(where) });
     const [column] = columnsOf(table.schema);
-    const text = (/** @type {any} */ row) => (valueOf(row, column) === undefined ? html`<code>${row.id}</code>` : html`<${Value} value=${valueOf(row, column)} column=${column} />`);
-    return { key: table.id, icon: "table", title: table.title, total: page.total_count, all: `${place}?${found}`,
-      entries: page.data.map((/** @type {any} */ row) => ({ key: row.id, path: `${place}?${found}&row=${row.id}`, text: text(row), note: moment(row.created_at) })) };
+    const text = (/** @type {any} */ row) =>
+      valueOf(row, column) === undefined
+        ? html`<code>${row.id}</code>`
+        : html`<${Value} value=${valueOf(row, column)} column=${column} />`;
+    return {
+      key: table.id,
+      icon: "table",
+      title: table.title,
+      total: page.total_count,
+      all: `${place}?${found}`,
+      entries: page.data.map((/** @type {any} */ row) => ({
+        key: row.id,
+        path: `${place}?${found}&row=${row.id}`,
+        text: text(row),
+        note: moment(row.created_at),
+      })),
+    };
   });
   return groups.filter((one) => one.total > 0);
 }
 
-/** The files of a member in each storage that has some. @param {string} id @param {AbortSignal} signal @returns {Promise<Group[]>} */
+/**
+ * The files of a member in each storage that has some.
+ * @param {string} id
+ * @param {AbortSignal} signal
+ * @returns {Promise<Group[]>}
+ */
 async function filesOf(id, signal) {
   const { storages } = await onApp("/storages/files", { query: { limit: STORAGES }, signal });
   const groups = await each(storages, async (/** @type {any} */ storage) => {
-    const page = await ofApp(`/v1/public/storages/files/${storage.id}/items`, { query: { created_by: id, limit: SHOWN }, signal });
+    const page = await ofApp(`/v1/public/storages/files/${storage.id}/items`, {
+      query: { created_by: id, limit: SHOWN },
+      signal,
+    });
     const place = `/apps/${appId.peek()}/files/${storage.id}`;
-    return { key: storage.id, icon: "file", title: storage.name, total: page.total_count, all: `${place}?by=${encodeURIComponent(id)}`,
-      entries: page.files.map((/** @type {any} */ file) => ({ key: file.id, path: `${place}?by=${encodeURIComponent(id)}&file=${file.id}`, text: plain(file.name, 80), note: moment(file.created_at) })) };
+    return {
+      key: storage.id,
+      icon: "file",
+      title: storage.name,
+      total: page.total_count,
+      all: `${place}?by=${encodeURIComponent(id)}`,
+      entries: page.files.map((/** @type {any} */ file) => ({
+        key: file.id,
+        path: `${place}?by=${encodeURIComponent(id)}&file=${file.id}`,
+        text: plain(file.name, 80),
+        note: moment(file.created_at),
+      })),
+    };
   });
   return groups.filter((one) => one.total > 0);
 }
@@ -54,13 +103,43 @@ async function filesOf(id, signal) {
 export function Belongings({ id }) {
   const [holder, seen] = useInView();
   const all = tables.value;
-  const rows = useLoad((signal) => (seen && all ? rowsOf(id, all, signal) : new Promise(() => {})), [id, seen, all?.map((table) => table.id)]);
+  const rows = useLoad(
+    (signal) => (seen && all ? rowsOf(id, all, signal) : new Promise(() => {})),
+    [id, seen, all?.map((table) => table.id)],
+  );
   const files = useLoad((signal) => (seen ? filesOf(id, signal) : new Promise(() => {})), [id, seen]);
-  return html`<div ref=${holder}><${Part} title=${t.members.rowsOf} none=${t.members.noRows} ...${rows} /><${Part} title=${t.members.filesOf} none=${t.members.noFiles} ...${files} /></div>`;
+  return html`<div ref=${holder}>
+    <${Part} title=${t.members.rowsOf} none=${t.members.noRows} ...${rows} />
+    <${Part} title=${t.members.filesOf} none=${t.members.noFiles} ...${files} />
+  </div>`;
 }
 
 /** @param {{title: string, none: string, data?: Group[], error: any, reload: () => void}} props */
-const Part = ({ title, none, data, error, reload }) => html`<section class="wellbox"><h3>${title}</h3>
-  ${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${2} columns=${2} />` : !data.length ? html`<p class="s12 soft">${none}</p>`
-    : data.map((group) => html`<div class="belongings" key=${group.key}><a class="line" href=${href(group.all)}><${Icon} name=${group.icon} /><b class="cut grow">${plain(group.title, 60)}</b><span class="soft s12 num">${t.members.allOf(group.total)}</span></a>
-      <ul>${group.entries.map((entry) => html`<li key=${entry.key}><a class="line" href=${href(entry.path)}><span class="cut grow">${entry.text}</span><span class="soft s12 wide">${entry.note}</span></a></li>`)}</ul></div>`)}</section>`;
+const Part = ({ title, none, data, error, reload }) => html`<section class="wellbox">
+  <h3>${title}</h3>
+  ${error
+    ? html`<${Failure} error=${error} retry=${reload} />`
+    : !data
+      ? html`<${Bones} rows=${2} columns=${2} />`
+      : !data.length
+        ? html`<p class="s12 soft">${none}</p>`
+        : data.map(
+            (group) => html`<div class="belongings" key=${group.key}>
+              <a class="line" href=${href(group.all)}>
+                <${Icon} name=${group.icon} />
+                <b class="cut grow">${plain(group.title, 60)}</b>
+                <span class="soft s12 num">${t.members.allOf(group.total)}</span>
+              </a>
+              <ul>
+                ${group.entries.map(
+                  (entry) => html`<li key=${entry.key}>
+                    <a class="line" href=${href(entry.path)}>
+                      <span class="cut grow">${entry.text}</span>
+                      <span class="soft s12 wide">${entry.note}</span>
+                    </a>
+                  </li>`,
+                )}
+              </ul>
+            </div>`,
+          )}
+</section>`;

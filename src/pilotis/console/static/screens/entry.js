@@ -15,8 +15,14 @@ function takeToken() {
 }
 
 /** @param {{title: string, lead: any, children?: any}} props */
-const Entry = ({ title, lead, children }) => html`<main class="entry"><section class="slab">
-  <p class="brand"><${Icon} name="mark" class="mark" />Pilotis</p><h1>${title}</h1><p class="soft">${lead}</p>${children}</section></main>`;
+const Entry = ({ title, lead, children }) => html`<main class="entry">
+  <section class="slab">
+    <p class="brand"><${Icon} name="mark" class="mark" />Pilotis</p>
+    <h1>${title}</h1>
+    <p class="soft">${lead}</p>
+    ${children}
+  </section>
+</main>`;
 
 /** Counts down to when another try is allowed. @param {any} error */
 function useWait(error) {
@@ -40,11 +46,27 @@ function Credentials({ email: known = "", done }) {
     done();
   });
   const wait = useWait(error);
-  return html`<form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), wait || busy || run())}>
-    <${TextField} label=${t.email} type="email" name="email" autocomplete="username" required maxlength="254" value=${email} onInput=${setEmail} readonly=${!!known} data-first=${known ? undefined : true} />
-    <${TextField} label=${t.password} type="password" name="password" autocomplete="current-password" required value=${password} onInput=${setPassword} data-first=${known ? true : undefined} />
-    <label class="check"><input type="checkbox" checked=${remember} onChange=${(/** @type {any} */ event) => setRemember(event.target.checked)} />${t.staySignedIn}</label>
-    ${error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${wait ? t.waitSeconds(wait) : said(error)}</span></p>`}
+  return html`<form
+    class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), wait || busy || run())}
+  >
+    <${TextField}
+      label=${t.email} type="email" name="email" autocomplete="username" required maxlength="254" value=${email}
+      onInput=${setEmail} readonly=${!!known} data-first=${known ? undefined : true}
+    />
+    <${TextField}
+      label=${t.password} type="password" name="password" autocomplete="current-password" required value=${password}
+      onInput=${setPassword} data-first=${known ? true : undefined}
+    />
+    <label class="check">
+      <input
+        type="checkbox" checked=${remember} onChange=${(/** @type {any} */ event) => setRemember(event.target.checked)}
+      />
+      ${t.staySignedIn}
+    </label>
+    ${error && html`<p class="notice bad" role="alert">
+      <${Icon} name="fail" />
+      <span>${wait ? t.waitSeconds(wait) : said(error)}</span>
+    </p>`}
     <${Button} kind="go" type="submit" busy=${busy} why=${wait ? t.waitSeconds(wait) : false}>${t.signIn}</${Button}>
   </form>`;
 }
@@ -72,7 +94,8 @@ export function SignIn({ config }) {
 /** The dialog that stands over a screen whose session has ended: what was typed stays. */
 export function SignInDialog() {
   return html`<${Dialog} title=${t.sessionEnded} onClose=${() => {}} fixed>
-    <p class="soft">${t.sessionEndedText}</p><${Credentials} email=${user.value?.email} done=${() => {}} />
+    <p class="soft">${t.sessionEndedText}</p>
+    <${Credentials} email=${user.value?.email} done=${() => {}} />
   </${Dialog}>`;
 }
 
@@ -84,18 +107,31 @@ function NewUser({ config, token, action }) {
     const made = await request("/v1/auth/signup", { method: "POST", body: { email, password, token } });
     // The session of the sign-up has its tokens in the page; the browser's own takes its place.
     await signIn(email, password, true);
-    request("/v1/auth/logout", { method: "POST", headers: { Authorization: `Bearer ${made.refresh_token}` } }).catch(() => {});
+    request("/v1/auth/logout", { method: "POST", headers: { Authorization: `Bearer ${made.refresh_token}` } }).catch(
+      () => {},
+    );
     config.setup_required = false;
     apps.value = null;
     go("/", { replace: true });
   });
   useEffect(() => /** @type {HTMLElement | null} */ (document.querySelector("[data-first]"))?.focus(), []);
-  const advice = { INVALID_INVITATION: t.invalidInvitation, EMAIL_TAKEN: t.emailTaken }[/** @type {string} */ (error?.code)];
+  const advice = { INVALID_INVITATION: t.invalidInvitation, EMAIL_TAKEN: t.emailTaken }[
+    /** @type {string} */ (error?.code)
+  ];
   return html`<form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), busy || run())}>
-    <${TextField} label=${t.email} type="email" name="email" autocomplete="username" required maxlength="254" value=${email} onInput=${setEmail} wrong=${error?.about?.("email")} data-first />
-    <${TextField} label=${t.password} type="password" name="password" autocomplete="new-password" required minlength=${config.password_min_length}
-      maxlength=${config.password_max_length} value=${password} onInput=${setPassword} help=${t.passwordHelp(config.password_min_length)} wrong=${error?.about?.("password")} />
-    ${error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(error)} ${advice}</span></p>`}
+    <${TextField}
+      label=${t.email} type="email" name="email" autocomplete="username" required maxlength="254" value=${email}
+      onInput=${setEmail} wrong=${error?.about?.("email")} data-first
+    />
+    <${TextField}
+      label=${t.password} type="password" name="password" autocomplete="new-password" required
+      minlength=${config.password_min_length} maxlength=${config.password_max_length} value=${password}
+      onInput=${setPassword} help=${t.passwordHelp(config.password_min_length)} wrong=${error?.about?.("password")}
+    />
+    ${error && html`<p class="notice bad" role="alert">
+      <${Icon} name="fail" />
+      <span>${said(error)} ${advice}</span>
+    </p>`}
     <${Button} kind="go" type="submit" busy=${busy}>${action}</${Button}>
   </form>`;
 }
@@ -104,10 +140,15 @@ function NewUser({ config, token, action }) {
 export function SetUp({ config }) {
   const [token] = useState(takeToken);
   useEffect(() => void (document.title = `${t.setUp} · Pilotis`), []);
-  return html`<${Entry} title=${config.setup_required ? t.setUp : t.join} lead=${config.setup_required ? t.setUpText : t.joinText}>
-    ${token ? html`<${NewUser} config=${config} token=${token} action=${t.createUser} />`
+  return html`<${Entry}
+    title=${config.setup_required ? t.setUp : t.join} lead=${config.setup_required ? t.setUpText : t.joinText}
+  >
+    ${token
+      ? html`<${NewUser} config=${config} token=${token} action=${t.createUser} />`
       : html`<p class="notice warn"><${Icon} name="warn" /><span>${t.noToken}</span></p>`}
-    ${!config.setup_required && html`<p class="s12 soft">${t.haveUser} <a class="link" href=${token ? `/console/invitation#${token}` : "/console/sign-in"}>${t.signIn}</a></p>`}
+    ${!config.setup_required && html`<p class="s12 soft">
+      ${t.haveUser} <a class="link" href=${token ? `/console/invitation#${token}` : "/console/sign-in"}>${t.signIn}</a>
+    </p>`}
   </${Entry}>`;
 }
 
@@ -120,8 +161,11 @@ export function Invitation({ config }) {
     go(`/apps/${joined.app_id}`, { replace: true });
   });
   return html`<${Entry} title=${t.invited} lead=${user.value ? t.invitedAs(user.value.email) : t.invitedText}>
-    ${!token ? html`<p class="notice warn"><${Icon} name="warn" /><span>${t.noToken}</span></p>`
-      : user.value ? html`<${Button} kind="go" busy=${busy} onClick=${run}>${t.accept}</${Button}>` : html`<${Credentials} done=${() => {}} config=${config} />`}
+    ${!token
+      ? html`<p class="notice warn"><${Icon} name="warn" /><span>${t.noToken}</span></p>`
+      : user.value
+        ? html`<${Button} kind="go" busy=${busy} onClick=${run}>${t.accept}</${Button}>`
+        : html`<${Credentials} done=${() => {}} config=${config} />`}
     ${error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(error)}</span></p>`}
   </${Entry}>`;
 }

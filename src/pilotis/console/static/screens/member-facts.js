@@ -15,10 +15,20 @@ const ROLE = /^[a-z0-9_-]{1,64}$/;
 export function MemberFacts({ member, save }) {
   const [editing, setEditing] = useState(false);
   const claims = Object.keys(member.claims).length > 0;
-  return html`<section class="wellbox"><div class="line"><h3 class="grow">${t.members.facts}</h3><${Button} kind="flat small" icon="edit" label=${t.members.editFacts} why=${may("editor") ? "" : t.needs.editor} onClick=${() => setEditing(true)} /></div>
-    ${member.roles.length ? html`<div class="line wrap">${member.roles.map((role) => html`<${Pill} key=${role}>${role}</${Pill}>`)}</div>` : html`<p class="s13 soft">${t.members.noRoles}</p>`}
+  return html`<section class="wellbox">
+    <div class="line">
+      <h3 class="grow">${t.members.facts}</h3>
+      <${Button}
+        kind="flat small" icon="edit" label=${t.members.editFacts} why=${may("editor") ? "" : t.needs.editor}
+        onClick=${() => setEditing(true)}
+      />
+    </div>
+    ${member.roles.length
+      ? html`<div class="line wrap">${member.roles.map((role) => html`<${Pill} key=${role}>${role}</${Pill}>`)}</div>`
+      : html`<p class="s13 soft">${t.members.noRoles}</p>`}
     ${claims && html`<${Code} text=${JSON.stringify(member.claims, null, 2)} label="claims" />`}
-    ${editing && html`<${EditFacts} known=${member} save=${save} onClose=${() => setEditing(false)} />`}</section>`;
+    ${editing && html`<${EditFacts} known=${member} save=${save} onClose=${() => setEditing(false)} />`}
+  </section>`;
 }
 
 /** @param {{known: Facts, save: (facts: Facts) => Promise<unknown>, onClose: () => void}} props */
@@ -28,11 +38,22 @@ function EditFacts({ known, save, onClose }) {
   const roles = [...new Set(typed.split(/[\s,]+/).filter(Boolean))];
   const { value, wrong } = parse(text, { name: "claims", type: "object", required: true, encrypted: false });
   const noRole = roles.find((role) => !ROLE.test(role));
-  const wrongRoles = noRole !== undefined ? t.members.noSuchRole(noRole) : roles.length > MOST ? t.members.manyRoles(MOST) : "";
+  const wrongRoles =
+    noRole !== undefined ? t.members.noSuchRole(noRole) : roles.length > MOST ? t.members.manyRoles(MOST) : "";
   const wrongClaims = wrong || (value === null ? t.grid.notObject : "");
-  return html`<${FormDialog} title=${t.members.editFacts} action=${t.save} onClose=${onClose} why=${wrongRoles || wrongClaims}
-    submit=${async () => (await save({ roles, claims: /** @type {Record<string, unknown>} */ (value) }), onClose())}>
+  return html`<${FormDialog}
+    title=${t.members.editFacts} action=${t.save} onClose=${onClose} why=${wrongRoles || wrongClaims}
+    submit=${async () => (await save({ roles, claims: /** @type {Record<string, unknown>} */ (value) }), onClose())}
+  >
     <p class="soft s13">${t.members.factsHelp}</p>
-    <${TextField} label=${t.members.roles} value=${typed} onInput=${setTyped} help=${t.members.rolesHelp} wrong=${wrongRoles} autocomplete="off" spellcheck="false" />
-    <span class="mono s13">claims</span><${Editor} language="json" label="claims" rows=${8} numbers value=${text} onInput=${setText} wrong=${!!wrongClaims} />${wrongClaims && html`<p class="wrong">${wrongClaims}</p>`}</${FormDialog}>`;
+    <${TextField}
+      label=${t.members.roles} value=${typed} onInput=${setTyped} help=${t.members.rolesHelp} wrong=${wrongRoles}
+      autocomplete="off" spellcheck="false"
+    />
+    <span class="mono s13">claims</span>
+    <${Editor}
+      language="json" label="claims" rows=${8} numbers value=${text} onInput=${setText} wrong=${!!wrongClaims}
+    />
+    ${wrongClaims && html`<p class="wrong">${wrongClaims}</p>`}
+  </${FormDialog}>`;
 }

@@ -20,7 +20,20 @@ import { CREATOR, Value, columnsOf, labelOf, parseCells, textOf, valueOf } from 
 import { prefetch } from "../ui/editor.js";
 import { isCommand, plain, shortcut } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Confirm, Dialog, Empty, Failure, Menu, MenuItem, complain, copyText, later, toast } from "../ui/widgets.js";
+import {
+  Bones,
+  Button,
+  Confirm,
+  Dialog,
+  Empty,
+  Failure,
+  Menu,
+  MenuItem,
+  complain,
+  copyText,
+  later,
+  toast,
+} from "../ui/widgets.js";
 
 // Nobody waits for dialogs before the first rows are there.
 const DeleteRows = later(() => import("../grid/bulk.js"), "DeleteRows");
@@ -29,11 +42,29 @@ const PasteDialog = later(() => import("../grid/bulk.js"), "PasteDialog");
 const ExportDialog = later(() => import("../grid/export.js"), "ExportDialog");
 const ImportDialog = later(() => import("../grid/import.js"), "ImportDialog");
 
-const WIDTHS = /** @type {Record<string, number>} */ ({ string: 180, number: 110, int: 100, boolean: 90, date: 170, uuid: 280, object: 220, array: 200, member: 150 });
+const WIDTHS = /** @type {Record<string, number>} */ ({
+  string: 180,
+  number: 110,
+  int: 100,
+  boolean: 90,
+  date: 170,
+  uuid: 280,
+  object: 220,
+  array: 200,
+  member: 150,
+});
 
-/** What this browser remembers of a table's columns. Rows that anybody may create mostly have no creator to show. @param {import("../state/app.js").Table} table @returns {{widths: Record<string, number>, hidden: string[], pinned: string[]}} */
+/**
+ * What this browser remembers of a table's columns. Rows that anybody may create mostly have no creator to show.
+ * @param {import("../state/app.js").Table} table
+ * @returns {{widths: Record<string, number>, hidden: string[], pinned: string[]}}
+ */
 function layoutOf(table) {
-  const usual = { widths: {}, pinned: [], hidden: ["id", "updated_at", ...(table.access_level === "Public" ? [CREATOR] : [])] };
+  const usual = {
+    widths: {},
+    pinned: [],
+    hidden: ["id", "updated_at", ...(table.access_level === "Public" ? [CREATOR] : [])],
+  };
   try {
     return { ...usual, ...JSON.parse(localStorage.getItem(`pilotis.grid.${table.id}`) || "{}") };
   } catch {
@@ -70,19 +101,28 @@ export function Rows({ table, tabs }) {
   const isLive = query.get("live") === "1";
   const sort = words ? [] : readSort(query.get("sort"));
   const opened = query.get("row") || "";
-  const source = useMemo(() => new Source(table.id, { where, sort, search: words ? { query: words, fields } : null }), [table.id, whereText, query.get("sort"), words, fields]);
+  const source = useMemo(
+    () => new Source(table.id, { where, sort, search: words ? { query: words, fields } : null }),
+    [table.id, whereText, query.get("sort"), words, fields],
+  );
   const edits = useMemo(() => new Edits(source), [source]);
   const [layout, setLayout] = useState(() => layoutOf(table));
   const [at, setAt] = useState({ row: 0, column: 0 });
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const [anchor, setAnchor] = useState(0);
   const [allMatch, setAllMatch] = useState(false);
-  const [dialog, setDialog] = useState(/** @type {any} */ (() => {
-    const given = handedOver(table.id);
-    return given && { import: given };
-  }));
+  const [dialog, setDialog] = useState(
+    /** @type {any} */ (
+      () => {
+        const given = handedOver(table.id);
+        return given && { import: given };
+      }
+    ),
+  );
   const [menu, setMenu] = useState(/** @type {any} */ (null));
-  const [ofColumn, setOfColumn] = useState(/** @type {{column: any, rect: DOMRect, filters?: boolean} | null} */ (null));
+  const [ofColumn, setOfColumn] = useState(
+    /** @type {{column: any, rect: DOMRect, filters?: boolean} | null} */ (null),
+  );
   const [focus, setFocus] = useState("");
   const [row, setRow] = useState(/** @type {any} */ (null));
   const [added, setAdded] = useState(0);
@@ -94,7 +134,9 @@ export function Rows({ table, tabs }) {
   const visible = columns.filter((column) => !layout.hidden.includes(column.name));
   const shown = [...visible.filter(isPinned), ...visible.filter((column) => !isPinned(column))];
   const pinned = visible.filter(isPinned).length;
-  const widths = Object.fromEntries(columns.map((column) => [column.name, layout.widths[column.name] || WIDTHS[column.type] || 160]));
+  const widths = Object.fromEntries(
+    columns.map((column) => [column.name, layout.widths[column.name] || WIDTHS[column.type] || 160]),
+  );
   const arrange = (/** @type {Partial<typeof layout>} */ part) => {
     const next = { ...layout, ...part };
     setLayout(next);
@@ -116,7 +158,12 @@ export function Rows({ table, tabs }) {
       if (document.hidden || reading) return;
       reading = true;
       // Without an answer, the rows stay as they are until the next one.
-      setAdded(await source.refresh().catch(() => 0).then((more) => (old) => old + more));
+      setAdded(
+        await source
+          .refresh()
+          .catch(() => 0)
+          .then((more) => (old) => old + more),
+      );
       reading = false;
     }, LIVE_MS);
     return () => clearInterval(timer);
@@ -131,12 +178,20 @@ export function Rows({ table, tabs }) {
   useEffect(() => {
     setRow(null);
     if (opened && opened !== "new" && !source.find(opened))
-      ofApp(`/v1/public/tables/${table.id}/data/${opened}`, { exact: true }).then(setRow, (error) => (complain(error), change({ row: null }, { replace: true })));
+      ofApp(`/v1/public/tables/${table.id}/data/${opened}`, { exact: true }).then(
+        setRow,
+        (error) => (complain(error), change({ row: null }, { replace: true })),
+      );
   }, [opened, source]);
   useEffect(() => {
     const keys = (/** @type {KeyboardEvent} */ event) => {
       const target = /** @type {HTMLElement} */ (event.target);
-      if (isCommand(event) && event.key.toLowerCase() === "z" && !event.shiftKey && !(target.closest("dialog, .editing, .panel") && target.matches("input, textarea"))) {
+      if (
+        isCommand(event) &&
+        event.key.toLowerCase() === "z" &&
+        !event.shiftKey &&
+        !(target.closest("dialog, .editing, .panel") && target.matches("input, textarea"))
+      ) {
         event.preventDefault();
         edits.undo();
       }
@@ -147,17 +202,18 @@ export function Rows({ table, tabs }) {
 
   const select = (/** @type {any} */ one, /** @type {number} */ index, /** @type {boolean} */ range) => {
     const next = new Set(selected);
-    if (range) for (let place = Math.min(anchor, index); place <= Math.max(anchor, index); place++) {
-      const between = source.row(place);
-      if (between) next.add(between.id);
-    }
+    if (range)
+      for (let place = Math.min(anchor, index); place <= Math.max(anchor, index); place++) {
+        const between = source.row(place);
+        if (between) next.add(between.id);
+      }
     else if (!next.delete(one.id)) next.add(one.id);
     setAnchor(index);
     setAllMatch(false);
     setSelected(next);
   };
   const selectAll = () => {
-    if (selected.size) return setSelected(new Set()), setAllMatch(false);
+    if (selected.size) return (setSelected(new Set()), setAllMatch(false));
     const ids = [...source.pages.values()].flat().map((one) => one.id);
     setSelected(new Set(ids));
     setAllMatch(!words && total !== null && ids.length < total);
@@ -194,10 +250,18 @@ export function Rows({ table, tabs }) {
   };
   const clear = () => (words ? change({ q: null, row: null }) : setWhere(null));
   // With `more` other columns stay before it, or behind it.
-  const sortBy = (/** @type {string} */ name, /** @type {"asc" | "desc" | null} */ way, /** @type {boolean} */ more) => {
+  const sortBy = (
+    /** @type {string} */ name,
+    /** @type {"asc" | "desc" | null} */ way,
+    /** @type {boolean} */ more,
+  ) => {
     const given = /** @type {import("../grid/query.js").Sort[]} */ (way ? [[name, way]] : []);
     const isThere = sort.some(([one]) => one === name);
-    const all = !more ? given : isThere ? sort.flatMap((one) => (one[0] === name ? given : [one])) : [...sort, ...given].slice(0, MAX_SORTS);
+    const all = !more
+      ? given
+      : isThere
+        ? sort.flatMap((one) => (one[0] === name ? given : [one]))
+        : [...sort, ...given].slice(0, MAX_SORTS);
     change({ q: null, sort: writeSort(all) });
   };
   const sortNext = (/** @type {string} */ name, /** @type {boolean} */ more) => {
@@ -206,13 +270,17 @@ export function Rows({ table, tabs }) {
   };
   const create = async (/** @type {Record<string, unknown>} */ data) => {
     const made = await ofApp(`/v1/public/tables/${table.id}/data`, { method: "POST", body: { data } });
-    toast(t.grid.created, { undo: () => ofApp(`/v1/public/tables/${table.id}/data/${made.id}`, { method: "DELETE" }).then(again, complain) });
+    toast(t.grid.created, {
+      undo: () => ofApp(`/v1/public/tables/${table.id}/data/${made.id}`, { method: "DELETE" }).then(again, complain),
+    });
     change({ row: null }, { replace: true });
     source.reload();
-    /** @type {HTMLElement | null} */ (document.querySelector("main .grid [tabindex='0'], main .grid, main .b.go"))?.focus();
+    /** @type {HTMLElement | null} */ (
+      document.querySelector("main .grid [tabindex='0'], main .grid, main .b.go")
+    )?.focus();
   };
   const paste = (/** @type {string} */ text) => {
-    if (why) return toast(why, { kind: "bad" }), true;
+    if (why) return (toast(why, { kind: "bad" }), true);
     const cells = parseCells(text);
     if (cells.length === 1 && cells[0].length === 1) return false;
     const rows = cells.map((_, index) => source.row(at.row + index)).filter(Boolean);
@@ -220,10 +288,16 @@ export function Rows({ table, tabs }) {
     return true;
   };
   const current = found?.row || (row?.id === opened ? row : null);
-  const commit = (/** @type {any} */ one, /** @type {any} */ column, /** @type {unknown} */ value) => edits.commit(one, column, value).then(() => row && ofApp(`/v1/public/tables/${table.id}/data/${row.id}`, { exact: true }).then(setRow));
+  const commit = (/** @type {any} */ one, /** @type {any} */ column, /** @type {unknown} */ value) =>
+    edits
+      .commit(one, column, value)
+      .then(() => row && ofApp(`/v1/public/tables/${table.id}/data/${row.id}`, { exact: true }).then(setRow));
   // Whether a column has days without a time, as far as its rows are here.
   const daysAlone = (/** @type {any} */ column) => {
-    const values = [...source.pages.values()].flat().map((one) => valueOf(one, column)).filter(Boolean);
+    const values = [...source.pages.values()]
+      .flat()
+      .map((one) => valueOf(one, column))
+      .filter(Boolean);
     return values.length > 0 && values.every((one) => /^\d{4}-\d\d-\d\d$/.test(String(one)));
   };
   const chosen = allMatch ? total || 0 : selected.size;
@@ -240,54 +314,205 @@ export function Rows({ table, tabs }) {
   };
 
   return html`<div class="data">
-    <div class="strip tabstrip">${tabs}<span class="grow"></span>
-      <${Button} kind="flat small" icon="in" class="wide" why=${why} onClick=${() => setDialog({ import: true })}>${t.transfer.import}</${Button}><${Button} kind="flat small" icon="out" class="wide" onClick=${() => setDialog({ export: true })}>${t.transfer.export}</${Button}>
-      <${Button} kind="go small" icon="plus" why=${why} onClick=${newRow}>${t.grid.newRow}</${Button}></div>
+    <div class="strip tabstrip">
+      ${tabs}
+      <span class="grow"></span>
+      <${Button} kind="flat small" icon="in" class="wide" why=${why} onClick=${() => setDialog({ import: true })}>
+        ${t.transfer.import}
+      </${Button}>
+      <${Button} kind="flat small" icon="out" class="wide" onClick=${() => setDialog({ export: true })}>
+        ${t.transfer.export}
+      </${Button}>
+      <${Button} kind="go small" icon="plus" why=${why} onClick=${newRow}>${t.grid.newRow}</${Button}>
+    </div>
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
-      ${fields.length > 0 && html`<${SearchBox} text=${words} onChange=${(/** @type {string} */ text) => change({ q: text || null, row: null }, { replace: !!words && !!text })} />`}
-      <${Filters} key=${whereText || ""} where=${where} onChange=${setWhere} columns=${columns} daysAlone=${daysAlone} /><${SavedFilters} tableId=${table.id} where=${where} onChange=${setWhere} />
-      ${words && query.get("sort") && html`<span class="s12 soft cut">${t.grid.searchWaits}</span>`}<span class="grow"></span>
+      ${fields.length > 0 && html`<${SearchBox}
+        text=${words}
+        onChange=${(/** @type {string} */ text) =>
+          change({ q: text || null, row: null }, { replace: !!words && !!text })}
+      />`}
+      <${Filters}
+        key=${whereText || ""} where=${where} onChange=${setWhere} columns=${columns} daysAlone=${daysAlone}
+      />
+      <${SavedFilters} tableId=${table.id} where=${where} onChange=${setWhere} />
+      ${words && query.get("sort") && html`<span class="s12 soft cut">${t.grid.searchWaits}</span>`}
+      <span class="grow"></span>
       ${added > 0 && html`<${Button} kind="flat small" onClick=${toEnd}>${t.grid.added(added)}</${Button}>`}
-      <span class="s12 soft num" role="status">${total === null ? "" : source.beyond ? t.grid.ranked(RANKED, source.beyond) : t.grid.found(total, !!where || !!words)}</span>
-      <${Button} kind=${`flat small ${isLive ? "on" : ""}`} icon="activity" class="wide" title=${t.grid.liveHelp} aria-pressed=${isLive ? "true" : "false"} onClick=${() => change({ live: isLive ? null : "1" }, { replace: true })}>${t.grid.live}</${Button}>
-      <${ColumnChooser} columns=${columns} hidden=${layout.hidden} hide=${(/** @type {string[]} */ hidden) => arrange({ hidden })} />
-      <${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${again} /></div>
+      <span class="s12 soft num" role="status">
+        ${total === null
+          ? ""
+          : source.beyond
+            ? t.grid.ranked(RANKED, source.beyond)
+            : t.grid.found(total, !!where || !!words)}
+      </span>
+      <${Button}
+        kind=${`flat small ${isLive ? "on" : ""}`} icon="activity" class="wide" title=${t.grid.liveHelp}
+        aria-pressed=${isLive ? "true" : "false"}
+        onClick=${() => change({ live: isLive ? null : "1" }, { replace: true })}
+      >
+        ${t.grid.live}
+      </${Button}>
+      <${ColumnChooser}
+        columns=${columns} hidden=${layout.hidden} hide=${(/** @type {string[]} */ hidden) => arrange({ hidden })}
+      />
+      <${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${again} />
+    </div>
     <div class=${`split ${opened ? "opened" : ""}`}>
       <div class="gridbox">
-        ${isNarrow ? html`<${Cards} source=${source} columns=${shown} open=${open} label=${plain(table.title, 80)} />` : html`<${Grid} source=${source} columns=${shown} pinned=${pinned} widths=${widths} onWidth=${(/** @type {string} */ name, /** @type {number} */ width) => arrange({ widths: { ...layout.widths, [name]: width } })} sort=${sort} onSort=${sortNext} at=${at} setAt=${setAt}
-          selected=${selected} onSelect=${select} onSelectAll=${selectAll} commit=${commit} openEditor=${openEditor} why=${why} onPaste=${paste} rowOpen=${opened} label=${plain(table.title, 80)}
-          onHead=${(/** @type {any} */ column, /** @type {any} */ rect) => setOfColumn({ column, rect })}
-          onMenu=${(/** @type {number} */ index, /** @type {any} */ column, /** @type {any} */ rect) => setMenu({ index, column, rect })} />`}
-        ${source.error.value ? html`<div class="overlay"><${Failure} title=${t.grid.notRead} error=${source.error.value} retry=${() => source.reload()}>${(where || words) && html`<${Button} kind="flat" onClick=${clear}>${words ? t.grid.endSearch : t.clearFilters}</${Button}>`}</${Failure}></div>`
-          : total === null ? html`<div class="overlay"><${Bones} rows=${14} columns=${6} /></div>`
-          : total === 0 ? html`<div class="overlay">${where || words ? html`<${Empty} title=${t.grid.noneFound} text=${words ? t.grid.noneSearched : t.grid.noneFoundText}><${Button} onClick=${clear}>${words ? t.grid.endSearch : t.clearFilters}</${Button}></${Empty}>`
-            : html`<${Empty} title=${t.grid.none} text=${t.grid.noneText}><div class="line"><${Button} icon="plus" why=${why} onClick=${newRow}>${t.grid.newRow}</${Button}><${Button} icon="in" why=${why} onClick=${() => setDialog({ import: true })}>${t.transfer.import}</${Button}></div></${Empty}>`}</div>` : null}
-        ${chosen > 0 && html`<div class="bulk" role="toolbar" aria-label=${t.grid.selection}><b class="num">${t.grid.selected(chosen)}</b>
-          ${!allMatch && !words && total !== null && selected.size < total && html`<${Button} kind="flat small" onClick=${() => setAllMatch(true)}>${t.grid.allThat(total)}</${Button}>`}
-          <${Button} kind="flat small" icon="edit" why=${why || (allMatch && t.grid.notAll)} onClick=${() => setDialog({ edit: true })}>${t.grid.editField}</${Button}><${Button} kind="flat small bad" icon="trash" why=${why} onClick=${() => setDialog({ delete: true })}>${t.grid.delete}</${Button}>
-          <${Button} kind="flat small" icon="cross" label=${t.grid.unselect} onClick=${() => (setSelected(new Set()), setAllMatch(false))} /></div>`}
-        <div class="status s12 soft"><span class="num">${total ? t.grid.row(at.row + 1) : ""}</span><span>${words ? t.grid.byRank : sort.length ? t.grid.sortedBy(sort.map(([name, way]) => [plain(name === CREATOR ? t.grid.creator : name, 40), way])) : t.grid.unsorted}</span><span class="grow"></span>
-          <span class="line">${edits.pending.value ? html`<${Icon} name="run" class="spin" />${t.grid.saving}` : edits.done.value.length ? html`<${Icon} name="done" />${t.saved}` : ""}</span>
-          ${edits.done.value.length > 0 && html`<${Button} kind="flat small" onClick=${() => edits.undo()}>${t.undo} <kbd>${shortcut("Z")}</kbd></${Button}>`}</div>
+        ${isNarrow
+          ? html`<${Cards} source=${source} columns=${shown} open=${open} label=${plain(table.title, 80)} />`
+          : html`<${Grid}
+              source=${source} columns=${shown} pinned=${pinned} widths=${widths}
+              onWidth=${(/** @type {string} */ name, /** @type {number} */ width) =>
+                arrange({ widths: { ...layout.widths, [name]: width } })}
+              sort=${sort} onSort=${sortNext} at=${at} setAt=${setAt} selected=${selected} onSelect=${select}
+              onSelectAll=${selectAll} commit=${commit} openEditor=${openEditor} why=${why} onPaste=${paste}
+              rowOpen=${opened} label=${plain(table.title, 80)}
+              onHead=${(/** @type {any} */ column, /** @type {any} */ rect) => setOfColumn({ column, rect })}
+              onMenu=${(/** @type {number} */ index, /** @type {any} */ column, /** @type {any} */ rect) =>
+                setMenu({ index, column, rect })}
+            />`}
+        ${source.error.value
+          ? html`<div class="overlay">
+              <${Failure} title=${t.grid.notRead} error=${source.error.value} retry=${() => source.reload()}>
+                ${(where || words) && html`<${Button} kind="flat" onClick=${clear}>
+                  ${words ? t.grid.endSearch : t.clearFilters}
+                </${Button}>`}
+              </${Failure}>
+            </div>`
+          : total === null
+            ? html`<div class="overlay"><${Bones} rows=${14} columns=${6} /></div>`
+            : total === 0
+              ? html`<div class="overlay">
+                  ${where || words
+                    ? html`<${Empty}
+                        title=${t.grid.noneFound} text=${words ? t.grid.noneSearched : t.grid.noneFoundText}
+                      >
+                        <${Button} onClick=${clear}>${words ? t.grid.endSearch : t.clearFilters}</${Button}>
+                      </${Empty}>`
+                    : html`<${Empty} title=${t.grid.none} text=${t.grid.noneText}>
+                        <div class="line">
+                          <${Button} icon="plus" why=${why} onClick=${newRow}>${t.grid.newRow}</${Button}>
+                          <${Button} icon="in" why=${why} onClick=${() => setDialog({ import: true })}>
+                            ${t.transfer.import}
+                          </${Button}>
+                        </div>
+                      </${Empty}>`}
+                </div>`
+              : null}
+        ${chosen > 0 && html`<div class="bulk" role="toolbar" aria-label=${t.grid.selection}>
+          <b class="num">${t.grid.selected(chosen)}</b>
+          ${!allMatch && !words && total !== null && selected.size < total && html`<${Button}
+            kind="flat small" onClick=${() => setAllMatch(true)}
+          >
+            ${t.grid.allThat(total)}
+          </${Button}>`}
+          <${Button}
+            kind="flat small" icon="edit" why=${why || (allMatch && t.grid.notAll)}
+            onClick=${() => setDialog({ edit: true })}
+          >
+            ${t.grid.editField}
+          </${Button}>
+          <${Button} kind="flat small bad" icon="trash" why=${why} onClick=${() => setDialog({ delete: true })}>
+            ${t.grid.delete}
+          </${Button}>
+          <${Button}
+            kind="flat small" icon="cross" label=${t.grid.unselect}
+            onClick=${() => (setSelected(new Set()), setAllMatch(false))}
+          />
+        </div>`}
+        <div class="status s12 soft">
+          <span class="num">${total ? t.grid.row(at.row + 1) : ""}</span>
+          <span>
+            ${words
+              ? t.grid.byRank
+              : sort.length
+                ? t.grid.sortedBy(sort.map(([name, way]) => [plain(name === CREATOR ? t.grid.creator : name, 40), way]))
+                : t.grid.unsorted}
+          </span>
+          <span class="grow"></span>
+          <span class="line">
+            ${edits.pending.value
+              ? html`<${Icon} name="run" class="spin" />${t.grid.saving}`
+              : edits.done.value.length
+                ? html`<${Icon} name="done" />${t.saved}`
+                : ""}
+          </span>
+          ${edits.done.value.length > 0 && html`<${Button} kind="flat small" onClick=${() => edits.undo()}>
+            ${t.undo} <kbd>${shortcut("Z")}</kbd>
+          </${Button}>`}
+        </div>
       </div>
-      ${opened === "new" ? html`<${NewRow} key="new" tableId=${table.id} columns=${columns} create=${create} onClose=${closeNew} />`
-        : current && html`<${RowPanel} key=${opened} table=${table} row=${current} index=${found ? found.index : -1} columns=${columns} focus=${focus} hold=${() => source.hold()} commit=${commit} why=${why} step=${step} onClose=${() => change({ row: null })} onDelete=${() => setDialog({ one: current })} />`}
+      ${opened === "new"
+        ? html`<${NewRow} key="new" tableId=${table.id} columns=${columns} create=${create} onClose=${closeNew} />`
+        : current &&
+          html`<${RowPanel}
+            key=${opened} table=${table} row=${current} index=${found ? found.index : -1} columns=${columns}
+            focus=${focus} hold=${() => source.hold()} commit=${commit} why=${why} step=${step}
+            onClose=${() => change({ row: null })} onDelete=${() => setDialog({ one: current })}
+          />`}
     </div>
-    ${menu && html`<${CellMenu} ...${menu} source=${source} why=${why} commit=${commit} open=${open} onClose=${() => setMenu(null)} filter=${setWhere} remove=${(/** @type {any} */ one) => setDialog({ one })} ofColumn=${() => setOfColumn({ column: menu.column, rect: menu.rect })} />`}
-    ${ofColumn && (ofColumn.filters ? html`<${ColumnFilter} ...${ofColumn} columns=${columns} daysAlone=${daysAlone} save=${(/** @type {any} */ condition) => setWhere(withCondition(where, condition))} onClose=${closeColumn} />`
-      : html`<${ColumnMenu} ...${ofColumn} tableId=${table.id} sort=${sort} isPinned=${isPinned(ofColumn.column)} isLast=${shown.length === 1} onClose=${closeColumn} sortBy=${sortBy}
-          filter=${() => setOfColumn({ ...ofColumn, filters: true })} hide=${() => arrange({ hidden: [...layout.hidden, ofColumn.column.name] })} pin=${() => arrange({ pinned: isPinned(ofColumn.column) ? layout.pinned.filter((one) => one !== ofColumn.column.name) : [...layout.pinned, ofColumn.column.name] })} />`)}
-    ${dialog?.one && html`<${Confirm} title=${t.grid.deleteRows(1)} text=${t.grid.deleteText} action=${t.grid.deleteRow} onClose=${() => setDialog(null)} run=${async () => (await ofApp(`/v1/public/tables/${table.id}/data/${dialog.one.id}`, { method: "DELETE" }), opened === dialog.one.id && change({ row: null }, { replace: true }), again())} />`}
-    ${dialog?.delete && html`<${DeleteRows} tableId=${table.id} ids=${[...selected]} all=${allMatch ? total : null} where=${where} onClose=${() => setDialog(null)} done=${again} />`}
-    ${dialog?.edit && html`<${EditRows} tableId=${table.id} ids=${[...selected]} columns=${columns} onClose=${() => setDialog(null)} done=${again} />`}
-    ${dialog?.paste && html`<${PasteDialog} tableId=${table.id} cells=${dialog.paste} rows=${dialog.rows} columns=${shown.slice(at.column)} onClose=${() => setDialog(null)} done=${() => source.reload()} />`}
-    ${dialog?.import && html`<${ImportDialog} table=${table} given=${dialog.import === true ? null : dialog.import} onClose=${() => (setDialog(null), loadTables().catch(complain), again())} />`}
-    ${dialog?.export && html`<${ExportDialog} table=${table} columns=${columns.filter((column) => column.name !== CREATOR)} source=${source} where=${where} onClose=${() => setDialog(null)} />`}
+    ${menu && html`<${CellMenu}
+      ...${menu} source=${source} why=${why} commit=${commit} open=${open} onClose=${() => setMenu(null)}
+      filter=${setWhere} remove=${(/** @type {any} */ one) => setDialog({ one })}
+      ofColumn=${() => setOfColumn({ column: menu.column, rect: menu.rect })}
+    />`}
+    ${
+      ofColumn &&
+      (ofColumn.filters
+        ? html`<${ColumnFilter}
+            ...${ofColumn} columns=${columns} daysAlone=${daysAlone}
+            save=${(/** @type {any} */ condition) => setWhere(withCondition(where, condition))} onClose=${closeColumn}
+          />`
+        : html`<${ColumnMenu}
+            ...${ofColumn} tableId=${table.id} sort=${sort} isPinned=${isPinned(ofColumn.column)}
+            isLast=${shown.length === 1} onClose=${closeColumn} sortBy=${sortBy}
+            filter=${() => setOfColumn({ ...ofColumn, filters: true })}
+            hide=${() => arrange({ hidden: [...layout.hidden, ofColumn.column.name] })}
+            pin=${() =>
+              arrange({
+                pinned: isPinned(ofColumn.column)
+                  ? layout.pinned.filter((one) => one !== ofColumn.column.name)
+                  : [...layout.pinned, ofColumn.column.name],
+              })}
+          />`)
+    }
+    ${dialog?.one && html`<${Confirm}
+      title=${t.grid.deleteRows(1)} text=${t.grid.deleteText} action=${t.grid.deleteRow}
+      onClose=${() => setDialog(null)}
+      run=${async () => (
+        await ofApp(`/v1/public/tables/${table.id}/data/${dialog.one.id}`, { method: "DELETE" }),
+        opened === dialog.one.id && change({ row: null }, { replace: true }),
+        again()
+      )}
+    />`}
+    ${dialog?.delete && html`<${DeleteRows}
+      tableId=${table.id} ids=${[...selected]} all=${allMatch ? total : null} where=${where}
+      onClose=${() => setDialog(null)} done=${again}
+    />`}
+    ${dialog?.edit && html`<${EditRows}
+      tableId=${table.id} ids=${[...selected]} columns=${columns} onClose=${() => setDialog(null)} done=${again}
+    />`}
+    ${dialog?.paste && html`<${PasteDialog}
+      tableId=${table.id} cells=${dialog.paste} rows=${dialog.rows} columns=${shown.slice(at.column)}
+      onClose=${() => setDialog(null)} done=${() => source.reload()}
+    />`}
+    ${dialog?.import && html`<${ImportDialog}
+      table=${table} given=${dialog.import === true ? null : dialog.import}
+      onClose=${() => (setDialog(null), loadTables().catch(complain), again())}
+    />`}
+    ${dialog?.export && html`<${ExportDialog}
+      table=${table} columns=${columns.filter((column) => column.name !== CREATOR)} source=${source} where=${where}
+      onClose=${() => setDialog(null)}
+    />`}
     ${edits.conflict.value && html`<${Conflict} edits=${edits} />`}
   </div>`;
 }
 
-/** @param {{index: number, column: any, rect: any, source: Source, why: string | false, commit: any, open: any, onClose: () => void, filter: (where: any) => void, remove: (row: any) => void, ofColumn: () => void}} props */
+/**
+ * @param {{index: number, column: any, rect: any, source: Source, why: string | false, commit: any, open: any, onClose:
+ *   () => void, filter: (where: any) => void, remove: (row: any) => void, ofColumn: () => void}} props
+ */
 function CellMenu({ index, column, rect, source, why, commit, open, onClose, filter, remove, ofColumn }) {
   const row = source.row(index);
   if (!row) return null;
@@ -297,15 +522,48 @@ function CellMenu({ index, column, rect, source, why, commit, open, onClose, fil
   const act = (/** @type {() => void} */ action) => () => (onClose(), action());
   return html`<${Menu} at=${rect} label=${t.grid.cellMenu(labelOf(column))} onClose=${onClose}>
     <${MenuItem} icon="right" onClick=${act(() => open(row.id))}>${t.grid.openRow}</${MenuItem}>
-    <${MenuItem} icon="copy" hint=${shortcut("C")} why=${value === undefined && t.grid.absentHelp} onClick=${act(() => copyText(textOf(value, column)))}>${t.copy}</${MenuItem}>
-    <${MenuItem} icon="filter" why=${!plainType && t.grid.notFiltered} onClick=${act(() => filter({ [column.name]: { $eq: value ?? null } }))}>${t.grid.filterBy}</${MenuItem}>
-    ${row.created_by && html`<${MenuItem} icon="member" onClick=${act(() => go(memberPlace(/** @type {string} */ (row.created_by))))}>${t.grid.openCreator}</${MenuItem}>`}<hr />
-    <${MenuItem} icon="edit" hint="F2" why=${closed} onClick=${act(() => open(row.id, column.name))}>${t.edit}</${MenuItem}>
-    <${MenuItem} icon="cross" hint="Del" why=${closed || (value === null && t.unchanged)} onClick=${act(() => commit(row, column, null))}>${t.grid.setNull}</${MenuItem}>
-    ${column.type === "string" && html`<${MenuItem} icon="t-string" why=${closed || (value === "" && t.unchanged)} onClick=${act(() => commit(row, column, ""))}>${t.grid.setEmpty}</${MenuItem}>`}
-    ${column.type === "uuid" && !column.own && html`<${MenuItem} icon="t-uuid" why=${closed} onClick=${act(() => commit(row, column, crypto.randomUUID()))}>${t.grid.generate}</${MenuItem}>`}<hr />
-    <${MenuItem} icon="columns" onClick=${act(ofColumn)}>${t.grid.columnMenu(labelOf(column))}</${MenuItem}><hr />
-    <${MenuItem} icon="trash" kind="bad" why=${why} onClick=${act(() => remove(row))}>${t.grid.deleteRow}</${MenuItem}></${Menu}>`;
+    <${MenuItem}
+      icon="copy" hint=${shortcut("C")} why=${value === undefined && t.grid.absentHelp}
+      onClick=${act(() => copyText(textOf(value, column)))}
+    >
+      ${t.copy}
+    </${MenuItem}>
+    <${MenuItem}
+      icon="filter" why=${!plainType && t.grid.notFiltered}
+      onClick=${act(() => filter({ [column.name]: { $eq: value ?? null } }))}
+    >
+      ${t.grid.filterBy}
+    </${MenuItem}>
+    ${row.created_by && html`<${MenuItem}
+      icon="member" onClick=${act(() => go(memberPlace(/** @type {string} */ (row.created_by))))}
+    >
+      ${t.grid.openCreator}
+    </${MenuItem}>`}
+    <hr />
+    <${MenuItem} icon="edit" hint="F2" why=${closed} onClick=${act(() => open(row.id, column.name))}>
+      ${t.edit}
+    </${MenuItem}>
+    <${MenuItem}
+      icon="cross" hint="Del" why=${closed || (value === null && t.unchanged)}
+      onClick=${act(() => commit(row, column, null))}
+    >
+      ${t.grid.setNull}
+    </${MenuItem}>
+    ${column.type === "string" && html`<${MenuItem}
+      icon="t-string" why=${closed || (value === "" && t.unchanged)} onClick=${act(() => commit(row, column, ""))}
+    >
+      ${t.grid.setEmpty}
+    </${MenuItem}>`}
+    ${column.type === "uuid" && !column.own && html`<${MenuItem}
+      icon="t-uuid" why=${closed} onClick=${act(() => commit(row, column, crypto.randomUUID()))}
+    >
+      ${t.grid.generate}
+    </${MenuItem}>`}
+    <hr />
+    <${MenuItem} icon="columns" onClick=${act(ofColumn)}>${t.grid.columnMenu(labelOf(column))}</${MenuItem}>
+    <hr />
+    <${MenuItem} icon="trash" kind="bad" why=${why} onClick=${act(() => remove(row))}>${t.grid.deleteRow}</${MenuItem}>
+  </${Menu}>`;
 }
 
 /** @param {{edits: Edits}} props */
@@ -316,7 +574,29 @@ function Conflict({ edits }) {
     close();
     edits.commit(theirs, column, value);
   };
-  const cell = (/** @type {string} */ title, /** @type {unknown} */ one, own = false) => html`<div class=${own ? "mine" : ""}><dt>${title}</dt><dd>${one === undefined ? html`<span class="null">${t.grid.absent}</span>` : html`<${Value} value=${one} column=${column} />`}</dd></div>`;
-  return html`<${Dialog} role="alertdialog" title=${t.grid.conflict} onClose=${close} footer=${html`<${Button} kind="flat" onClick=${close}>${t.grid.keepTheirs}</${Button}><span class="grow"></span><${Button} kind="go" onClick=${mine}>${t.grid.saveMine}</${Button}>`}>
-    <p class="soft">${t.grid.conflictText} <code>${plain(column.name, 60)}</code></p><dl class="choices3">${cell(t.grid.was, valueOf(row, column))}${cell(t.grid.theirs, valueOf(theirs, column))}${cell(t.grid.yours, value, true)}</dl></${Dialog}>`;
+  const cell = (/** @type {string} */ title, /** @type {unknown} */ one, own = false) => html`<div class=${own
+    ? "mine"
+    : ""}>
+    <dt>${title}</dt>
+    <dd>
+      ${one === undefined
+        ? html`<span class="null">${t.grid.absent}</span>`
+        : html`<${Value} value=${one} column=${column} />`}
+    </dd>
+  </div>`;
+  return html`<${Dialog}
+    role="alertdialog" title=${t.grid.conflict} onClose=${close}
+    footer=${html`
+      <${Button} kind="flat" onClick=${close}>${t.grid.keepTheirs}</${Button}>
+      <span class="grow"></span>
+      <${Button} kind="go" onClick=${mine}>${t.grid.saveMine}</${Button}>
+    `}
+  >
+    <p class="soft">${t.grid.conflictText} <code>${plain(column.name, 60)}</code></p>
+    <dl class="choices3">
+      ${cell(t.grid.was, valueOf(row, column))}
+      ${cell(t.grid.theirs, valueOf(theirs, column))}
+      ${cell(t.grid.yours, value, true)}
+    </dl>
+  </${Dialog}>`;
 }

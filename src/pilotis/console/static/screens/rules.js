@@ -6,16 +6,39 @@ import { draftOf, keepDraft } from "../state/drafts.js";
 import { Editor } from "../ui/editor.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Confirm, Failure, MenuButton, MenuItem, SelectField, State, TextAreaField, TextField, said, toast, useAction, useLoad } from "../ui/widgets.js";
+import {
+  Bones,
+  Button,
+  Confirm,
+  Failure,
+  MenuButton,
+  MenuItem,
+  SelectField,
+  State,
+  TextAreaField,
+  TextField,
+  said,
+  toast,
+  useAction,
+  useLoad,
+} from "../ui/widgets.js";
 
 const ACTIONS = /** @type {const} */ (["list", "read", "create", "update", "delete"]);
 const MEMBER = { $member: {} };
 const OWN = { $creator: { $member: "id" } };
 /** The rules that have a name, in the order in which they open a table. @type {[string, any][]} */
-const NAMED = [["nobody", null], ["own", OWN], ["members", MEMBER], ["everybody", true]];
+const NAMED = [
+  ["nobody", null],
+  ["own", OWN],
+  ["members", MEMBER],
+  ["everybody", true],
+];
 
 /** @param {any} rule */
-const nameOf = (rule) => (rule === undefined ? "absent" : NAMED.find(([, one]) => JSON.stringify(one) === JSON.stringify(rule))?.[0] || "custom");
+const nameOf = (rule) =>
+  rule === undefined
+    ? "absent"
+    : NAMED.find(([, one]) => JSON.stringify(one) === JSON.stringify(rule))?.[0] || "custom";
 
 /** @param {any} rules */
 const text = (rules) => JSON.stringify(rules, null, 2);
@@ -30,21 +53,49 @@ function parsed(source) {
   }
 }
 
-/** @param {{action: "list" | "read" | "create" | "update" | "delete", rules: any, why: any, choose: (rule: any) => void}} props */
+/**
+ * @param {{action: "list" | "read" | "create" | "update" | "delete", rules: any, why: any, choose: (rule: any) =>
+ *   void}} props
+ */
 function Action({ action, rules, why, choose }) {
   const chosen = nameOf(rules[action]);
-  const names = [...(action === "list" || chosen === "absent" ? ["absent"] : []), ...NAMED.map(([name]) => name), ...(chosen === "custom" ? ["custom"] : [])];
-  const say = (/** @type {string} */ name) => (name === "absent" ? (action === "list" ? t.rules.asRead : t.rules.who.nobody) : /** @type {any} */ (t.rules.who)[name]);
-  const pick = (/** @type {string} */ name) => name !== "custom" && choose(name === "absent" ? undefined : NAMED.find(([one]) => one === name)?.[1]);
-  return html`<tr><td class="main">${t.rules.actions[action]}<div class="soft s12 plain">${t.rules.actionHelp[action]}</div></td>
-    <td class="who"><select class="in" aria-label=${t.rules.actions[action]} disabled=${!!why} title=${why || undefined} value=${chosen} onChange=${(/** @type {any} */ event) => pick(event.target.value)}>
-      ${names.map((name) => html`<option value=${name} selected=${name === chosen}>${say(name)}</option>`)}</select></td></tr>`;
+  const names = [
+    ...(action === "list" || chosen === "absent" ? ["absent"] : []),
+    ...NAMED.map(([name]) => name),
+    ...(chosen === "custom" ? ["custom"] : []),
+  ];
+  const say = (/** @type {string} */ name) =>
+    name === "absent"
+      ? action === "list"
+        ? t.rules.asRead
+        : t.rules.who.nobody
+      : /** @type {any} */ (t.rules.who)[name];
+  const pick = (/** @type {string} */ name) =>
+    name !== "custom" && choose(name === "absent" ? undefined : NAMED.find(([one]) => one === name)?.[1]);
+  return html`<tr>
+    <td class="main">${t.rules.actions[action]}<div class="soft s12 plain">${t.rules.actionHelp[action]}</div></td>
+    <td class="who">
+      <select
+        class="in" aria-label=${t.rules.actions[action]} disabled=${!!why} title=${why || undefined} value=${chosen}
+        onChange=${(/** @type {any} */ event) => pick(event.target.value)}
+      >
+        ${names.map((name) => html`<option value=${name} selected=${name === chosen}>${say(name)}</option>`)}
+      </select>
+    </td>
+  </tr>`;
 }
 
 /** Whether a condition holds. @type {Map<boolean | null, string[]>} */
-const HOLDS = new Map([[true, ["ok", "done"]], [false, ["bad", "fail"]], [null, ["idle", "clock"]]]);
+const HOLDS = new Map([
+  [true, ["ok", "done"]],
+  [false, ["bad", "fail"]],
+  [null, ["idle", "clock"]],
+]);
 
-/** What a caller would be answered, by the rules as they are written now. @param {{table: import("../state/app.js").Table, rules: any, why: any}} props */
+/**
+ * What a caller would be answered, by the rules as they are written now.
+ * @param {{table: import("../state/app.js").Table, rules: any, why: any}} props
+ */
 function Try({ table, rules, why }) {
   const members = useLoad((signal) => onApp("/members", { query: { limit: 50 }, signal }), [appId.value]);
   const [action, setAction] = useState("read");
@@ -59,24 +110,86 @@ function Try({ table, rules, why }) {
   const fields = takesData ? parsed(data) : {};
   const tried = useAction(async () => {
     setResult(null);
-    const given = { action, as: drafted, ...(rules && { rules }), ...(row.trim() && action !== "create" && action !== "list" && { row_id: row.trim() }), ...(takesData && { data: fields }) };
+    const given = {
+      action,
+      as: drafted,
+      ...(rules && { rules }),
+      ...(row.trim() && action !== "create" && action !== "list" && { row_id: row.trim() }),
+      ...(takesData && { data: fields }),
+    };
     setResult(await onApp(`/tables/${table.id}/rules/test`, { method: "POST", body: given }));
   });
-  const missing = (!drafted || !fields) && t.rules.notJson || needsRow && !row.trim() && t.rules.rowFirst;
-  return html`<section class="slab pad"><h2>${t.rules.try}</h2><p class="soft s13">${t.rules.tryText}</p>
-    <div class="pair"><${SelectField} label=${t.rules.action} value=${action} onInput=${(/** @type {string} */ next) => (setAction(next), setResult(null))} options=${ACTIONS.map((one) => [one, t.rules.actions[one]])} />
-      <${SelectField} label=${t.rules.tryAs} value=${caller} onInput=${(/** @type {string} */ next) => (setCaller(next), setResult(null))}
-        options=${[["public", t.rules.who.everybody], ["drafted", t.rules.drafted], ...(members.data?.data || []).map((/** @type {any} */ one) => [one.member_id, plain(one.nickname || one.login_id || one.member_id, 60)])]} /></div>
-    ${caller === "drafted" && html`<${TextAreaField} label=${t.rules.facts} help=${t.rules.factsHelp} rows=${2} value=${facts} wrong=${!drafted && t.rules.notJson} onInput=${setFacts} />`}
-    ${action !== "create" && action !== "list" && html`<${TextField} label=${t.rules.row} optional=${!needsRow} class="code" value=${row} onInput=${setRow} />`}
-    ${takesData && html`<${TextAreaField} label=${action === "create" ? t.rules.newRow : t.rules.changes} rows=${3} value=${data} wrong=${!fields && t.rules.notJson} onInput=${setData} />`}
+  const missing = ((!drafted || !fields) && t.rules.notJson) || (needsRow && !row.trim() && t.rules.rowFirst);
+  return html`<section class="slab pad">
+    <h2>${t.rules.try}</h2>
+    <p class="soft s13">${t.rules.tryText}</p>
+    <div class="pair">
+      <${SelectField}
+        label=${t.rules.action} value=${action}
+        onInput=${(/** @type {string} */ next) => (setAction(next), setResult(null))}
+        options=${ACTIONS.map((one) => [one, t.rules.actions[one]])}
+      />
+      <${SelectField}
+        label=${t.rules.tryAs} value=${caller}
+        onInput=${(/** @type {string} */ next) => (setCaller(next), setResult(null))}
+        options=${[
+          ["public", t.rules.who.everybody],
+          ["drafted", t.rules.drafted],
+          ...(members.data?.data || []).map((/** @type {any} */ one) => [
+            one.member_id,
+            plain(one.nickname || one.login_id || one.member_id, 60),
+          ]),
+        ]}
+      />
+    </div>
+    ${caller === "drafted" && html`<${TextAreaField}
+      label=${t.rules.facts} help=${t.rules.factsHelp} rows=${2} value=${facts} wrong=${!drafted && t.rules.notJson}
+      onInput=${setFacts}
+    />`}
+    ${action !== "create" && action !== "list" && html`<${TextField}
+      label=${t.rules.row} optional=${!needsRow} class="code" value=${row} onInput=${setRow}
+    />`}
+    ${takesData && html`<${TextAreaField}
+      label=${action === "create" ? t.rules.newRow : t.rules.changes} rows=${3} value=${data}
+      wrong=${!fields && t.rules.notJson} onInput=${setData}
+    />`}
     <p><${Button} busy=${tried.busy} why=${why || missing} onClick=${tried.run}>${t.rules.try}</${Button}></p>
-    <div aria-live="polite">${tried.error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(tried.error)}</span></p>`}
-    ${result && html`<p class=${`notice ${result.allowed ? "info" : "bad"}`}><${Icon} name=${result.allowed ? "done" : "fail"} /><span><b>${result.allowed ? t.rules.allowed : t.rules.refused}</b> <code>${result.status}${result.code && ` ${result.code}`}</code>
-        ${result.message && html`<br />${plain(result.message, 300)}`}${result.visible_count !== null && html`<br />${t.rules.visible(result.visible_count)}`}</span></p>
-      ${result.parts.length > 0 && html`<table class="list"><thead><tr><th>${t.rules.condition}</th><th>${t.rules.holds}</th></tr></thead><tbody>
-        ${result.parts.map((/** @type {any} */ one) => html`<tr><td class="main">${plain(one.words, 300)}<div class="soft s12 plain"><code>${plain(one.place, 120)}</code></div></td>
-          <td><${State} look=${HOLDS.get(one.holds)}>${t.rules.held[one.holds === null ? "unknown" : one.holds ? "yes" : "no"]}</${State}></td></tr>`)}</tbody></table>`}`}</div></section>`;
+    <div aria-live="polite">
+      ${tried.error && html`<p class="notice bad" role="alert">
+        <${Icon} name="fail" />
+        <span>${said(tried.error)}</span>
+      </p>`}
+      ${result && html`
+        <p class=${`notice ${result.allowed ? "info" : "bad"}`}>
+          <${Icon} name=${result.allowed ? "done" : "fail"} />
+          <span>
+            <b>${result.allowed ? t.rules.allowed : t.rules.refused}</b>
+            ${" "}<code>${result.status}${result.code && ` ${result.code}`}</code>
+            ${result.message && html`<br />${plain(result.message, 300)}`}
+            ${result.visible_count !== null && html`<br />${t.rules.visible(result.visible_count)}`}
+          </span>
+        </p>
+        ${result.parts.length > 0 && html`<table class="list">
+          <thead><tr><th>${t.rules.condition}</th><th>${t.rules.holds}</th></tr></thead>
+          <tbody>
+            ${result.parts.map(
+              (/** @type {any} */ one) => html`<tr>
+                <td class="main">
+                  ${plain(one.words, 300)}
+                  <div class="soft s12 plain"><code>${plain(one.place, 120)}</code></div>
+                </td>
+                <td>
+                  <${State} look=${HOLDS.get(one.holds)}>
+                    ${t.rules.held[one.holds === null ? "unknown" : one.holds ? "yes" : "no"]}
+                  </${State}>
+                </td>
+              </tr>`,
+            )}
+          </tbody>
+        </table>`}
+      `}
+    </div>
+  </section>`;
 }
 
 /** @param {{table: import("../state/app.js").Table, tabs: any, config: any}} props */
@@ -94,7 +207,10 @@ export function Rules({ table, tabs }) {
   const rules = parsed(shown);
   /** @param {any} document */
   const send = async (document) => {
-    const answer = await onApp(`/tables/${table.id}/rules`, { method: "PUT", body: { rules: document, expected_updated_at: data.updated_at } });
+    const answer = await onApp(`/tables/${table.id}/rules`, {
+      method: "PUT",
+      body: { rules: document, expected_updated_at: data.updated_at },
+    });
     set(answer);
     setSource(null);
     await loadTables();
@@ -102,32 +218,102 @@ export function Rules({ table, tabs }) {
   };
   const action = useAction(() => send(rules));
   const place = action.error?.details?.[0]?.field;
-  const frame = (/** @type {any} */ children) => html`<div class="stack"><div class="strip tabstrip">${tabs}<span class="grow"></span>
+  const frame = (/** @type {any} */ children) => html`<div class="stack">
+    <div class="strip tabstrip">
+      ${tabs}
+      <span class="grow"></span>
       ${isChanged && html`<${Button} kind="flat small" onClick=${() => put(null)}>${t.tables.discard}</${Button}>`}
-      ${data && html`<${Button} kind="go small" busy=${action.busy} why=${why || (!rules && t.rules.notJson) || (!isChanged && !!data.rules && t.unchanged)} onClick=${action.run}>${t.rules.save}</${Button}>`}</div>
-    <div class="scroll"><div class="page tabpage">${children}</div></div></div>`;
+      ${data && html`<${Button}
+        kind="go small" busy=${action.busy}
+        why=${why || (!rules && t.rules.notJson) || (!isChanged && !!data.rules && t.unchanged)} onClick=${action.run}
+      >
+        ${t.rules.save}
+      </${Button}>`}
+    </div>
+    <div class="scroll"><div class="page tabpage">${children}</div></div>
+  </div>`;
   if (error) return frame(html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>`);
   if (!data) return frame(html`<section class="slab"><${Bones} rows=${5} columns=${3} /></section>`);
   const choose = (/** @type {string} */ name, /** @type {any} */ rule) => {
     const { [name]: _, ...rest } = rules;
     const next = /** @type {any} */ ({ ...rest, ...(rule === undefined ? {} : { [name]: rule }) });
     // Actions first, in the order in which they are listed.
-    put(text(Object.fromEntries([...ACTIONS, ...Object.keys(next)].filter((one) => one in next).map((one) => [one, next[one]]))));
+    put(
+      text(
+        Object.fromEntries(
+          [...ACTIONS, ...Object.keys(next)].filter((one) => one in next).map((one) => [one, next[one]]),
+        ),
+      ),
+    );
   };
   return frame(html`
-    ${action.error && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${said(action.error)}${place && html` <code>${plain(place, 120)}</code>`}</span></p>`}
-    ${!data.rules && html`<p class="notice"><${Icon} name="info" /><span>${t.rules.levelDecides(table.access_level)}</span></p>`}
-    ${data.warnings.map((/** @type {any} */ one) => html`<p class="notice warn"><${Icon} name="warn" /><span>${plain(one.message, 300)} <code>${plain(one.place, 120)}</code></span></p>`)}
-    <section class="slab"><header><h2>${t.rules.title}</h2><span class="grow"></span>
-        <${MenuButton} label=${t.rules.presets} align="right" button=${(/** @type {any} */ bind) => html`<${Button} kind="small" icon="down" why=${why} ...${bind}>${t.rules.presets}</${Button}>`}>
-          ${(/** @type {() => void} */ close) => data.presets.map((/** @type {any} */ one) => html`<${MenuItem} hint=${one.description} onClick=${() => (close(), put(text(one.rules)))}>${one.name}</${MenuItem}>`)}</${MenuButton}></header>
+    ${action.error && html`<p class="notice bad" role="alert">
+      <${Icon} name="fail" />
+      <span>${said(action.error)}${place && html` <code>${plain(place, 120)}</code>`}</span>
+    </p>`}
+    ${!data.rules && html`<p class="notice">
+      <${Icon} name="info" />
+      <span>${t.rules.levelDecides(table.access_level)}</span>
+    </p>`}
+    ${data.warnings.map(
+      (/** @type {any} */ one) => html`<p class="notice warn">
+        <${Icon} name="warn" />
+        <span>${plain(one.message, 300)} <code>${plain(one.place, 120)}</code></span>
+      </p>`,
+    )}
+    <section class="slab">
+      <header>
+        <h2>${t.rules.title}</h2>
+        <span class="grow"></span>
+        <${MenuButton}
+          label=${t.rules.presets} align="right"
+          button=${(/** @type {any} */ bind) => html`<${Button} kind="small" icon="down" why=${why} ...${bind}>
+            ${t.rules.presets}
+          </${Button}>`}
+        >
+          ${(/** @type {() => void} */ close) =>
+            data.presets.map(
+              (/** @type {any} */ one) => html`<${MenuItem}
+                hint=${one.description} onClick=${() => (close(), put(text(one.rules)))}
+              >
+                ${one.name}
+              </${MenuItem}>`,
+            )}
+        </${MenuButton}>
+      </header>
       <p class="lead">${t.rules.lead} <a class="link" href="/docs/guides/rules" target="_blank">${t.rules.guide}</a></p>
-      ${rules ? html`<table class="list"><thead><tr><th>${t.rules.action}</th><th>${t.rules.whoMay}</th></tr></thead><tbody>
-        ${ACTIONS.map((name) => html`<${Action} action=${name} rules=${rules} why=${why} choose=${(/** @type {any} */ rule) => choose(name, rule)} />`)}</tbody></table>`
-        : html`<p class="lead">${t.rules.notJson}</p>`}</section>
-    <section class="slab pad"><h2>${t.rules.document}</h2><p class="soft s13">${t.rules.documentText}</p>
-      <${Editor} language="json" label=${t.rules.document} rows=${18} value=${shown} readOnly=${!!why} wrong=${!rules} onInput=${put} onSave=${() => void (rules && isChanged && action.run())} /></section>
-    <${Try} key=${table.id} table=${table} rules=${isChanged ? rules : undefined} why=${why || (!rules && t.rules.notJson)} />
-    ${data.rules && html`<section class="slab pad"><h2>${t.rules.remove}</h2><p class="soft s13">${t.rules.removeText(table.access_level)}</p><p><${Button} kind="bad" why=${why} onClick=${() => setRemove(true)}>${t.rules.remove}</${Button}></p></section>`}
-    ${remove && html`<${Confirm} title=${t.rules.removeTitle} text=${t.rules.removeText(table.access_level)} action=${t.rules.remove} onClose=${() => setRemove(false)} run=${() => send(null)} />`}`);
+      ${rules
+        ? html`<table class="list">
+            <thead><tr><th>${t.rules.action}</th><th>${t.rules.whoMay}</th></tr></thead>
+            <tbody>
+              ${ACTIONS.map(
+                (name) => html`<${Action}
+                  action=${name} rules=${rules} why=${why} choose=${(/** @type {any} */ rule) => choose(name, rule)}
+                />`,
+              )}
+            </tbody>
+          </table>`
+        : html`<p class="lead">${t.rules.notJson}</p>`}
+    </section>
+    <section class="slab pad">
+      <h2>${t.rules.document}</h2>
+      <p class="soft s13">${t.rules.documentText}</p>
+      <${Editor}
+        language="json" label=${t.rules.document} rows=${18} value=${shown} readOnly=${!!why} wrong=${!rules}
+        onInput=${put} onSave=${() => void (rules && isChanged && action.run())}
+      />
+    </section>
+    <${Try}
+      key=${table.id} table=${table} rules=${isChanged ? rules : undefined} why=${why || (!rules && t.rules.notJson)}
+    />
+    ${data.rules && html`<section class="slab pad">
+      <h2>${t.rules.remove}</h2>
+      <p class="soft s13">${t.rules.removeText(table.access_level)}</p>
+      <p><${Button} kind="bad" why=${why} onClick=${() => setRemove(true)}>${t.rules.remove}</${Button}></p>
+    </section>`}
+    ${remove && html`<${Confirm}
+      title=${t.rules.removeTitle} text=${t.rules.removeText(table.access_level)} action=${t.rules.remove}
+      onClose=${() => setRemove(false)} run=${() => send(null)}
+    />`}
+  `);
 }

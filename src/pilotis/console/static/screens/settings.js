@@ -6,7 +6,25 @@ import { app, appId, loadApps, loadTables, may, onApp } from "../state/app.js";
 import { go, href, place } from "../state/router.js";
 import { ago, date, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Confirm, Copy, Empty, Failure, FormDialog, Secret, SelectField, Tabs, TextField, complain, later, said, toast, useAction, useLoad } from "../ui/widgets.js";
+import {
+  Bones,
+  Button,
+  Confirm,
+  Copy,
+  Empty,
+  Failure,
+  FormDialog,
+  Secret,
+  SelectField,
+  Tabs,
+  TextField,
+  complain,
+  later,
+  said,
+  toast,
+  useAction,
+  useLoad,
+} from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.settings });
 
@@ -24,9 +42,19 @@ export function Screen() {
   const current = place.value.path.split("/")[4] || "";
   const base = `/apps/${appId.value}/settings`;
   const tab = TABS.find(([name]) => name === current) || TABS[0];
-  return html`<div class="stack"><div class="strip tabstrip"><${Tabs} label=${t.sectionNames.settings}
-      items=${TABS.map(([name]) => ({ href: href(name ? `${base}/${name}` : base), text: /** @type {any} */ (t.settings.tabs)[name || "general"], on: tab[0] === name }))} /></div>
-    <div class="scroll"><div class="page narrowpage" key=${current}>${tab[1]()}</div></div></div>`;
+  return html`<div class="stack">
+    <div class="strip tabstrip">
+      <${Tabs}
+        label=${t.sectionNames.settings}
+        items=${TABS.map(([name]) => ({
+          href: href(name ? `${base}/${name}` : base),
+          text: /** @type {any} */ (t.settings.tabs)[name || "general"],
+          on: tab[0] === name,
+        }))}
+      />
+    </div>
+    <div class="scroll"><div class="page narrowpage" key=${current}>${tab[1]()}</div></div>
+  </div>`;
 }
 
 function General() {
@@ -42,17 +70,57 @@ function General() {
     await onApp("", { method: "PATCH", body: { schema_locked: locked } });
     await loadApps();
   });
-  return html`<section class="slab pad"><h2>${t.settings.tabs.general}</h2>
+  return html`
+    <section class="slab pad">
+      <h2>${t.settings.tabs.general}</h2>
       <form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), rename.run())}>
-        <${TextField} label=${t.name} value=${name} onInput=${setName} maxlength="100" required disabled=${!may("editor")} title=${needs("editor") || undefined} wrong=${rename.error && said(rename.error)} />
-        <div class="field"><span class="label">${t.settings.id}</span><div class="secret"><code>${current?.app_id}</code><${Copy} text=${current?.app_id || ""} label=${t.copy} /></div></div>
-        <div class="actions"><${Button} type="submit" busy=${rename.busy} why=${needs("editor") || (name === current?.name && t.unchanged)}>${t.save}</${Button}></div>
-      </form></section>
-    <section class="slab pad"><div class="line"><h2 class="grow"><label for="locked">${t.settings.lock}</label></h2><input id="locked" type="checkbox" class="switch" checked=${current?.schema_locked} disabled=${!may("owner") || lock.busy} title=${needs("owner") || undefined}
-        onChange=${(/** @type {any} */ event) => lock.run(event.target.checked)} /></div><p class="soft s13">${t.settings.lockText}</p>${lock.error && html`<p class="notice bad">${said(lock.error)}</p>`}</section>
-    <section class="slab pad"><h2>${t.settings.danger}</h2><p class="soft s13">${t.settings.dangerText}</p><p><${Button} kind="bad" icon="trash" why=${needs("owner")} onClick=${() => setDialog(true)}>${t.settings.delete}</${Button}></p></section>
-    ${dialog && html`<${Confirm} title=${t.settings.deleteTitle(plain(current?.name, 60))} text=${t.settings.deleteText} note=${t.settings.deleteNote} action=${t.settings.delete} onClose=${() => setDialog(false)}
-      run=${async () => (await onApp("", { method: "DELETE" }), go("/"), await loadApps())} />`}`;
+        <${TextField}
+          label=${t.name} value=${name} onInput=${setName} maxlength="100" required disabled=${!may("editor")}
+          title=${needs("editor") || undefined} wrong=${rename.error && said(rename.error)}
+        />
+        <div class="field">
+          <span class="label">${t.settings.id}</span>
+          <div class="secret">
+            <code>${current?.app_id}</code>
+            <${Copy} text=${current?.app_id || ""} label=${t.copy} />
+          </div>
+        </div>
+        <div class="actions">
+          <${Button}
+            type="submit" busy=${rename.busy} why=${needs("editor") || (name === current?.name && t.unchanged)}
+          >
+            ${t.save}
+          </${Button}>
+        </div>
+      </form>
+    </section>
+    <section class="slab pad">
+      <div class="line">
+        <h2 class="grow"><label for="locked">${t.settings.lock}</label></h2>
+        <input
+          id="locked" type="checkbox" class="switch" checked=${current?.schema_locked}
+          disabled=${!may("owner") || lock.busy} title=${needs("owner") || undefined}
+          onChange=${(/** @type {any} */ event) => lock.run(event.target.checked)}
+        />
+      </div>
+      <p class="soft s13">${t.settings.lockText}</p>
+      ${lock.error && html`<p class="notice bad">${said(lock.error)}</p>`}
+    </section>
+    <section class="slab pad">
+      <h2>${t.settings.danger}</h2>
+      <p class="soft s13">${t.settings.dangerText}</p>
+      <p>
+        <${Button} kind="bad" icon="trash" why=${needs("owner")} onClick=${() => setDialog(true)}>
+          ${t.settings.delete}
+        </${Button}>
+      </p>
+    </section>
+    ${dialog && html`<${Confirm}
+      title=${t.settings.deleteTitle(plain(current?.name, 60))} text=${t.settings.deleteText}
+      note=${t.settings.deleteNote} action=${t.settings.delete} onClose=${() => setDialog(false)}
+      run=${async () => (await onApp("", { method: "DELETE" }), go("/"), await loadApps())}
+    />`}
+  `;
 }
 
 function SignInMethods() {
@@ -66,23 +134,54 @@ function SignInMethods() {
       complain(error);
     }
   };
-  const row = (/** @type {string} */ name, /** @type {string} */ title, /** @type {string} */ text) => html`<div class="option"><div class="grow"><label class="label" for=${name}>${title}</label><p class="soft s12">${text}</p></div>
-    <input id=${name} type="checkbox" class="switch" checked=${data[name]} disabled=${!may("editor")} title=${needs("editor") || undefined} onChange=${(/** @type {any} */ event) => change({ [name]: event.target.checked })} /></div>`;
-  return html`<section class="slab pad"><h2>${t.settings.methods}</h2>${row("allow_id_password_login", t.settings.password, t.settings.passwordText)}${row("allow_guest_login", t.settings.guest, t.settings.guestText)}</section><${SocialLogin} />`;
+  const row = (/** @type {string} */ name, /** @type {string} */ title, /** @type {string} */ text) => html`<div
+    class="option"
+  >
+    <div class="grow"><label class="label" for=${name}>${title}</label><p class="soft s12">${text}</p></div>
+    <input
+      id=${name} type="checkbox" class="switch" checked=${data[name]} disabled=${!may("editor")}
+      title=${needs("editor") || undefined}
+      onChange=${(/** @type {any} */ event) => change({ [name]: event.target.checked })}
+    />
+  </div>`;
+  return html`
+    <section class="slab pad">
+      <h2>${t.settings.methods}</h2>
+      ${row("allow_id_password_login", t.settings.password, t.settings.passwordText)}
+      ${row("allow_guest_login", t.settings.guest, t.settings.guestText)}
+    </section>
+    <${SocialLogin} />
+  `;
 }
 
 /** The other providers by which members sign in; they are entered beside what else is OAuth. */
 function SocialLogin() {
   const { data, error, reload } = useLoad((signal) => onApp("/oauth/social", { signal }), [appId.value]);
-  const on = data?.data.filter((/** @type {any} */ one) => one.is_enabled).map((/** @type {any} */ one) => plain(one.options?.name || one.provider, 60));
-  return html`<section class="slab pad"><div class="line"><h2 class="grow">${t.oauth.tabs.social}</h2><${Button} kind="small" icon="right" href=${href(`/apps/${appId.value}/oauth/social`)}>${t.settings.socialLink}</${Button}></div>
-    <p class="soft s13">${t.oauth.vendorsText}</p>${error ? html`<${Failure} error=${error} retry=${reload} />` : on && html`<p class="s13">${on.length ? on.join(", ") : html`<span class="null">${t.oauth.noVendors}</span>`}</p>`}</section>`;
+  const on = data?.data
+    .filter((/** @type {any} */ one) => one.is_enabled)
+    .map((/** @type {any} */ one) => plain(one.options?.name || one.provider, 60));
+  return html`<section class="slab pad">
+    <div class="line">
+      <h2 class="grow">${t.oauth.tabs.social}</h2>
+      <${Button} kind="small" icon="right" href=${href(`/apps/${appId.value}/oauth/social`)}>
+        ${t.settings.socialLink}
+      </${Button}>
+    </div>
+    <p class="soft s13">${t.oauth.vendorsText}</p>
+    ${error
+      ? html`<${Failure} error=${error} retry=${reload} />`
+      : on &&
+        html`<p class="s13">${on.length ? on.join(", ") : html`<span class="null">${t.oauth.noVendors}</span>`}</p>`}
+  </section>`;
 }
 
 function People() {
   const people = useLoad((signal) => onApp("/users", { query: { limit: 100 }, signal }), [appId.value]);
   const owner = may("owner");
-  const invitations = useLoad((signal) => (owner ? onApp("/invitations", { query: { limit: 100 }, signal }) : Promise.resolve({ data: [] })), [appId.value, owner]);
+  const invitations = useLoad(
+    (signal) => (owner ? onApp("/invitations", { query: { limit: 100 }, signal }) : Promise.resolve({ data: [] })),
+    [appId.value, owner],
+  );
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
   const setRole = async (/** @type {string} */ id, /** @type {string} */ role) => {
     try {
@@ -92,17 +191,86 @@ function People() {
     }
     people.reload();
   };
-  if (people.error) return html`<section class="slab"><${Failure} error=${people.error} retry=${() => (people.reload(), invitations.error && invitations.reload())} /></section>`;
-  return html`<section class="slab"><header><h2>${t.settings.tabs.people}</h2><span class="grow"></span><${Button} kind="small" icon="plus" why=${needs("owner")} onClick=${() => setDialog({ invite: true })}>${t.settings.invite}</${Button}></header>
-    ${!people.data ? html`<${Bones} rows=${2} columns=${2} />` : html`<table class="list"><tbody>${people.data.data.map((/** @type {any} */ one) => html`<tr key=${one.user_id}><td class="main">${plain(one.email, 100)} ${one.user_id === user.value?.user_id && html`<span class="soft s12">${t.you}</span>`}</td>
-      <td class="fit"><select class="in small" aria-label=${t.settings.roleOf(one.email)} disabled=${!owner} title=${needs("owner") || undefined} value=${one.role} onChange=${(/** @type {any} */ event) => setRole(one.user_id, event.target.value)}>${Object.entries(t.roles).map(([role, text]) => html`<option value=${role} selected=${role === one.role}>${text}</option>`)}</select></td>
-      <td class="fit"><${Button} kind="flat small bad" icon="trash" label=${t.settings.remove(one.email)} why=${one.user_id !== user.value?.user_id && needs("owner")} onClick=${() => setDialog({ user: one })} /></td></tr>`)}</tbody></table>`}</section>
-    ${invitations.error && html`<section class="slab"><${Failure} error=${invitations.error} retry=${invitations.reload} /></section>`}
-    ${invitations.data?.data.length > 0 && html`<section class="slab"><header><h2>${t.settings.invitations}</h2></header><table class="list"><tbody>${invitations.data.data.map((/** @type {any} */ one) => html`<tr key=${one.invitation_id}><td class="main">${plain(one.email, 100)}</td><td>${/** @type {any} */ (t.roles)[one.role]}</td><td class="soft">${t.settings.expires(ago(one.expires_at))}</td>
-      <td class="fit"><${Button} kind="flat small bad" icon="trash" label=${t.settings.withdraw(one.email)} onClick=${() => onApp(`/invitations/${one.invitation_id}`, { method: "DELETE" }).then(invitations.reload, complain)} /></td></tr>`)}</tbody></table></section>`}
+  if (people.error)
+    return html`<section class="slab">
+      <${Failure} error=${people.error} retry=${() => (people.reload(), invitations.error && invitations.reload())} />
+    </section>`;
+  return html`
+    <section class="slab">
+      <header>
+        <h2>${t.settings.tabs.people}</h2>
+        <span class="grow"></span>
+        <${Button} kind="small" icon="plus" why=${needs("owner")} onClick=${() => setDialog({ invite: true })}>
+          ${t.settings.invite}
+        </${Button}>
+      </header>
+      ${!people.data
+        ? html`<${Bones} rows=${2} columns=${2} />`
+        : html`<table class="list">
+            <tbody>
+              ${people.data.data.map(
+                (/** @type {any} */ one) => html`<tr key=${one.user_id}>
+                  <td class="main">
+                    ${plain(one.email, 100)}
+                    ${" "}${one.user_id === user.value?.user_id && html`<span class="soft s12">${t.you}</span>`}
+                  </td>
+                  <td class="fit">
+                    <select
+                      class="in small" aria-label=${t.settings.roleOf(one.email)} disabled=${!owner}
+                      title=${needs("owner") || undefined} value=${one.role}
+                      onChange=${(/** @type {any} */ event) => setRole(one.user_id, event.target.value)}
+                    >
+                      ${Object.entries(t.roles).map(
+                        ([role, text]) => html`<option value=${role} selected=${role === one.role}>${text}</option>`,
+                      )}
+                    </select>
+                  </td>
+                  <td class="fit">
+                    <${Button}
+                      kind="flat small bad" icon="trash" label=${t.settings.remove(one.email)}
+                      why=${one.user_id !== user.value?.user_id && needs("owner")}
+                      onClick=${() => setDialog({ user: one })}
+                    />
+                  </td>
+                </tr>`,
+              )}
+            </tbody>
+          </table>`}
+    </section>
+    ${invitations.error && html`<section class="slab">
+      <${Failure} error=${invitations.error} retry=${invitations.reload} />
+    </section>`}
+    ${invitations.data?.data.length > 0 && html`<section class="slab">
+      <header><h2>${t.settings.invitations}</h2></header>
+      <table class="list">
+        <tbody>
+          ${invitations.data.data.map(
+            (/** @type {any} */ one) => html`<tr key=${one.invitation_id}>
+              <td class="main">${plain(one.email, 100)}</td>
+              <td>${/** @type {any} */ (t.roles)[one.role]}</td>
+              <td class="soft">${t.settings.expires(ago(one.expires_at))}</td>
+              <td class="fit">
+                <${Button}
+                  kind="flat small bad" icon="trash" label=${t.settings.withdraw(one.email)}
+                  onClick=${() =>
+                    onApp(`/invitations/${one.invitation_id}`, { method: "DELETE" }).then(invitations.reload, complain)}
+                />
+              </td>
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </section>`}
     ${dialog?.invite && html`<${Invite} onClose=${() => (setDialog(null), invitations.reload())} />`}
-    ${dialog?.user && html`<${Confirm} title=${t.settings.removeTitle(dialog.user.email)} text=${t.settings.removeText} action=${t.settings.removeAction} onClose=${() => setDialog(null)}
-      run=${async () => (await onApp(`/users/${dialog.user.user_id}`, { method: "DELETE" }), dialog.user.user_id === user.value?.user_id ? (go("/"), await loadApps()) : people.reload())} />`}`;
+    ${dialog?.user && html`<${Confirm}
+      title=${t.settings.removeTitle(dialog.user.email)} text=${t.settings.removeText} action=${t.settings.removeAction}
+      onClose=${() => setDialog(null)}
+      run=${async () => (
+        await onApp(`/users/${dialog.user.user_id}`, { method: "DELETE" }),
+        dialog.user.user_id === user.value?.user_id ? (go("/"), await loadApps()) : people.reload()
+      )}
+    />`}
+  `;
 }
 
 /** @param {{onClose: () => void}} props */
@@ -111,10 +279,26 @@ function Invite({ onClose }) {
   const [role, setRole] = useState("editor");
   const [made, setMade] = useState(/** @type {any} */ (null));
   if (made)
-    return html`<${FormDialog} key="made" title=${t.settings.invited(made.email)} action=${t.done} onClose=${onClose} submit=${async () => onClose()}><p>${t.settings.linkOnce}</p><${Secret} value=${made.link} /></${FormDialog}>`;
-  return html`<${FormDialog} title=${t.settings.invite} action=${t.settings.createLink} onClose=${onClose} submit=${async () => setMade(await onApp("/invitations", { method: "POST", body: { email, role } }))} why=${!email && t.settings.emailFirst}>
-    <${TextField} label=${t.email} type="email" value=${email} onInput=${setEmail} required maxlength="254" autocomplete="off" />
-    <${SelectField} label=${t.settings.role} value=${role} onInput=${setRole} options=${Object.entries(t.roles)} help=${/** @type {any} */ (t.roleTexts)[role]} /></${FormDialog}>`;
+    return html`<${FormDialog}
+      key="made" title=${t.settings.invited(made.email)} action=${t.done} onClose=${onClose}
+      submit=${async () => onClose()}
+    >
+      <p>${t.settings.linkOnce}</p>
+      <${Secret} value=${made.link} />
+    </${FormDialog}>`;
+  return html`<${FormDialog}
+    title=${t.settings.invite} action=${t.settings.createLink} onClose=${onClose}
+    submit=${async () => setMade(await onApp("/invitations", { method: "POST", body: { email, role } }))}
+    why=${!email && t.settings.emailFirst}
+  >
+    <${TextField}
+      label=${t.email} type="email" value=${email} onInput=${setEmail} required maxlength="254" autocomplete="off"
+    />
+    <${SelectField}
+      label=${t.settings.role} value=${role} onInput=${setRole} options=${Object.entries(t.roles)}
+      help=${/** @type {any} */ (t.roleTexts)[role]}
+    />
+  </${FormDialog}>`;
 }
 
 function Trash() {
@@ -123,8 +307,19 @@ function Trash() {
   if (error) return html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>`;
   if (!data) return html`<section class="slab"><${Bones} rows=${3} /></section>`;
   const items = [
-    ...data.tables.map((/** @type {any} */ one) => ({ ...one, name: one.title, icon: "table", path: `/trash/tables/${one.table_id}`, note: t.rows(one.rows) })),
-    ...data.columns.map((/** @type {any} */ one) => ({ ...one, icon: `t-${one.data_type === "bool" ? "boolean" : one.data_type}`, path: `/trash/tables/${one.table_id}/columns/${one.number}`, note: t.settings.columnOf(plain(one.table_title, 60)) })),
+    ...data.tables.map((/** @type {any} */ one) => ({
+      ...one,
+      name: one.title,
+      icon: "table",
+      path: `/trash/tables/${one.table_id}`,
+      note: t.rows(one.rows),
+    })),
+    ...data.columns.map((/** @type {any} */ one) => ({
+      ...one,
+      icon: `t-${one.data_type === "bool" ? "boolean" : one.data_type}`,
+      path: `/trash/tables/${one.table_id}/columns/${one.number}`,
+      note: t.settings.columnOf(plain(one.table_title, 60)),
+    })),
   ];
   const restore = async (/** @type {any} */ item) => {
     try {
@@ -136,8 +331,42 @@ function Trash() {
     }
     reload();
   };
-  return html`<section class="slab"><header><h2>${t.settings.tabs.trash}</h2></header>${!items.length ? html`<${Empty} title=${t.settings.trashEmpty} text=${t.settings.trashText} />` : html`<table class="list"><thead><tr><th>${t.name}</th><th></th><th>${t.settings.until}</th><th></th></tr></thead><tbody>
-    ${items.map((item) => html`<tr key=${item.path}><td class="main"><span class="line"><${Icon} name=${item.icon} /><span class="cut">${plain(item.name, 80)}</span></span></td><td class="soft fit">${item.note}</td><td class="soft wide">${date(item.restorable_until)}</td>
-      <td class="fit"><${Button} kind="small" icon="undo" why=${needs("editor")} onClick=${() => restore(item)}>${t.restore}</${Button}> <${Button} kind="flat small bad" icon="trash" label=${t.settings.deleteForever(item.name)} why=${needs("editor")} onClick=${() => setGone(item)} /></td></tr>`)}</tbody></table>`}</section>
-    ${gone && html`<${Confirm} title=${t.settings.deleteForever(plain(gone.name, 60))} text=${t.settings.foreverText} action=${t.settings.forever} name=${gone.name} onClose=${() => setGone(null)} run=${async () => (await onApp(gone.path, { method: "DELETE" }), reload())} />`}`;
+  return html`
+    <section class="slab">
+      <header><h2>${t.settings.tabs.trash}</h2></header>
+      ${!items.length
+        ? html`<${Empty} title=${t.settings.trashEmpty} text=${t.settings.trashText} />`
+        : html`<table class="list">
+            <thead><tr><th>${t.name}</th><th></th><th>${t.settings.until}</th><th></th></tr></thead>
+            <tbody>
+              ${items.map(
+                (item) => html`<tr key=${item.path}>
+                  <td class="main">
+                    <span class="line">
+                      <${Icon} name=${item.icon} />
+                      <span class="cut">${plain(item.name, 80)}</span>
+                    </span>
+                  </td>
+                  <td class="soft fit">${item.note}</td>
+                  <td class="soft wide">${date(item.restorable_until)}</td>
+                  <td class="fit">
+                    <${Button} kind="small" icon="undo" why=${needs("editor")} onClick=${() => restore(item)}>
+                      ${t.restore}
+                    </${Button}>
+                    ${" "}<${Button}
+                      kind="flat small bad" icon="trash" label=${t.settings.deleteForever(item.name)}
+                      why=${needs("editor")} onClick=${() => setGone(item)}
+                    />
+                  </td>
+                </tr>`,
+              )}
+            </tbody>
+          </table>`}
+    </section>
+    ${gone && html`<${Confirm}
+      title=${t.settings.deleteForever(plain(gone.name, 60))} text=${t.settings.foreverText}
+      action=${t.settings.forever} name=${gone.name} onClose=${() => setGone(null)}
+      run=${async () => (await onApp(gone.path, { method: "DELETE" }), reload())}
+    />`}
+  `;
 }

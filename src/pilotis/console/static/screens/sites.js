@@ -11,14 +11,62 @@ export const head = () => ({ title: t.sectionNames.sites });
 
 export function Screen() {
   const creating = place.value.query.has("new");
-  const { data, error, reload } = useLoad((signal) => onApp("/storages/webs", { query: { limit: 100 }, signal }), [appId.value]);
-  const create = html`<${Button} kind="go" icon="plus" why=${denied("editor")} onClick=${() => change({ new: "1" })}>${t.sites.create}</${Button}>`;
-  return html`<div class="data"><div class="strip tabstrip"><span class="soft s13">${data && t.sites.count(data.total_count)}</span><span class="grow"></span>${data?.storages.length ? create : null}</div>
-    <div class="scroll">${error ? html`<${Failure} error=${error} retry=${reload} />` : !data ? html`<${Bones} rows=${4} />` : !data.storages.length ? html`<${Empty} title=${t.sites.none} text=${t.sites.noneText}>${create}</${Empty}>`
-      : html`<table class="list"><thead><tr><th>${t.name}</th><th>${t.sites.address}</th><th>${t.sites.live}</th><th class="r">${t.sites.files}</th><th>${t.tables.changed}</th></tr></thead><tbody>
-        ${data.storages.map((/** @type {any} */ one) => html`<tr key=${one.id}><td class="main"><a class="cover line" href=${href(`/apps/${appId.value}/sites/${one.id}`)}><${Icon} name="globe" /><span class="cut">${plain(one.name, 80)}</span></a></td><td class="wide cut"><code>${plain(one.url.replace(/^https?:\/\//, ""), 80)}</code></td>
-          <td>${one.production_deployment_id ? html`<span class="state ok"><${Icon} name="done" />${t.sites.isLive}</span>` : html`<span class="soft">${t.sites.notYet}</span>`}</td><td class="r wide">${count(one.file_count)} <span class="soft">· ${size(one.total_size)}</span></td><td class="soft wide">${ago(one.updated_at)}</td></tr>`)}</tbody></table>`}</div>
-    ${creating && html`<${NewSite} onClose=${() => change({ new: null }, { replace: true })} />`}</div>`;
+  const { data, error, reload } = useLoad(
+    (signal) => onApp("/storages/webs", { query: { limit: 100 }, signal }),
+    [appId.value],
+  );
+  const create = html`<${Button} kind="go" icon="plus" why=${denied("editor")} onClick=${() => change({ new: "1" })}>
+    ${t.sites.create}
+  </${Button}>`;
+  return html`<div class="data">
+    <div class="strip tabstrip">
+      <span class="soft s13">${data && t.sites.count(data.total_count)}</span>
+      <span class="grow"></span>
+      ${data?.storages.length ? create : null}
+    </div>
+    <div class="scroll">
+      ${error
+        ? html`<${Failure} error=${error} retry=${reload} />`
+        : !data
+          ? html`<${Bones} rows=${4} />`
+          : !data.storages.length
+            ? html`<${Empty} title=${t.sites.none} text=${t.sites.noneText}>${create}</${Empty}>`
+            : html`<table class="list">
+                <thead>
+                  <tr>
+                    <th>${t.name}</th>
+                    <th>${t.sites.address}</th>
+                    <th>${t.sites.live}</th>
+                    <th class="r">${t.sites.files}</th>
+                    <th>${t.tables.changed}</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  ${data.storages.map(
+                    (/** @type {any} */ one) => html`<tr key=${one.id}>
+                      <td class="main">
+                        <a class="cover line" href=${href(`/apps/${appId.value}/sites/${one.id}`)}>
+                          <${Icon} name="globe" />
+                          <span class="cut">${plain(one.name, 80)}</span>
+                        </a>
+                      </td>
+                      <td class="wide cut"><code>${plain(one.url.replace(/^https?:\/\//, ""), 80)}</code></td>
+                      <td>
+                        ${one.production_deployment_id
+                          ? html`<span class="state ok"><${Icon} name="done" />${t.sites.isLive}</span>`
+                          : html`<span class="soft">${t.sites.notYet}</span>`}
+                      </td>
+                      <td class="r wide">
+                        ${count(one.file_count)} <span class="soft">· ${size(one.total_size)}</span>
+                      </td>
+                      <td class="soft wide">${ago(one.updated_at)}</td>
+                    </tr>`,
+                  )}
+                </tbody>
+              </table>`}
+    </div>
+    ${creating && html`<${NewSite} onClose=${() => change({ new: null }, { replace: true })} />`}
+  </div>`;
 }
 
 /** @param {{onClose: () => void}} props */
@@ -29,7 +77,15 @@ function NewSite({ onClose }) {
     const made = await onApp("/storages/webs", { method: "POST", body: { name, ...(slug ? { slug } : {}) } });
     go(`/apps/${appId.value}/sites/${made.id}`);
   };
-  return html`<${FormDialog} title=${t.sites.create} onClose=${onClose} submit=${create} action=${t.sites.create} why=${denied("editor") || (!name.trim() && t.nameFirst)} about=${(/** @type {any} */ error) => error.about?.("slug")}>
+  return html`<${FormDialog}
+    title=${t.sites.create} onClose=${onClose} submit=${create} action=${t.sites.create}
+    why=${denied("editor") || (!name.trim() && t.nameFirst)}
+    about=${(/** @type {any} */ error) => error.about?.("slug")}
+  >
     <${TextField} label=${t.name} value=${name} onInput=${setName} maxlength="100" autocomplete="off" data-first />
-    <${TextField} label=${t.sites.slug} value=${slug} onInput=${setSlug} maxlength="40" optional help=${t.sites.slugHelp} spellcheck="false" autocomplete="off" /></${FormDialog}>`;
+    <${TextField}
+      label=${t.sites.slug} value=${slug} onInput=${setSlug} maxlength="40" optional help=${t.sites.slugHelp}
+      spellcheck="false" autocomplete="off"
+    />
+  </${FormDialog}>`;
 }

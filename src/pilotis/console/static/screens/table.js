@@ -25,7 +25,12 @@ const TABS = /** @type {[string, any][]} */ ([
 export function head(params) {
   const table = tables.value?.find((one) => one.id === params.table);
   const title = table ? plain(table.title, 80) : "";
-  return { title, crumbs: [{ text: t.sectionNames.tables, href: href(`/apps/${appId.value}/tables`) }], aside: table && html`<span class="keep line"><${Access} level=${table.access_level} rules=${table.has_rules} /></span>` };
+  return {
+    title,
+    crumbs: [{ text: t.sectionNames.tables, href: href(`/apps/${appId.value}/tables`) }],
+    aside:
+      table && html`<span class="keep line"><${Access} level=${table.access_level} rules=${table.has_rules} /></span>`,
+  };
 }
 
 /** @param {{config: any, table: string, tab?: string}} props */
@@ -36,10 +41,21 @@ export function Screen({ config, table: id, tab = "" }) {
   }, [id, !!table]);
   const [current, View] = TABS.find(([name]) => name === tab) || TABS[0];
   useEffect(() => View.fetch?.(), [View]);
-  if (!tables.value && tablesError.value) return html`<${Failure} error=${tablesError.value} retry=${() => void loadTables().catch(() => {})} />`;
+  if (!tables.value && tablesError.value)
+    return html`<${Failure} error=${tablesError.value} retry=${() => void loadTables().catch(() => {})} />`;
   if (!tables.value) return html`<${Bones} rows=${12} columns=${6} />`;
-  if (!table) return html`<${Empty} title=${t.tables.gone} text=${t.tables.goneText}><a class="b" href=${href(`/apps/${appId.value}/tables`)}>${t.sectionNames.tables}</a></${Empty}>`;
+  if (!table)
+    return html`<${Empty} title=${t.tables.gone} text=${t.tables.goneText}>
+      <a class="b" href=${href(`/apps/${appId.value}/tables`)}>${t.sectionNames.tables}</a>
+    </${Empty}>`;
   const base = `/apps/${appId.value}/tables/${id}`;
-  const tabs = html`<${Tabs} label=${plain(table.title, 80)} items=${TABS.map(([name]) => ({ href: href(name ? `${base}/${name}` : base), text: /** @type {any} */ (t.tables.tabs)[name || "rows"], on: current === name }))} />`;
+  const tabs = html`<${Tabs}
+    label=${plain(table.title, 80)}
+    items=${TABS.map(([name]) => ({
+      href: href(name ? `${base}/${name}` : base),
+      text: /** @type {any} */ (t.tables.tabs)[name || "rows"],
+      on: current === name,
+    }))}
+  />`;
   return html`<${View} key=${id + current} table=${table} tabs=${tabs} config=${config} />`;
 }

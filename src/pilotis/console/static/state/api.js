@@ -11,7 +11,11 @@ const SILENCE_MS = 90000;
 
 /** An answer that is no success, or none at all: then `status` is 0 and `code` UNREACHABLE, or SILENT after a time. */
 export class ApiError extends Error {
-  /** @param {number} status @param {{code?: string, message?: string, request_id?: string, details?: {field?: string, message?: string}[]}} body */
+  /**
+   * @param {number} status
+   * @param {{code?: string, message?: string, request_id?: string, details?: {field?: string, message?: string}[]}}
+   *   body
+   */
   constructor(status, body, retryAfter = 0) {
     super(body.message || "");
     this.status = status;
@@ -28,7 +32,9 @@ export class ApiError extends Error {
 }
 
 /** Who is signed in: undefined until it is known, null where nobody is. */
-export const user = signal(/** @type {{user_id: string, email: string, may_create_apps: boolean} | null | undefined} */ (undefined));
+export const user = signal(
+  /** @type {{user_id: string, email: string, may_create_apps: boolean} | null | undefined} */ (undefined),
+);
 /** Whether a session ended while somebody was at work: the sign-in dialog then stands over the screen. */
 export const ended = signal(false);
 /** Whether the last request was answered. Where not, `watch` asks until one is. */
@@ -39,7 +45,11 @@ export const upgraded = signal(false);
 const PROBE_MS = 5000;
 const VERSION_MS = 60000;
 
-/** Look from time to time, and whenever the tab is shown, whether the server is there and still the one that sent this page. @param {string} assets */
+/**
+ * Look from time to time, and whenever the tab is shown, whether the server is there and still the one that sent this
+ * page.
+ * @param {string} assets
+ */
 export function watch(assets) {
   let last = Date.now();
   const look = async () => {
@@ -61,7 +71,9 @@ let renewing = null;
 /** @type {(() => void)[]} */
 let waiting = [];
 
-/** @param {{user_id: string, email: string, access_token: string, expires_in: number, may_create_apps: boolean}} session */
+/**
+ * @param {{user_id: string, email: string, access_token: string, expires_in: number, may_create_apps: boolean}} session
+ */
 function begin(session) {
   token = session.access_token;
   // A minute before it ends, or at half of a short life.
@@ -81,7 +93,10 @@ export async function signIn(email, password, remember) {
 /** Send a request that needs no session. @param {string} path */
 export const open = (path) => send(path, {});
 
-/** End the session; raises `ApiError`. Who is signed in is then no longer known, and nothing is shown until a page is loaded. */
+/**
+ * End the session; raises `ApiError`. Who is signed in is then no longer known, and nothing is shown until a page is
+ * loaded.
+ */
 export async function signOut() {
   await send("/v1/auth/session", { method: "DELETE" }).catch((error) => {
     if (error.status !== 401) throw error;
@@ -90,7 +105,10 @@ export async function signOut() {
   user.value = undefined;
 }
 
-/** Renew the session by its cookie; false where there is none, which is an empty answer. Tabs and callers share one request. */
+/**
+ * Renew the session by its cookie; false where there is none, which is an empty answer. Tabs and callers share one
+ * request.
+ */
 export function renew() {
   renewing ??= send("/v1/auth/session/refresh", { method: "POST" })
     .then((session) => {
@@ -118,7 +136,8 @@ export async function request(path, options = {}) {
     try {
       return await send(path, options);
     } catch (error) {
-      const over = error instanceof ApiError && error.status === 401 && ["INVALID_TOKEN", "TOKEN_REQUIRED"].includes(error.code);
+      const over =
+        error instanceof ApiError && error.status === 401 && ["INVALID_TOKEN", "TOKEN_REQUIRED"].includes(error.code);
       if (!over || attempt > 2) throw error;
       if (attempt || !(await renew())) {
         ended.value = true;
@@ -128,7 +147,11 @@ export async function request(path, options = {}) {
   }
 }
 
-/** The headers that authorize a request which is not sent by this module. @param {string} [app] @returns {Promise<Record<string, string>>} */
+/**
+ * The headers that authorize a request which is not sent by this module.
+ * @param {string} [app]
+ * @returns {Promise<Record<string, string>>}
+ */
 export async function authorization(app) {
   if (Date.now() > renewAt) await renew();
   return { Authorization: `Bearer ${token}`, ...(app ? { "X-App-Id": app } : {}) };
@@ -181,6 +204,8 @@ function readError(text) {
 
 /** @param {string} path @param {Record<string, unknown>} [query] */
 function withQuery(path, query) {
-  const pairs = Object.entries(query || {}).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const pairs = Object.entries(query || {}).filter(
+    ([, value]) => value !== undefined && value !== null && value !== "",
+  );
   return pairs.length ? `${path}?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}` : path;
 }

@@ -4,13 +4,22 @@ import { t } from "../strings/index.js";
 import { request } from "./api.js";
 import * as begun from "./begin.js";
 
-/** @typedef {{app_id: string, name: string, schema_locked: boolean, created_at: string, deleted_at: string | null, role: "owner" | "editor" | "viewer"}} App */
-/** @typedef {{id: string, title: string, schema: Record<string, any>, access_level: string, has_rules?: boolean, referenced_by?: {table_id: string, table: string, column: string, on_delete: string}[], create_time: string, update_time: string}} Table */
+/**
+ * @typedef {{app_id: string, name: string, schema_locked: boolean, created_at: string, deleted_at: string | null, role:
+ *   "owner" | "editor" | "viewer"}} App
+ */
+/**
+ * @typedef {{id: string, title: string, schema: Record<string, any>, access_level: string, has_rules?: boolean,
+ *   referenced_by?: {table_id: string, table: string, column: string, on_delete: string}[], create_time: string,
+ *   update_time: string}} Table
+ */
 
 export const apps = signal(/** @type {App[] | null} */ (null));
 export const appId = signal("");
 /** What somebody should look at in the open app; null until it is known. */
-export const attention = signal(/** @type {{running: number, failing: number, dead_jobs: number, exposure: number} | null} */ (null));
+export const attention = signal(
+  /** @type {{running: number, failing: number, dead_jobs: number, exposure: number} | null} */ (null),
+);
 /** The name of what is open below a section, for the title of the screen. */
 export const opened = signal("");
 export const tables = signal(/** @type {Table[] | null} */ (null));
@@ -27,7 +36,7 @@ export const may = (role) => !!app.value && RANKS[app.value.role] >= RANKS[role]
 export async function loadApps() {
   /** @type {App[]} */
   const all = [];
-  for (let total = 1; all.length < total; ) {
+  for (let total = 1; all.length < total;) {
     const page = await begun.taken("/v1/apps", { query: { limit: begun.PAGE, offset: all.length } });
     all.push(...page.data);
     total = page.data.length ? page.total_count : 0;
@@ -70,13 +79,24 @@ export async function loadAttention() {
   if (counted && id === appId.peek()) attention.value = counted;
 }
 
-/** Why the user's role does not allow something that another one does; false where it does. @param {"editor" | "owner"} role */
+/**
+ * Why the user's role does not allow something that another one does; false where it does.
+ * @param {"editor" | "owner"} role
+ */
 export const denied = (role) => !may(role) && t.needs[role];
 
-/** Send a request about the open app, on its public routes. @param {string} path @param {import("./api.js").Options} [options] */
+/**
+ * Send a request about the open app, on its public routes.
+ * @param {string} path
+ * @param {import("./api.js").Options} [options]
+ */
 export const ofApp = (path, options = {}) => request(path, { ...options, app: appId.peek() });
 
-/** Send a request to a console route of the open app. @param {string} path @param {import("./api.js").Options} [options] */
+/**
+ * Send a request to a console route of the open app.
+ * @param {string} path
+ * @param {import("./api.js").Options} [options]
+ */
 export const onApp = (path, options = {}) => request(`/v1/apps/${appId.peek()}${path}`, options);
 
 /** The tables that were opened last, latest first. @returns {string[]} */

@@ -21,7 +21,11 @@ const early = new Map();
 /** @param {string} path @param {import("./api.js").Options} options */
 const keyOf = (path, options) => JSON.stringify([path, options.app, options.query, options.body]);
 
-/** Ask for something once it is known that somebody is signed in. @param {string} path @param {import("./api.js").Options} options */
+/**
+ * Ask for something once it is known that somebody is signed in.
+ * @param {string} path
+ * @param {import("./api.js").Options} options
+ */
 function ask(path, options) {
   const key = keyOf(path, options);
   const answer = session.then((known) => (known ? request(path, options) : null));
@@ -41,12 +45,20 @@ export async function taken(path, options) {
   return (await first) || request(path, options);
 }
 
-const [, entry, app, table, more] = /^\/console(?:\/(sign-in|setup|invitation)\b.*|\/apps\/([^/]+)(?:\/tables\/([^/]+))?(\/.*)?)?/.exec(location.pathname) || [];
+const [, entry, app, table, more] =
+  /^\/console(?:\/(sign-in|setup|invitation)\b.*|\/apps\/([^/]+)(?:\/tables\/([^/]+))?(\/.*)?)?/.exec(
+    location.pathname,
+  ) || [];
 const shown = new URLSearchParams(location.search);
 if (!entry) ask("/v1/apps", { query: { limit: PAGE, offset: 0 } });
 if (app) ask("/v1/public/tables", { app });
 if (table && !more && !shown.get("q")) {
-  const [path, options] = rowsRequest(table, { where: readWhere(shown.get("where")), sort: readSort(shown.get("sort")) }, 0, ROWS);
+  const [path, options] = rowsRequest(
+    table,
+    { where: readWhere(shown.get("where")), sort: readSort(shown.get("sort")) },
+    0,
+    ROWS,
+  );
   ask(path, { ...options, app });
 }
 // Who needs them learns what failed.

@@ -26,7 +26,11 @@ export function keepDraft(key, value) {
   else drafts.set(key, value);
 }
 
-/** The texts of a form by name, which stay until they are all empty or `forget` is called. @param {string} key @returns {[Record<string, string>, (texts: Record<string, string>) => void, () => void]} */
+/**
+ * The texts of a form by name, which stay until they are all empty or `forget` is called.
+ * @param {string} key
+ * @returns {[Record<string, string>, (texts: Record<string, string>) => void, () => void]}
+ */
 export function useDraft(key) {
   const [texts, setTexts] = useState(/** @type {Record<string, string>} */ (draftOf(key) || {}));
   const put = (/** @type {Record<string, string>} */ next) => {

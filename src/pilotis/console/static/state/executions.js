@@ -2,7 +2,14 @@
 
 /** The looks of a status, of executions and of steps: a kind and an icon. @type {Record<string, [string, string]>} */
 export const LOOKS = {
-  pending: ["idle", "clock"], running: ["info", "run"], completed: ["ok", "done"], failed: ["bad", "fail"], cancelled: ["idle", "stop"], timeout: ["bad", "clock"], skipped: ["idle", "skip"], waiting: ["idle", "clock"],
+  pending: ["idle", "clock"],
+  running: ["info", "run"],
+  completed: ["ok", "done"],
+  failed: ["bad", "fail"],
+  cancelled: ["idle", "stop"],
+  timeout: ["bad", "clock"],
+  skipped: ["idle", "skip"],
+  waiting: ["idle", "clock"],
 };
 
 /** @param {string} status */
@@ -28,7 +35,13 @@ export function advance(before, events) {
     run = { ...run, status: data.status, attempt: data.attempt, progress: data.progress || run.progress };
     if (type === "execution.started" || type === "execution.recovered") run.started_at ||= data.timestamp;
     if (type === "execution.retrying") Object.assign(run, { status: "pending", run_at: data.run_at });
-    if (isFinal(type.replace("execution.", ""))) Object.assign(run, { output: data.output ?? null, error: data.error ?? null, finished_at: data.timestamp, duration: run.started_at ? Date.parse(data.timestamp) - Date.parse(run.started_at) : null });
+    if (isFinal(type.replace("execution.", "")))
+      Object.assign(run, {
+        output: data.output ?? null,
+        error: data.error ?? null,
+        finished_at: data.timestamp,
+        duration: run.started_at ? Date.parse(data.timestamp) - Date.parse(run.started_at) : null,
+      });
     if (type === "step.log" && data.lines) {
       const id = parentOf(data.step.step_id) ?? data.step.step_id;
       run.logs = { ...run.logs, [id]: [...(run.logs[id] || []), ...data.lines].slice(-MAX_LINES) };
@@ -37,7 +50,18 @@ export function advance(before, events) {
       const key = keyOf(data.step, data.attempt);
       const known = steps.get(key);
       const ended = data.step.status === "running" ? null : data.timestamp;
-      steps.set(key, { name: "", parent_id: parentOf(data.step.step_id), attempt: data.attempt, function_id: null, queue_ms: null, started_at: data.timestamp, ...known, ...data.step, finished_at: ended, retry_at: data.run_at });
+      steps.set(key, {
+        name: "",
+        parent_id: parentOf(data.step.step_id),
+        attempt: data.attempt,
+        function_id: null,
+        queue_ms: null,
+        started_at: data.timestamp,
+        ...known,
+        ...data.step,
+        finished_at: ended,
+        retry_at: data.run_at,
+      });
     }
     if (steps) run.steps = steps;
   }

@@ -9,7 +9,10 @@ const AT_ONCE = 4;
 const WAITING = 100;
 const KEPT = 2000;
 
-/** What is known of a member: undefined until it is, null where it was deleted. @typedef {import("../vendor/view.js").Signal<string | null | undefined>} Name */
+/**
+ * What is known of a member: undefined until it is, null where it was deleted.
+ * @typedef {import("../vendor/view.js").Signal<string | null | undefined>} Name
+ */
 
 /** @type {Map<string, Name>} */
 const known = new Map();
@@ -18,7 +21,12 @@ let waiting = [];
 let running = 0;
 
 /** What a member is called. @param {{member_id: string, nickname: string | null, login_id: string | null}} member */
-export const memberName = (member) => (member.nickname ? plain(member.nickname, 60) : member.login_id ? plain(member.login_id, 60) : `${t.members.guest} ${member.member_id.slice(-4)}`);
+export const memberName = (member) =>
+  member.nickname
+    ? plain(member.nickname, 60)
+    : member.login_id
+      ? plain(member.login_id, 60)
+      : `${t.members.guest} ${member.member_id.slice(-4)}`;
 
 /** The name of a member of the open app, as a signal. @param {string} id @returns {Name} */
 export function nameOf(id) {

@@ -17,7 +17,10 @@ addEventListener("popstate", () => (place.value = read()));
 /** @type {Set<() => string | null>} */
 const guards = new Set();
 
-/** Ask before the screen is left while `reason` returns one. Returns how to stop asking. @param {() => string | null} reason */
+/**
+ * Ask before the screen is left while `reason` returns one. Returns how to stop asking.
+ * @param {() => string | null} reason
+ */
 export function guard(reason) {
   guards.add(reason);
   return () => guards.delete(reason);
@@ -30,7 +33,10 @@ addEventListener("beforeunload", (event) => {
   if (isGuarded()) event.preventDefault();
 });
 
-/** Load a path below `/console` as a new page, which knows nothing of this one, and ask nothing. @param {string} path */
+/**
+ * Load a path below `/console` as a new page, which knows nothing of this one, and ask nothing.
+ * @param {string} path
+ */
 export function leave(path) {
   guards.clear();
   location.assign(href(path));
@@ -43,7 +49,11 @@ export function go(path, { replace = false } = {}) {
   place.value = read();
 }
 
-/** Change parts of the query; null takes one away. @param {Record<string, string | null>} changes @param {{replace?: boolean}} [options] */
+/**
+ * Change parts of the query; null takes one away.
+ * @param {Record<string, string | null>} changes
+ * @param {{replace?: boolean}} [options]
+ */
 export function change(changes, { replace = false } = {}) {
   const query = new URLSearchParams(place.value.query);
   for (const [name, value] of Object.entries(changes)) {
@@ -60,7 +70,16 @@ export const href = (path) => BASE + (path === "/" ? "" : path);
 /** Follow links within the console without loading the page anew. @param {MouseEvent} event */
 export function follow(event) {
   const link = /** @type {HTMLElement} */ (event.target).closest?.("a");
-  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || link.target) return;
+  if (
+    !link ||
+    event.defaultPrevented ||
+    event.button ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    link.target
+  )
+    return;
   const url = new URL(link.href, location.href);
   if (url.origin !== location.origin || !`${url.pathname}/`.startsWith(`${BASE}/`) || url.hash) return;
   event.preventDefault();
@@ -69,7 +88,10 @@ export function follow(event) {
 
 /**
  * Match a path with patterns such as `/apps/:app/tables/:table`; returns the first one's value with the parameters.
- * @template T @param {[string, T][]} patterns @param {string} path @returns {{value: T, params: Record<string, string>} | null}
+ * @template T
+ * @param {[string, T][]} patterns
+ * @param {string} path
+ * @returns {{value: T, params: Record<string, string>} | null}
  */
 export function match(patterns, path) {
   const given = path.replace(/\/+$/, "").split("/");

@@ -1,4 +1,7 @@
-/** What rows are called where others refer to them: the text of their first column, asked for together when they are first shown. */
+/**
+ * What rows are called where others refer to them: the text of their first column, asked for together when they are
+ * first shown.
+ */
 import { signal } from "../vendor/view.js";
 import { plain } from "../ui/format.js";
 import { appId, ofApp, tables } from "./app.js";
@@ -7,7 +10,10 @@ const TOGETHER = 50;
 const KEPT = 2000;
 const PAUSE_MS = 30;
 
-/** What is known of a row: undefined until it is, null where it is gone or cannot be read. @typedef {import("../vendor/view.js").Signal<string | null | undefined>} Name */
+/**
+ * What is known of a row: undefined until it is, null where it is gone or cannot be read.
+ * @typedef {import("../vendor/view.js").Signal<string | null | undefined>} Name
+ */
 
 /** @type {Map<string, Name>} */
 const known = new Map();
@@ -18,19 +24,33 @@ let timer = 0;
 /** The table of the open app with a title. @param {string} title */
 export const tableCalled = (title) => tables.value?.find((table) => table.title === title);
 
-/** The column whose text names a row of a table: the first with plain texts, else the first of all. @param {Record<string, any>} schema */
+/**
+ * The column whose text names a row of a table: the first with plain texts, else the first of all.
+ * @param {Record<string, any>} schema
+ */
 export function namingColumn(schema) {
-  const plainColumns = Object.entries(schema).filter(([, one]) => !one.encrypted && (one.type || one) !== "object" && (one.type || one) !== "array");
+  const plainColumns = Object.entries(schema).filter(
+    ([, one]) => !one.encrypted && (one.type || one) !== "object" && (one.type || one) !== "array",
+  );
   return (plainColumns.find(([, one]) => (one.type || one) === "string") || plainColumns[0])?.[0];
 }
 
-/** What a row is called by its naming column; its id where that is empty. @param {any} row @param {string | undefined} column */
+/**
+ * What a row is called by its naming column; its id where that is empty.
+ * @param {any} row
+ * @param {string | undefined} column
+ */
 export const rowName = (row, column) => {
   const value = column === undefined ? undefined : row.data[column];
   return value === undefined || value === null || value === "" ? `…${row.id.slice(-4)}` : plain(String(value), 60);
 };
 
-/** The name of a row of a table of the open app, as a signal. @param {string} title @param {string} id @returns {Name} */
+/**
+ * The name of a row of a table of the open app, as a signal.
+ * @param {string} title
+ * @param {string} id
+ * @returns {Name}
+ */
 export function rowNameOf(title, id) {
   const key = `${appId.peek()} ${title} ${id}`;
   const found = known.get(key);

@@ -4,7 +4,11 @@ import { ApiError, authorization, request } from "./api.js";
 /** @typedef {{type: string, id: string, data: any}} StreamEvent */
 /** @typedef {"open" | "lost" | "ended"} StreamState */
 
-/** The events in a part of a stream. Returns what is left of it: an event that is not complete. @param {string} text @param {(event: StreamEvent) => void} take */
+/**
+ * The events in a part of a stream. Returns what is left of it: an event that is not complete.
+ * @param {string} text
+ * @param {(event: StreamEvent) => void} take
+ */
 export function parse(text, take) {
   const blocks = text.split("\n\n");
   const rest = /** @type {string} */ (blocks.pop());
@@ -25,7 +29,10 @@ export function parse(text, take) {
 /**
  * Follow a stream until `end`, or until `signal` is aborted; a lost connection is opened again where it ended.
  * Events are handed over together, once a frame: a burst of them is one change of the screen.
- * @param {string} path @param {AbortSignal} signal @param {(events: StreamEvent[]) => void} take @param {(state: StreamState, error?: any) => void} tell
+ * @param {string} path
+ * @param {AbortSignal} signal
+ * @param {(events: StreamEvent[]) => void} take
+ * @param {(state: StreamState, error?: any) => void} tell
  * @param {string} [last] the event after which it begins; without one it begins now
  */
 export async function follow(path, signal, take, tell, last = "") {
@@ -41,9 +48,17 @@ export async function follow(path, signal, take, tell, last = "") {
   const soon = () => (document.hidden ? setTimeout(hand, 250) : requestAnimationFrame(hand));
   while (!signal.aborted && !isOver) {
     try {
-      const answer = await fetch(path, { signal, headers: { ...(await authorization()), Accept: "text/event-stream", ...(last ? { "Last-Event-ID": last } : {}) } });
+      const answer = await fetch(path, {
+        signal,
+        headers: {
+          ...(await authorization()),
+          Accept: "text/event-stream",
+          ...(last ? { "Last-Event-ID": last } : {}),
+        },
+      });
       if (answer.status === 401) await request("/v1/auth/me");
-      else if (!answer.ok && answer.status < 500 && answer.status !== 429) throw new ApiError(answer.status, await answer.json().catch(() => ({})));
+      else if (!answer.ok && answer.status < 500 && answer.status !== 429)
+        throw new ApiError(answer.status, await answer.json().catch(() => ({})));
       if (answer.ok && answer.body) {
         tell("open");
         let rest = "";

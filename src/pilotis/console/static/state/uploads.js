@@ -7,7 +7,11 @@ import { t } from "../strings/index.js";
 import { ApiError, request } from "./api.js";
 import { store } from "./app.js";
 
-/** @typedef {{key: number, app: string, storage: string, file: File, path: string, parent: string | null, sent: number, speed: number, state: "waiting" | "sending" | "paused" | "done" | "failed", message: string, again: boolean}} Upload */
+/**
+ * @typedef {{key: number, app: string, storage: string, file: File, path: string, parent: string | null, sent: number,
+ *   speed: number, state: "waiting" | "sending" | "paused" | "done" | "failed", message: string, again: boolean}}
+ *   Upload
+ */
 
 const LARGE = 8 * 1024 * 1024;
 const TOGETHER = 2;
@@ -23,11 +27,27 @@ const running = new Map();
 let keys = 0;
 
 /** @param {number} key @param {Partial<Upload>} part */
-const change = (key, part) => (uploads.value = uploads.value.map((one) => (one.key === key ? { ...one, ...part } : one)));
+const change = (key, part) =>
+  (uploads.value = uploads.value.map((one) => (one.key === key ? { ...one, ...part } : one)));
 
 /** @param {string} app @param {string} storage @param {{file: File, parent: string | null, path: string}[]} files */
 export function upload(app, storage, files) {
-  uploads.value = [...uploads.value, ...files.map(({ file, parent, path }) => ({ key: ++keys, app, storage, file, parent, path, sent: 0, speed: 0, state: /** @type {"waiting"} */ ("waiting"), message: "", again: false }))];
+  uploads.value = [
+    ...uploads.value,
+    ...files.map(({ file, parent, path }) => ({
+      key: ++keys,
+      app,
+      storage,
+      file,
+      parent,
+      path,
+      sent: 0,
+      speed: 0,
+      state: /** @type {"waiting"} */ ("waiting"),
+      message: "",
+      again: false,
+    })),
+  ];
   next();
 }
 
@@ -79,27 +99,36 @@ async function run(one) {
     change(one.key, { state: "done", sent: one.file.size, speed: 0 });
     arrived.value++;
   } catch (error) {
-    if (!abort.signal.aborted) change(one.key, { state: "failed", speed: 0, message: /** @type {Error} */ (error).message || t.unreachable });
+    if (!abort.signal.aborted)
+      change(one.key, { state: "failed", speed: 0, message: /** @type {Error} */ (error).message || t.unreachable });
   } finally {
     running.delete(one.key);
     next();
-    if (uploads.value.every((upload) => upload.state === "done")) setTimeout(() => uploads.value.every((upload) => upload.state === "done") && clear(), SHOWN);
+    if (uploads.value.every((upload) => upload.state === "done"))
+      setTimeout(() => uploads.value.every((upload) => upload.state === "done") && clear(), SHOWN);
   }
 }
 
 /** @param {Upload} one @param {string} path @param {import("./api.js").Options} options */
-const ofStorage = (one, path, options) => request(`/v1/public/storages/files/${one.storage}${path}`, { ...options, app: one.app });
+const ofStorage = (one, path, options) =>
+  request(`/v1/public/storages/files/${one.storage}${path}`, { ...options, app: one.app });
 
 /** @param {Upload} one @param {AbortSignal} abort */
 async function atOnce(one, abort) {
-  const body = { file_name: one.file.name, file_size: one.file.size, mime_type: one.file.type || "application/octet-stream", ...(one.parent ? { parent_id: one.parent } : {}) };
+  const body = {
+    file_name: one.file.name,
+    file_size: one.file.size,
+    mime_type: one.file.type || "application/octet-stream",
+    ...(one.parent ? { parent_id: one.parent } : {}),
+  };
   const permit = await ofStorage(one, "/presigned-url", { method: "POST", body, signal: abort });
   await send(one, permit.method, permit.upload_url, permit.headers, one.file, 0, abort);
   await ofStorage(one, "/complete-upload", { method: "POST", body: { file_id: permit.file_id }, signal: abort });
 }
 
 /** @param {Upload} one */
-const nameOf = (one) => `pilotis.upload.${one.storage}.${one.parent || ""}.${one.file.name}.${one.file.size}.${one.file.lastModified}`;
+const nameOf = (one) =>
+  `pilotis.upload.${one.storage}.${one.parent || ""}.${one.file.name}.${one.file.size}.${one.file.lastModified}`;
 
 /** What an earlier visit noted of the same file. @param {Upload} one @returns {{url: string, id: string} | null} */
 function remembered(one) {
@@ -126,28 +155,58 @@ async function inPieces(one, abort) {
     else known = null;
   }
   if (!known) {
-    const metadata = [`filename ${base64(one.file.name)}`, `filetype ${base64(one.file.type || "application/octet-stream")}`, ...(one.parent ? [`parent_id ${base64(one.parent)}`] : [])].join(",");
-    const permit = await ofStorage(one, "/tus", { method: "POST", headers: { ...TUS, "Upload-Length": String(one.file.size), "Upload-Metadata": metadata }, signal: abort });
+    const metadata = [
+      `filename ${base64(one.file.name)}`,
+      `filetype ${base64(one.file.type || "application/octet-stream")}`,
+      ...(one.parent ? [`parent_id ${base64(one.parent)}`] : []),
+    ].join(",");
+    const permit = await ofStorage(one, "/tus", {
+      method: "POST",
+      headers: { ...TUS, "Upload-Length": String(one.file.size), "Upload-Metadata": metadata },
+      signal: abort,
+    });
     known = { url: permit.upload_url, id: permit.file_id };
     store(nameOf(one), JSON.stringify(known));
   }
   while (offset < one.file.size) {
     const piece = one.file.slice(offset, offset + LARGE);
-    await send(one, "PATCH", known.url, { ...TUS, "Content-Type": "application/offset+octet-stream", "Upload-Offset": String(offset) }, piece, offset, abort);
+    await send(
+      one,
+      "PATCH",
+      known.url,
+      { ...TUS, "Content-Type": "application/offset+octet-stream", "Upload-Offset": String(offset) },
+      piece,
+      offset,
+      abort,
+    );
     offset += piece.size;
   }
   await ofStorage(one, "/complete-upload", { method: "POST", body: { file_id: known.id }, signal: abort });
   forget(one);
 }
 
-/** Send bytes and tell how far they are: `fetch` cannot say. @param {Upload} one @param {string} method @param {string} url @param {Record<string, string>} headers @param {Blob} body @param {number} before @param {AbortSignal} abort @returns {Promise<void>} */
+/**
+ * Send bytes and tell how far they are: `fetch` cannot say.
+ * @param {Upload} one
+ * @param {string} method
+ * @param {string} url
+ * @param {Record<string, string>} headers
+ * @param {Blob} body
+ * @param {number} before
+ * @param {AbortSignal} abort
+ * @returns {Promise<void>}
+ */
 function send(one, method, url, headers, body, before, abort) {
   return new Promise((resolve, reject) => {
     const sending = new XMLHttpRequest();
     const begun = performance.now();
     sending.open(method, url);
     for (const [name, value] of Object.entries(headers)) sending.setRequestHeader(name, value);
-    sending.upload.onprogress = (event) => change(one.key, { sent: before + event.loaded, speed: event.loaded / Math.max(0.001, (performance.now() - begun) / 1000) });
+    sending.upload.onprogress = (event) =>
+      change(one.key, {
+        sent: before + event.loaded,
+        speed: event.loaded / Math.max(0.001, (performance.now() - begun) / 1000),
+      });
     sending.onload = () => (sending.status < 400 ? resolve() : reject(refusal(sending)));
     sending.onerror = () => reject(new ApiError(0, { message: t.unreachable }));
     sending.onabort = () => reject(new DOMException("", "AbortError"));

@@ -4,7 +4,8 @@ import { t } from "../strings/index.js";
 import { Pill } from "./widgets.js";
 
 /** The ways in which a table can be open, each explained. */
-export const levels = () => Object.entries(t.access).map(([value, [title, text, icon]]) => ({ value, title, text, icon }));
+export const levels = () =>
+  Object.entries(t.access).map(([value, [title, text, icon]]) => ({ value, title, text, icon }));
 
 /** Who a table is open to. @param {{level: string, rules?: boolean}} props */
 export function Access({ level, rules }) {

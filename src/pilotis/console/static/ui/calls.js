@@ -16,7 +16,10 @@ export function usePublicKey() {
   return data ? data.data[0]?.key || null : "";
 }
 
-/** Who requests are tried as: nobody, or a member by a token of five minutes. @returns {{member: string, choose: (id: string) => void, token: (() => Promise<string>) | undefined}} */
+/**
+ * Who requests are tried as: nobody, or a member by a token of five minutes.
+ * @returns {{member: string, choose: (id: string) => void, token: (() => Promise<string>) | undefined}}
+ */
 export function useMember() {
   const [member, setMember] = useState("");
   const known = useRef({ member: "", token: "", until: 0 });
@@ -33,24 +36,50 @@ export function useMember() {
 
 /** @param {{member: string, choose: (id: string) => void}} props */
 export function RunAs({ member, choose }) {
-  const { data, error } = useLoad((signal) => onApp("/members", { query: { limit: MEMBERS, is_active: true }, signal }), [appId.value]);
+  const { data, error } = useLoad(
+    (signal) => onApp("/members", { query: { limit: MEMBERS, is_active: true }, signal }),
+    [appId.value],
+  );
   useEffect(() => {
     if (error) complain(error);
   }, [error]);
   const why = may("editor") ? "" : t.needs.editor;
-  return html`<label class="runas s12"><span class="soft">${t.api.runAs}</span>
-    <select class="in small" title=${why || t.api.runAsHelp} disabled=${!!why} value=${member} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
-      <option value="">${t.api.nobody}</option>${data?.data.map((/** @type {any} */ one) => html`<option value=${one.member_id} selected=${one.member_id === member}>${plain(one.nickname || one.login_id || one.member_id, 60)}</option>`)}</select></label>`;
+  return html`<label class="runas s12">
+    <span class="soft">${t.api.runAs}</span>
+    <select
+      class="in small" title=${why || t.api.runAsHelp} disabled=${!!why} value=${member}
+      onChange=${(/** @type {any} */ event) => choose(event.target.value)}
+    >
+      <option value="">${t.api.nobody}</option>
+      ${data?.data.map(
+        (/** @type {any} */ one) => html`<option value=${one.member_id} selected=${one.member_id === member}>
+          ${plain(one.nickname || one.login_id || one.member_id, 60)}
+        </option>`,
+      )}
+    </select>
+  </label>`;
 }
 
 /** An address to copy. @param {{label: string, text: string, note?: any}} props */
-export const Address = ({ label, text, note }) => html`<div class="field"><span class="label">${label}</span>
-  <div class="secret"><code>${text}</code><${Copy} text=${text} label=${t.copy} /></div>${note && html`<p class="help">${note}</p>`}</div>`;
+export const Address = ({ label, text, note }) => html`<div class="field">
+  <span class="label">${label}</span>
+  <div class="secret"><code>${text}</code><${Copy} text=${text} label=${t.copy} /></div>
+  ${note && html`<p class="help">${note}</p>`}
+</div>`;
 
 /**
  * Requests one below the other; one that has a `why` cannot be tried here.
- * @param {{calls: {title: string, request: import("./snippets.js").Request, why?: string | false}[], base: string, token?: () => Promise<string>}} props
+ * @param {{calls: {title: string, request: import("./snippets.js").Request, why?: string | false}[], base: string,
+ *   token?: () => Promise<string>}} props
  */
-export const Calls = ({ calls, base, token }) => html`${calls.map(({ title, request, why }) => html`<section class="slab call" key=${title}>
-  <header><h2>${title}</h2><code class="soft cut">${request.method}</code></header>
-  <${Snippet} request=${request} base=${base} why=${why} token=${request.bearer === "ACCESS_TOKEN" ? token : undefined} still=${why === ""} /></section>`)}`;
+export const Calls = ({ calls, base, token }) => html`
+  ${calls.map(
+    ({ title, request, why }) => html`<section class="slab call" key=${title}>
+      <header><h2>${title}</h2><code class="soft cut">${request.method}</code></header>
+      <${Snippet}
+        request=${request} base=${base} why=${why} token=${request.bearer === "ACCESS_TOKEN" ? token : undefined}
+        still=${why === ""}
+      />
+    </section>`,
+  )}
+`;

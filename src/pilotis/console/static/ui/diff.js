@@ -6,7 +6,12 @@ const CONTEXT = 3;
 /** Beyond so many comparisons the texts are shown one after the other. */
 const MOST = 4_000_000;
 
-/** The lines of both texts in order, by their longest common subsequence. @param {string} before @param {string} after @returns {Line[]} */
+/**
+ * The lines of both texts in order, by their longest common subsequence.
+ * @param {string} before
+ * @param {string} after
+ * @returns {Line[]}
+ */
 export function lines(before, after) {
   const a = before === "" ? [] : before.split("\n");
   const b = after === "" ? [] : after.split("\n");
@@ -15,7 +20,11 @@ export function lines(before, after) {
   let end = 0;
   while (end < a.length - start && end < b.length - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
   const same = (/** @type {string} */ text) => /** @type {Line} */ ({ kind: "same", text });
-  return [...a.slice(0, start).map(same), ...middle(a.slice(start, a.length - end), b.slice(start, b.length - end)), ...a.slice(a.length - end).map(same)];
+  return [
+    ...a.slice(0, start).map(same),
+    ...middle(a.slice(start, a.length - end), b.slice(start, b.length - end)),
+    ...a.slice(a.length - end).map(same),
+  ];
 }
 
 /** @param {string[]} a @param {string[]} b @returns {Line[]} */
@@ -27,20 +36,30 @@ function middle(a, b) {
   const lengths = new Uint32Array((a.length + 1) * width);
   for (let i = a.length - 1; i >= 0; i--)
     for (let j = b.length - 1; j >= 0; j--)
-      lengths[i * width + j] = a[i] === b[j] ? lengths[(i + 1) * width + j + 1] + 1 : Math.max(lengths[(i + 1) * width + j], lengths[i * width + j + 1]);
+      lengths[i * width + j] =
+        a[i] === b[j]
+          ? lengths[(i + 1) * width + j + 1] + 1
+          : Math.max(lengths[(i + 1) * width + j], lengths[i * width + j + 1]);
   /** @type {Line[]} */
   const found = [];
   let [i, j] = [0, 0];
   while (i < a.length || j < b.length) {
-    if (i < a.length && j < b.length && a[i] === b[j]) found.push({ kind: "same", text: a[i++] }), j++;
-    else if (j >= b.length || (i < a.length && lengths[(i + 1) * width + j] >= lengths[i * width + j + 1])) found.push(gone(a[i++]));
+    if (i < a.length && j < b.length && a[i] === b[j]) (found.push({ kind: "same", text: a[i++] }), j++);
+    else if (j >= b.length || (i < a.length && lengths[(i + 1) * width + j] >= lengths[i * width + j + 1]))
+      found.push(gone(a[i++]));
     else found.push(come(b[j++]));
   }
   return found;
 }
 
-/** Only what changed, with some lines around it; null stands for lines left out. @param {Line[]} all @returns {(Line | null)[]} */
+/**
+ * Only what changed, with some lines around it; null stands for lines left out.
+ * @param {Line[]} all
+ * @returns {(Line | null)[]}
+ */
 export function shortened(all) {
-  const near = all.map((_, at) => all.slice(Math.max(0, at - CONTEXT), at + CONTEXT + 1).some((line) => line.kind !== "same"));
+  const near = all.map((_, at) =>
+    all.slice(Math.max(0, at - CONTEXT), at + CONTEXT + 1).some((line) => line.kind !== "same"),
+  );
   return all.flatMap((line, at) => (near[at] ? [line] : at === 0 || near[at - 1] ? [null] : []));
 }

@@ -1,10 +1,15 @@
-/** Files and folders out of a drop, with their paths; rejects what cannot be read. @param {DataTransfer} given @returns {Promise<{file: File, folders: string[]}[]>} */
+/**
+ * Files and folders out of a drop, with their paths; rejects what cannot be read.
+ * @param {DataTransfer} given
+ * @returns {Promise<{file: File, folders: string[]}[]>}
+ */
 export async function dropped(given) {
   /** @type {{file: File, folders: string[]}[]} */
   const found = [];
   /** @param {any} entry @param {string[]} folders @returns {Promise<void>} */
   const walk = async (entry, folders) => {
-    if (entry.isFile) found.push({ file: await new Promise((resolve, reject) => entry.file(resolve, reject)), folders });
+    if (entry.isFile)
+      found.push({ file: await new Promise((resolve, reject) => entry.file(resolve, reject)), folders });
     else {
       const reader = entry.createReader();
       for (;;) {

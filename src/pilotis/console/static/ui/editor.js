@@ -11,10 +11,18 @@ import { isCommand } from "./format.js";
 let loaded = null;
 
 /** Fetch CodeMirror where it is likely to be needed, so that the first editor need not wait for it. */
-export const prefetch = () => void (loaded || import("../vendor/editor.js").then((found) => (loaded = found), () => {}));
+export const prefetch = () =>
+  void (
+    loaded ||
+    import("../vendor/editor.js").then(
+      (found) => (loaded = found),
+      () => {},
+    )
+  );
 
 /**
- * @param {{value: string, onInput: (text: string) => void, language: Language, label: string, rows?: number, wrong?: boolean, readOnly?: boolean,
+ * @param {{value: string, onInput: (text: string) => void, language: Language, label: string, rows?: number, wrong?:
+ *   boolean, readOnly?: boolean,
  *   numbers?: boolean, focused?: boolean, onSave?: () => void, onCancel?: () => void,
  *   mark?: {line: number, column: number, text: string} | null}} props `mark` is where an error lies
  */
@@ -25,17 +33,21 @@ export function Editor(props) {
   useEffect(() => {
     if (loaded) return undefined;
     let isGone = false;
-    import("../vendor/editor.js").then((found) => {
-      loaded = found;
-      // A text that is being composed stays where it is until it is written.
-      const take = () => {
-        if (isGone) return;
-        wasFocused.current = document.activeElement === plain.current;
-        setModule(found);
-      };
-      if (plain.current?.dataset.composing) plain.current.addEventListener("compositionend", () => setTimeout(take), { once: true });
-      else take();
-    }, () => {});
+    import("../vendor/editor.js").then(
+      (found) => {
+        loaded = found;
+        // A text that is being composed stays where it is until it is written.
+        const take = () => {
+          if (isGone) return;
+          wasFocused.current = document.activeElement === plain.current;
+          setModule(found);
+        };
+        if (plain.current?.dataset.composing)
+          plain.current.addEventListener("compositionend", () => setTimeout(take), { once: true });
+        else take();
+      },
+      () => {},
+    );
     return () => (isGone = true);
   }, []);
   useEffect(() => {
@@ -50,17 +62,32 @@ export function Editor(props) {
     else if (event.key === "Enter" && onSave && isCommand(event)) (event.preventDefault(), onSave());
     if (onSave) event.stopPropagation();
   };
-  return html`<textarea ref=${plain} class="in code" rows=${rows} spellcheck="false" autocapitalize="off" aria-label=${label} aria-invalid=${wrong ? "true" : undefined} readonly=${!!readOnly} value=${value}
-    onInput=${(/** @type {any} */ event) => onInput(event.target.value)} onKeyDown=${keys} onCompositionStart=${(/** @type {any} */ event) => (event.target.dataset.composing = "1")} onCompositionEnd=${(/** @type {any} */ event) => delete event.target.dataset.composing}></textarea>`;
+  return html`<textarea
+    ref=${plain} class="in code" rows=${rows} spellcheck="false" autocapitalize="off" aria-label=${label}
+    aria-invalid=${wrong ? "true" : undefined} readonly=${!!readOnly} value=${value}
+    onInput=${(/** @type {any} */ event) => onInput(event.target.value)} onKeyDown=${keys}
+    onCompositionStart=${(/** @type {any} */ event) => (event.target.dataset.composing = "1")}
+    onCompositionEnd=${(/** @type {any} */ event) => delete event.target.dataset.composing}
+  ></textarea>`;
 }
 
 /** @param {any} module */
 function look({ EditorView, HighlightStyle, syntaxHighlighting, tags }) {
   return [
     EditorView.theme({
-      "&": { height: "var(--editor-fill, auto)", color: "var(--text)", backgroundColor: "transparent", fontSize: "var(--t12)" },
+      "&": {
+        height: "var(--editor-fill, auto)",
+        color: "var(--text)",
+        backgroundColor: "transparent",
+        fontSize: "var(--t12)",
+      },
       "&.cm-focused": { outline: "none" },
-      ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.6", overflow: "auto", maxHeight: "var(--editor-height)" },
+      ".cm-scroller": {
+        fontFamily: "var(--mono)",
+        lineHeight: "1.6",
+        overflow: "auto",
+        maxHeight: "var(--editor-height)",
+      },
       ".cm-content": { padding: "7px 0", caretColor: "var(--text)", minHeight: "var(--editor-least)" },
       ".cm-line": { padding: "0 10px" },
       ".cm-gutters": { backgroundColor: "transparent", border: "0", color: "var(--soft)", paddingLeft: "6px" },
@@ -68,15 +95,25 @@ function look({ EditorView, HighlightStyle, syntaxHighlighting, tags }) {
       // The tree may not be complete yet: what is invalid is marked by the linter.
       "&.cm-focused .cm-nonmatchingBracket": { backgroundColor: "transparent" },
       ".cm-content ::selection": { backgroundColor: "var(--tint)" },
-      ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--hair)", borderRadius: "4px" },
+      ".cm-tooltip": {
+        backgroundColor: "var(--raised)",
+        color: "var(--text)",
+        border: "1px solid var(--hair)",
+        borderRadius: "4px",
+      },
       ".cm-diagnostic-error": { borderLeft: "2px solid var(--bad)" },
     }),
-    syntaxHighlighting(HighlightStyle.define([
-      { tag: [tags.propertyName, tags.keyword, tags.modifier, tags.definitionKeyword, tags.controlKeyword], color: "var(--c-key)" },
-      { tag: [tags.string, tags.special(tags.string)], color: "var(--c-text)" },
-      { tag: [tags.number, tags.bool, tags.null], color: "var(--c-number)" },
-      { tag: tags.comment, color: "var(--soft)", fontStyle: "italic" },
-    ])),
+    syntaxHighlighting(
+      HighlightStyle.define([
+        {
+          tag: [tags.propertyName, tags.keyword, tags.modifier, tags.definitionKeyword, tags.controlKeyword],
+          color: "var(--c-key)",
+        },
+        { tag: [tags.string, tags.special(tags.string)], color: "var(--c-text)" },
+        { tag: [tags.number, tags.bool, tags.null], color: "var(--c-number)" },
+        { tag: tags.comment, color: "var(--soft)", fontStyle: "italic" },
+      ]),
+    ),
   ];
 }
 
@@ -105,7 +142,20 @@ function Full(props) {
     const box = /** @type {HTMLElement} */ (host.current);
     const root = box.shadowRoot || box.attachShadow({ mode: "open" });
     box.style.setProperty("--editor-least", `${Math.min(rows, 14) * 20}px`);
-    const { EditorState, EditorView, bracketMatching, defaultKeymap, history, historyKeymap, indentOnInput, indentWithTab, jsonParseLinter, keymap, lineNumbers, linter } = module;
+    const {
+      EditorState,
+      EditorView,
+      bracketMatching,
+      defaultKeymap,
+      history,
+      historyKeymap,
+      indentOnInput,
+      indentWithTab,
+      jsonParseLinter,
+      keymap,
+      lineNumbers,
+      linter,
+    } = module;
     const act = (/** @type {"onSave" | "onCancel"} */ name) => () => {
       latest.current[name]?.();
       return !!latest.current[name];
@@ -117,12 +167,21 @@ function Full(props) {
       state: EditorState.create({
         doc: value,
         extensions: [
-          keymap.of([{ key: "Mod-Enter", run: act("onSave") }, { key: "Escape", run: act("onCancel") }]),
+          keymap.of([
+            { key: "Mod-Enter", run: act("onSave") },
+            { key: "Escape", run: act("onCancel") },
+          ]),
           history(),
           indentOnInput(),
           bracketMatching(),
-          language === "text" ? [] : language === "typescript" ? module.javascript({ typescript: true }) : module[language](),
-          language === "json" ? linter((/** @type {any} */ at) => (at.state.doc.toString().trim() ? lint(at) : []), { delay: 300 }) : [],
+          language === "text"
+            ? []
+            : language === "typescript"
+              ? module.javascript({ typescript: true })
+              : module[language](),
+          language === "json"
+            ? linter((/** @type {any} */ at) => (at.state.doc.toString().trim() ? lint(at) : []), { delay: 300 })
+            : [],
           linter((/** @type {any} */ at) => marked(latest.current.mark, at.state.doc), {
             delay: 0,
             needsRefresh: () => seen.current !== latest.current.mark && ((seen.current = latest.current.mark), true),
@@ -132,17 +191,29 @@ function Full(props) {
           keymap.of([...(language === "json" ? [] : [indentWithTab]), ...defaultKeymap, ...historyKeymap]),
           EditorView.lineWrapping,
           EditorState.readOnly.of(!!readOnly),
-          EditorView.contentAttributes.of(() => ({ "aria-label": label, ...(latest.current.wrong ? { "aria-invalid": "true" } : {}) })),
+          EditorView.contentAttributes.of(() => ({
+            "aria-label": label,
+            ...(latest.current.wrong ? { "aria-invalid": "true" } : {}),
+          })),
           // Chromium would keep the look of a replaced text in an inline style, which the policy forbids.
           EditorView.domEventHandlers({
             beforeinput: (/** @type {InputEvent} */ event, /** @type {any} */ at) => {
-              if (event.inputType !== "insertText" || event.isComposing || event.data === null || at.state.readOnly || at.state.selection.main.empty) return false;
+              if (
+                event.inputType !== "insertText" ||
+                event.isComposing ||
+                event.data === null ||
+                at.state.readOnly ||
+                at.state.selection.main.empty
+              )
+                return false;
               event.preventDefault();
               at.dispatch(at.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
               return true;
             },
           }),
-          EditorView.updateListener.of((/** @type {any} */ update) => update.docChanged && latest.current.onInput(update.state.doc.toString())),
+          EditorView.updateListener.of(
+            (/** @type {any} */ update) => update.docChanged && latest.current.onInput(update.state.doc.toString()),
+          ),
           look(module),
         ],
       }),
@@ -161,5 +232,8 @@ function Full(props) {
     const at = placeOf(mark, view.current.state.doc);
     view.current.dispatch({ selection: { anchor: at }, scrollIntoView: true });
   }, [props.mark?.text]);
-  return html`<div ref=${host} class=${`in editor ${wrong ? "wrong" : ""}`} onKeyDown=${(/** @type {KeyboardEvent} */ event) => latest.current.onSave && event.stopPropagation()}></div>`;
+  return html`<div
+    ref=${host} class=${`in editor ${wrong ? "wrong" : ""}`}
+    onKeyDown=${(/** @type {KeyboardEvent} */ event) => latest.current.onSave && event.stopPropagation()}
+  ></div>`;
 }

@@ -11,22 +11,52 @@ const OFFERED = 6;
 /** @param {{id: string}} props */
 export function MemberName({ id }) {
   const name = nameOf(id).value;
-  return html`<span title=${id}>${name === null ? html`<span class="null">${t.members.gone(id.slice(-4))}</span>` : name === undefined ? `…${id.slice(-4)}` : name}</span>`;
+  return html`<span title=${id}>
+    ${name === null
+      ? html`<span class="null">${t.members.gone(id.slice(-4))}</span>`
+      : name === undefined
+        ? `…${id.slice(-4)}`
+        : name}
+  </span>`;
 }
 
 /** Where a member is shown. @param {string} id */
 export const memberPlace = (id) => `/apps/${appId.value}/members?member=${encodeURIComponent(id)}`;
 
 /** @param {{id: string}} props */
-export const MemberLink = ({ id }) => html`<a class="link" href=${href(memberPlace(id))}><${MemberName} id=${id} /></a>`;
+export const MemberLink = ({ id }) => html`<a class="link" href=${href(memberPlace(id))}>
+  <${MemberName} id=${id} />
+</a>`;
 
-/** A member that is searched for and chosen. @param {{label: string, id: string, onChoose: (id: string) => void}} props */
+/**
+ * A member that is searched for and chosen.
+ * @param {{label: string, id: string, onChoose: (id: string) => void}} props
+ */
 export function MemberField({ label, id, onChoose }) {
   const [typed, setTyped] = useState("");
-  const { data } = useLoad((signal) => onApp("/members", { query: { search: typed.trim(), limit: OFFERED }, signal }), [appId.value, typed.trim()]);
+  const { data } = useLoad(
+    (signal) => onApp("/members", { query: { search: typed.trim(), limit: OFFERED }, signal }),
+    [appId.value, typed.trim()],
+  );
   const offered = data?.data || [];
-  return html`<div class="memberfield"><input class="in" type="search" aria-label=${label} placeholder=${t.members.search} maxlength="255" autocomplete="off" spellcheck="false" value=${typed} onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} />
-    ${id && !offered.some((/** @type {any} */ one) => one.member_id === id) && html`<button type="button" class="item" aria-pressed="true"><span class="cut"><${MemberName} id=${id} /></span></button>`}
-    ${offered.map((/** @type {any} */ one) => html`<button type="button" key=${one.member_id} class="item" aria-pressed=${one.member_id === id ? "true" : "false"} onClick=${() => onChoose(one.member_id)}><span class="cut">${memberName(one)}</span></button>`)}
-    ${data && !offered.length && html`<span class="s12 soft">${t.members.noneFound}</span>`}</div>`;
+  return html`<div class="memberfield">
+    <input
+      class="in" type="search" aria-label=${label} placeholder=${t.members.search} maxlength="255" autocomplete="off"
+      spellcheck="false" value=${typed} onInput=${(/** @type {any} */ event) => setTyped(event.target.value)}
+    />
+    ${id && !offered.some((/** @type {any} */ one) => one.member_id === id) && html`<button
+      type="button" class="item" aria-pressed="true"
+    >
+      <span class="cut"><${MemberName} id=${id} /></span>
+    </button>`}
+    ${offered.map(
+      (/** @type {any} */ one) => html`<button
+        type="button" key=${one.member_id} class="item" aria-pressed=${one.member_id === id ? "true" : "false"}
+        onClick=${() => onChoose(one.member_id)}
+      >
+        <span class="cut">${memberName(one)}</span>
+      </button>`,
+    )}
+    ${data && !offered.length && html`<span class="s12 soft">${t.members.noneFound}</span>`}
+  </div>`;
 }

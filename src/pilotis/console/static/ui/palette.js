@@ -15,16 +15,43 @@ function entries() {
   const base = `/apps/${appId.value}`;
   const inApp = app.value
     ? [
-        ...(tables.value || []).map((table) => ({ group: t.sectionNames.tables, icon: "table", text: table.title, note: /** @type {any} */ (t.access)[table.access_level]?.[0], path: `${base}/tables/${table.id}` })),
-        ...(may("editor") ? [{ group: t.palette.do, icon: "plus", text: t.tables.create, path: `${base}/tables?new=1` }] : []),
-        ...SECTIONS.flatMap(([, ...items]) => items.map(([name, icon]) => ({ group: t.palette.go, icon, text: /** @type {any} */ (t.sectionNames)[name], path: name === "overview" ? base : `${base}/${name}` }))),
-        ...["sign-in", "limits", "people", "trash"].map((tab) => ({ group: t.palette.go, icon: "gear", text: /** @type {any} */ (t.settings.tabs)[tab], note: t.sectionNames.settings, path: `${base}/settings/${tab}` })),
+        ...(tables.value || []).map((table) => ({
+          group: t.sectionNames.tables,
+          icon: "table",
+          text: table.title,
+          note: /** @type {any} */ (t.access)[table.access_level]?.[0],
+          path: `${base}/tables/${table.id}`,
+        })),
+        ...(may("editor")
+          ? [{ group: t.palette.do, icon: "plus", text: t.tables.create, path: `${base}/tables?new=1` }]
+          : []),
+        ...SECTIONS.flatMap(([, ...items]) =>
+          items.map(([name, icon]) => ({
+            group: t.palette.go,
+            icon,
+            text: /** @type {any} */ (t.sectionNames)[name],
+            path: name === "overview" ? base : `${base}/${name}`,
+          })),
+        ),
+        ...["sign-in", "limits", "people", "trash"].map((tab) => ({
+          group: t.palette.go,
+          icon: "gear",
+          text: /** @type {any} */ (t.settings.tabs)[tab],
+          note: t.sectionNames.settings,
+          path: `${base}/settings/${tab}`,
+        })),
       ]
     : [];
   const others = (apps.value || []).filter((one) => !one.deleted_at && one.app_id !== appId.value);
   return [
     ...inApp,
-    ...others.map((one) => ({ group: t.apps.title, icon: "tiles", text: one.name, note: t.roles[one.role], path: `/apps/${one.app_id}` })),
+    ...others.map((one) => ({
+      group: t.apps.title,
+      icon: "tiles",
+      text: one.name,
+      note: t.roles[one.role],
+      path: `/apps/${one.app_id}`,
+    })),
     { group: t.palette.go, icon: "tiles", text: t.allApps, path: "/" },
     { group: t.palette.go, icon: "member", text: t.profile.title, path: "/profile" },
   ];
@@ -41,7 +68,10 @@ export function Palette({ onClose }) {
   const wanted = text.trim().toLowerCase();
   const hits = [...all.filter((entry) => entry.text.toLowerCase().includes(wanted)), ...members].slice(0, 40);
   // What arrives late may be listed before the entry a person has chosen, which stays chosen.
-  const at = Math.max(0, hits.findIndex((entry) => entry.path === chosen?.path && entry.text === chosen.text));
+  const at = Math.max(
+    0,
+    hits.findIndex((entry) => entry.path === chosen?.path && entry.text === chosen.text),
+  );
   const choose = (/** @type {number} */ index) => setChosen(hits[index]);
   useEffect(() => {
     setChosen(undefined);
@@ -50,7 +80,17 @@ export function Palette({ onClose }) {
     const abort = new AbortController();
     const timer = setTimeout(() => {
       onApp("/members", { query: { search: wanted, limit: 5 }, signal: abort.signal })
-        .then((answer) => setMembers(answer.data.map((/** @type {any} */ one) => ({ group: t.sectionNames.members, icon: "member", text: one.nickname || one.login_id || one.member_id, note: one.login_id || t.members.guest, path: `/apps/${appId.value}/members?member=${one.member_id}` }))))
+        .then((answer) =>
+          setMembers(
+            answer.data.map((/** @type {any} */ one) => ({
+              group: t.sectionNames.members,
+              icon: "member",
+              text: one.nickname || one.login_id || one.member_id,
+              note: one.login_id || t.members.guest,
+              path: `/apps/${appId.value}/members?member=${one.member_id}`,
+            })),
+          ),
+        )
         .catch(() => {});
     }, 150);
     return () => (clearTimeout(timer), abort.abort());
@@ -72,21 +112,47 @@ export function Palette({ onClose }) {
   useEffect(() => list.current?.querySelector(".on")?.scrollIntoView({ block: "nearest" }), [at]);
   let group = "";
   return html`<${Dialog} bare title=${t.find} class="palette" onClose=${onClose}>
-    <div class="ask"><${Icon} name="search" /><input data-first role="combobox" aria-expanded="true" aria-controls="hits" aria-activedescendant=${hits[at] ? `hit-${at}` : undefined} aria-label=${t.find} placeholder=${t.palette.ask}
-      value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${keys} autocomplete="off" spellcheck="false" /><kbd>Esc</kbd></div>
+    <div class="ask">
+      <${Icon} name="search" />
+      <input
+        data-first role="combobox" aria-expanded="true" aria-controls="hits"
+        aria-activedescendant=${hits[at] ? `hit-${at}` : undefined} aria-label=${t.find} placeholder=${t.palette.ask}
+        value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${keys}
+        autocomplete="off" spellcheck="false"
+      />
+      <kbd>Esc</kbd>
+    </div>
     <div class="found" id="hits" role="listbox" aria-label=${t.find} ref=${list}>
       ${hits.map((entry, index) => {
         const first = entry.group !== group;
         group = entry.group;
-        return html`${first && html`<h3 role="presentation">${group}</h3>`}<div id=${`hit-${index}`} role="option" aria-selected=${index === at ? "true" : "false"} class=${`hit ${index === at ? "on upright" : ""}`} onPointerMove=${() => choose(index)} onClick=${() => open(entry)}>
-          <${Icon} name=${entry.icon} /><span class="cut"><${Marked} text=${plain(entry.text, 80)} wanted=${wanted} /></span><span class="soft s12 cut grow">${entry.note && plain(entry.note, 60)}</span>${index === at && html`<kbd>↵</kbd>`}</div>`;
+        return html`
+          ${first && html`<h3 role="presentation">${group}</h3>`}
+          <div
+            id=${`hit-${index}`} role="option" aria-selected=${index === at ? "true" : "false"}
+            class=${`hit ${index === at ? "on upright" : ""}`} onPointerMove=${() => choose(index)}
+            onClick=${() => open(entry)}
+          >
+            <${Icon} name=${entry.icon} />
+            <span class="cut"><${Marked} text=${plain(entry.text, 80)} wanted=${wanted} /></span>
+            <span class="soft s12 cut grow">${entry.note && plain(entry.note, 60)}</span>
+            ${index === at && html`<kbd>↵</kbd>`}
+          </div>
+        `;
       })}
       ${!hits.length && html`<p class="head soft nothing">${t.palette.nothing}</p>`}
-    </div></${Dialog}>`;
+    </div>
+  </${Dialog}>`;
 }
 
 /** @param {{text: string, wanted: string}} props */
 function Marked({ text, wanted }) {
   const start = wanted ? text.toLowerCase().indexOf(wanted) : -1;
-  return start < 0 ? text : html`${text.slice(0, start)}<mark>${text.slice(start, start + wanted.length)}</mark>${text.slice(start + wanted.length)}`;
+  return start < 0
+    ? text
+    : html`
+        ${text.slice(0, start)}
+        <mark>${text.slice(start, start + wanted.length)}</mark>
+        ${text.slice(start + wanted.length)}
+      `;
 }

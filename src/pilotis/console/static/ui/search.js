@@ -10,7 +10,8 @@ const PAUSE = 250;
 export const searched = () => place.value.query.get("search") || "";
 
 /**
- * A field whose text becomes `?search=` of the address, on its first page. `room` gives it a line of its own on a phone.
+ * A field whose text becomes `?search=` of the address, on its first page. `room` gives it a line of its own on a
+ * phone.
  * @param {{label: string, room?: boolean}} props
  */
 export function SearchBox({ label, room }) {
@@ -21,8 +22,18 @@ export function SearchBox({ label, room }) {
     if (known !== sent.current) setText((sent.current = known));
   }, [known]);
   useEffect(() => {
-    const timer = setTimeout(() => text !== sent.current && change({ search: (sent.current = text) || null, offset: null }, { replace: true }), PAUSE);
+    const timer = setTimeout(
+      () => text !== sent.current && change({ search: (sent.current = text) || null, offset: null }, { replace: true }),
+      PAUSE,
+    );
     return () => clearTimeout(timer);
   }, [text]);
-  return html`<label class=${`searchbox ${room ? "room" : ""}`}><${Icon} name="search" /><span class="sr">${label}</span><input class="in small" type="search" placeholder=${label} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>`;
+  return html`<label class=${`searchbox ${room ? "room" : ""}`}>
+    <${Icon} name="search" />
+    <span class="sr">${label}</span>
+    <input
+      class="in small" type="search" placeholder=${label} value=${text}
+      onInput=${(/** @type {any} */ event) => setText(event.target.value)}
+    />
+  </label>`;
 }

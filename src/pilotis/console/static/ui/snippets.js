@@ -17,7 +17,12 @@ const LANGUAGES = /** @type {[string, string, (base: string, request: Request) =
   ["python", "Python", python],
 ]);
 
-/** The headers of a request; a token is a variable, which each language writes in its way. @param {Request} request @param {(name: string) => string} variable @returns {[string, string][]} */
+/**
+ * The headers of a request; a token is a variable, which each language writes in its way.
+ * @param {Request} request
+ * @param {(name: string) => string} variable
+ * @returns {[string, string][]}
+ */
 const headersOf = ({ key, bearer, body }, variable) => [
   ...(key ? [/** @type {[string, string]} */ (["X-Public-Key", JSON.stringify(key)])] : []),
   ...(bearer ? [/** @type {[string, string]} */ (["Authorization", variable(bearer)])] : []),
@@ -30,9 +35,15 @@ const camel = (name) => name.toLowerCase().replace(/_(.)/g, (_, letter) => lette
 /** @param {string} base @param {Request} request */
 function javascript(base, request) {
   const { method, path, body } = request;
-  const given = headersOf(request, (name) => `\`Bearer \${${camel(name)}}\``).map(([name, value]) => `${/^\w+$/.test(name) ? name : JSON.stringify(name)}: ${value}`);
+  const given = headersOf(request, (name) => `\`Bearer \${${camel(name)}}\``).map(
+    ([name, value]) => `${/^\w+$/.test(name) ? name : JSON.stringify(name)}: ${value}`,
+  );
   const headers = given.length > 2 ? `{\n    ${given.join(",\n    ")},\n  }` : `{ ${given.join(", ")} }`;
-  const options = [method === "GET" ? "" : `  method: ${JSON.stringify(method)},\n`, `  headers: ${headers},\n`, body === undefined ? "" : `  body: JSON.stringify(${JSON.stringify(body)}),\n`].join("");
+  const options = [
+    method === "GET" ? "" : `  method: ${JSON.stringify(method)},\n`,
+    `  headers: ${headers},\n`,
+    body === undefined ? "" : `  body: JSON.stringify(${JSON.stringify(body)}),\n`,
+  ].join("");
   return `const answer = await fetch(${JSON.stringify(base + path)}, {\n${options}});\nconst result = await answer.json();`;
 }
 
@@ -52,7 +63,9 @@ function curl(base, { method, path, body, key, bearer }) {
 function python(base, request) {
   const { method, path, body } = request;
   // `json` sets the content type.
-  const headers = headersOf({ ...request, body: undefined }, (name) => `f"Bearer {${name.toLowerCase()}}"`).map(([name, value]) => `${JSON.stringify(name)}: ${value}`);
+  const headers = headersOf({ ...request, body: undefined }, (name) => `f"Bearer {${name.toLowerCase()}}"`).map(
+    ([name, value]) => `${JSON.stringify(name)}: ${value}`,
+  );
   const given = body === undefined ? "" : `\n    json=${literal(body)},`;
   return `import requests\n\nanswer = requests.${method.toLowerCase()}(\n    ${JSON.stringify(base + path)},\n    headers={${headers.join(", ")}},${given}\n)\nresult = answer.json()`;
 }
@@ -62,11 +75,18 @@ function literal(value) {
   if (value === null) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
   if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;
-  if (typeof value === "object") return `{${Object.entries(value).map(([name, one]) => `${JSON.stringify(name)}: ${literal(one)}`).join(", ")}}`;
+  if (typeof value === "object")
+    return `{${Object.entries(value)
+      .map(([name, one]) => `${JSON.stringify(name)}: ${literal(one)}`)
+      .join(", ")}}`;
   return JSON.stringify(value);
 }
 
-/** `token` returns the token of whom the call is sent as. @param {{request: Request, base: string, onRun?: () => void, aside?: any, why?: string | false, token?: () => Promise<string>, still?: boolean}} props */
+/**
+ * `token` returns the token of whom the call is sent as.
+ * @param {{request: Request, base: string, onRun?: () => void, aside?: any, why?: string | false, token?: () =>
+ *   Promise<string>, still?: boolean}} props
+ */
 export function Snippet({ request, base, onRun, aside, why, token, still }) {
   const [language, setLanguage] = useState(localStorage.getItem("pilotis.snippets") || "javascript");
   const [result, setResult] = useState(/** @type {{status: number, text: string} | null} */ (null));
@@ -83,7 +103,11 @@ export function Snippet({ request, base, onRun, aside, why, token, still }) {
     try {
       const answer = await fetch(request.path, {
         method: request.method,
-        headers: { ...(request.key ? { "X-Public-Key": request.key } : {}), ...(token ? { Authorization: `Bearer ${await token()}` } : {}), ...(request.body === undefined ? {} : { "Content-Type": "application/json" }) },
+        headers: {
+          ...(request.key ? { "X-Public-Key": request.key } : {}),
+          ...(token ? { Authorization: `Bearer ${await token()}` } : {}),
+          ...(request.body === undefined ? {} : { "Content-Type": "application/json" }),
+        },
         body: request.body === undefined ? undefined : JSON.stringify(request.body),
       });
       const said = await answer.text();
@@ -94,10 +118,31 @@ export function Snippet({ request, base, onRun, aside, why, token, still }) {
     }
     setBusy(false);
   };
-  return html`<div class="how"><div class="bar"><div class="tabs" role="group" aria-label=${t.language}>${LANGUAGES.map(([name, title]) => html`<button type="button" class=${name === chosen[0] ? "on" : ""} aria-pressed=${name === chosen[0] ? "true" : "false"} onClick=${() => choose(name)}>${title}</button>`)}</div>
-      <span class="grow"></span><${Copy} text=${text} />${!still && html`<${Button} kind="small" icon="bolt" busy=${busy} why=${why} onClick=${run}>${t.run}</${Button}>`}${aside}</div>
+  return html`<div class="how">
+    <div class="bar">
+      <div class="tabs" role="group" aria-label=${t.language}>
+        ${LANGUAGES.map(
+          ([name, title]) => html`<button
+            type="button" class=${name === chosen[0] ? "on" : ""} aria-pressed=${name === chosen[0] ? "true" : "false"}
+            onClick=${() => choose(name)}
+          >
+            ${title}
+          </button>`,
+        )}
+      </div>
+      <span class="grow"></span>
+      <${Copy} text=${text} />
+      ${!still && html`<${Button} kind="small" icon="bolt" busy=${busy} why=${why} onClick=${run}>${t.run}</${Button}>`}
+      ${aside}
+    </div>
     <${Code} text=${text} />
-    ${result && html`<div class="answer" role="status"><p class=${`state ${result.status && result.status < 400 ? "ok" : "bad"} s12`}><${Icon} name=${result.status && result.status < 400 ? "done" : "fail"} />${result.status || t.disconnected}</p><${Code} text=${result.text} /></div>`}
+    ${result && html`<div class="answer" role="status">
+      <p class=${`state ${result.status && result.status < 400 ? "ok" : "bad"} s12`}>
+        <${Icon} name=${result.status && result.status < 400 ? "done" : "fail"} />
+        ${result.status || t.disconnected}
+      </p>
+      <${Code} text=${result.text} />
+    </div>`}
   </div>`;
 }
 
@@ -110,8 +155,25 @@ function pretty(text) {
   }
 }
 
-const SAMPLES = /** @type {Record<string, unknown>} */ ({ string: "Hello", number: 1.5, int: 1, boolean: true, bool: true, date: "2026-01-31", object: {}, array: [], uuid: "0190a6c2-1111-7000-8000-000000000001" });
-const FORMATS = /** @type {Record<string, string>} */ ({ email: "ada@example.com", url: "https://example.com", slug: "hello-world", hostname: "example.com", e164: "+821012345678", color: "#1f7a8c" });
+const SAMPLES = /** @type {Record<string, unknown>} */ ({
+  string: "Hello",
+  number: 1.5,
+  int: 1,
+  boolean: true,
+  bool: true,
+  date: "2026-01-31",
+  object: {},
+  array: [],
+  uuid: "0190a6c2-1111-7000-8000-000000000001",
+});
+const FORMATS = /** @type {Record<string, string>} */ ({
+  email: "ada@example.com",
+  url: "https://example.com",
+  slug: "hello-world",
+  hostname: "example.com",
+  e164: "+821012345678",
+  color: "#1f7a8c",
+});
 
 /** A value that a column accepts, as far as its checks tell. @param {any} definition */
 function sampleOf(definition) {
@@ -127,6 +189,10 @@ function sampleOf(definition) {
 /** A row that fits a table's schema, to show how one is sent. @param {Record<string, any>} schema */
 export function sampleRow(schema) {
   // No sample is the id of a row that is there.
-  const columns = Object.entries(schema).filter(([, definition]) => !definition.references || definition.required).map(([name, definition]) => /** @type {[string, unknown]} */ ([name, sampleOf(definition)]));
-  return columns.length ? Object.fromEntries(columns.slice(0, 4).concat(columns.slice(4).filter(([name]) => schema[name].required))) : { text: "Hello" };
+  const columns = Object.entries(schema)
+    .filter(([, definition]) => !definition.references || definition.required)
+    .map(([name, definition]) => /** @type {[string, unknown]} */ ([name, sampleOf(definition)]));
+  return columns.length
+    ? Object.fromEntries(columns.slice(0, 4).concat(columns.slice(4).filter(([name]) => schema[name].required)))
+    : { text: "Hello" };
 }
