@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run a program of `package.json`, such as `run.sh tsc --version`. npm first installs what `package-lock.json` pins by
+# Run a command with the programs of `package.json`, such as `run.sh tsc --version`. npm first installs what `package-lock.json` pins by
 # its hashes, where that has changed.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,6 +8,4 @@ if ! cmp -s "$here/package-lock.json" "$here/node_modules/installed.json"; then
         --prefix "$here" >/dev/null
     cp "$here/package-lock.json" "$here/node_modules/installed.json"
 fi
-program=$1
-shift
-exec "$here/node_modules/.bin/$program" "$@"
+PATH=$here/node_modules/.bin:$PATH exec "$@"

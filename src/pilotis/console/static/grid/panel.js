@@ -80,7 +80,7 @@ function Referrers({ table, row }) {
         body: { where: { id: row.id }, limit: 1, fields: [], counts },
         signal,
       }),
-    [row.id],
+    [table.id, row.id, counts],
   );
   const found = data?.data[0]?.counts;
   return html`<section class="referrers">

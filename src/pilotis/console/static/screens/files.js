@@ -243,14 +243,11 @@ function Storage({ id, config }) {
   const picker = useRef(/** @type {HTMLInputElement | null} */ (null));
   const storage = useLoad((signal) => onApp(`/storages/files/${id}`, { signal }), [id, arrived.value]);
   useTitle(storage.data?.name);
-  /** The id of the open folder; null at the top. @param {AbortSignal} [signal] @returns {Promise<string | null>} */
-  const findFolder = async (signal) =>
-    path ? (await ofApp(`${base}/path/${path.split("/").map(encodeURIComponent).join("/")}`, { signal })).id : null;
   const search = searched();
   const by = query.get("by") || "";
   const items = useLoad(
     async (signal) => {
-      const folder = await findFolder(signal);
+      const folder = await folderAt(base, path, signal);
       // A search looks through the whole storage, and so does the list of a member's files.
       return {
         folder,
@@ -264,10 +261,10 @@ function Storage({ id, config }) {
         })),
       };
     },
-    [id, path, search, by, offset],
+    [base, path, search, by, offset],
   );
   // What is dropped before the list has arrived belongs into this folder all the same.
-  const here = async () => (items.data ? items.data.folder : findFolder());
+  const here = async () => (items.data ? items.data.folder : folderAt(base, path));
   useEffect(() => {
     if (arrived.value) items.reload();
   }, [arrived.value]);
@@ -539,6 +536,13 @@ function Storage({ id, config }) {
 }
 
 /**
+ * The id of the folder at a path; null at the top.
+ * @param {string} base @param {string} path @param {AbortSignal} [signal] @returns {Promise<string | null>}
+ */
+const folderAt = async (base, path, signal) =>
+  path ? (await ofApp(`${base}/path/${path.split("/").map(encodeURIComponent).join("/")}`, { signal })).id : null;
+
+/**
  * The id of a folder, which is made if it is not there.
  * @param {string} base
  * @param {string} name
@@ -592,7 +596,7 @@ function MoveDialog({ item, base, from, save, onClose }) {
   const here = at[at.length - 1];
   const { data, error, reload } = useLoad(
     (signal) => ofApp(`${base}/items`, { query: { parent_id: here.id || "root", limit: PAGE }, signal }),
-    [here.id],
+    [base, here.id],
   );
   const folders = (data?.files || []).filter((/** @type {any} */ one) => one.type === "folder" && one.id !== item.id);
   const present =

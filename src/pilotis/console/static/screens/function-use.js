@@ -53,7 +53,7 @@ export function Logs({ base, fn }) {
 function Tail({ base, fn }) {
   const level = place.value.query.get("level") || "debug";
   const search = place.value.query.get("search") || "";
-  const first = useLoad((signal) => onApp(`${base}/logs`, { query: { limit: FIRST }, signal }), [fn.id]);
+  const first = useLoad((signal) => onApp(`${base}/logs`, { query: { limit: FIRST }, signal }), [base]);
   const [fresh, setFresh] = useState(/** @type {Line[]} */ ([]));
   const [line, setLine] = useState("");
   const [missed, setMissed] = useState(false);
@@ -195,9 +195,9 @@ const NONE = { success: 0, error: 0, timeout: 0, p50: null, p99: null };
  * @param {string} period
  */
 function useCalls(base, period) {
-  const [number, length] = PERIODS[period];
   return useLoad(
     async (signal) => {
+      const [number, length] = PERIODS[period];
       const first = Math.floor(Date.now() / length) * length - (number - 1) * length;
       const { buckets } = await onApp(`${base}/stats`, {
         query: { from: new Date(first).toISOString(), step: length / 1000 },

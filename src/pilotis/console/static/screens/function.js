@@ -59,7 +59,7 @@ export function Screen({ fn: id, config }) {
   const tab = TABS.includes(wanted) ? wanted : "";
   const base = `/functions/${encodeURIComponent(id)}`;
   const own = `/apps/${appId.value}/functions/${id}`;
-  const loaded = useLoad((signal) => onApp(base, { signal }), [appId.value, id]);
+  const loaded = useLoad((signal) => onApp(base, { signal }), [appId.value, base]);
   useTitle(loaded.data?.name);
   if (loaded.error)
     return html`<div class="page">
@@ -154,7 +154,7 @@ function Source({ base, fn, reload }) {
       const [source, draft] = await Promise.all([active, onApp(`${base}/draft`, { signal })]);
       return { files: source?.files || {}, draft };
     },
-    [fn.id, fn.active_version],
+    [base, fn.active_version],
   );
   if (error) return html`<${Failure} error=${error} retry=${again} />`;
   if (data === undefined) return html`<${Bones} rows=${10} columns=${1} />`;
@@ -424,7 +424,7 @@ function Versions({ base, fn, reload }) {
     reload: again,
   } = useLoad(
     (signal) => onApp(`${base}/versions`, { query: { limit: PAGE, offset }, signal }),
-    [fn.id, fn.active_version, offset],
+    [base, fn.active_version, offset],
   );
   return html`
     <div class="scroll">
@@ -503,7 +503,7 @@ function Runs({ base, fn }) {
   const chosen = query.get("run") || "";
   const { data, error, reload } = useLoad(
     (signal) => onApp(`${base}/executions`, { query: { limit: PAGE, offset, status }, signal }),
-    [fn.id, offset, status],
+    [base, offset, status],
   );
   return html`
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
@@ -587,7 +587,7 @@ function calledBy({ trigger, caller }) {
 function Run({ base, id }) {
   const { data, error, reload } = useLoad(
     (signal) => onApp(`${base}/executions/${encodeURIComponent(id)}`, { signal }),
-    [id],
+    [base, id],
   );
   return html`<aside class="panel" aria-label=${t.functions.run}>
     <header>
@@ -629,7 +629,7 @@ function Run({ base, id }) {
 /** @param {Props} props */
 function Variables({ base, fn }) {
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
-  const { data, error, reload } = useLoad((signal) => onApp(`${base}/env`, { signal }), [fn.id]);
+  const { data, error, reload } = useLoad((signal) => onApp(`${base}/env`, { signal }), [base]);
   const create = html`<${Button} kind="go" icon="plus" why=${why()} onClick=${() => setDialog({ name: "" })}>
     ${t.functions.addVariable}
   </${Button}>`;
@@ -716,7 +716,7 @@ function Triggers({ base, fn }) {
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
   const { data, error, reload } = useLoad(
     (signal) => onApp(`${base}/triggers`, { query: { limit: 100 }, signal }),
-    [fn.id],
+    [base],
   );
   const list = data?.data;
   const create = html`<${Button} kind="go" icon="plus" why=${why()} onClick=${() => setDialog({})}>

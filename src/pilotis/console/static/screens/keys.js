@@ -30,7 +30,7 @@ export function Screen() {
 /** Both kinds: a list, a button that adds, a dialog that revokes. @param {"public" | "secret"} kind */
 function useKeys(kind) {
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
-  const loaded = useLoad((signal) => onApp(`/keys/${kind}`, { query: { limit: 100 }, signal }), [appId.value]);
+  const loaded = useLoad((signal) => onApp(`/keys/${kind}`, { query: { limit: 100 }, signal }), [appId.value, kind]);
   const revoke = (/** @type {any} */ key) => async () => {
     await onApp(`/keys/${kind}/${key.key_id}`, { method: "DELETE" });
     loaded.reload();

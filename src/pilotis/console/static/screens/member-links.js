@@ -33,14 +33,14 @@ export function MemberLinks({ id }) {
   const identities = useLoad(
     (signal) =>
       seen ? onApp(`${path}/identities`, { signal }).then((answer) => answer.identities) : new Promise(() => {}),
-    [appId.value, id, seen],
+    [appId.value, path, seen],
   );
   const consents = useLoad(
     (signal) =>
       seen
         ? onApp(`${path}/consents`, { query: { limit: SHOWN }, signal }).then((answer) => answer.data)
         : new Promise(() => {}),
-    [appId.value, id, seen],
+    [appId.value, path, seen],
   );
   return html`<div ref=${holder}>
     <${Part} title=${t.members.identities} none=${t.members.noIdentities} loaded=${identities}>

@@ -246,9 +246,9 @@ const PERIODS = /** @type {Record<string, [string, number, number]>} */ ({
 
 /** Load metrics of a period; the steps without requests are filled in. @param {string} period */
 function useMetrics(period) {
-  const [step, number, length] = PERIODS[period];
   return useLoad(
     async (signal) => {
+      const [step, number, length] = PERIODS[period];
       const now = Date.now();
       const from = new Date(now - (number - 1) * length).toISOString();
       const [whole, routes] = await Promise.all([

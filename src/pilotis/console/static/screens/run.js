@@ -63,7 +63,7 @@ export function Screen({ workflow: id, run: runId }) {
   const [dialog, setDialog] = useState(false);
   const definition = useLoad(
     (signal) => (run ? onApp(`${base}/versions/${run.workflow_version}`, { signal }) : Promise.resolve(null)),
-    [runId, run?.workflow_version],
+    [base, run?.workflow_version],
   );
   useEffect(() => {
     const abort = new AbortController();

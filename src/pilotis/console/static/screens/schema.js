@@ -175,7 +175,7 @@ function isJson(text) {
 /** @param {{table: import("../state/app.js").Table, tabs: any}} props */
 export function Schema({ table, tabs }) {
   const path = `/v1/public/tables/${table.id}/columns`;
-  const { data, error, reload } = useLoad((signal) => ofApp(path, { signal }), [table.id]);
+  const { data, error, reload } = useLoad((signal) => ofApp(path, { signal }), [path]);
   const kept = `schema ${table.id}`;
   const [drafts, setDrafts] = useState(/** @type {Draft[] | null} */ (draftOf(kept) || null));
   const [review, setReview] = useState(false);
@@ -391,7 +391,7 @@ function Review({ changes, schema, table, onClose, done }) {
   const [body] = useState({ title: table.title, access_level: table.access_level, schema });
   const preview = useLoad(
     (signal) => onApp(`/tables/${table.id}/schema-preview`, { method: "POST", body, signal }),
-    [],
+    [table.id, body],
   );
   /** @param {Change} step */
   const effect = (step) =>

@@ -50,7 +50,7 @@ const TABS = ["", "ci", "pages", "domains", "settings"];
 export function Screen({ site: id, config }) {
   const tab = TABS.includes(place.value.path.split("/")[5] || "") ? place.value.path.split("/")[5] || "" : "";
   const base = `/storages/webs/${encodeURIComponent(id)}`;
-  const site = useLoad((signal) => onApp(base, { signal }), [appId.value, id]);
+  const site = useLoad((signal) => onApp(base, { signal }), [appId.value, base]);
   const own = `/apps/${appId.value}/sites/${id}`;
   useTitle(site.data?.name);
   if (site.error)
@@ -358,7 +358,7 @@ function Difference({ base, deployment, onClose }) {
         ...[...old.values()].map((/** @type {any} */ one) => ({ path: one.path, kind: "removed", from: one.size })),
       ].sort((a, b) => a.path.localeCompare(b.path));
     },
-    [deployment.id],
+    [base, deployment.id, deployment.base_deployment_id],
   );
   return html`<${FormDialog}
     class="broad" title=${t.sites.changesOf(deployment.version)} onClose=${onClose} submit=${async () => onClose()}
@@ -402,7 +402,7 @@ function Pages({ id, site }) {
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
   const { data, error, reload } = useLoad(
     (signal) => ofApp(path, { query: { limit: PAGE, offset }, signal }),
-    [appId.value, id, offset],
+    [appId.value, path, offset],
   );
   const create = html`<${Button} kind="go" icon="plus" why=${why()} onClick=${() => setDialog({})}>
     ${t.sites.addPage}

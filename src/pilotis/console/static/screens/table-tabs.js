@@ -237,7 +237,7 @@ export function Api({ table, tabs, config }) {
   // Only a public table answers to the public key alone.
   const bearer = table.access_level === "Public" ? {} : { bearer: "ACCESS_TOKEN" };
   const rows = `/v1/public/tables/${table.id}/data`;
-  const first = useLoad((signal) => ofApp(rows, { query: { limit: 1 }, signal }), [table.id]);
+  const first = useLoad((signal) => ofApp(rows, { query: { limit: 1 }, signal }), [rows]);
   const id = first.data?.data[0]?.id || "…";
   const column = Object.keys(table.schema)[0];
   const data = sampleRow(table.schema);

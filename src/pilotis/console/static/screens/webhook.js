@@ -53,10 +53,10 @@ export function Screen({ webhook: id }) {
   const chosen = query.get("delivery") || "";
   const [dialog, setDialog] = useState("");
   const [before, setBefore] = useState("");
-  const { data, error, reload, set } = useLoad((signal) => onApp(path, { signal }), [appId.value, id]);
+  const { data, error, reload, set } = useLoad((signal) => onApp(path, { signal }), [appId.value, path]);
   const log = useLoad(
     (signal) => onApp(`${path}/logs`, { query: { ...filters, limit: PAGE, before }, signal }),
-    [appId.value, id, filters, before],
+    [appId.value, path, filters, before],
   );
   const again = () => (reload(), log.reload());
   useTitle(data && (data.name || data.url));

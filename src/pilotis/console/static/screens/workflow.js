@@ -52,7 +52,7 @@ export function Screen({ workflow: id, config }) {
   const wanted = place.value.path.split("/")[5] || "";
   const tab = TABS.includes(wanted) ? wanted : "";
   const [dialog, setDialog] = useState("");
-  const { data, error, reload, set } = useLoad((signal) => onApp(base, { signal }), [appId.value, id]);
+  const { data, error, reload, set } = useLoad((signal) => onApp(base, { signal }), [appId.value, base]);
   useTitle(data?.name);
   if (error) return html`<div class="page"><div class="slab"><${Failure} error=${error} retry=${reload} /></div></div>`;
   const activate = (/** @type {boolean} */ active) =>
@@ -159,7 +159,7 @@ function Runs({ base, workflow }) {
   const [line, setLine] = useState("");
   const { data, error, reload, set } = useLoad(
     (signal) => onApp(`${base}/executions`, { query: { limit: PAGE, offset, status }, signal }),
-    [workflow.id, offset, status],
+    [base, offset, status],
   );
   const shown = useRef(/** @type {any} */ (null));
   shown.current = { data, set, reload };
@@ -303,7 +303,7 @@ function TriggerUrl({ base, workflow, set }) {
   // A workflow without a trigger is no error.
   const { data, error, reload } = useLoad(
     (signal) => onApp(path, { signal }).catch((failed) => (failed.status === 404 ? null : Promise.reject(failed))),
-    [workflow.id],
+    [path],
   );
   const told = () => onApp(base).then(set, complain);
   const create = useAction(async () => (await onApp(path, { method: "POST", body: {} }), reload(), told()));
@@ -499,11 +499,11 @@ function Versions({ base, workflow }) {
   );
   const known = useLoad(
     (signal) => (chosen ? onApp(`${base}/versions/${chosen}`, { signal }) : Promise.resolve(null)),
-    [workflow.id, chosen],
+    [base, chosen],
   );
   const before = useLoad(
     (signal) => (chosen > 1 ? onApp(`${base}/versions/${chosen - 1}`, { signal }) : Promise.resolve(null)),
-    [workflow.id, chosen],
+    [base, chosen],
   );
   const adopt = () => {
     keepDraft(workflow, definitionOf(known.data));

@@ -42,7 +42,7 @@ export function RowField({ table, label, value, bind, onInput }) {
       found
         ? ofApp(`/v1/public/tables/${found.id}/data/query`, { method: "POST", body, signal })
         : new Promise(() => {}),
-    [found?.id, typed.trim()],
+    [found?.id, body],
   );
   return html`<div class="memberfield">
     <input

@@ -353,7 +353,9 @@ export const Bones = ({ rows = 6, columns = 4 }) => html`<table class="list" ari
 </table>`;
 
 /**
- * Load something when `inputs` change. `data` of other inputs is forgotten, that of a reload stays until the new comes.
+ * Load something when `inputs` change: they name all that `load` uses of its component, which a test checks. `data` of
+ * other inputs is forgotten, that of a reload stays until the new comes, and `set` replaces it unless the inputs have
+ * changed meanwhile.
  * @template T @param {(signal: AbortSignal) => Promise<T>} load @param {unknown[]} inputs
  * @returns {{data: T | undefined, error: any, loading: boolean, reload: () => void, set: (data: T) => void}}
  */
@@ -361,9 +363,11 @@ export function useLoad(load, inputs) {
   const [state, setState] = useState(/** @type {{data?: T, error?: any, key: string}} */ ({ key: "" }));
   const [turn, setTurn] = useState(0);
   const key = JSON.stringify(inputs);
+  const latest = useRef({ load, key });
+  latest.current = { load, key };
   useEffect(() => {
     const abort = new AbortController();
-    load(abort.signal).then(
+    latest.current.load(abort.signal).then(
       (data) => abort.signal.aborted || setState({ data, key }),
       (error) => abort.signal.aborted || setState({ error, key }),
     );
@@ -376,7 +380,7 @@ export function useLoad(load, inputs) {
     error: current ? state.error : undefined,
     loading: !current,
     reload,
-    set: (data) => setState({ data, key }),
+    set: (data) => latest.current.key === key && setState({ data, key }),
   };
 }
 
@@ -413,16 +417,30 @@ export function useAction(action) {
   const [state, setState] = useState({ busy: false, error: /** @type {any} */ (null) });
   const latest = useRef(action);
   latest.current = action;
+  const shown = useShown();
   const run = useCallback(async (/** @type {any[]} */ ...given) => {
     setState({ busy: true, error: null });
+    let error = null;
     try {
       await latest.current(...given);
-      setState({ busy: false, error: null });
-    } catch (error) {
-      setState({ busy: false, error });
+    } catch (failed) {
+      error = failed;
     }
+    if (shown.current) setState({ busy: false, error });
   }, []);
   return { ...state, run };
+}
+
+/** Whether the component is still shown, for what ends later. @returns {{readonly current: boolean}} */
+function useShown() {
+  const shown = useRef(true);
+  useLayoutEffect(
+    () => () => {
+      shown.current = false;
+    },
+    [],
+  );
+  return shown;
 }
 
 /**
