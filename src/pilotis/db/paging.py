@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from asyncpg import Record
 
@@ -11,6 +12,28 @@ from pilotis.db.waiters import Tenant
 
 MAX_COUNTED = 10_000
 """How many rows of a log a total counts: counting all of a long one would take longer than reading the page."""
+_OWN_COLUMNS = 2
+
+R = TypeVar("R")
+
+
+async def page_of(
+    record: Callable[..., R],
+    database: Database,
+    tenant: Tenant,
+    query: str,
+    arguments: tuple[Any, ...],
+    *,
+    order_by: str,
+    limit: int,
+    offset: int,
+    max_total: int | None = None,
+) -> tuple[list[R], int]:
+    """Return a page of a query's rows as records, whose fields are its columns, and the total as `fetch_page`."""
+    rows, total = await fetch_page(
+        database, tenant, query, arguments, order_by=order_by, limit=limit, offset=offset, max_total=max_total
+    )
+    return [record(**dict(list(row.items())[_OWN_COLUMNS:])) for row in rows], total
 
 
 async def fetch_page(

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
-from pilotis.db.paging import fetch_page
+from pilotis.db.paging import page_of
 from pilotis.db.pool import Database
+from pilotis.db.records import columns
 from pilotis.db.waiters import UNAUTHENTICATED
 from pilotis.kit import json
+from pilotis.oauth.records import KnownClient, Provider, Registration, ScopeTexts, StoredClient, StoredScope
 
 # The fields of a registration that can be changed later, in the order of the statements' arguments.
 _CHANGEABLE = (
@@ -33,26 +35,30 @@ _CHANGEABLE = (
     "claims_in_id_token",
     "jwks",
 )
+_CLIENT = columns(StoredClient)
+_SCOPE = columns(StoredScope)
+_OF_PROVIDER = len(Provider.__struct_fields__)
 _INSERT = f"""
     insert into pilotis.oauth_clients (
         app_id, client_id, source, first_party, secret_hash, secret_prefix, token_endpoint_auth_method, is_dynamic,
         {", ".join(_CHANGEABLE)}
     ) values ({", ".join(f"${number}" for number in range(1, 9 + len(_CHANGEABLE)))})
 """
+_ONE = f"select {_CLIENT} from pilotis.oauth_clients where app_id = $1 and client_id = $2"
 _UPDATE = f"""
     update pilotis.oauth_clients set
         is_active = $3, consumer_app_id = $4,
         {", ".join(f"{name} = ${number}" for number, name in enumerate(_CHANGEABLE, 5))},
         updated_at = now()
     where app_id = $1 and client_id = $2
-    returning *
+    returning {_CLIENT}
 """
 
 
-async def scopes(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
+async def scopes(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[StoredScope], int]:
     """Return a page of the app's scopes, and the total count."""
-    query = "select * from pilotis.oauth_scopes where app_id = $1"
-    return await fetch_page(database, app_id, query, (app_id,), order_by="name", limit=limit, offset=offset)
+    query = f"select {_SCOPE} from pilotis.oauth_scopes where app_id = $1"
+    return await page_of(StoredScope, database, app_id, query, (app_id,), order_by="name", limit=limit, offset=offset)
 
 
 async def put_scope(
@@ -65,10 +71,10 @@ async def put_scope(
     is_required: bool,
     translations: str,
     claims: str,
-) -> Record:
+) -> StoredScope:
     """Insert or replace a scope and return it."""
     row = await connection.fetchrow(
-        """
+        f"""
         insert into pilotis.oauth_scopes (
             app_id, name, title, description, is_default, is_required, translations, claims
         ) values ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -76,7 +82,7 @@ async def put_scope(
             title = excluded.title, description = excluded.description, is_default = excluded.is_default,
             is_required = excluded.is_required, translations = excluded.translations, claims = excluded.claims,
             updated_at = now()
-        returning *
+        returning {_SCOPE}
         """,
         app_id,
         name,
@@ -88,7 +94,7 @@ async def put_scope(
         claims,
     )
     assert row is not None
-    return row
+    return StoredScope(**row)
 
 
 async def delete_scope(connection: Connection, app_id: UUID, name: str) -> bool:
@@ -110,7 +116,7 @@ async def existing_scopes(connection: Connection, app_id: UUID, names: Sequence[
     rows = await connection.fetch(
         "select name from pilotis.oauth_scopes where app_id = $1 and name = any($2) for share", app_id, names
     )
-    return {row["name"] for row in rows}
+    return {name for (name,) in rows}
 
 
 async def resources(connection: Connection, app_id: UUID) -> list[str]:
@@ -119,26 +125,24 @@ async def resources(connection: Connection, app_id: UUID) -> list[str]:
     return list(found or ())
 
 
-async def clients(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
+async def clients(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[StoredClient], int]:
     """Return a page of the app's clients, and the total count."""
-    query = "select * from pilotis.oauth_clients where app_id = $1"
-    return await fetch_page(
-        database, app_id, query, (app_id,), order_by="created_at, client_id", limit=limit, offset=offset
+    query = f"select {_CLIENT} from pilotis.oauth_clients where app_id = $1"
+    return await page_of(
+        StoredClient, database, app_id, query, (app_id,), order_by="created_at, client_id", limit=limit, offset=offset
     )
 
 
-async def client(database: Database, app_id: UUID, client_id: str) -> Record | None:
+async def client(database: Database, app_id: UUID, client_id: str) -> StoredClient | None:
     """Return a client."""
-    return await database.fetchrow(
-        "select * from pilotis.oauth_clients where app_id = $1 and client_id = $2", app_id, client_id, tenant=app_id
-    )
+    row = await database.fetchrow(_ONE, app_id, client_id, tenant=app_id)
+    return None if row is None else StoredClient(**row)
 
 
-async def lock_client(connection: Connection, app_id: UUID, client_id: str) -> Record | None:
+async def lock_client(connection: Connection, app_id: UUID, client_id: str) -> StoredClient | None:
     """Return a client, locked against changes until the transaction ends."""
-    return await connection.fetchrow(
-        "select * from pilotis.oauth_clients where app_id = $1 and client_id = $2 for update", app_id, client_id
-    )
+    row = await connection.fetchrow(f"{_ONE} for update", app_id, client_id)
+    return None if row is None else StoredClient(**row)
 
 
 async def insert_client(
@@ -151,10 +155,10 @@ async def insert_client(
     first_party: bool = False,
     secret_hash: bytes | None = None,
     secret_prefix: str | None = None,
-) -> Record:
+) -> StoredClient:
     """Insert a client and return it; `fields` are those of `NewClient`."""
     row = await connection.fetchrow(
-        f"{_INSERT} returning *",
+        f"{_INSERT} returning {_CLIENT}",
         app_id,
         client_id,
         source,
@@ -166,7 +170,7 @@ async def insert_client(
         *_values(fields),
     )
     assert row is not None
-    return row
+    return StoredClient(**row)
 
 
 async def put_dynamic_client(
@@ -207,9 +211,9 @@ async def insert_registration(database: Database, client_id: str, metadata: str,
     )
 
 
-async def registration(database: Database, client_id: str) -> Record | None:
+async def registration(database: Database, client_id: str) -> Registration | None:
     """Return the metadata and the secret's hash of a client that registered without a credential."""
-    return await database.fetchrow(
+    row = await database.fetchrow(
         """
         update pilotis.oauth_registrations set last_used_at = now() where client_id = $1
         returning metadata, secret_hash
@@ -217,6 +221,7 @@ async def registration(database: Database, client_id: str) -> Record | None:
         client_id,
         tenant=UNAUTHENTICATED,
     )
+    return None if row is None else Registration(**row)
 
 
 async def takes_dynamic_clients(database: Database, app_id: UUID) -> bool:
@@ -264,7 +269,7 @@ async def delete_unused_dynamic(connection: Connection) -> None:
     )
 
 
-async def update_client(connection: Connection, app_id: UUID, client_id: str, fields: dict[str, Any]) -> Record:
+async def update_client(connection: Connection, app_id: UUID, client_id: str, fields: dict[str, Any]) -> StoredClient:
     """Replace the changeable fields of a client and return it."""
     row = await connection.fetchrow(
         _UPDATE,
@@ -275,21 +280,21 @@ async def update_client(connection: Connection, app_id: UUID, client_id: str, fi
         *_values(fields),
     )
     assert row is not None
-    return row
+    return StoredClient(**row)
 
 
 async def replace_secret(
     connection: Connection, app_id: UUID, client_id: str, secret_hash: bytes, secret_prefix: str, overlap_seconds: int
-) -> Record:
+) -> StoredClient:
     """Replace a client's secret; the previous one stays valid for the overlap, older ones become invalid."""
     row = await connection.fetchrow(
-        """
+        f"""
         update pilotis.oauth_clients set
             previous_secret_hash = case when $5 > 0 then secret_hash end,
             previous_secret_expires_at = case when $5 > 0 then now() + make_interval(secs => $5) end,
             secret_hash = $3, secret_prefix = $4, updated_at = now()
         where app_id = $1 and client_id = $2
-        returning *
+        returning {_CLIENT}
         """,
         app_id,
         client_id,
@@ -298,7 +303,7 @@ async def replace_secret(
         overlap_seconds,
     )
     assert row is not None
-    return row
+    return StoredClient(**row)
 
 
 async def link_client(connection: Connection, app_id: UUID, client_id: str, consumer_app_id: UUID) -> None:
@@ -371,19 +376,20 @@ async def logo(database: Database, app_id: UUID, client_id: str) -> bytes | None
     return found
 
 
-async def known_client(database: Database, app_id: UUID, client_id: str) -> Record | None:
+async def known_client(database: Database, app_id: UUID, client_id: str) -> KnownClient | None:
     """Return an active client of an existing app with that app's name and provider settings, or their defaults."""
-    return await database.fetchrow(
-        """
-        select c.*, c.name as client_name, a.name, a.allow_id_password_login,
-            coalesce(s.is_provider, false) as is_provider,
-            coalesce(s.access_token_seconds, 600) as access_token_seconds,
-            coalesce(s.refresh_idle_days, 30) as refresh_idle_days,
-            coalesce(s.refresh_absolute_days, 365) as refresh_absolute_days, s.consent_url,
-            coalesce(s.login_redirect_uris, '{}') as login_redirect_uris,
-            coalesce(s.dpop_nonce, 'offered') as dpop_nonce, s.public_key,
-            coalesce(s.resources, '{}') as app_resources,
-            coalesce(s.dynamic_scopes, '{}') as dynamic_scopes
+    row = await database.fetchrow(
+        f"""
+        select a.app_id, a.name, a.allow_id_password_login,
+            coalesce(s.is_provider, false),
+            coalesce(s.access_token_seconds, 600),
+            coalesce(s.refresh_idle_days, 30),
+            coalesce(s.refresh_absolute_days, 365), s.consent_url,
+            coalesce(s.login_redirect_uris, '{{}}'),
+            coalesce(s.dpop_nonce, 'offered'), s.public_key,
+            coalesce(s.resources, '{{}}'),
+            coalesce(s.dynamic_scopes, '{{}}'),
+            {columns(KnownClient, "c", without=("provider",))}
         from pilotis.oauth_clients c
         join pilotis.apps a on a.app_id = c.app_id and a.deleted_at is null
         left join pilotis.oauth_settings s on s.app_id = c.app_id
@@ -393,11 +399,16 @@ async def known_client(database: Database, app_id: UUID, client_id: str) -> Reco
         client_id,
         tenant=UNAUTHENTICATED,
     )
+    if row is None:
+        return None
+    # By position, in the order of the fields: of the provider and of the client, two columns have the same name.
+    values = (*row[_OF_PROVIDER:], Provider(*row[:_OF_PROVIDER]))
+    return KnownClient(*values)
 
 
-async def scope_texts(database: Database, app_id: UUID) -> list[Record]:
+async def scope_texts(database: Database, app_id: UUID) -> list[ScopeTexts]:
     """Return the app's scopes with the texts that members read."""
-    return await database.fetch(
+    rows = await database.fetch(
         """
         select name, title, description, is_default, is_required, translations, claims
         from pilotis.oauth_scopes where app_id = $1 order by name
@@ -405,6 +416,7 @@ async def scope_texts(database: Database, app_id: UUID) -> list[Record]:
         app_id,
         tenant=app_id,
     )
+    return [ScopeTexts(**row) for row in rows]
 
 
 async def touch_client(database: Database, app_id: UUID, client_id: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
@@ -20,6 +20,7 @@ from pilotis.kit.errors import ConflictError, NotFoundError, invalid
 from pilotis.oauth import client_store
 from pilotis.oauth.auth_methods import NO_SECRET, PRIVATE_KEY, SECRET_METHODS
 from pilotis.oauth.public_keys import public_key
+from pilotis.oauth.records import StoredClient, StoredScope
 from pilotis.oauth.redirect_uris import check_redirect_uri
 from pilotis.oauth.resources import own_resources
 from pilotis.oauth.types import (
@@ -187,11 +188,11 @@ class Clients:
             row = await client_store.lock_client(connection, app_id, client_id)
             if row is None:
                 raise OAuthClientNotFoundError
-            if row["is_dynamic"] and given.keys() - {"is_active"}:
+            if row.is_dynamic and given.keys() - {"is_active"}:
                 raise DynamicClientError
-            _check_type(given, row["token_endpoint_auth_method"])
-            fields = {**row, **given}
-            check_client(fields, is_public=row["token_endpoint_auth_method"] == NO_SECRET)
+            _check_type(given, row.token_endpoint_auth_method)
+            fields = {**msgspec.structs.asdict(row), **given}
+            check_client(fields, is_public=row.token_endpoint_auth_method == NO_SECRET)
             await require_scopes(connection, app_id, given.get("scopes", []))
             await self._require_resources(connection, app_id, given.get("resources", []))
             row = await client_store.update_client(connection, app_id, client_id, fields)
@@ -207,7 +208,7 @@ class Clients:
             row = await client_store.lock_client(connection, app_id, client_id)
             if row is None:
                 raise OAuthClientNotFoundError
-            if row["secret_hash"] is None:
+            if row.secret_hash is None:
                 raise PublicClientError
             row = await client_store.replace_secret(
                 connection, app_id, client_id, secret_hash(secret), secret[:_SHOWN_CHARACTERS], overlap_seconds
@@ -215,7 +216,7 @@ class Clients:
             await record(
                 connection, app_id, actor, "oauth_client.regenerate_secret", client_id, overlap_seconds=overlap_seconds
             )
-        return RegeneratedSecret(client_id, secret, optional_rfc3339(row["previous_secret_expires_at"]))
+        return RegeneratedSecret(client_id, secret, optional_rfc3339(row.previous_secret_expires_at))
 
     async def delete(self, app_id: UUID, actor: Actor, client_id: str) -> None:
         """Delete a client; raises `OAuthClientNotFoundError`."""
@@ -298,53 +299,53 @@ async def require_scopes(connection: Connection, app_id: UUID, names: Sequence[s
         raise invalid(field, f"The app has no scope {min(missing)}; PUT oauth/scopes/:name creates it.")
 
 
-def _scope(row: Record) -> ApiScope:
+def _scope(row: StoredScope) -> ApiScope:
     return ApiScope(
-        name=row["name"],
-        title=row["title"],
-        description=row["description"],
-        is_default=row["is_default"],
-        is_required=row["is_required"],
-        translations=msgspec.json.decode(row["translations"], type=dict[str, ScopeTranslation]),
-        claims=msgspec.json.decode(row["claims"], type=dict[str, str]),
-        created_at=rfc3339(row["created_at"]),
-        updated_at=rfc3339(row["updated_at"]),
+        name=row.name,
+        title=row.title,
+        description=row.description,
+        is_default=row.is_default,
+        is_required=row.is_required,
+        translations=msgspec.json.decode(row.translations, type=dict[str, ScopeTranslation]),
+        claims=msgspec.json.decode(row.claims, type=dict[str, str]),
+        created_at=rfc3339(row.created_at),
+        updated_at=rfc3339(row.updated_at),
     )
 
 
-def _client(row: Record, issuer: str) -> RegisteredClient:
+def _client(row: StoredClient, issuer: str) -> RegisteredClient:
     return RegisteredClient(
-        client_id=row["client_id"],
-        app_id=row["app_id"],
-        consumer_app_id=row["consumer_app_id"],
-        name=row["name"],
-        description=row["description"],
-        client_type=_type_of(row["token_endpoint_auth_method"]),
-        token_endpoint_auth_method=row["token_endpoint_auth_method"],
-        grant_types=row["grant_types"],
-        redirect_uris=row["redirect_uris"],
-        post_logout_redirect_uris=row["post_logout_redirect_uris"],
-        scopes=row["scopes"],
-        resources=row["resources"],
-        client_uri=row["client_uri"],
-        logo_url=logo_url(issuer, row["logo_url"]),
-        policy_uri=row["policy_uri"],
-        tos_uri=row["tos_uri"],
-        backchannel_logout_uri=row["backchannel_logout_uri"],
-        backchannel_logout_session_required=row["backchannel_logout_session_required"],
-        is_resource_server=row["is_resource_server"],
-        require_pushed_authorization_requests=row["require_pushed_authorization_requests"],
-        dpop_bound_access_tokens=row["dpop_bound_access_tokens"],
-        claims_in_id_token=row["claims_in_id_token"],
-        jwks=None if row["jwks"] is None else msgspec.json.decode(row["jwks"], type=ClientKeys),
-        first_party=row["first_party"],
-        is_dynamic=row["is_dynamic"],
-        is_active=row["is_active"],
-        source=row["source"],
-        has_secret=row["secret_hash"] is not None,
-        secret_prefix=row["secret_prefix"],
-        previous_secret_expires_at=optional_rfc3339(row["previous_secret_expires_at"]),
-        created_at=rfc3339(row["created_at"]),
-        updated_at=rfc3339(row["updated_at"]),
-        last_used_at=optional_rfc3339(row["last_used_at"]),
+        client_id=row.client_id,
+        app_id=row.app_id,
+        consumer_app_id=row.consumer_app_id,
+        name=row.name,
+        description=row.description,
+        client_type=_type_of(row.token_endpoint_auth_method),
+        token_endpoint_auth_method=row.token_endpoint_auth_method,
+        grant_types=row.grant_types,
+        redirect_uris=row.redirect_uris,
+        post_logout_redirect_uris=row.post_logout_redirect_uris,
+        scopes=row.scopes,
+        resources=row.resources,
+        client_uri=row.client_uri,
+        logo_url=logo_url(issuer, row.logo_url),
+        policy_uri=row.policy_uri,
+        tos_uri=row.tos_uri,
+        backchannel_logout_uri=row.backchannel_logout_uri,
+        backchannel_logout_session_required=row.backchannel_logout_session_required,
+        is_resource_server=row.is_resource_server,
+        require_pushed_authorization_requests=row.require_pushed_authorization_requests,
+        dpop_bound_access_tokens=row.dpop_bound_access_tokens,
+        claims_in_id_token=row.claims_in_id_token,
+        jwks=None if row.jwks is None else msgspec.json.decode(row.jwks, type=ClientKeys),
+        first_party=row.first_party,
+        is_dynamic=row.is_dynamic,
+        is_active=row.is_active,
+        source=row.source,
+        has_secret=row.secret_hash is not None,
+        secret_prefix=row.secret_prefix,
+        previous_secret_expires_at=optional_rfc3339(row.previous_secret_expires_at),
+        created_at=rfc3339(row.created_at),
+        updated_at=rfc3339(row.updated_at),
+        last_used_at=optional_rfc3339(row.last_used_at),
     )

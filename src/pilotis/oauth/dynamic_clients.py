@@ -145,8 +145,8 @@ class DynamicClients:
             row = await client_store.registration(self._database, client_id)
             if row is None:
                 raise InvalidRequestError("This server has no client with this client_id.")
-            source, hashed = "registration", row["secret_hash"]
-            fields = json.decode(row["metadata"].encode())
+            source, hashed = "registration", row.secret_hash
+            fields = json.decode(row.metadata.encode())
         await client_store.put_dynamic_client(self._database, app_id, client_id, fields, source, hashed)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from asyncpg import Record
-
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.api.schemas import ItemPage
@@ -13,6 +11,7 @@ from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import NotFoundError
 from pilotis.oauth.logout.backchannel import BackchannelLogout, EndedSession
 from pilotis.oauth.tokens import store
+from pilotis.oauth.tokens.records import ListedGrant
 from pilotis.oauth.tokens.service import revoke
 from pilotis.oauth.types import GrantClient, GrantMember, GrantQuery, IssuedGrant
 
@@ -50,24 +49,24 @@ class Grants:
             row = await revoke(connection, app_id, actor, grant_id, REASON)
             if row is None:
                 raise OAuthGrantNotFoundError
-            ended = EndedSession(row["client_id"], row["session_id"], row["member_id"])
+            ended = EndedSession(row.client_id, row.session_id, row.member_id)
             await self._backchannel.enqueue(connection, app_id, ended)
 
 
-def _grant(row: Record) -> IssuedGrant:
+def _grant(row: ListedGrant) -> IssuedGrant:
     return IssuedGrant(
-        grant_id=row["grant_id"],
-        client=GrantClient(row["client_id"], row["client_name"]),
-        member=GrantMember(row["member_id"], row["nickname"]),
-        session_id=row["session_id"],
-        scopes=row["scopes"],
-        resources=row["resources"],
-        is_active=row["lives"],
-        is_offline=row["is_offline"],
-        is_bound=row["is_bound"],
-        created_at=rfc3339(row["created_at"]),
-        last_used_at=optional_rfc3339(row["refreshed_at"]),
-        expires_at=rfc3339(row["expires_at"]),
-        revoked_at=optional_rfc3339(row["revoked_at"]),
-        revoke_reason=row["revoke_reason"],
+        grant_id=row.grant_id,
+        client=GrantClient(row.client_id, row.client_name),
+        member=GrantMember(row.member_id, row.nickname),
+        session_id=row.session_id,
+        scopes=row.scopes,
+        resources=row.resources,
+        is_active=row.lives,
+        is_offline=row.is_offline,
+        is_bound=row.is_bound,
+        created_at=rfc3339(row.created_at),
+        last_used_at=optional_rfc3339(row.refreshed_at),
+        expires_at=rfc3339(row.expires_at),
+        revoked_at=optional_rfc3339(row.revoked_at),
+        revoke_reason=row.revoke_reason,
     )

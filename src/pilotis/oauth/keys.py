@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import structlog
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.batching import SingleFlight
 from pilotis.db.pool import Database
@@ -23,6 +23,7 @@ from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import ConflictError, NotFoundError, UnavailableError
 from pilotis.kit.rs256 import PrivateKey, PublicKey
 from pilotis.oauth import store
+from pilotis.oauth.store import StoredKey
 from pilotis.oauth.types import Jwk, JwkSet, ShownKey
 from pilotis.security.audit.service import record
 from pilotis.security.encryption.cipher import DecryptionError
@@ -117,7 +118,7 @@ class SigningKeys:
         self._require_own()
         async with self._database.transaction(CONSOLE) as connection:
             await store.lock_keys(connection)
-            if any(row["state"] != "known" for row in await store.keys(connection)):
+            if any(row.state != "known" for row in await store.keys(connection)):
                 raise SigningKeyExistsError
             return await self._add(connection, actor, "oauth_key.create", at_once=True)
 
@@ -131,7 +132,7 @@ class SigningKeys:
         self._require_own()
         async with self._database.transaction(CONSOLE) as connection:
             await store.lock_keys(connection)
-            states = {row["state"] for row in await store.keys(connection)}
+            states = {row.state for row in await store.keys(connection)}
             if not states & {"signing", "next"}:
                 raise SigningKeyNotFoundError
             if "next" in states and not at_once:
@@ -161,22 +162,24 @@ class SigningKeys:
         await store.insert_key(connection, key.kid, key.public.jwk(), private, at_once=at_once)
         await record(connection, CONSOLE, actor, action, key.kid, at_once=at_once)
         await publish(connection, Topic.OAUTH_KEYS, "changed")
-        return next(_shown(row) for row in await store.keys(connection) if row["kid"] == key.kid)
+        return next(_shown(row) for row in await store.keys(connection) if row.kid == key.kid)
 
-    def _decrypted(self, rows: Sequence[Record]) -> Keys:
-        known = {row["kid"]: rs256.from_jwk(json.decode(row["public_key"].encode())) for row in rows}
-        published = {row["kid"]: known[row["kid"]] for row in rows if row["state"] != "known"}
+    def _decrypted(self, rows: Sequence[StoredKey]) -> Keys:
+        known = {row.kid: rs256.from_jwk(json.decode(row.public_key.encode())) for row in rows}
+        published = {row.kid: known[row.kid] for row in rows if row.state != "known"}
         if self._configured:
             own = {key.kid: key.public for key in self._configured}
             return Keys(self._configured[0], own | published, own | known)
-        signing = next((self._private(row) for row in rows if row["state"] == "signing"), None)
+        signing = next((self._private(row) for row in rows if row.state == "signing"), None)
         return Keys(signing, published, known)
 
-    def _private(self, row: Record) -> PrivateKey | None:
+    def _private(self, row: StoredKey) -> PrivateKey | None:
+        if row.private_key is None:
+            return None
         try:
-            return rs256.from_pem(self._secrets.decrypt(Purpose.OAUTH_SIGNING_KEY, row["kid"], row["private_key"]))
+            return rs256.from_pem(self._secrets.decrypt(Purpose.OAUTH_SIGNING_KEY, row.kid, row.private_key))
         except DecryptionError:
-            _log.exception("signing key cannot be decrypted", kid=row["kid"])
+            _log.exception("signing key cannot be decrypted", kid=row.kid)
             return None
 
 
@@ -191,12 +194,12 @@ def _of_setting(kid: str, *, is_first: bool) -> ShownKey:
     )
 
 
-def _shown(row: Record, *, may_sign: bool = True) -> ShownKey:
+def _shown(row: StoredKey, *, may_sign: bool = True) -> ShownKey:
     return ShownKey(
-        kid=row["kid"],
-        state=row["state"] if may_sign or row["state"] == "known" else "published",
+        kid=row.kid,
+        state=row.state if may_sign or row.state == "known" else "published",
         source="database",
-        created_at=rfc3339(row["created_at"]),
-        signs_from=rfc3339(row["signs_from"]),
-        published_until=optional_rfc3339(row["published_until"]),
+        created_at=rfc3339(row.created_at),
+        signs_from=rfc3339(row.signs_from),
+        published_until=optional_rfc3339(row.published_until),
     )

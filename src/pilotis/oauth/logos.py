@@ -12,13 +12,12 @@ from typing import Protocol
 from urllib.parse import quote
 from uuid import UUID
 
-from asyncpg import Record
-
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor
 from pilotis.kit.errors import BadRequestError, NotFoundError, PayloadTooLargeError
 from pilotis.oauth import client_store
 from pilotis.oauth.clients import Clients, DynamicClientError, OAuthClientNotFoundError
+from pilotis.oauth.records import StoredClient
 from pilotis.oauth.registry import app_of
 from pilotis.oauth.types import RegisteredClient
 from pilotis.security.audit.service import record
@@ -103,10 +102,10 @@ class Logos:
         return image
 
 
-def _require_own(row: Record | None) -> None:
+def _require_own(row: StoredClient | None) -> None:
     if row is None:
         raise OAuthClientNotFoundError
-    if row["is_dynamic"]:
+    if row.is_dynamic:
         raise DynamicClientError
 
 

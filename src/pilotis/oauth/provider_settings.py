@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.apps.service import Apps
 from pilotis.db.pool import Database
@@ -17,6 +17,7 @@ from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import NotFoundError, invalid
 from pilotis.oauth import settings_store as store
 from pilotis.oauth.clients import Clients, require_scopes
+from pilotis.oauth.records import StoredSettings
 from pilotis.oauth.redirect_uris import check_redirect_uri, origin_of
 from pilotis.oauth.resources import ResourceProofs, ResourceTakenError, check_resource, normal_resource, own_resources
 from pilotis.oauth.types import OAuthSettings, OAuthSettingsChange, ProtectedResource
@@ -68,9 +69,9 @@ class ProviderSettings:
             raise NotFoundError
         return ProtectedResource(
             resource=own_resources(self._issuer, app_id)[is_mcp],
-            resource_name=row["name"],
+            resource_name=row.name,
             authorization_servers=[self._issuer],
-            scopes_supported=row["scopes"],
+            scopes_supported=row.scopes,
             bearer_methods_supported=["header"],
             jwks_uri=f"{self._issuer}/.well-known/jwks.json",
         )
@@ -89,9 +90,9 @@ class ProviderSettings:
         await self._prove(app_id, given.get("resources", []))
         async with self._apps.change(app_id) as connection:
             before = await store.lock_settings(connection, app_id)
-            fields = {**before, **given}
+            fields = {**msgspec.structs.asdict(before), **given}
             if fields["is_provider"]:
-                if fields["consent_url"] != before["consent_url"]:
+                if fields["consent_url"] != before.consent_url:
                     fields["public_key"] = None  # The existing key may not be allowed on the new page's origin.
                 fields |= await self._equipment(connection, app_id, actor, fields)
             if "resources" in given:
@@ -150,20 +151,20 @@ def _check_page(field: str, uri: str) -> None:
         raise invalid(field, str(error)) from None
 
 
-def _shown(row: Record) -> OAuthSettings:
+def _shown(row: StoredSettings) -> OAuthSettings:
     return OAuthSettings(
-        is_provider=row["is_provider"],
-        access_token_seconds=row["access_token_seconds"],
-        refresh_idle_days=row["refresh_idle_days"],
-        refresh_absolute_days=row["refresh_absolute_days"],
-        consent_url=row["consent_url"],
-        login_redirect_uris=row["login_redirect_uris"],
-        dpop_nonce=row["dpop_nonce"],
-        link_by_verified_email=row["link_by_verified_email"],
-        resources=row["resources"],
-        dynamic_clients=row["dynamic_clients"],
-        dynamic_scopes=row["dynamic_scopes"],
-        first_party_client_id=row["first_party_client_id"],
-        public_key=row["public_key"],
-        updated_at=rfc3339(row["updated_at"]),
+        is_provider=row.is_provider,
+        access_token_seconds=row.access_token_seconds,
+        refresh_idle_days=row.refresh_idle_days,
+        refresh_absolute_days=row.refresh_absolute_days,
+        consent_url=row.consent_url,
+        login_redirect_uris=row.login_redirect_uris,
+        dpop_nonce=row.dpop_nonce,
+        link_by_verified_email=row.link_by_verified_email,
+        resources=row.resources,
+        dynamic_clients=row.dynamic_clients,
+        dynamic_scopes=row.dynamic_scopes,
+        first_party_client_id=row.first_party_client_id,
+        public_key=row.public_key,
+        updated_at=rfc3339(row.updated_at),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -13,9 +12,7 @@ from pilotis.http.outgoing import Outgoing, Reach
 from pilotis.http.outgoing_types import OutgoingError, OutgoingRequest
 from pilotis.kit.errors import BadRequestError, ConflictError
 from pilotis.oauth.errors import InvalidTargetError
-
-if TYPE_CHECKING:
-    from pilotis.oauth.registry import KnownClient
+from pilotis.oauth.records import KnownClient
 
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _SECONDS = 5.0

@@ -5,20 +5,26 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
+from pilotis.db.records import columns
 from pilotis.db.waiters import UNAUTHENTICATED
+from pilotis.oauth.records import NamedProvider, StoredSettings
+
+_SETTINGS = columns(StoredSettings)
+_READ = f"select {_SETTINGS} from pilotis.oauth_settings where app_id = $1"
 
 
-async def settings(database: Database, app_id: UUID) -> Record | None:
+async def settings(database: Database, app_id: UUID) -> StoredSettings | None:
     """Return an app's settings, or None if they were never changed."""
-    return await database.fetchrow("select * from pilotis.oauth_settings where app_id = $1", app_id, tenant=app_id)
+    row = await database.fetchrow(_READ, app_id, tenant=app_id)
+    return None if row is None else StoredSettings(**row)
 
 
-async def provider(database: Database, app_id: UUID) -> Record | None:
+async def provider(database: Database, app_id: UUID) -> NamedProvider | None:
     """Return the name and the scopes of an existing app that is a provider."""
-    return await database.fetchrow(
+    row = await database.fetchrow(
         """
         select a.name, array(select o.name from pilotis.oauth_scopes o where o.app_id = $1 order by o.name) as scopes
         from pilotis.apps a join pilotis.oauth_settings s on s.app_id = a.app_id and s.is_provider
@@ -27,29 +33,30 @@ async def provider(database: Database, app_id: UUID) -> Record | None:
         app_id,
         tenant=UNAUTHENTICATED,
     )
+    return None if row is None else NamedProvider(**row)
 
 
-async def lock_settings(connection: Connection, app_id: UUID) -> Record:
+async def lock_settings(connection: Connection, app_id: UUID) -> StoredSettings:
     """Return an app's settings, inserted if absent, locked against changes until the transaction ends."""
     await connection.execute(
         "insert into pilotis.oauth_settings (app_id) values ($1) on conflict (app_id) do nothing", app_id
     )
-    row = await connection.fetchrow("select * from pilotis.oauth_settings where app_id = $1 for update", app_id)
+    row = await connection.fetchrow(f"{_READ} for update", app_id)
     assert row is not None
-    return row
+    return StoredSettings(**row)
 
 
-async def update_settings(connection: Connection, app_id: UUID, fields: dict[str, Any]) -> Record:
+async def update_settings(connection: Connection, app_id: UUID, fields: dict[str, Any]) -> StoredSettings:
     """Replace an app's settings and return them."""
     row = await connection.fetchrow(
-        """
+        f"""
         update pilotis.oauth_settings set
             is_provider = $2, access_token_seconds = $3, refresh_idle_days = $4, refresh_absolute_days = $5,
             consent_url = $6, login_redirect_uris = $7, first_party_client_id = $8, public_key = $9,
             dpop_nonce = $10, link_by_verified_email = $11, resources = $12,
             dynamic_clients = $13, dynamic_scopes = $14, updated_at = now()
         where app_id = $1
-        returning *
+        returning {_SETTINGS}
         """,
         app_id,
         fields["is_provider"],
@@ -67,7 +74,7 @@ async def update_settings(connection: Connection, app_id: UUID, fields: dict[str
         fields["dynamic_scopes"],
     )
     assert row is not None
-    return row
+    return StoredSettings(**row)
 
 
 async def claim_resources(connection: Connection, app_id: UUID, resources: list[str]) -> bool:

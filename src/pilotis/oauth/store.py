@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from asyncpg import Connection, Record
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+from asyncpg import Connection
 
 from pilotis.kit import json
 
@@ -11,7 +15,21 @@ ADVANCE = "10 minutes"
 STAYS_PUBLISHED = "24 hours"
 STAYS_KNOWN = "30 days"
 
+KeyState = Literal["signing", "next", "published", "known"]
+
 _LOCK = 0x4F417574  # "OAut"
+
+
+class StoredKey(msgspec.Struct, frozen=True):
+    """A signing key: `public_key` is a JWK in JSON, `private_key` is encrypted, None once it no longer signs."""
+
+    kid: str
+    public_key: str
+    private_key: bytes | None
+    created_at: datetime
+    signs_from: datetime
+    published_until: datetime | None
+    state: KeyState
 
 
 async def lock_keys(connection: Connection) -> None:
@@ -19,16 +37,16 @@ async def lock_keys(connection: Connection) -> None:
     await connection.execute("select pg_advisory_xact_lock($1)", _LOCK)
 
 
-async def keys(connection: Connection) -> list[Record]:
+async def keys(connection: Connection) -> list[StoredKey]:
     """Return the known keys, newest first, each with its current `state`."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         """
         with known as (
             select *, published_until is null or published_until > now() as is_published,
                 signs_from <= now() and (published_until is null or published_until > now()) as may_sign
             from pilotis.oauth_keys where known_until is null or known_until > now()
         )
-        select *, case
+        select kid, public_key, private_key, created_at, signs_from, published_until, case
             when may_sign and kid = (select kid from known where may_sign order by signs_from desc limit 1)
                 then 'signing'
             when signs_from > now() and is_published then 'next'
@@ -38,6 +56,7 @@ async def keys(connection: Connection) -> list[Record]:
         from known order by signs_from desc
         """
     )
+    return [StoredKey(**row) for row in rows]
 
 
 async def insert_key(

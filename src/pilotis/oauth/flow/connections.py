@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from asyncpg import Connection as DatabaseConnection
-from asyncpg import Record
 
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
@@ -18,10 +17,10 @@ from pilotis.oauth import client_store
 from pilotis.oauth.clients import BUILT_IN_SCOPES, logo_url
 from pilotis.oauth.events import CONNECTION_REVOKED, ConnectionEvent, about
 from pilotis.oauth.flow import store
+from pilotis.oauth.flow.records import ConsentOfClient
 from pilotis.oauth.flow.scope_texts import BUILT_IN, language
 from pilotis.oauth.flow.types import ConnectedClient, Connection, GrantedScope
 from pilotis.oauth.logout.backchannel import BackchannelLogout, EndedSession
-from pilotis.oauth.registry import knows_secret
 from pilotis.oauth.tokens.store import revoke_of_consent
 from pilotis.security.audit.service import record
 
@@ -50,8 +49,8 @@ class Connections:
         limit = app.limits.page_size(paging.limit)
         rows, total = await store.connections(self._database, app.app_id, member_id, limit, paging.offset)
         titles = {name: texts[tongue].title for name, texts in BUILT_IN.items()}
-        if any(set(row["scopes"]) - BUILT_IN_SCOPES for row in rows):
-            titles |= {row["name"]: row["title"] for row in await client_store.scope_texts(self._database, app.app_id)}
+        if any(set(row.scopes) - BUILT_IN_SCOPES for row in rows):
+            titles |= {row.name: row.title for row in await client_store.scope_texts(self._database, app.app_id)}
         data = [_connection(row, titles, self._issuer) for row in rows]
         return ItemPage(data=data, total_count=total, limit=limit, offset=paging.offset)
 
@@ -65,13 +64,13 @@ class Connections:
             if consent is None:
                 raise ConsentNotFoundError
             gone = ConnectionEvent(
-                consent_id=consent_id, client_id=consent["client_id"], member_id=member_id, scopes=consent["scopes"]
+                consent_id=consent_id, client_id=consent.client_id, member_id=member_id, scopes=consent.scopes
             )
             await self._events.emit_all(connection, app_id, [about(CONNECTION_REVOKED, actor, gone)])
             if actor.kind != "member":
-                await record(connection, app_id, actor, "member.end_consent", member_id, client_id=consent["client_id"])
+                await record(connection, app_id, actor, "member.end_consent", member_id, client_id=consent.client_id)
             for row in await revoke_of_consent(connection, app_id, consent_id, "disconnected"):
-                ended = EndedSession(row["client_id"], row["session_id"], row["member_id"])
+                ended = EndedSession(row.client_id, row.session_id, row.member_id)
                 await self._backchannel.enqueue(connection, app_id, ended)
 
     async def covers(self, consumer_app_id: UUID, client_id: str, event: Event) -> bool:
@@ -81,37 +80,37 @@ class Connections:
     async def knows(self, app_id: UUID, client_id: str) -> bool:
         """Return whether the app has an active client with this id."""
         row = await client_store.client(self._database, app_id, client_id)
-        return row is not None and bool(row["is_active"])
+        return row is not None and row.is_active
 
     async def link(
         self, connection: DatabaseConnection, app_id: UUID, client_id: str, consumer_app_id: UUID, secret: str | None
     ) -> bool:
         """Link a client to the consumer app that knows its secret; return whether the client is the consumer's."""
         row = await client_store.lock_client(connection, app_id, client_id)
-        if row is None or not row["is_active"]:
+        if row is None or not row.is_active:
             return False
-        if row["consumer_app_id"] is not None:
-            return bool(row["consumer_app_id"] == consumer_app_id)
-        if secret is None or not knows_secret(row, secret):
+        if row.consumer_app_id is not None:
+            return row.consumer_app_id == consumer_app_id
+        if secret is None or not row.knows_secret(secret):
             return False
         await client_store.link_client(connection, app_id, client_id, consumer_app_id)
         await record(connection, app_id, SYSTEM, "oauth_client.link", client_id, consumer_app_id=str(consumer_app_id))
         return True
 
 
-def _connection(row: Record, titles: dict[str, str], issuer: str) -> Connection:
+def _connection(row: ConsentOfClient, titles: dict[str, str], issuer: str) -> Connection:
     return Connection(
-        consent_id=row["consent_id"],
+        consent_id=row.consent_id,
         client=ConnectedClient(
-            client_id=row["client_id"],
-            name=row["name"],
-            description=row["description"],
-            logo_url=logo_url(issuer, row["logo_url"]),
-            client_uri=row["client_uri"],
-            policy_uri=row["policy_uri"],
-            tos_uri=row["tos_uri"],
+            client_id=row.client_id,
+            name=row.name,
+            description=row.description,
+            logo_url=logo_url(issuer, row.logo_url),
+            client_uri=row.client_uri,
+            policy_uri=row.policy_uri,
+            tos_uri=row.tos_uri,
         ),
-        scopes=[GrantedScope(name, titles.get(name, name)) for name in row["scopes"]],
-        granted_at=rfc3339(row["granted_at"]),
-        last_used_at=optional_rfc3339(row["last_used_at"]),
+        scopes=[GrantedScope(name, titles.get(name, name)) for name in row.scopes],
+        granted_at=rfc3339(row.granted_at),
+        last_used_at=optional_rfc3339(row.last_used_at),
     )

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
@@ -33,7 +33,8 @@ from pilotis.oauth.flow.errors import (
     ReauthenticationRequiredError,
     WrongBrowserError,
 )
-from pilotis.oauth.flow.granting import PROVIDER_COOKIE, REQUEST_PREFIX, age_of, begin_grant, request_cookie, signed_in
+from pilotis.oauth.flow.granting import PROVIDER_COOKIE, REQUEST_PREFIX, begin_grant, request_cookie, signed_in
+from pilotis.oauth.flow.records import SignIn, WaitingRequest
 from pilotis.oauth.flow.requests import AuthorizationRequest
 from pilotis.oauth.flow.scope_texts import BUILT_IN, ScopeText, language
 from pilotis.oauth.flow.types import (
@@ -50,8 +51,9 @@ from pilotis.oauth.flow.types import (
     LoginOptions,
     MemberName,
 )
+from pilotis.oauth.records import KnownClient, ScopeTexts
 from pilotis.oauth.redirect_uris import is_registered, origin_of
-from pilotis.oauth.registry import KnownClient, find_client
+from pilotis.oauth.registry import find_client
 from pilotis.oauth.social.providers import enabled_providers
 from pilotis.oauth.tokens.issuing import Issuer
 from pilotis.security.sessions.service import Sessions
@@ -86,7 +88,7 @@ class _Waiting(NamedTuple):
     """A request that awaits a member's decision, with its client."""
 
     hash: bytes
-    row: Record
+    row: WaitingRequest
     request: AuthorizationRequest
     client: KnownClient
 
@@ -111,8 +113,8 @@ class Consent:
         row = None if app_id is None else await signed_in(self._database, app_id, cookies)
         if app_id is None or row is None:
             return None
-        token = self._sessions.short_token(app_id, row["member_id"], row["session_id"], _TOKEN_SECONDS)
-        return ConsentSession(row["member_id"], row["nickname"], token)
+        token = self._sessions.short_token(app_id, row.member_id, row.session_id, _TOKEN_SECONDS)
+        return ConsentSession(row.member_id, row.nickname, token)
 
     async def login_options(self, client_id: str, request_id: str | None) -> LoginOptions:
         """Return how members may sign in for a client; raises `OAuthClientNotFoundError`.
@@ -143,12 +145,12 @@ class Consent:
             if not reauthentication:
                 await store.bind_request(connection, client.app_id, waiting.hash, member.member_id)
         consent = await store.consent(self._database, client.app_id, member.member_id, client.client_id)
-        granted = set(consent["scopes"]) if consent else set()
+        granted = set(consent.scopes) if consent else set()
         covered = client.first_party or set(request.scopes) <= granted
         nickname = await store.nickname(self._database, client.app_id, member.member_id)
         return ConsentInfo(
             request_id=request_id,
-            expires_at=rfc3339(waiting.row["expires_at"]),
+            expires_at=rfc3339(waiting.row.expires_at),
             consent_required=not covered or request.must_ask(client),
             reauthentication_required=reauthentication,
             scope=" ".join(request.scopes),
@@ -178,11 +180,11 @@ class Consent:
                 scopes,
                 member.member_id,
                 member.session_id,
-                session["created_at"],
-                session["amr"],
+                session.created_at,
+                session.amr,
                 consent_id,
             )
-            left = _SIGNED_IN_FOR - age_of(session)
+            left = _SIGNED_IN_FOR - session.age
             if is_own_page and left > timedelta(0):
                 cookie = random_token()
                 await store.insert_browser(connection, client.app_id, secret_hash(cookie), member.session_id, left)
@@ -196,14 +198,13 @@ class Consent:
         """Add the scopes to the member's consent, and return its id."""
         member_id = principal.member.member_id
         row = await store.add_consent(connection, client.app_id, uuid7(), member_id, client.client_id, scopes)
-        consent_id: UUID = row["consent_id"]
-        if row["grew"]:
+        if row.grew:
             new = ConnectionEvent(
-                consent_id=consent_id, client_id=client.client_id, member_id=member_id, scopes=row["scopes"]
+                consent_id=row.consent_id, client_id=client.client_id, member_id=member_id, scopes=row.scopes
             )
             actor = Actor(principal.kind, principal.actor_id, origin.current(), principal.depth)
             await self._events.emit_all(connection, client.app_id, [about(CONNECTION_CREATED, actor, new)])
-        return consent_id
+        return row.consent_id
 
     async def deny(self, principal: AppMember, request_id: str, caller: Caller) -> Denied:
         """Report to the client that the member denied the request."""
@@ -217,11 +218,11 @@ class Consent:
             )
         )
 
-    async def _decided(self, connection: Connection, waiting: _Waiting, principal: AppMember, state: str) -> Record:
+    async def _decided(self, connection: Connection, waiting: _Waiting, principal: AppMember, state: str) -> SignIn:
         """Record the decision and return the member's session; of concurrent decisions the first wins."""
         app_id, member = waiting.client.app_id, principal.member
         row = await store.lock_request(connection, app_id, waiting.hash)
-        if row is None or row["member_id"] not in {None, member.member_id}:
+        if row is None or row.member_id not in {None, member.member_id}:
             raise OAuthRequestNotFoundError
         _require_open(row)
         if state == "approved" and not await self._is_new_enough(connection, waiting, principal):
@@ -230,7 +231,7 @@ class Consent:
         if session is None:
             raise ReauthenticationRequiredError
         await store.bind_request(connection, app_id, waiting.hash, member.member_id)
-        if not await store.decide_request(connection, app_id, waiting.hash, row["pushed_hash"], state):
+        if not await store.decide_request(connection, app_id, waiting.hash, row.pushed_hash, state):
             raise OAuthRequestDecidedError
         return session
 
@@ -244,9 +245,9 @@ class Consent:
         session = await store.session(connection, waiting.client.app_id, member.session_id)
         if session is None:
             return False
-        if session["created_at"] >= waiting.row["created_at"]:
+        if session.created_at >= waiting.row.created_at:
             return True
-        return not request.asks_sign_in and age_of(session) <= timedelta(seconds=request.max_age or 0)
+        return not request.asks_sign_in and session.age <= timedelta(seconds=request.max_age or 0)
 
     async def _waiting(self, request_id: str) -> _Waiting:
         app_id = app_of(REQUEST_PREFIX, request_id)
@@ -255,10 +256,10 @@ class Consent:
         if row is None:
             raise OAuthRequestNotFoundError
         _require_open(row)
-        client = await find_client(self._database, row["client_id"], app_id)
+        client = await find_client(self._database, row.client_id, app_id)
         if client is None or not client.provider.is_provider:
             raise OAuthRequestNotFoundError
-        request = msgspec.json.decode(row["request"], type=AuthorizationRequest)
+        request = msgspec.json.decode(row.request, type=AuthorizationRequest)
         # The app may have removed the address since, because it is in other hands.
         if not is_registered(request.redirect_uri, client.redirect_uris):
             raise OAuthRequestNotFoundError
@@ -270,7 +271,7 @@ class Consent:
         if app_of(REQUEST_PREFIX, request_id) != principal.app.app_id:
             raise OAuthRequestNotFoundError
         waiting = await self._waiting(request_id)
-        if waiting.row["member_id"] not in {None, principal.member.member_id}:
+        if waiting.row.member_id not in {None, principal.member.member_id}:
             raise OAuthRequestNotFoundError
         return waiting
 
@@ -283,7 +284,7 @@ class Consent:
             return False
         if caller.origin == origin_of(self._issuer.issuer):
             cookie = caller.cookies.get(request_cookie(waiting.hash), "")
-            if not hmac.compare_digest(secret_hash(cookie), waiting.row["browser_hash"] or b""):
+            if not hmac.compare_digest(secret_hash(cookie), waiting.row.browser_hash or b""):
                 raise WrongBrowserError
             return True
         page = waiting.client.provider.consent_url
@@ -300,13 +301,13 @@ class Consent:
         if not set(chosen) <= set(request.scopes):
             raise InvalidScopeError("The client did not request this scope.")
         rows = await client_store.scope_texts(self._database, client.app_id)
-        required = {"openid"} | {row["name"] for row in rows if row["is_required"]}
+        required = {"openid"} | {row.name for row in rows if row.is_required}
         return [name for name in request.scopes if name in required or name in chosen]
 
     async def _asked(
         self, client: KnownClient, request: AuthorizationRequest, granted: set[str], tongue: str
     ) -> list[AskedScope]:
-        own = {row["name"]: row for row in await client_store.scope_texts(self._database, client.app_id)}
+        own = {row.name: row for row in await client_store.scope_texts(self._database, client.app_id)}
         asked = []
         for name in request.scopes:
             row = own.get(name)
@@ -316,26 +317,26 @@ class Consent:
                     name=name,
                     title=text.title,
                     description=text.description,
-                    is_required=name == "openid" or bool(row and row["is_required"]),
+                    is_required=name == "openid" or bool(row and row.is_required),
                     already_granted=name in granted,
                 )
             )
         return asked
 
 
-def _own_text(row: Record | None, name: str, tongue: str) -> ScopeText:
+def _own_text(row: ScopeTexts | None, name: str, tongue: str) -> ScopeText:
     """Return the texts of an app's scope; a scope deleted in the meantime is shown by its name."""
     if row is None:
         return ScopeText(name)
-    translated: dict[str, str] = json.decode(row["translations"].encode()).get(tongue, {})
-    own = ScopeText(row["title"], row["description"])
+    translated: dict[str, str] = json.decode(row.translations.encode()).get(tongue, {})
+    own = ScopeText(row.title, row.description)
     return ScopeText(translated.get("title", own.title), translated.get("description", own.description))
 
 
-def _require_open(row: Record) -> None:
-    if row["state"] != "pending":
+def _require_open(row: WaitingRequest) -> None:
+    if row.state != "pending":
         raise OAuthRequestDecidedError
-    if row["is_expired"]:
+    if row.is_expired:
         raise OAuthRequestExpiredError
 
 

@@ -1,20 +1,21 @@
-"""Shared by the decisions with and without a question: create a grant with its code, and measure a session's age."""
+"""Shared by the decisions with and without a question: find the session, and create a grant with its code."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.kit.crypto import secret_hash
 from pilotis.kit.ids import uuid7
 from pilotis.oauth.flow import store
+from pilotis.oauth.flow.records import BrowserSession
 from pilotis.oauth.flow.requests import AuthorizationRequest
 from pilotis.oauth.parameters import CODE_PREFIX
-from pilotis.oauth.registry import KnownClient
+from pilotis.oauth.records import KnownClient
 from pilotis.oauth.tokens.store import NewGrant, insert_grant
 from pilotis.security.single_use import mint
 
@@ -60,16 +61,10 @@ async def begin_grant(
     return request.answer(issuer, code=code.text)
 
 
-async def signed_in(database: Database, app_id: UUID, cookies: Mapping[str, str]) -> Record | None:
+async def signed_in(database: Database, app_id: UUID, cookies: Mapping[str, str]) -> BrowserSession | None:
     """Return the member that is signed in with the provider in a browser, by its cookies, or None."""
     cookie = cookies.get(PROVIDER_COOKIE + app_id.hex)
     return None if cookie is None else await store.browser_session(database, app_id, secret_hash(cookie))
-
-
-def age_of(session: Record) -> timedelta:
-    """Return a session's age by the database's clock."""
-    age: timedelta = session["asked_at"] - session["created_at"]
-    return age
 
 
 def request_cookie(request_hash: bytes) -> str:

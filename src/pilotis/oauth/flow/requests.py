@@ -15,8 +15,8 @@ import msgspec
 from pilotis.oauth.clients import BUILT_IN_SCOPES
 from pilotis.oauth.errors import InvalidRequestError, InvalidTargetError, RedirectedError
 from pilotis.oauth.parameters import Parameters
+from pilotis.oauth.records import KnownClient
 from pilotis.oauth.redirect_uris import is_registered
-from pilotis.oauth.registry import KnownClient
 from pilotis.oauth.resources import chosen_resources
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.db.pool import Database
 from pilotis.http.api.cookies import SetCookie
@@ -20,13 +19,15 @@ from pilotis.oauth import client_store
 from pilotis.oauth.dynamic_clients import DynamicClients
 from pilotis.oauth.errors import InvalidRequestError, RedirectedError, RequestRefusedError, UnauthorizedClientError
 from pilotis.oauth.flow import store
-from pilotis.oauth.flow.granting import REQUEST_PREFIX, age_of, begin_grant, request_cookie, signed_in
+from pilotis.oauth.flow.granting import REQUEST_PREFIX, begin_grant, request_cookie, signed_in
+from pilotis.oauth.flow.records import BrowserSession
 from pilotis.oauth.flow.requests import AuthorizationRequest, checked, checked_redirect_uri, redirect_to
 from pilotis.oauth.flow.scope_texts import language
 from pilotis.oauth.flow.types import PushedAnswer
 from pilotis.oauth.parameters import PUSHED_PREFIX, Parameters
+from pilotis.oauth.records import KnownClient
 from pilotis.oauth.redirect_uris import is_registered
-from pilotis.oauth.registry import KnownClient, find_client, is_dynamic
+from pilotis.oauth.registry import find_client, is_dynamic
 from pilotis.oauth.tokens.issuing import Issuer
 from pilotis.security.rate_limits import RateLimits
 from pilotis.security.single_use import mint
@@ -111,8 +112,8 @@ class Authorization:
             client,
             parameters,
             redirect_uri,
-            known_scopes=[row["name"] for row in rows],
-            default_scopes=[row["name"] for row in rows if row["is_default"]],
+            known_scopes=[row.name for row in rows],
+            default_scopes=[row.name for row in rows if row.is_default],
             issuer=self._issuer.issuer,
             is_pushed=is_pushed,
         )
@@ -178,13 +179,13 @@ class Authorization:
         is_fresh = (
             session is not None
             and not request.asks_sign_in
-            and (request.max_age is None or age_of(session) <= timedelta(seconds=request.max_age))
-            and request.hinted in {None, session["member_id"]}
+            and (request.max_age is None or session.age <= timedelta(seconds=request.max_age))
+            and request.hinted in {None, session.member_id}
         )
         if session is not None and is_fresh and not request.must_ask(client):
-            found = await self._covering(client, request, session["member_id"])
+            found = await self._covering(client, request, session.member_id)
             if found is not None:
-                await self._rate_limits.count(caller, None, REQUESTS_RATE, group=str(session["session_id"]))
+                await self._rate_limits.count(caller, None, REQUESTS_RATE, group=str(session.session_id))
                 return Step(await self._code_at_once(client, request, pushed_hash, session, found))
         if request.is_silent:
             error = "consent_required" if is_fresh else "login_required"
@@ -200,16 +201,16 @@ class Authorization:
         if client.first_party:
             return _Covering(None, is_stale=False)
         row = await store.consent(self._database, client.app_id, member_id, client.client_id)
-        if row is None or not set(request.scopes) <= set(row["scopes"]):
+        if row is None or not set(request.scopes) <= set(row.scopes):
             return None
-        return _Covering(row["consent_id"], row["is_stale"])
+        return _Covering(row.consent_id, row.is_stale)
 
     async def _code_at_once(
         self,
         client: KnownClient,
         request: AuthorizationRequest,
         pushed_hash: bytes | None,
-        session: Record,
+        session: BrowserSession,
         covering: _Covering,
     ) -> str:
         app_id, consent_id = client.app_id, covering.consent_id
@@ -227,10 +228,10 @@ class Authorization:
                 client,
                 request,
                 request.scopes,
-                session["member_id"],
-                session["session_id"],
-                session["created_at"],
-                session["amr"],
+                session.member_id,
+                session.session_id,
+                session.created_at,
+                session.amr,
                 consent_id,
             )
 

@@ -5,15 +5,24 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
-from pilotis.db.paging import fetch_page
+from pilotis.db.paging import page_of
 from pilotis.db.pool import Database
+from pilotis.oauth.flow.records import (
+    AddedConsent,
+    BrowserSession,
+    ConsentOfClient,
+    DeletedConsent,
+    SignIn,
+    StoredConsent,
+    WaitingRequest,
+)
 
 
-async def browser_session(database: Database, app_id: UUID, cookie_hash: bytes) -> Record | None:
+async def browser_session(database: Database, app_id: UUID, cookie_hash: bytes) -> BrowserSession | None:
     """Return the session of a cookie if it has not ended and its member is active and not a guest."""
-    return await database.fetchrow(
+    row = await database.fetchrow(
         """
         select s.session_id, s.created_at, s.amr, m.member_id, m.nickname, now() as asked_at
         from pilotis.oauth_browsers b
@@ -26,11 +35,12 @@ async def browser_session(database: Database, app_id: UUID, cookie_hash: bytes) 
         cookie_hash,
         tenant=app_id,
     )
+    return None if row is None else BrowserSession(**row)
 
 
-async def session(connection: Connection, app_id: UUID, session_id: UUID) -> Record | None:
+async def session(connection: Connection, app_id: UUID, session_id: UUID) -> SignIn | None:
     """Return when a session was created, and the current time; None if it has ended."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         """
         select created_at, amr, now() as asked_at from pilotis.sessions
         where app_id = $1 and session_id = $2 and revoked_at is null and expires_at > now()
@@ -38,6 +48,7 @@ async def session(connection: Connection, app_id: UUID, session_id: UUID) -> Rec
         app_id,
         session_id,
     )
+    return None if row is None else SignIn(**row)
 
 
 async def nickname(database: Database, app_id: UUID, member_id: str) -> str | None:
@@ -114,18 +125,22 @@ async def open_pushed(
     return found
 
 
-async def request(database: Database, app_id: UUID, request_hash: bytes) -> Record | None:
+async def request(database: Database, app_id: UUID, request_hash: bytes) -> WaitingRequest | None:
     """Return a request that awaits a decision, or that was decided recently."""
-    return await database.fetchrow(f"{_REQUEST}", app_id, request_hash, tenant=app_id)
+    row = await database.fetchrow(_REQUEST, app_id, request_hash, tenant=app_id)
+    return None if row is None else WaitingRequest(**row)
 
 
-async def lock_request(connection: Connection, app_id: UUID, request_hash: bytes) -> Record | None:
+async def lock_request(connection: Connection, app_id: UUID, request_hash: bytes) -> WaitingRequest | None:
     """Return a request, locked against other decisions until the transaction ends."""
-    return await connection.fetchrow(f"{_REQUEST} for update", app_id, request_hash)
+    row = await connection.fetchrow(f"{_REQUEST} for update", app_id, request_hash)
+    return None if row is None else WaitingRequest(**row)
 
 
 _REQUEST = """
-    select *, expires_at <= now() as is_expired from pilotis.oauth_requests
+    select client_id, request, member_id, browser_hash, pushed_hash, state, created_at, expires_at,
+        expires_at <= now() as is_expired
+    from pilotis.oauth_requests
     where app_id = $1 and hash = $2 and not is_pushed
 """
 
@@ -174,9 +189,9 @@ async def use_pushed(connection: Connection, app_id: UUID, pushed_hash: bytes) -
     return tag == "UPDATE 1"
 
 
-async def consent(database: Database, app_id: UUID, member_id: str, client_id: str) -> Record | None:
-    """Return a member's consent to a client; `is_stale` is true if its use has not been recorded for a minute."""
-    return await database.fetchrow(
+async def consent(database: Database, app_id: UUID, member_id: str, client_id: str) -> StoredConsent | None:
+    """Return a member's consent to a client."""
+    row = await database.fetchrow(
         """
         select consent_id, scopes, coalesce(last_used_at < now() - interval '1 minute', true) as is_stale
         from pilotis.oauth_consents
@@ -187,12 +202,13 @@ async def consent(database: Database, app_id: UUID, member_id: str, client_id: s
         client_id,
         tenant=app_id,
     )
+    return None if row is None else StoredConsent(**row)
 
 
 async def add_consent(
     connection: Connection, app_id: UUID, consent_id: UUID, member_id: str, client_id: str, scopes: list[str]
-) -> Record:
-    """Add scopes to a member's consent to a client, and return its id and scopes, and whether they `grew`."""
+) -> AddedConsent:
+    """Add scopes to a member's consent to a client."""
     row = await connection.fetchrow(
         """
         with before as (
@@ -212,7 +228,7 @@ async def add_consent(
         scopes,
     )
     assert row is not None
-    return row
+    return AddedConsent(**row)
 
 
 async def touch_consent(connection: Connection, app_id: UUID, consent_id: UUID) -> None:
@@ -226,7 +242,7 @@ async def touch_consent(connection: Connection, app_id: UUID, consent_id: UUID) 
 
 async def connections(
     database: Database, app_id: UUID, member_id: str, limit: int, offset: int
-) -> tuple[list[Record], int]:
+) -> tuple[list[ConsentOfClient], int]:
     """Return a page of a member's consents with their clients, newest first, and the total count."""
     query = """
         select n.consent_id, n.scopes, n.granted_at, n.last_used_at, c.client_id, c.name, c.description, c.logo_url,
@@ -235,13 +251,17 @@ async def connections(
         join pilotis.oauth_clients c on c.app_id = n.app_id and c.client_id = n.client_id
         where n.app_id = $1 and n.member_id = $2
     """
-    order_by = "granted_at desc, consent_id"
-    return await fetch_page(database, app_id, query, (app_id, member_id), order_by=order_by, limit=limit, offset=offset)
+    arguments, order_by = (app_id, member_id), "granted_at desc, consent_id"
+    return await page_of(
+        ConsentOfClient, database, app_id, query, arguments, order_by=order_by, limit=limit, offset=offset
+    )
 
 
-async def delete_consent(connection: Connection, app_id: UUID, member_id: str, consent_id: UUID) -> Record | None:
+async def delete_consent(
+    connection: Connection, app_id: UUID, member_id: str, consent_id: UUID
+) -> DeletedConsent | None:
     """Delete a member's consent and return its client and scopes; None if it does not exist."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         """
         delete from pilotis.oauth_consents where app_id = $1 and member_id = $2 and consent_id = $3
         returning client_id, scopes
@@ -250,6 +270,7 @@ async def delete_consent(connection: Connection, app_id: UUID, member_id: str, c
         member_id,
         consent_id,
     )
+    return None if row is None else DeletedConsent(**row)
 
 
 async def covers(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from asyncpg import Record
-
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.api.schemas import ItemPage, Paging
@@ -63,12 +61,12 @@ class MemberLinks:
             raise MemberNotFoundError
 
 
-def _identity(row: Record) -> MemberIdentity:
+def _identity(row: store.Identity) -> MemberIdentity:
     return MemberIdentity(
-        provider=row["provider"],
-        subject=row["subject"],
-        email=row["email"],
-        email_verified=row["email_verified"],
-        linked_at=rfc3339(row["created_at"]),
-        last_used_at=rfc3339(row["last_used_at"]),
+        provider=row.provider,
+        subject=row.subject,
+        email=row.email,
+        email_verified=row.email_verified,
+        linked_at=rfc3339(row.created_at),
+        last_used_at=rfc3339(row.last_used_at),
     )

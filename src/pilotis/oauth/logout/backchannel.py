@@ -62,17 +62,17 @@ class BackchannelLogout:
     async def enqueue(self, connection: Connection, app_id: UUID, ended: EndedSession) -> None:
         """Enqueue the notification of a client that wants one; it is sent after the caller's transaction commits."""
         row = await client_store.lock_client(connection, app_id, ended.client_id)
-        if row is not None and row["backchannel_logout_uri"] is not None:
+        if row is not None and row.backchannel_logout_uri is not None:
             await self._jobs.enqueue(connection, self.kind, app_id, ended, subject=ended.client_id)
 
     async def _send(self, job: Job[EndedSession]) -> None:
         ended = job.payload
         row = await client_store.client(self._database, job.app_id, ended.client_id)
-        if row is None or not row["is_active"] or row["backchannel_logout_uri"] is None:
+        if row is None or not row.is_active or row.backchannel_logout_uri is None:
             raise DiscardError("The client no longer receives logout tokens.")
         token = rs256.sign(await self._keys.signing(), LOGOUT_TYPE, self._claims(job.app_id, ended))
         request = OutgoingRequest(
-            url=row["backchannel_logout_uri"],
+            url=row.backchannel_logout_uri,
             headers={"Content-Type": "application/x-www-form-urlencoded"},
             body=urlencode({"logout_token": token}).encode(),
         )

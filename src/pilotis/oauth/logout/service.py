@@ -22,8 +22,9 @@ from pilotis.oauth.errors import InvalidRequestError
 from pilotis.oauth.flow.granting import PROVIDER_COOKIE
 from pilotis.oauth.flow.store import browser_session
 from pilotis.oauth.parameters import Parameters
+from pilotis.oauth.records import KnownClient
 from pilotis.oauth.redirect_uris import is_registered
-from pilotis.oauth.registry import KnownClient, find_client
+from pilotis.oauth.registry import find_client
 from pilotis.oauth.tokens.issuing import Issuer
 
 _PURPOSE = "oauth/logout"
@@ -118,7 +119,7 @@ class Logout:
                 continue
             row = await browser_session(self._database, app_id, secret_hash(value))
             if row is not None:
-                found.append(Signed(app_id, row["member_id"], row["session_id"], name, value))
+                found.append(Signed(app_id, row.member_id, row.session_id, name, value))
         return found
 
     def _is_hinted(self, hint: dict[str, Any] | None, signed: list[Signed]) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.apps.service import Apps
 from pilotis.db.pool import Database
@@ -69,7 +68,9 @@ class SocialProviders:
             before = await store.provider(connection, app_id, name)
             if before is None and await store.count_providers(connection, app_id) >= _MAX_PROVIDERS:
                 raise TooManySocialProvidersError
-            fields = {"client_id": None, "client_secret": None, "scopes": [], "is_enabled": True, **(before or {})}
+            fields: dict[str, Any] = {"client_id": None, "client_secret": None, "scopes": [], "is_enabled": True}
+            if before is not None:
+                fields |= msgspec.structs.asdict(before)
             options = _options(before)
             if "options" in given:
                 options = given["options"]
@@ -101,10 +102,10 @@ class SocialProviders:
         if row is None:
             return None
         secret = None
-        if row["client_secret"] is not None:
+        if row.client_secret is not None:
             secrets = await self._secrets.app(app_id)
-            secret = secrets.decrypt(Purpose.OAUTH_SOCIAL_SECRET, name, row["client_secret"]).decode()
-        return Account(name, row["client_id"], secret, row["scopes"], _options(row))
+            secret = secrets.decrypt(Purpose.OAUTH_SOCIAL_SECRET, name, row.client_secret).decode()
+        return Account(name, row.client_id, secret, row.scopes, _options(row))
 
     def redirect_uri(self, name: str) -> str:
         """Return the URL to which a vendor redirects the browser."""
@@ -136,30 +137,30 @@ class SocialProviders:
         if not is_loopback_url(self._issuer):
             raise invalid(field, sentence)
 
-    def _shown(self, row: Record) -> SocialProvider:
-        name = row["provider"]
+    def _shown(self, row: store.StoredProvider) -> SocialProvider:
+        name = row.provider
         return SocialProvider(
             provider=name,
             kind=vendor_of(name).kind,
-            client_id=row["client_id"],
-            has_secret=row["client_secret"] is not None,
-            scopes=row["scopes"],
-            is_enabled=row["is_enabled"],
+            client_id=row.client_id,
+            has_secret=row.client_secret is not None,
+            scopes=row.scopes,
+            is_enabled=row.is_enabled,
             options=_options(row),
             redirect_uri=self.redirect_uri(name),
-            created_at=rfc3339(row["created_at"]),
-            updated_at=rfc3339(row["updated_at"]),
+            created_at=rfc3339(row.created_at),
+            updated_at=rfc3339(row.updated_at),
         )
 
 
 async def enabled_providers(database: Database, app_id: UUID) -> list[LoginProvider]:
     """Return the providers with which an app's members may sign in."""
     rows = await store.enabled(database, app_id)
-    return [LoginProvider(row["provider"], vendor_of(row["provider"], name=_options(row).name).name) for row in rows]
+    return [LoginProvider(row.provider, vendor_of(row.provider, name=_options(row).name).name) for row in rows]
 
 
-def _options(row: Record | None) -> ProviderOptions:
-    return ProviderOptions() if row is None else msgspec.json.decode(row["options"], type=ProviderOptions)
+def _options(row: store.EnabledProvider | None) -> ProviderOptions:
+    return ProviderOptions() if row is None else msgspec.json.decode(row.options, type=ProviderOptions)
 
 
 def _check_apple_key(secret: str) -> None:

@@ -28,7 +28,8 @@ from pilotis.oauth.flow.granting import REQUEST_PREFIX
 from pilotis.oauth.flow.requests import is_challenge
 from pilotis.oauth.flow.service import REQUESTS_RATE
 from pilotis.oauth.parameters import Parameters
-from pilotis.oauth.registry import KnownClient, Provider, find_client
+from pilotis.oauth.records import KnownClient, Provider
+from pilotis.oauth.registry import find_client
 from pilotis.oauth.social import store
 from pilotis.oauth.social.client import Account, Returned, VendorClient, challenge_of
 from pilotis.oauth.social.errors import (

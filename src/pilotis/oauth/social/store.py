@@ -2,45 +2,79 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
-from pilotis.db.paging import fetch_page
+from pilotis.db.paging import page_of
 from pilotis.db.pool import Database
+from pilotis.db.records import columns
 
 
-async def providers(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
+class EnabledProvider(msgspec.Struct, frozen=True):
+    """A provider of an app, without its secret; `options` is a JSON object."""
+
+    provider: str
+    options: str
+
+
+class StoredProvider(EnabledProvider, frozen=True):
+    """A provider of an app; its secret is encrypted."""
+
+    client_id: str
+    client_secret: bytes | None
+    scopes: list[str]
+    is_enabled: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """A member's account at a vendor."""
+
+    provider: str
+    subject: str
+    email: str | None
+    email_verified: bool
+    created_at: datetime
+    last_used_at: datetime
+
+
+_PROVIDER = columns(StoredProvider)
+_ONE = f"select {_PROVIDER} from pilotis.social_providers where app_id = $1 and provider = $2"
+
+
+async def providers(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[StoredProvider], int]:
     """Return a page of the app's providers, and their number."""
-    query = "select * from pilotis.social_providers where app_id = $1"
-    return await fetch_page(database, app_id, query, (app_id,), order_by="provider", limit=limit, offset=offset)
+    query = f"select {_PROVIDER} from pilotis.social_providers where app_id = $1"
+    return await page_of(
+        StoredProvider, database, app_id, query, (app_id,), order_by="provider", limit=limit, offset=offset
+    )
 
 
-async def enabled(database: Database, app_id: UUID) -> list[Record]:
+async def enabled(database: Database, app_id: UUID) -> list[EnabledProvider]:
     """Return the app's enabled providers, without their secrets."""
-    return await database.fetch(
+    rows = await database.fetch(
         "select provider, options from pilotis.social_providers where app_id = $1 and is_enabled order by provider",
         app_id,
         tenant=app_id,
     )
+    return [EnabledProvider(**row) for row in rows]
 
 
-async def enabled_provider(database: Database, app_id: UUID, provider: str) -> Record | None:
+async def enabled_provider(database: Database, app_id: UUID, provider: str) -> StoredProvider | None:
     """Return one of the app's enabled providers."""
-    return await database.fetchrow(
-        "select * from pilotis.social_providers where app_id = $1 and provider = $2 and is_enabled",
-        app_id,
-        provider,
-        tenant=app_id,
-    )
+    row = await database.fetchrow(f"{_ONE} and is_enabled", app_id, provider, tenant=app_id)
+    return None if row is None else StoredProvider(**row)
 
 
-async def provider(connection: Connection, app_id: UUID, name: str) -> Record | None:
+async def provider(connection: Connection, app_id: UUID, name: str) -> StoredProvider | None:
     """Return one of the app's providers, enabled or not."""
-    return await connection.fetchrow(
-        "select * from pilotis.social_providers where app_id = $1 and provider = $2", app_id, name
-    )
+    row = await connection.fetchrow(_ONE, app_id, name)
+    return None if row is None else StoredProvider(**row)
 
 
 async def count_providers(connection: Connection, app_id: UUID) -> int:
@@ -49,16 +83,16 @@ async def count_providers(connection: Connection, app_id: UUID) -> int:
     return number
 
 
-async def put_provider(connection: Connection, app_id: UUID, name: str, fields: dict[str, Any]) -> Record:
+async def put_provider(connection: Connection, app_id: UUID, name: str, fields: dict[str, Any]) -> StoredProvider:
     """Insert or replace a provider and return it."""
     row = await connection.fetchrow(
-        """
+        f"""
         insert into pilotis.social_providers (app_id, provider, client_id, client_secret, scopes, is_enabled, options)
         values ($1, $2, $3, $4, $5, $6, $7)
         on conflict (app_id, provider) do update set
             client_id = excluded.client_id, client_secret = excluded.client_secret, scopes = excluded.scopes,
             is_enabled = excluded.is_enabled, options = excluded.options, updated_at = now()
-        returning *
+        returning {_PROVIDER}
         """,
         app_id,
         name,
@@ -69,7 +103,7 @@ async def put_provider(connection: Connection, app_id: UUID, name: str, fields: 
         fields["options"],
     )
     assert row is not None
-    return row
+    return StoredProvider(**row)
 
 
 async def delete_provider(connection: Connection, app_id: UUID, name: str) -> bool:
@@ -85,7 +119,7 @@ async def enabled_names(connection: Connection, app_id: UUID) -> list[str]:
     rows = await connection.fetch(
         "select provider from pilotis.social_providers where app_id = $1 and is_enabled order by provider", app_id
     )
-    return [row["provider"] for row in rows]
+    return [name for (name,) in rows]
 
 
 async def member_of(database: Database, app_id: UUID, provider: str, subject: str) -> str | None:
@@ -157,7 +191,8 @@ async def member_with_email(connection: Connection, app_id: UUID, email: str) ->
         app_id,
         email,
     )
-    return rows[0]["member_id"] if len(rows) == 1 else None
+    found: list[str] = [member_id for (member_id,) in rows]
+    return found[0] if len(found) == 1 else None
 
 
 async def links_by_email(connection: Connection, app_id: UUID) -> bool:
@@ -176,9 +211,9 @@ async def is_member(database: Database, app_id: UUID, member_id: str) -> bool:
     return bool(found)
 
 
-async def identities(database: Database, app_id: UUID, member_id: str) -> list[Record]:
+async def identities(database: Database, app_id: UUID, member_id: str) -> list[Identity]:
     """Return a member's accounts at vendors, the one used last first."""
-    return await database.fetch(
+    rows = await database.fetch(
         """
         select provider, subject, email, email_verified, created_at, last_used_at
         from pilotis.member_identities where app_id = $1 and member_id = $2
@@ -188,6 +223,7 @@ async def identities(database: Database, app_id: UUID, member_id: str) -> list[R
         member_id,
         tenant=app_id,
     )
+    return [Identity(**row) for row in rows]
 
 
 async def delete_identities(connection: Connection, app_id: UUID, member_id: str, provider: str) -> bool:

@@ -19,7 +19,8 @@ from pilotis.oauth.auth_methods import PRIVATE_KEY
 from pilotis.oauth.dynamic_clients import DynamicClients
 from pilotis.oauth.errors import InvalidClientError
 from pilotis.oauth.parameters import Parameters
-from pilotis.oauth.registry import KnownClient, find_client
+from pilotis.oauth.records import KnownClient
+from pilotis.oauth.registry import find_client
 from pilotis.oauth.tokens import assertions, store
 from pilotis.oauth.types import ClientKeys
 from pilotis.security.rate_limits import RateLimits
@@ -98,7 +99,7 @@ class ClientAuthentication:
             # A crash of PostgreSQL emptied the table: what was issued before may have been used before.
             await store.begin_proof_epoch(self._database, app_id)
             return False
-        return bool(row["is_new"]) and assertion.issued_at > row["began_at"].timestamp()
+        return row.is_new and assertion.issued_at > row.began_at.timestamp()
 
 
 def _credentials(basic: str | None, form: Parameters) -> _Credentials:

@@ -19,8 +19,9 @@ from pilotis.oauth.flow.service import Authorization
 from pilotis.oauth.flow.types import PushedAnswer
 from pilotis.oauth.https import Https
 from pilotis.oauth.parameters import Parameters, parse
+from pilotis.oauth.records import KnownClient
 from pilotis.oauth.redirect_uris import origin_of
-from pilotis.oauth.registry import KnownClient, find_client
+from pilotis.oauth.registry import find_client
 from pilotis.oauth.tokens.access_tokens import AccessTokens, dpop_refused, proof_lines
 from pilotis.oauth.tokens.client_authentication import ClientAuthentication
 from pilotis.oauth.tokens.dpop import InvalidDpopProofError, UseDpopNonceError

@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from asyncpg import Record
-
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import InsufficientScopeError
 from pilotis.kit import json
@@ -15,9 +13,11 @@ from pilotis.kit.crypto import MasterKeyring
 from pilotis.kit.errors import UnauthorizedError
 from pilotis.oauth import client_store
 from pilotis.oauth.clients import BUILT_IN_SCOPES
-from pilotis.oauth.registry import KnownClient, find_client
+from pilotis.oauth.records import KnownClient
+from pilotis.oauth.registry import find_client
 from pilotis.oauth.tokens import refresh_tokens, store
 from pilotis.oauth.tokens.issuing import AccessClaims, InvalidAccessTokenError, Issuer
+from pilotis.oauth.tokens.records import TokenState
 from pilotis.oauth.tokens.types import Introspection
 
 # Claims of the built-in scopes that come from a member's `custom_data`, from the key of the same name.
@@ -65,7 +65,7 @@ class Inspection:
         row = await self._require_state(app_id, grant_id, jti)
         return _claims(scopes, row, await self._own_claims(app_id, scopes))
 
-    async def _require_state(self, app_id: UUID, grant_id: UUID, jti: UUID) -> Record:
+    async def _require_state(self, app_id: UUID, grant_id: UUID, jti: UUID) -> TokenState:
         row = await store.token_state(self._database, app_id, grant_id, jti)
         if row is None:
             raise InvalidOAuthTokenError
@@ -76,8 +76,8 @@ class Inspection:
         found: dict[str, str] = {}
         if scopes - BUILT_IN_SCOPES:
             for row in await client_store.scope_texts(self._database, app_id):
-                if row["name"] in scopes:
-                    found |= json.decode(row["claims"].encode())
+                if row.name in scopes:
+                    found |= json.decode(row.claims.encode())
         return found
 
     async def introspect(self, caller: Inspector, token: str) -> Introspection:
@@ -96,7 +96,7 @@ class Inspection:
             row = await store.token_state(self._database, claims.app_id, claims.grant_id, claims.jti)
             if row is None:
                 return _INACTIVE
-            username = row["nickname"]
+            username = row.nickname
         elif await self._is_void(claims):
             return _INACTIVE
         return Introspection(
@@ -132,28 +132,30 @@ class Inspection:
         if token.app_id != caller.app_id:
             return _INACTIVE
         row = await store.grant(self._database, token.app_id, token.grant_id)
-        if row is None or not (row["lives"] and row["may_refresh"]) or row["refresh_id"] != token.refresh_id:
+        if row is None or row.refreshed_at is None or row.refresh_expires_at is None:
             return _INACTIVE
-        if caller.client_id not in {None, row["client_id"]}:
+        if not (row.lives and row.may_refresh) or row.refresh_id != token.refresh_id:
+            return _INACTIVE
+        if caller.client_id not in {None, row.client_id}:
             return _INACTIVE
         return Introspection(
             active=True,
-            scope=" ".join(row["scopes"]),
-            client_id=row["client_id"],
-            sub=row["member_id"],
-            username=row["nickname"],
-            exp=int(min(row["refresh_expires_at"], row["expires_at"]).timestamp()),
-            iat=int(row["refreshed_at"].timestamp()),
-            iss=row["issuer"],
-            sid=str(row["session_id"]),
-            app_id=str(row["app_id"]),
+            scope=" ".join(row.scopes),
+            client_id=row.client_id,
+            sub=row.member_id,
+            username=row.nickname,
+            exp=int(min(row.refresh_expires_at, row.expires_at).timestamp()),
+            iat=int(row.refreshed_at.timestamp()),
+            iss=row.issuer,
+            sid=str(row.session_id),
+            app_id=str(row.app_id),
         )
 
     async def revoke(self, caller: KnownClient, token: str) -> None:
         """Revoke a client's own token; a refresh token with its whole grant. Ignores any other token."""
         if refresh := refresh_tokens.read(self._keyring, token):
             row = await store.grant(self._database, refresh.app_id, refresh.grant_id)
-            if row is not None and (row["app_id"], row["client_id"]) == (caller.app_id, caller.client_id):
+            if row is not None and (row.app_id, row.client_id) == (caller.app_id, caller.client_id):
                 async with self._database.transaction(caller.app_id) as connection:
                     await store.revoke(connection, caller.app_id, refresh.grant_id, "revoked_by_client")
             return
@@ -169,22 +171,22 @@ class Inspection:
 _INACTIVE = Introspection(active=False)
 
 
-def _claims(scopes: frozenset[str], row: Record, own: dict[str, str]) -> dict[str, Any]:
+def _claims(scopes: frozenset[str], row: TokenState, own: dict[str, str]) -> dict[str, Any]:
     """Return the claims of the scopes (OpenID Connect Core 1.0, section 5.4)."""
-    custom: dict[str, Any] = json.decode(row["custom_data"].encode())
+    custom: dict[str, Any] = json.decode(row.custom_data.encode())
     claims: dict[str, Any] = {}
     claims |= {name: custom[key] for name, key in own.items() if key in custom}
     for scope, names in _CUSTOM_CLAIMS.items():
         if scope in scopes:
             claims |= {name: custom[name] for name in names if name in custom}
     if "profile" in scopes:
-        claims["updated_at"] = int(row["updated_at"].timestamp())
-        if row["nickname"] is not None:
-            claims |= {"name": row["nickname"], "nickname": row["nickname"]}
-        if row["picture"] is not None:
-            claims["picture"] = row["picture"]
-    if "email" in scopes and row["verified_email"] is not None:
-        claims |= {"email": row["verified_email"], "email_verified": True}
-    elif "email" in scopes and "@" in (row["login_id"] or ""):
-        claims |= {"email": row["login_id"], "email_verified": False}
-    return {**claims, "sub": row["member_id"]}
+        claims["updated_at"] = int(row.updated_at.timestamp())
+        if row.nickname is not None:
+            claims |= {"name": row.nickname, "nickname": row.nickname}
+        if row.picture is not None:
+            claims["picture"] = row.picture
+    if "email" in scopes and row.verified_email is not None:
+        claims |= {"email": row.verified_email, "email_verified": True}
+    elif "email" in scopes and "@" in (row.login_id or ""):
+        claims |= {"email": row.login_id, "email_verified": False}
+    return {**claims, "sub": row.member_id}

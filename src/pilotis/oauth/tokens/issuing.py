@@ -17,7 +17,7 @@ from pilotis.kit.crypto import base64url
 from pilotis.kit.ids import uuid7
 from pilotis.kit.rs256 import PrivateKey, SignatureError
 from pilotis.oauth.keys import SigningKeys
-from pilotis.oauth.registry import KnownClient
+from pilotis.oauth.records import KnownClient
 from pilotis.oauth.resources import own_resources
 
 ACCESS_TYPE = "at+jwt"

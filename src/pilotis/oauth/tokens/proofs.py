@@ -79,10 +79,10 @@ class Proofs:
         if row is None:
             self._learn(await store.begin_proof_epoch(self._database, app_id))
             raise UseDpopNonceError
-        is_new_epoch = self._learn(row["began_at"])
-        if is_new_epoch if proof.nonce is not None else not row["is_settled"]:
+        is_new_epoch = self._learn(row.began_at)
+        if is_new_epoch if proof.nonce is not None else not row.is_settled:
             raise UseDpopNonceError
-        if not row["is_new"]:
+        if not row.is_new:
             raise InvalidDpopProofError("The proof was used before.")
 
     def _learn(self, began_at: datetime | None) -> bool:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor
@@ -24,11 +24,12 @@ from pilotis.oauth.errors import (
     UnsupportedGrantTypeError,
 )
 from pilotis.oauth.parameters import CODE_PREFIX, Parameters
-from pilotis.oauth.registry import KnownClient
+from pilotis.oauth.records import KnownClient
 from pilotis.oauth.resources import chosen_resources, narrowed_resources
 from pilotis.oauth.tokens import refresh_tokens, store
 from pilotis.oauth.tokens.inspection import Inspection, InvalidOAuthTokenError
 from pilotis.oauth.tokens.issuing import Issuer
+from pilotis.oauth.tokens.records import Grant, RevokedGrant
 from pilotis.oauth.tokens.refresh_tokens import RefreshToken
 from pilotis.oauth.tokens.types import TokenAnswer
 from pilotis.security.audit.service import record
@@ -72,18 +73,18 @@ class Tokens:
         text, verifier = form.need("code"), form.get("code_verifier")
         app_id, code_hash = client.app_id, secret_hash(text)
         row = await store.code(self._database, app_id, code_hash) if app_of(CODE_PREFIX, text) == app_id else None
-        if row is None or row["client_id"] != client.client_id:
+        if row is None or row.client_id != client.client_id:
             raise InvalidGrantError
-        if row["used_at"] is not None:
+        if row.used_at is not None:
             await self._end(row, "code_reused", actor)
             raise InvalidGrantError("The code was used before, so its tokens have been revoked.")
-        if not row["is_fresh"] or not row["lives"]:
+        if not row.is_fresh or not row.lives:
             raise InvalidGrantError
-        if form.get("redirect_uri") != row["redirect_uri"]:
+        if form.get("redirect_uri") != row.redirect_uri:
             raise InvalidGrantError("redirect_uri does not match the authorization request.")
-        if verifier is None or not _proves(verifier, row["code_challenge"]):
+        if verifier is None or not _proves(verifier, row.code_challenge):
             raise InvalidGrantError("code_verifier does not match code_challenge.")
-        if row["code_jkt"] is not None and row["code_jkt"] != jkt:
+        if row.code_jkt is not None and row.code_jkt != jkt:
             raise InvalidGrantError("The code is bound to another key.")
         resources = self._narrowed(row, form)
         refresh_id = uuid7() if "refresh_token" in client.grant_types else None
@@ -91,20 +92,20 @@ class Tokens:
         if not await store.redeem(self._database, app_id, code_hash, refresh_id, idle, lifetime, jkt):
             await self._end(row, "code_reused", actor)
             raise InvalidGrantError
-        return await self._answer(client, row, row["scopes"], resources, refresh_id, jkt, row["nonce"])
+        return await self._answer(client, row, row.scopes, resources, refresh_id, jkt, row.nonce)
 
     async def _refresh(self, client: KnownClient, form: Parameters, jkt: str | None, actor: Actor) -> TokenAnswer:
         token = refresh_tokens.read(self._keyring, form.need("refresh_token"))
         row = None
         if token is not None and token.app_id == client.app_id:
             row = await store.grant(self._database, token.app_id, token.grant_id)
-        if token is None or row is None or row["client_id"] != client.client_id or not row["lives"]:
+        if token is None or row is None or row.client_id != client.client_id or not row.lives:
             raise InvalidGrantError
-        if not row["may_refresh"]:
+        if not row.may_refresh:
             raise InvalidGrantError("The refresh token has expired.")
-        if row["is_bound"] and (jkt is None or (client.is_public and jkt != row["jkt"])):
+        if row.is_bound and (jkt is None or (client.is_public and jkt != row.jkt)):
             raise InvalidGrantError("The refresh token is bound to another key.")
-        scopes, resources = _fewer(row["scopes"], form.get("scope")), self._narrowed(row, form)
+        scopes, resources = _fewer(row.scopes, form.get("scope")), self._narrowed(row, form)
         idle, _ = _lifetimes(client)
         current = await self._successor(client, token, idle)
         if current is None:
@@ -139,21 +140,21 @@ class Tokens:
     async def _answer(
         self,
         client: KnownClient,
-        row: Record,
+        row: Grant,
         scopes: Sequence[str],
         resources: Sequence[str],
         refresh_id: UUID | None,
         jkt: str | None,
         nonce: str | None,
     ) -> TokenAnswer:
-        member_id, sid, auth_time = row["member_id"], row["session_id"], row["auth_time"]
+        member_id, sid, auth_time = row.member_id, row.session_id, row.auth_time
         access = await self._issuer.access_token(
             client,
             sub=member_id,
             scopes=scopes,
             resources=resources,
             sid=sid,
-            grant_id=row["grant_id"],
+            grant_id=row.grant_id,
             auth_time=auth_time,
             jkt=jkt,
         )
@@ -161,20 +162,20 @@ class Tokens:
         if "openid" in scopes:
             shared: dict[str, Any] = {}
             if client.claims_in_id_token:
-                shared = await self._shared(client.app_id, row["grant_id"], scopes)
+                shared = await self._shared(client.app_id, row.grant_id, scopes)
             identity = await self._issuer.id_token(
                 client,
                 sub=member_id,
                 sid=sid,
                 auth_time=auth_time,
-                amr=row["amr"],
+                amr=row.amr,
                 access_token=access,
                 nonce=nonce,
                 shared=shared,
             )
         refresh = None
         if refresh_id is not None:
-            refresh = refresh_tokens.write(self._keyring, RefreshToken(client.app_id, row["grant_id"], refresh_id))
+            refresh = refresh_tokens.write(self._keyring, RefreshToken(client.app_id, row.grant_id, refresh_id))
         return _token_answer(client, access, scopes, jkt, refresh, identity)
 
     async def _shared(self, app_id: UUID, grant_id: UUID, scopes: Sequence[str]) -> dict[str, Any]:
@@ -184,25 +185,27 @@ class Tokens:
             # The member was deactivated, or the grant revoked, a moment ago.
             raise InvalidGrantError from None
 
-    def _narrowed(self, row: Record, form: Parameters) -> list[str]:
-        allowed = row["resources"] or [self._issuer.default_resource(row["app_id"])]
-        return narrowed_resources(allowed, form.resources) or list(row["resources"])
+    def _narrowed(self, row: Grant, form: Parameters) -> list[str]:
+        allowed = row.resources or [self._issuer.default_resource(row.app_id)]
+        return narrowed_resources(allowed, form.resources) or list(row.resources)
 
-    async def _end(self, row: Record, reason: str, actor: Actor) -> None:
+    async def _end(self, row: Grant, reason: str, actor: Actor) -> None:
         """Revoke a grant whose code or refresh token was reused."""
-        app_id, grant_id = row["app_id"], row["grant_id"]
+        app_id, grant_id = row.app_id, row.grant_id
         async with self._database.transaction(app_id) as connection:
             await revoke(connection, app_id, actor, grant_id, reason)
 
 
-async def revoke(connection: Connection, app_id: UUID, actor: Actor, grant_id: UUID, reason: str) -> Record | None:
+async def revoke(
+    connection: Connection, app_id: UUID, actor: Actor, grant_id: UUID, reason: str
+) -> RevokedGrant | None:
     """Revoke a grant with all its tokens, and audit that.
 
     Return its client, member and session, or None if it was already revoked.
     """
     row = await store.revoke(connection, app_id, grant_id, reason)
     if row is not None:
-        whose = {"client_id": row["client_id"], "member_id": row["member_id"]}
+        whose = {"client_id": row.client_id, "member_id": row.member_id}
         await record(connection, app_id, actor, "oauth_grant.revoke", grant_id, reason=reason, **whose)
     return row
 

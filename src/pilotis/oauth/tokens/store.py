@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
-from pilotis.db.paging import fetch_page
+from pilotis.db.paging import page_of
 from pilotis.db.pool import Database
+from pilotis.db.records import columns
+from pilotis.oauth.tokens.records import (
+    CodeGrant,
+    Grant,
+    ListedGrant,
+    ProofUse,
+    RefreshGrant,
+    RevokedGrant,
+    TokenState,
+)
 
 CODE_SECONDS = 60
+
+_GRANT = columns(Grant, "g")
 
 # A grant is valid if it is not revoked, its member is active and, unless it is offline, its session has not ended.
 _LIVES = """
@@ -63,11 +74,11 @@ async def insert_grant(connection: Connection, new: NewGrant) -> None:
     await connection.execute(_ADD_GRANT, *msgspec.structs.astuple(new), float(CODE_SECONDS))
 
 
-async def code(database: Database, app_id: UUID, code_hash: bytes) -> Record | None:
-    """Return a code with its grant, and whether they are valid: `is_fresh` for the code, `lives` for the grant."""
-    return await database.fetchrow(
+async def code(database: Database, app_id: UUID, code_hash: bytes) -> CodeGrant | None:
+    """Return a code with its grant, and whether they are valid."""
+    row = await database.fetchrow(
         f"""
-        select g.*, k.redirect_uri, k.code_challenge, k.nonce, k.jkt as code_jkt, k.used_at,
+        select {_GRANT}, k.redirect_uri, k.code_challenge, k.nonce, k.jkt as code_jkt, k.used_at,
             k.expires_at > now() as is_fresh,
             coalesce({_LIVES}, false) and coalesce(s.revoked_at is null and s.expires_at > now(), false) as lives
         from pilotis.oauth_codes k
@@ -79,6 +90,7 @@ async def code(database: Database, app_id: UUID, code_hash: bytes) -> Record | N
         code_hash,
         tenant=app_id,
     )
+    return None if row is None else CodeGrant(*row)
 
 
 async def redeem(
@@ -120,12 +132,12 @@ async def redeem(
     )
 
 
-async def grant(database: Database, app_id: UUID, grant_id: UUID) -> Record | None:
-    """Return a grant, whether it is valid, and whether its refresh token has not expired (`may_refresh`)."""
-    return await database.fetchrow(
+async def grant(database: Database, app_id: UUID, grant_id: UUID) -> RefreshGrant | None:
+    """Return a grant, whether it is valid, and whether its refresh token has not expired."""
+    row = await database.fetchrow(
         f"""
-        select g.*, coalesce({_LIVES}, false) as lives, coalesce(g.refresh_expires_at > now(), false) as may_refresh,
-            m.nickname
+        select {_GRANT}, coalesce({_LIVES}, false) as lives,
+            coalesce(g.refresh_expires_at > now(), false) as may_refresh, m.nickname
         from pilotis.oauth_grants g {_STATE}
         where g.app_id = $1 and g.grant_id = $2
         """,
@@ -133,17 +145,18 @@ async def grant(database: Database, app_id: UUID, grant_id: UUID) -> Record | No
         grant_id,
         tenant=app_id,
     )
+    return None if row is None else RefreshGrant(*row)
 
 
 async def grants(
     database: Database, app_id: UUID, client_id: str | None, member_id: str | None, limit: int, offset: int
-) -> tuple[list[Record], int]:
+) -> tuple[list[ListedGrant], int]:
     """Return a page of an app's grants, newest first, with their clients' and members' names, and the total count."""
     filters = [("g.client_id", client_id), ("g.member_id", member_id)]
     given = [(column, value) for column, value in filters if value is not None]
     conditions = "".join(f" and {column} = ${number}" for number, (column, _) in enumerate(given, 2))
     query = f"""
-        select g.*, c.name as client_name, m.nickname, coalesce({_LIVES}, false) as lives
+        select {_GRANT}, c.name as client_name, m.nickname, coalesce({_LIVES}, false) as lives
         from pilotis.oauth_grants g
         join pilotis.oauth_clients c on c.app_id = g.app_id and c.client_id = g.client_id
         {_STATE}
@@ -151,7 +164,9 @@ async def grants(
     """
     arguments = (app_id, *(value for _, value in given))
     # Grant ids are in the order of time (UUID version 7).
-    return await fetch_page(database, app_id, query, arguments, order_by="grant_id desc", limit=limit, offset=offset)
+    return await page_of(
+        ListedGrant, database, app_id, query, arguments, order_by="grant_id desc", limit=limit, offset=offset
+    )
 
 
 async def rotate(
@@ -210,9 +225,9 @@ async def extend(database: Database, app_id: UUID, grant_id: UUID, refresh_id: U
     return tag == "UPDATE 1"
 
 
-async def revoke(connection: Connection, app_id: UUID, grant_id: UUID, reason: str) -> Record | None:
+async def revoke(connection: Connection, app_id: UUID, grant_id: UUID, reason: str) -> RevokedGrant | None:
     """Revoke a grant with all its tokens; return its client, member and session, or None if it was already revoked."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         """
         update pilotis.oauth_grants set revoked_at = now(), revoke_reason = $3
         where app_id = $1 and grant_id = $2 and revoked_at is null
@@ -222,11 +237,12 @@ async def revoke(connection: Connection, app_id: UUID, grant_id: UUID, reason: s
         grant_id,
         reason,
     )
+    return None if row is None else RevokedGrant(**row)
 
 
-async def revoke_of_consent(connection: Connection, app_id: UUID, consent_id: UUID, reason: str) -> list[Record]:
+async def revoke_of_consent(connection: Connection, app_id: UUID, consent_id: UUID, reason: str) -> list[RevokedGrant]:
     """Revoke all grants of a consent, and return their sessions, each with its client and member."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         """
         with ended as (
             update pilotis.oauth_grants set revoked_at = now(), revoke_reason = $3
@@ -239,6 +255,7 @@ async def revoke_of_consent(connection: Connection, app_id: UUID, consent_id: UU
         consent_id,
         reason,
     )
+    return [RevokedGrant(**row) for row in rows]
 
 
 async def revoke_token(database: Database, app_id: UUID, jti: UUID, expires_at: datetime) -> None:
@@ -255,9 +272,9 @@ async def revoke_token(database: Database, app_id: UUID, jti: UUID, expires_at: 
     )
 
 
-async def token_state(database: Database, app_id: UUID, grant_id: UUID, jti: UUID) -> Record | None:
+async def token_state(database: Database, app_id: UUID, grant_id: UUID, jti: UUID) -> TokenState | None:
     """Return the grant and the member of an access token; None if any of them, or the token, is invalid."""
-    return await database.fetchrow(
+    row = await database.fetchrow(
         f"""
         select g.scopes, g.is_offline, m.member_id, m.nickname, m.login_id, m.custom_data, m.updated_at,
             (select i.email from pilotis.member_identities i where i.app_id = $1 and i.member_id = m.member_id
@@ -274,23 +291,23 @@ async def token_state(database: Database, app_id: UUID, grant_id: UUID, jti: UUI
         jti,
         tenant=app_id,
     )
+    return None if row is None else TokenState(*row)
 
 
 async def is_revoked(database: Database, app_id: UUID, jti: UUID) -> bool:
     """Return whether this access token itself was revoked."""
-    found: Any = await database.fetchval(
+    found = await database.fetchval(
         "select true from pilotis.oauth_revoked where app_id = $1 and jti = $2", app_id, jti, tenant=app_id
     )
     return bool(found)
 
 
-async def use_proof(database: Database, app_id: UUID, proof_hash: bytes, seconds: int) -> Record | None:
-    """Store a proof for so many seconds; return whether it `is_new`, and when the epoch of the known proofs `began_at`.
+async def use_proof(database: Database, app_id: UUID, proof_hash: bytes, seconds: int) -> ProofUse | None:
+    """Store a proof for so many seconds; return whether it is new, and when the epoch of the known proofs began.
 
-    `is_settled` tells whether that is so long ago that no proof without a nonce from before could still be accepted.
     None if there is no epoch, as after a crash of PostgreSQL.
     """
-    return await database.fetchrow(
+    row = await database.fetchrow(
         """
         with used as (
             insert into pilotis.oauth_used_proofs (app_id, hash, expires_at)
@@ -305,6 +322,7 @@ async def use_proof(database: Database, app_id: UUID, proof_hash: bytes, seconds
         float(seconds),
         tenant=app_id,
     )
+    return None if row is None else ProofUse(*row)
 
 
 async def proof_epoch(database: Database, app_id: UUID) -> datetime | None:
