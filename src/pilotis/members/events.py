@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.events.types import EventType, NewEvent
 from pilotis.http.api.principals import Actor
@@ -84,23 +83,20 @@ EVENT_TYPES: tuple[EventType[Any], ...] = (
 )
 
 
-def about(type_: EventType[MemberEvent], actor: Actor, row: Record) -> NewEvent:
-    """Return an event about the member of a row with `member_id`, `nickname`, `is_guest` and `is_active`."""
-    member = MemberData(row["member_id"], row["nickname"], row["is_guest"], row["is_active"])
+def about(type_: EventType[MemberEvent], actor: Actor, member: MemberData) -> NewEvent:
+    """Return an event about a member."""
     return type_.event(MemberEvent(member), actor, subject=subject(member.member_id), member_id=member.member_id)
 
 
-def updated(actor: Actor, row: Record, changed: list[str]) -> NewEvent:
-    """Return the event of a change to the fields of a member, from a row as in `about`."""
-    member = MemberData(row["member_id"], row["nickname"], row["is_guest"], row["is_active"])
+def updated(actor: Actor, member: MemberData, changed: list[str]) -> NewEvent:
+    """Return the event of a change to the fields of a member."""
     return MEMBER_UPDATED.event(
         MemberUpdatedEvent(member, changed), actor, subject=subject(member.member_id), member_id=member.member_id
     )
 
 
-def signed_in(actor: Actor, row: Record, method: str) -> NewEvent:
-    """Return the event of a sign-in by an ordinary, active member, from a row as in `about`."""
-    member = MemberData(row["member_id"], row["nickname"], is_guest=False, is_active=row["is_active"])
+def signed_in(actor: Actor, member: MemberData, method: str) -> NewEvent:
+    """Return the event of a sign-in by an ordinary, active member."""
     return MEMBER_SIGNED_IN.event(
         SignedInEvent(member, method), actor, subject=subject(member.member_id), member_id=member.member_id
     )

@@ -7,12 +7,13 @@ from contextlib import suppress
 from uuid import UUID
 
 import asyncpg
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.locks import lock_app
 from pilotis.events.service import Events
 from pilotis.http.api.principals import SYSTEM
 from pilotis.members import events, store
+from pilotis.members.records import OldGuest
 
 _BATCH_SIZE = 500
 
@@ -26,16 +27,16 @@ class Guests:
 
     async def expire(self, connection: Connection) -> None:
         """Delete the guests of all apps that are too old."""
-        for app in await store.apps_with_old_guests(connection, self._days):
+        for app_id, days in await store.apps_with_old_guests(connection, self._days):
             # A table or the app may be deleted meanwhile: the next run continues.
             with suppress(asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
-                await self._expire(connection, app["app_id"], app["days"])
+                await self._expire(connection, app_id, days)
 
     async def _expire(self, connection: Connection, app_id: UUID, days: int) -> None:
-        last: Record | None = None
+        last: OldGuest | None = None
         while guests := await store.old_guests(connection, app_id, days, last, _BATCH_SIZE):
             last = guests[-1]
-            unused = await self._without_data(connection, app_id, [row["member_id"] for row in guests])
+            unused = await self._without_data(connection, app_id, [guest.member_id for guest in guests])
             if unused:
                 await self._delete(connection, app_id, days, unused)
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import asyncpg
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.batching import Batchers
 from pilotis.db.pool import Database
@@ -34,7 +34,9 @@ from pilotis.kit.ids import uuid7_text
 from pilotis.kit.passwords import Passwords
 from pilotis.kit.signing import Claims
 from pilotis.limits import Limits
-from pilotis.members import events, store
+from pilotis.members import events, records, store
+from pilotis.members.events import MemberData
+from pilotis.members.records import Facts, SessionMember
 from pilotis.members.types import (
     Account,
     CurrentMember,
@@ -125,7 +127,7 @@ class Members:
         self._passwords = passwords
         self._rate_limits = rate_limits
         self._events = emitter
-        self._checks: Batchers[UUID, tuple[UUID, Claims], Record | None] = Batchers(self._check)
+        self._checks: Batchers[UUID, tuple[UUID, Claims], SessionMember | None] = Batchers(self._check)
 
     async def sign_up(
         self, app: AppInfo, actor: Actor, new: SignUp, guest: MemberInfo | None, agent: str | None
@@ -153,7 +155,7 @@ class Members:
             promoted = await store.promote(connection, app.app_id, member_id, login_id, password_hash, nickname)
             if promoted is None:
                 raise NotAGuestError
-            nickname = promoted["nickname"]
+            nickname = promoted.nickname
             # The guest's tokens may be known to others; the member gets new ones.
             await self._sessions.revoke_all(connection, app.app_id, member_id)
             event = events.about(events.MEMBER_PROMOTED, actor, promoted)
@@ -199,18 +201,23 @@ class Members:
         if not app.allow_id_password_login:
             raise LoginDisabledError
         login_id = _normalised(credentials.login_id, app.limits.login_id_length)
-        row = await self._rate_limits.attempt_sign_in(client, app, login_id, store.BY_LOGIN_ID, app.app_id, login_id)
+        account = await self._rate_limits.attempt_sign_in(
+            client, app, login_id, records.Account, store.BY_LOGIN_ID, app.app_id, login_id
+        )
         key = sign_in_key(client, app, login_id)
-        if not await self._passwords.verify(row["password_hash"], credentials.password):
+        password_hash = None if account is None else account.password_hash
+        is_right = await self._passwords.verify(password_hash, credentials.password)
+        if account is None or password_hash is None or not is_right:
             raise InvalidCredentialsError
-        if not row["is_active"]:
+        if not account.is_active:
             await self._rate_limits.forgive(app, key)
             raise MemberInactiveError
-        member_id = row["member_id"]
+        member_id = account.member_id
+        member = MemberData(member_id, account.nickname, is_guest=False, is_active=True)
         # The correct password proves that the caller is the member.
-        event = encoded(events.signed_in(Actor("member", member_id, client.request_id), row, "password"))
+        event = encoded(events.signed_in(Actor("member", member_id, client.request_id), member, "password"))
         started = await self._sessions.sign_in_member(
-            app.app_id, member_id, key, row["password_hash"], app.limits, event, agent
+            app.app_id, member_id, key, password_hash, app.limits, event, agent
         )
         if started is None:
             raise InvalidCredentialsError
@@ -219,7 +226,7 @@ class Members:
             self._events.committed(app.app_id)
         return SignedIn(
             member_id=member_id,
-            nickname=row["nickname"],
+            nickname=account.nickname,
             access_token=tokens.access_token,
             refresh_token=tokens.refresh_token,
         )
@@ -255,17 +262,17 @@ class Members:
             row = await store.lock(connection, app.app_id, member_id)
             if row is None:
                 raise InvalidTokenError(fault=TokenFault.REVOKED)
-            if not row["is_active"]:
+            if not row.is_active:
                 raise MemberInactiveError
-            if row["is_guest"]:
-                row = await store.promote(connection, app.app_id, member_id, None, None, row["nickname"] or nickname)
+            if row.is_guest:
+                row = await store.promote(connection, app.app_id, member_id, None, None, row.nickname or nickname)
                 assert row is not None
                 await self._sessions.revoke_all(connection, app.app_id, member_id)
                 event = events.about(events.MEMBER_PROMOTED, actor, row)
             else:
                 event = events.signed_in(actor, row, provider)
             await self._events.emit_all(connection, app.app_id, [event])
-            nickname = row["nickname"]
+            nickname = row.nickname
         tokens = await self._sessions.start(
             connection,
             app.app_id,
@@ -300,7 +307,7 @@ class Members:
         # The cached app may be stale.
         if row is None:
             raise InvalidPublicKeyError
-        if row["emitted"]:
+        if row.emitted:
             self._events.committed(app.app_id)
         return self._sessions.opened(row, app.limits)
 
@@ -361,13 +368,13 @@ class Members:
         member = MemberInfo(claims.sub, claims.sid, is_guest=False, confirm=confirm)
         return claims.app_id, member, Presumption(check, _confirmed)
 
-    async def _check(self, asked: Sequence[tuple[UUID, Claims]]) -> Sequence[Record | None]:
+    async def _check(self, asked: Sequence[tuple[UUID, Claims]]) -> Sequence[SessionMember | None]:
         """Return the members of the sessions of an app's tokens; None for one that is not alive."""
         app_id = asked[0][0]
         rows = await store.of_sessions(self._database, app_id, list({claims.sid for _, claims in asked}))
-        if again := [row["subject"] for row in rows if row["active_again"] and row["is_active"]]:
+        if again := [row.subject for row in rows if row.active_again and row.is_active]:
             await store.touch(self._database, app_id, again)
-        found = {(row["session_id"], row["subject"]): row for row in rows}
+        found = {(row.session_id, row.subject): row for row in rows}
         return [found.get((claims.sid, claims.sub)) for _, claims in asked]
 
     async def require_active(self, app_id: UUID, member_id: str) -> None:
@@ -384,10 +391,10 @@ class Members:
         if row is None:
             raise InvalidTokenError(fault=TokenFault.REVOKED)
         return CurrentMember(
-            member_id=row["member_id"],
-            nickname=row["nickname"],
-            is_active=row["is_active"],
-            custom_data=msgspec.Raw(row["custom_data"].encode()),
+            member_id=row.member_id,
+            nickname=row.nickname,
+            is_active=row.is_active,
+            custom_data=msgspec.Raw(row.custom_data.encode()),
         )
 
     async def account(self, app: AppInfo, member: MemberInfo) -> Account:
@@ -396,15 +403,15 @@ class Members:
         if row is None:
             raise InvalidTokenError(fault=TokenFault.REVOKED)
         return Account(
-            member_id=row["member_id"],
-            nickname=row["nickname"],
-            is_active=row["is_active"],
-            custom_data=msgspec.Raw(row["custom_data"].encode()),
-            login_id=row["login_id"],
-            is_guest=row["is_guest"],
-            roles=row["roles"],
-            claims=msgspec.Raw(row["claims"].encode()),
-            created_at=rfc3339(row["created_at"]),
+            member_id=row.member_id,
+            nickname=row.nickname,
+            is_active=row.is_active,
+            custom_data=msgspec.Raw(row.custom_data.encode()),
+            login_id=row.login_id,
+            is_guest=row.is_guest,
+            roles=row.roles,
+            claims=msgspec.Raw(row.claims.encode()),
+            created_at=rfc3339(row.created_at),
         )
 
     async def merge_custom_data(self, app: AppInfo, member: MemberInfo, change: dict[str, object]) -> CustomDataResult:
@@ -418,9 +425,9 @@ class Members:
         )
         if merged is None:
             raise PayloadTooLargeError(f"custom_data would be larger than {limit} bytes.")
-        if merged["emitted"]:
+        if merged.emitted:
             self._events.committed(app.app_id)
-        return CustomDataResult(member.member_id, msgspec.Raw(merged["custom_data"].encode()))
+        return CustomDataResult(member.member_id, msgspec.Raw(merged.custom_data.encode()))
 
     async def change_nickname(self, app: AppInfo, member: MemberInfo, nickname: str | None) -> CurrentMember:
         """Set or remove a member's nickname and return its own record."""
@@ -487,18 +494,18 @@ class Members:
             self._events.committed(app.app_id)
 
 
-def _member_info(claims: Claims, row: Record) -> MemberInfo:
+def _member_info(claims: Claims, row: Facts) -> MemberInfo:
     return _with_facts(claims.sub, claims.sid, row)
 
 
-def _with_facts(member_id: str, session_id: UUID, row: Record) -> MemberInfo:
-    return MemberInfo(member_id, session_id, row["is_guest"], tuple(row["roles"]), json.decode(row["claims"].encode()))
+def _with_facts(member_id: str, session_id: UUID, row: Facts) -> MemberInfo:
+    return MemberInfo(member_id, session_id, row.is_guest, tuple(row.roles), json.decode(row.claims.encode()))
 
 
-def _confirmed(row: Record | None) -> Record:
+def _confirmed(row: Facts | None) -> Facts:
     if row is None:
         raise InvalidTokenError(fault=TokenFault.REVOKED)
-    if not row["is_active"]:
+    if not row.is_active:
         raise MemberInactiveError
     return row
 

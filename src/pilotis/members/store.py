@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 from pilotis.events.statements import emission
+from pilotis.members.events import MemberData
+from pilotis.members.records import Facts, MergedData, OldGuest, OwnAccount, OwnRecord, SessionMember
 from pilotis.security.sessions.service import session_insert
+from pilotis.security.sessions.types import BegunSession
 
-# A member as events describe it (see `pilotis.members.events`), and the columns for that.
-_ITEM = "member_id, nickname, is_guest, is_active"
+# A member as events describe it, and the columns for that.
+_ITEM = columns(MemberData)
 _MEMBER_DATA = """
     json_build_object(
         'member_id', m.member_id, 'nickname', m.nickname, 'is_guest', m.is_guest, 'is_active', m.is_active
@@ -55,13 +59,13 @@ async def sign_up(
     is_guest: bool,
     event: str,
     session: Sequence[object],
-) -> Record | None:
+) -> BegunSession | None:
     """Insert a member, its first session and the event, as JSON text, if a target listens for it: one round trip.
 
-    Returns the session's row, whose `emitted` says whether there is an event; None if the app has been deleted.
+    Returns the session; None if the app has been deleted.
     `session` has the arguments of `session_insert`.
     """
-    return await database.fetchrow(
+    row = await database.fetchrow(
         _SIGN_UP,
         app_id,
         member_id,
@@ -73,6 +77,7 @@ async def sign_up(
         *session,
         tenant=app_id,
     )
+    return None if row is None else BegunSession(*row)
 
 
 async def insert(
@@ -85,9 +90,9 @@ async def insert(
     is_guest: bool,
     roles: Sequence[str] = (),
     claims: str = "{}",
-) -> Record | None:
+) -> MemberData | None:
     """Insert a member and return it; None if the app has been deleted meanwhile. `claims` is a JSON object."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         f"""
         insert into pilotis.members (app_id, member_id, login_id, password_hash, nickname, is_guest, roles, claims)
         select a.app_id, $2, $3, $4, $5, $6, $7::text[], $8::jsonb
@@ -103,6 +108,7 @@ async def insert(
         roles,
         claims,
     )
+    return None if row is None else MemberData(**row)
 
 
 async def promote(
@@ -112,12 +118,12 @@ async def promote(
     login_id: str | None,
     password_hash: str | None,
     nickname: str | None,
-) -> Record | None:
+) -> MemberData | None:
     """Promote a guest to an ordinary member and return it; None if it is no longer a guest.
 
     One who signs in with another provider has neither a login_id nor a password.
     """
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         f"""
         update pilotis.members
         set login_id = $3, password_hash = $4, nickname = coalesce($5, nickname), is_guest = false, updated_at = now()
@@ -130,11 +136,12 @@ async def promote(
         password_hash,
         nickname,
     )
+    return None if row is None else MemberData(**row)
 
 
-async def lock(connection: Connection, app_id: UUID, member_id: str) -> Record | None:
+async def lock(connection: Connection, app_id: UUID, member_id: str) -> MemberData | None:
     """Return a member that signs in, which nobody deactivates or deletes until the transaction ends."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         f"""
         update pilotis.members set last_active_at = now() where app_id = $1 and member_id = $2
         returning {_ITEM}
@@ -142,13 +149,14 @@ async def lock(connection: Connection, app_id: UUID, member_id: str) -> Record |
         app_id,
         member_id,
     )
+    return None if row is None else MemberData(**row)
 
 
-async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UUID]) -> list[Record]:
+async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UUID]) -> list[SessionMember]:
     """Return the members of an app's active sessions."""
-    return await database.fetch(
+    rows = await database.fetch(
         """
-        select s.session_id, s.subject, m.is_active, m.is_guest, m.roles, m.claims,
+        select m.is_active, m.is_guest, m.roles, m.claims, s.session_id, s.subject,
             m.last_active_at < now() - interval '1 hour' as active_again
         from (select unnest($2::uuid[]) as session_id) asked
         join pilotis.sessions s on s.app_id = $1 and s.session_id = asked.session_id
@@ -159,6 +167,8 @@ async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UU
         session_ids,
         tenant=app_id,
     )
+    # By position: each request of a member passes here.
+    return [SessionMember(*row) for row in rows]
 
 
 async def is_active(database: Database, app_id: UUID, member_id: str) -> bool | None:
@@ -169,14 +179,15 @@ async def is_active(database: Database, app_id: UUID, member_id: str) -> bool | 
     return active
 
 
-async def facts(database: Database, app_id: UUID, member_id: str) -> Record | None:
+async def facts(database: Database, app_id: UUID, member_id: str) -> Facts | None:
     """Return what rules ask of a member, and whether it is active."""
-    return await database.fetchrow(
+    row = await database.fetchrow(
         "select is_active, is_guest, roles, claims from pilotis.members where app_id = $1 and member_id = $2",
         app_id,
         member_id,
         tenant=app_id,
     )
+    return None if row is None else Facts(**row)
 
 
 async def touch(database: Database, app_id: UUID, member_ids: Sequence[str]) -> None:
@@ -194,9 +205,9 @@ async def touch(database: Database, app_id: UUID, member_ids: Sequence[str]) -> 
     )
 
 
-async def own_record(database: Database, app_id: UUID, member_id: str) -> Record | None:
+async def own_record(database: Database, app_id: UUID, member_id: str) -> OwnRecord | None:
     """Return a member's own record."""
-    return await database.fetchrow(
+    row = await database.fetchrow(
         """
         select member_id, nickname, is_active, custom_data from pilotis.members
         where app_id = $1 and member_id = $2
@@ -205,11 +216,12 @@ async def own_record(database: Database, app_id: UUID, member_id: str) -> Record
         member_id,
         tenant=app_id,
     )
+    return None if row is None else OwnRecord(**row)
 
 
-async def account(database: Database, app_id: UUID, member_id: str) -> Record | None:
+async def account(database: Database, app_id: UUID, member_id: str) -> OwnAccount | None:
     """Return all that a member may know of its own account."""
-    return await database.fetchrow(
+    row = await database.fetchrow(
         """
         select member_id, nickname, is_active, custom_data, login_id, is_guest, roles, claims, created_at
         from pilotis.members where app_id = $1 and member_id = $2
@@ -218,6 +230,7 @@ async def account(database: Database, app_id: UUID, member_id: str) -> Record | 
         member_id,
         tenant=app_id,
     )
+    return None if row is None else OwnAccount(**row)
 
 
 async def password_hash(database: Database, app_id: UUID, member_id: str) -> str | None:
@@ -290,21 +303,19 @@ async def change_nickname(database: Database, app_id: UUID, member_id: str, nick
     return bool(emitted)
 
 
-async def delete(connection: Connection, app_id: UUID, member_id: str) -> Record | None:
+async def delete(connection: Connection, app_id: UUID, member_id: str) -> MemberData | None:
     """Delete a member and return its last state, or None if there is none."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         f"delete from pilotis.members where app_id = $1 and member_id = $2 returning {_ITEM}", app_id, member_id
     )
+    return None if row is None else MemberData(**row)
 
 
 async def merge_custom_data(
     database: Database, app_id: UUID, member_id: str, change: str, max_bytes: int, event: str
-) -> Record | None:
-    """Merge JSON into custom_data; return the result, and whether the event was written (`emitted`).
-
-    None if it would be larger than allowed.
-    """
-    return await database.fetchrow(
+) -> MergedData | None:
+    """Merge JSON into custom_data, and return the result; None if it would be larger than allowed."""
+    row = await database.fetchrow(
         f"""
         with merged as materialized (
             select pilotis.merge_patch(custom_data, $3::jsonb) as value
@@ -326,6 +337,7 @@ async def merge_custom_data(
         event,
         tenant=app_id,
     )
+    return None if row is None else MergedData(**row)
 
 
 async def replace_custom_data(connection: Connection, app_id: UUID, member_id: str, data: str) -> None:
@@ -377,9 +389,9 @@ _OLD_GUESTS = """
 """
 
 
-async def apps_with_old_guests(connection: Connection, days: int) -> list[Record]:
+async def apps_with_old_guests(connection: Connection, days: int) -> list[tuple[UUID, int]]:
     """Return the apps with guests that were not active for `days`, or for the app's own number, with that number."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         """
         select app_id, a.days
         from (
@@ -394,11 +406,14 @@ async def apps_with_old_guests(connection: Connection, days: int) -> list[Record
         """,
         days,
     )
+    return [(app_id, own_days) for app_id, own_days in rows]
 
 
-async def old_guests(connection: Connection, app_id: UUID, days: int, after: Record | None, limit: int) -> list[Record]:
+async def old_guests(
+    connection: Connection, app_id: UUID, days: int, after: OldGuest | None, limit: int
+) -> list[OldGuest]:
     """Return guests without a session and without `custom_data` that were not active for `days`, oldest first."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         f"""
         select m.member_id, m.last_active_at from pilotis.members m
         where {_OLD_GUESTS} and ($3::timestamptz is null or (m.last_active_at, m.member_id) > ($3, $4::text))
@@ -406,10 +421,11 @@ async def old_guests(connection: Connection, app_id: UUID, days: int, after: Rec
         """,
         app_id,
         days,
-        after and after["last_active_at"],
-        after and after["member_id"],
+        after and after.last_active_at,
+        after and after.member_id,
         limit,
     )
+    return [OldGuest(**row) for row in rows]
 
 
 async def file_creators(connection: Connection, app_id: UUID, member_ids: Sequence[str]) -> set[str]:
@@ -417,13 +433,13 @@ async def file_creators(connection: Connection, app_id: UUID, member_ids: Sequen
     rows = await connection.fetch(
         "select distinct creator from pilotis.files where app_id = $1 and creator = any($2)", app_id, member_ids
     )
-    return {row["creator"] for row in rows}
+    return {creator for (creator,) in rows}
 
 
 async def table_ids(connection: Connection, app_id: UUID) -> list[UUID]:
     """Return the tables of an app, those in the trash as well."""
     rows = await connection.fetch("select table_id from pilotis.tables where app_id = $1 order by table_id", app_id)
-    return [row["table_id"] for row in rows]
+    return [table_id for (table_id,) in rows]
 
 
 async def row_creators(connection: Connection, app_id: UUID, table_id: UUID, member_ids: Sequence[str]) -> set[str]:
@@ -431,14 +447,17 @@ async def row_creators(connection: Connection, app_id: UUID, table_id: UUID, mem
     rows = await connection.fetch(
         f"select distinct __creator from app_{app_id.hex}.t_{table_id.hex} where __creator = any($1)", member_ids
     )
-    return {row["__creator"] for row in rows}
+    return {creator for (creator,) in rows}
 
 
-async def delete_old_guests(connection: Connection, app_id: UUID, days: int, member_ids: Sequence[str]) -> list[Record]:
+async def delete_old_guests(
+    connection: Connection, app_id: UUID, days: int, member_ids: Sequence[str]
+) -> list[MemberData]:
     """Delete those of some members that are still guests without a session, and return their last state."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         f"delete from pilotis.members m where {_OLD_GUESTS} and m.member_id = any($3) returning {_ITEM}",
         app_id,
         days,
         member_ids,
     )
+    return [MemberData(**row) for row in rows]

@@ -6,7 +6,8 @@ One statement counts an attempt before it is made, so concurrent attempts cannot
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from asyncpg import Record
 
@@ -20,6 +21,8 @@ from pilotis.limits import Limits
 
 WINDOW_SECONDS = 60
 HOUR_SECONDS = 3600
+
+R = TypeVar("R")
 
 _COUNT = """
     insert into pilotis.rate_limits as r (key, hits, resets_at)
@@ -65,8 +68,8 @@ class RateLimits:
         """
         limit = limit_of(app.limits if app else self._limits, rate)
         key = rate_key(rate, client, app) if group is None else f"{rate}:{_tenant(app)}:{group}"
-        row = await self._counted(app, _COUNT, key, cost, limit, False)
-        return _record_standing(client, limit, row["hits"], row["seconds"])
+        counted = await self._counted(app, _COUNT, key, cost, limit, False)
+        return _record_standing(client, limit, *counted)
 
     async def refund(self, client: Client, app: AppInfo | None, rate: str) -> None:
         """Take back a request of the class `rate` that was counted by address, because it was none of those."""
@@ -79,24 +82,30 @@ class RateLimits:
         """Count a request of the class `rate` by address; raises `RateLimitedError` beyond the hour's limit."""
         limit: int = getattr(self._limits, f"{rate}_per_hour")
         key = rate_key(rate, client, None)
-        row = await self._counted(None, _COUNT, key, 1, limit, False, window=HOUR_SECONDS)
-        return _record_standing(client, limit, row["hits"], row["seconds"])
+        counted = await self._counted(None, _COUNT, key, 1, limit, False, window=HOUR_SECONDS)
+        return _record_standing(client, limit, *counted)
 
     async def attempt_password(self, client: Client, app: AppInfo | None, key: str) -> Standing:
         """Count an attempt with an account's current password, with a doubling wait; raises `RateLimitedError`."""
         limit = (app.limits if app else self._limits).signin_per_minute
-        row = await self._counted(app, _COUNT, key, 1, limit, True)
-        return _record_standing(client, limit, row["hits"], row["seconds"])
+        counted = await self._counted(app, _COUNT, key, 1, limit, True)
+        return _record_standing(client, limit, *counted)
 
     async def attempt_sign_in(
-        self, client: Client, app: AppInfo | None, subject: str, account: str, *arguments: Any
-    ) -> Record:
+        self,
+        client: Client,
+        app: AppInfo | None,
+        subject: str,
+        record: Callable[..., R],
+        account: str,
+        *arguments: Any,
+    ) -> R | None:
         """Count an attempt to sign in as `subject`, and read its account in the same round trip.
 
         The attempt is counted for one account under `sign_in_key`, and for the client's address with any account. Each
         minute in which the account's limit is exceeded doubles the wait that follows, up to `signin_max_wait_seconds`.
-        `account` is a query for at most one row, its arguments numbered from `$8`; without a row its columns are null.
-        Raises `RateLimitedError`.
+        `account` is a query for at most one row, its arguments numbered from `$8`; its columns, of which the first is
+        never null, are the fields of a `record`. Returns None without a row. Raises `RateLimitedError`.
         """
         limits = app.limits if app else self._limits
         query = (
@@ -105,9 +114,10 @@ class RateLimits:
         )
         keys = sign_in_key(client, app, subject), rate_key("signin-address", client, app)
         row = await self._counted(app, query, keys[0], 1, limits.signin_per_minute, True, keys[1], *arguments)
-        _record_standing(client, limits.signin_address_per_minute, row["address_hits"], row["address_seconds"])
-        _record_standing(client, limits.signin_per_minute, row["hits"], row["seconds"])
-        return row
+        address_hits, address_seconds, hits, seconds, *found = row
+        _record_standing(client, limits.signin_address_per_minute, address_hits, address_seconds)
+        _record_standing(client, limits.signin_per_minute, hits, seconds)
+        return None if found[0] is None else record(*found)
 
     async def _counted(
         self,

@@ -53,9 +53,9 @@ class Activation:
             user = await store.by_email(connection, normalised(email))
             if user is None:
                 raise UserNotFoundError("There is no console user with this e-mail address.")
-            roles = await role_store.roles_of(connection, user["user_id"])
+            roles = await role_store.roles_of(connection, user.user_id)
             owners = await role_store.lock_owners(connection, list(roles))
-            return await _change(connection, OPERATOR, user["user_id"], roles, owners, is_active=is_active)
+            return await _change(connection, OPERATOR, user.user_id, roles, owners, is_active=is_active)
 
 
 async def _change(
@@ -74,5 +74,5 @@ async def _change(
         raise UserNotFoundError
     action = "user.activate" if is_active else "user.deactivate"
     for app_id in (CONSOLE, *roles):
-        await record(connection, app_id, actor, action, user_id, email=row["email"])
-    return User(user_id=user_id, email=row["email"], is_active=row["is_active"], created_at=rfc3339(row["created_at"]))
+        await record(connection, app_id, actor, action, user_id, email=row.email)
+    return User(user_id=user_id, email=row.email, is_active=row.is_active, created_at=rfc3339(row.created_at))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.db.waiters import CONSOLE
@@ -17,6 +17,7 @@ from pilotis.kit.errors import ConflictError, ForbiddenError, NotFoundError
 from pilotis.kit.ids import uuid7
 from pilotis.security.audit.service import record
 from pilotis.users import role_store
+from pilotis.users.role_store import OpenInvitation, UsedInvitation
 from pilotis.users.types import AcceptedInvitation, Invitation, NewInvitation, ShownInvitation, normalised
 
 
@@ -55,7 +56,7 @@ class Invitations:
         async with self._database.transaction(CONSOLE) as connection:
             if await role_store.has_role_by_email(connection, app_id, email):
                 raise AlreadyOnAppError
-            row = await role_store.put_invitation(
+            expires_at = await role_store.put_invitation(
                 connection, app_id, invitation_id, email, new.role, secret_hash(token), user.user_id, lifetime
             )
             await record(connection, app_id, actor, "invitation.create", invitation_id, email=email, role=new.role)
@@ -64,7 +65,7 @@ class Invitations:
             invitation_id=invitation_id,
             email=email,
             role=new.role,
-            expires_at=rfc3339(row["expires_at"]),
+            expires_at=rfc3339(expires_at),
             token=token,
             link=link,
         )
@@ -78,20 +79,20 @@ class Invitations:
     async def revoke(self, app_id: UUID, actor: Actor, invitation_id: UUID) -> None:
         """Revoke an invitation."""
         async with self._database.transaction(CONSOLE) as connection:
-            row = await role_store.delete_invitation(connection, app_id, invitation_id)
-            if row is None:
+            email = await role_store.delete_invitation(connection, app_id, invitation_id)
+            if email is None:
                 raise InvitationNotFoundError
-            await record(connection, app_id, actor, "invitation.revoke", invitation_id, email=row["email"])
+            await record(connection, app_id, actor, "invitation.revoke", invitation_id, email=email)
 
     async def accept(self, user: UserInfo, actor: Actor, token: str) -> AcceptedInvitation:
         """Grant a console user the role of its invitation; raises `InvalidInvitationError` or `AlreadyOnAppError`."""
         async with self._database.transaction(CONSOLE) as connection:
             invitation = await take(connection, user.email, token)
             await join(connection, invitation, user.user_id, user.email, actor)
-        return AcceptedInvitation(invitation["app_id"], invitation["role"])
+        return AcceptedInvitation(invitation.app_id, invitation.role)
 
 
-async def take(connection: Connection, email: str, token: str) -> Record:
+async def take(connection: Connection, email: str, token: str) -> UsedInvitation:
     """Consume an invitation in the caller's transaction; raises `InvalidInvitationError`."""
     invitation = await role_store.take_invitation(connection, secret_hash(token), email)
     if invitation is None:
@@ -99,20 +100,20 @@ async def take(connection: Connection, email: str, token: str) -> Record:
     return invitation
 
 
-async def join(connection: Connection, invitation: Record, user_id: UUID, email: str, actor: Actor) -> None:
+async def join(connection: Connection, invitation: UsedInvitation, user_id: UUID, email: str, actor: Actor) -> None:
     """Grant a console user the role of a consumed invitation; raises `AlreadyOnAppError`."""
-    app_id, role = invitation["app_id"], invitation["role"]
+    app_id, role = invitation.app_id, invitation.role
     if not await role_store.insert_role(connection, app_id, user_id, role):
         raise AlreadyOnAppError
-    await record(connection, app_id, actor, "invitation.accept", invitation["invitation_id"], email=email, role=role)
+    await record(connection, app_id, actor, "invitation.accept", invitation.invitation_id, email=email, role=role)
 
 
-def _invitation(row: Record) -> Invitation:
+def _invitation(row: OpenInvitation) -> Invitation:
     return Invitation(
-        invitation_id=row["invitation_id"],
-        email=row["email"],
-        role=row["role"],
-        invited_by=row["inviter"],
-        created_at=rfc3339(row["created_at"]),
-        expires_at=rfc3339(row["expires_at"]),
+        invitation_id=row.invitation_id,
+        email=row.email,
+        role=row.role,
+        invited_by=row.inviter,
+        created_at=rfc3339(row.created_at),
+        expires_at=rfc3339(row.expires_at),
     )

@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
-from pilotis.db.paging import fetch_page
+from pilotis.db.paging import page_of
 from pilotis.db.pool import Database
+from pilotis.users.types import RoleName
 
 
-async def users_of_app(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
+class UserOnApp(msgspec.Struct, frozen=True):
+    """A console user with its role on an app, and when it got one."""
+
+    user_id: UUID
+    email: str
+    role: RoleName
+    created_at: datetime
+
+
+class OpenInvitation(msgspec.Struct, frozen=True):
+    """An invitation that can still be accepted, with the e-mail address of the user that sent it."""
+
+    invitation_id: UUID
+    email: str
+    role: RoleName
+    created_at: datetime
+    expires_at: datetime
+    inviter: str | None
+
+
+class UsedInvitation(msgspec.Struct, frozen=True):
+    """An invitation that has just been accepted."""
+
+    invitation_id: UUID
+    app_id: UUID
+    role: RoleName
+
+
+async def users_of_app(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[UserOnApp], int]:
     """Return a page of the console users with a role on the app, and the total count."""
     query = """
         select u.user_id, u.email, r.role, r.created_at
         from pilotis.app_users r join pilotis.users u using (user_id) where r.app_id = $1
     """
-    return await fetch_page(
-        database, app_id, query, (app_id,), order_by="created_at, user_id", limit=limit, offset=offset
+    return await page_of(
+        UserOnApp, database, app_id, query, (app_id,), order_by="created_at, user_id", limit=limit, offset=offset
     )
 
 
@@ -41,20 +71,21 @@ async def lock_owners(connection: Connection, app_ids: Sequence[UUID]) -> dict[U
         app_ids,
     )
     owners: dict[UUID, list[UUID]] = {app_id: [] for app_id in app_ids}
-    for row in rows:
-        owners[row["app_id"]].append(row["user_id"])
+    for app_id, user_id in rows:
+        owners[app_id].append(user_id)
     return owners
 
 
 async def roles_of(connection: Connection, user_id: UUID) -> dict[UUID, str]:
     """Return the user's role on each of its apps."""
     rows = await connection.fetch("select app_id, role from pilotis.app_users where user_id = $1", user_id)
-    return {row["app_id"]: row["role"] for row in rows}
+    roles: dict[UUID, str] = dict(map(tuple, rows))
+    return roles
 
 
-async def update_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> Record | None:
+async def update_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> UserOnApp | None:
     """Change a user's role on an app and return the user with it; None if the user has no role."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         """
         update pilotis.app_users r set role = $3 from pilotis.users u
         where r.app_id = $1 and r.user_id = $2 and u.user_id = r.user_id
@@ -64,6 +95,7 @@ async def update_role(connection: Connection, app_id: UUID, user_id: UUID, role:
         user_id,
         role,
     )
+    return None if row is None else UserOnApp(**row)
 
 
 async def delete_role(connection: Connection, app_id: UUID, user_id: UUID) -> bool:
@@ -107,7 +139,7 @@ async def claim_ownerless_apps(connection: Connection, user_id: UUID) -> list[UU
         """,
         user_id,
     )
-    return [row["app_id"] for row in rows]
+    return [app_id for (app_id,) in rows]
 
 
 async def has_role_by_email(connection: Connection, app_id: UUID, email: str) -> bool:
@@ -132,9 +164,9 @@ async def put_invitation(
     token_hash: bytes,
     invited_by: UUID,
     lifetime: timedelta,
-) -> Record:
-    """Insert an invitation, which replaces an open one of the same e-mail address, and return it."""
-    row = await connection.fetchrow(
+) -> datetime:
+    """Insert an invitation, which replaces an open one of the same e-mail address; return when it expires."""
+    expires_at: datetime = await connection.fetchval(
         """
         insert into pilotis.invitations
             (app_id, invitation_id, email, role, token_hash, invited_by, expires_at)
@@ -142,7 +174,7 @@ async def put_invitation(
         on conflict (app_id, email) where accepted_at is null do update set
             invitation_id = excluded.invitation_id, role = excluded.role, token_hash = excluded.token_hash,
             invited_by = excluded.invited_by, created_at = now(), expires_at = excluded.expires_at
-        returning *
+        returning expires_at
         """,
         app_id,
         invitation_id,
@@ -152,35 +184,40 @@ async def put_invitation(
         invited_by,
         lifetime,
     )
-    assert row is not None
-    return row
+    return expires_at
 
 
-async def open_invitations(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
+async def open_invitations(
+    database: Database, app_id: UUID, limit: int, offset: int
+) -> tuple[list[OpenInvitation], int]:
     """Return a page of the app's invitations that can still be accepted, and the total count."""
     query = """
-        select i.*, u.email as inviter from pilotis.invitations i
+        select i.invitation_id, i.email, i.role, i.created_at, i.expires_at, u.email as inviter
+        from pilotis.invitations i
         left join pilotis.users u on u.user_id = i.invited_by
         where i.app_id = $1 and i.accepted_at is null and i.expires_at > now()
     """
-    return await fetch_page(database, app_id, query, (app_id,), order_by="invitation_id", limit=limit, offset=offset)
+    return await page_of(
+        OpenInvitation, database, app_id, query, (app_id,), order_by="invitation_id", limit=limit, offset=offset
+    )
 
 
-async def delete_invitation(connection: Connection, app_id: UUID, invitation_id: UUID) -> Record | None:
-    """Delete an invitation that has not been accepted and return it, or None if it does not exist."""
-    return await connection.fetchrow(
+async def delete_invitation(connection: Connection, app_id: UUID, invitation_id: UUID) -> str | None:
+    """Delete an invitation that has not been accepted and return its e-mail address, or None if it does not exist."""
+    email: str | None = await connection.fetchval(
         """
         delete from pilotis.invitations where app_id = $1 and invitation_id = $2 and accepted_at is null
-        returning email, role
+        returning email
         """,
         app_id,
         invitation_id,
     )
+    return email
 
 
-async def take_invitation(connection: Connection, token_hash: bytes, email: str) -> Record | None:
+async def take_invitation(connection: Connection, token_hash: bytes, email: str) -> UsedInvitation | None:
     """Consume an invitation of the e-mail address to an existing app, and return its id, app and role."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         """
         update pilotis.invitations i set accepted_at = now()
         from pilotis.apps a
@@ -191,6 +228,7 @@ async def take_invitation(connection: Connection, token_hash: bytes, email: str)
         token_hash,
         email,
     )
+    return None if row is None else UsedInvitation(**row)
 
 
 async def delete_expired_invitations(connection: Connection) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from asyncpg import Record
-
 from pilotis.db.pool import Database
 from pilotis.db.waiters import CONSOLE
 from pilotis.http.api.principals import Actor, AppInfo, Principal, RoleRequiredError
@@ -58,7 +56,7 @@ class Roles:
             row = await role_store.update_role(connection, app_id, user_id, role)
             if row is None:
                 raise AppUserNotFoundError
-            await record(connection, app_id, actor, "user.change_role", user_id, email=row["email"], role=role)
+            await record(connection, app_id, actor, "user.change_role", user_id, email=row.email, role=role)
         return _app_user(row)
 
     async def remove(self, principal: Principal, actor: Actor, user_id: UUID) -> None:
@@ -84,5 +82,5 @@ def _app_and_user(principal: Principal) -> tuple[UUID, UUID]:
     return principal.app.app_id, principal.user.user_id
 
 
-def _app_user(row: Record) -> AppUser:
-    return AppUser(user_id=row["user_id"], email=row["email"], role=row["role"], created_at=rfc3339(row["created_at"]))
+def _app_user(row: role_store.UserOnApp) -> AppUser:
+    return AppUser(user_id=row.user_id, email=row.email, role=row.role, created_at=rfc3339(row.created_at))

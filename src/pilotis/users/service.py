@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.batching import SingleFlight
 from pilotis.db.pool import Database
@@ -24,6 +24,7 @@ from pilotis.security import single_use
 from pilotis.security.audit.service import record
 from pilotis.security.rate_limits import RateLimits, sign_in_key
 from pilotis.security.sessions.service import CONSOLE, SessionOrigin, Sessions
+from pilotis.security.sessions.types import Session
 from pilotis.users import invitations, role_store, store
 from pilotis.users.types import (
     PasswordReset,
@@ -103,7 +104,7 @@ class Users:
         self._rate_limits = rate_limits
         self.limits = limits
         # A console, or a program with a user's token, makes several requests at a time: they share their lookups.
-        self._of_sessions: SingleFlight[Record | None] = SingleFlight(runs=2)
+        self._of_sessions: SingleFlight[store.SessionUser | None] = SingleFlight(runs=2)
         self._roles: SingleFlight[str | None] = SingleFlight(runs=2)
 
     async def new_setup_token(self) -> str | None:
@@ -140,7 +141,7 @@ class Users:
             user = await store.by_email(connection, normalised(email))
         if user is None:
             raise UserNotFoundError(f"There is no console user {email}; `pilotis user create` creates one.")
-        return cast("UUID", user["user_id"])
+        return user.user_id
 
     async def sign_up(self, client: Client, new: UserSignUp, agent: str | None = None) -> SignedInUser:
         """Create a console user with the token of the first-run link or of an invitation, and sign it in."""
@@ -153,7 +154,7 @@ class Users:
             invitation = None if first else await invitations.take(connection, email, new.token)
             user_id = uuid7()
             actor = Actor("console_user", str(user_id), client.request_id)
-            is_viewer = invitation is not None and invitation["role"] == "viewer"
+            is_viewer = invitation is not None and invitation.role == "viewer"
             await _insert(connection, user_id, email, password_hash, actor, first=first, may_create_apps=not is_viewer)
             if invitation:
                 await invitations.join(connection, invitation, user_id, email, actor)
@@ -170,18 +171,19 @@ class Users:
         One rate limit applies to the combination of e-mail address and client address, another to the e-mail address.
         """
         email = normalised(credentials.email)
-        row = await self._rate_limits.attempt_sign_in(client, None, email, store.BY_EMAIL, email)
+        user = await self._rate_limits.attempt_sign_in(client, None, email, store.StoredUser, store.BY_EMAIL, email)
         key = sign_in_key(client, None, email)
-        user_id, password_hash = row["user_id"], row["password_hash"]
-        if not await self._passwords.verify(password_hash, credentials.password):
-            await self._record_failure(client, user_id, email, "wrong credentials")
+        is_right = await self._passwords.verify(None if user is None else user.password_hash, credentials.password)
+        if user is None or not is_right:
+            await self._record_failure(client, None if user is None else user.user_id, email, "wrong credentials")
             raise InvalidUserCredentialsError
-        if not row["is_active"]:
+        user_id = user.user_id
+        if not user.is_active:
             await self._rate_limits.forgive(None, key)
             await self._record_failure(client, user_id, email, "deactivated")
             raise UserInactiveError
         tokens = await self._sessions.sign_in(
-            CONSOLE, str(user_id), key, password_hash, self.limits, SessionOrigin(client.address, agent)
+            CONSOLE, str(user_id), key, user.password_hash, self.limits, SessionOrigin(client.address, agent)
         )
         if tokens is None:
             await self._record_failure(client, user_id, email, "changed meanwhile")
@@ -219,11 +221,11 @@ class Users:
             raise InvalidTokenError(fault=TokenFault.REVOKED)
         key = f"password:console:{user_id}"
         await self._rate_limits.attempt_password(client, None, key)
-        if not await self._passwords.verify(row["password_hash"], change.current_password):
+        if not await self._passwords.verify(row.password_hash, change.current_password):
             raise WrongPasswordError
         new_hash = await self._passwords.hash(change.new_password)
         async with self._database.transaction(CONSOLE) as connection:
-            if not await store.replace_password(connection, user_id, row["password_hash"], new_hash):
+            if not await store.replace_password(connection, user_id, row.password_hash, new_hash):
                 raise WrongPasswordError
             await single_use.revoke(connection, CONSOLE, _RESET, str(user_id))
             ended = await self._sessions.revoke_all(connection, CONSOLE, str(user_id), kept=user.session_id)
@@ -240,13 +242,13 @@ class Users:
             user = await store.by_email(connection, normalised(email))
             if user is None:
                 raise UserNotFoundError
-            if not user["is_active"]:
+            if not user.is_active:
                 raise UserInactiveError
-            user_id = str(user["user_id"])
+            user_id = str(user.user_id)
             expires_at = await single_use.put(
                 connection, CONSOLE, value, _RESET, {"user_id": user_id}, lifetime, subject=user_id
             )
-            await record(connection, CONSOLE, OPERATOR, "user.reset_link", user["user_id"])
+            await record(connection, CONSOLE, OPERATOR, "user.reset_link", user.user_id)
         return ResetToken(value.text, rfc3339(expires_at))
 
     async def reset_password(self, client: Client, reset: PasswordReset, agent: str | None = None) -> SignedInUser:
@@ -266,7 +268,7 @@ class Users:
             user_id = UUID(data["user_id"])
             await store.replace_password(connection, user_id, None, new_hash)
             user = await store.by_id(connection, user_id)
-            if user is None or not user["is_active"]:
+            if user is None or not user.is_active:
                 raise UserInactiveError
             ended = await self._sessions.revoke_all(connection, CONSOLE, str(user_id))
             actor = Actor("console_user", str(user_id), client.request_id)
@@ -277,9 +279,9 @@ class Users:
                 connection, CONSOLE, str(user_id), self.limits, SessionOrigin(client.address, agent)
             )
         # A user who forgot the password has probably tried several.
-        await self._rate_limits.forgive(None, sign_in_key(client, None, user["email"]))
+        await self._rate_limits.forgive(None, sign_in_key(client, None, user.email))
         return SignedInUser(
-            user_id=user_id, email=user["email"], access_token=tokens.access_token, refresh_token=tokens.refresh_token
+            user_id=user_id, email=user.email, access_token=tokens.access_token, refresh_token=tokens.refresh_token
         )
 
     async def authenticate(self, token: str) -> UserInfo:
@@ -294,17 +296,17 @@ class Users:
         row = await self._of_sessions.run((session_id, user_id, app_id), find)
         if row is None:
             raise InvalidTokenError(fault=TokenFault.REVOKED)
-        if not row["is_active"]:
+        if not row.is_active:
             raise UserInactiveError
-        role = row["role"]
-        return UserInfo(user_id, row["email"], session_id), Role[role.upper()] if role else None
+        role = row.role
+        return UserInfo(user_id, row.email, session_id), Role[role.upper()] if role else None
 
     async def require_active(self, user_id: UUID) -> None:
         """Raise `InvalidTokenError` for a deleted user, `UserInactiveError` for a deactivated one."""
         row = await store.by_id(self._database.of(CONSOLE), user_id)
         if row is None:
             raise InvalidTokenError(fault=TokenFault.REVOKED)
-        if not row["is_active"]:
+        if not row.is_active:
             raise UserInactiveError
 
     async def read(self, user_id: UUID) -> User:
@@ -312,9 +314,7 @@ class Users:
         row = await store.by_id(self._database.of(CONSOLE), user_id)
         if row is None:
             raise InvalidTokenError(fault=TokenFault.REVOKED)
-        return User(
-            user_id=user_id, email=row["email"], is_active=row["is_active"], created_at=rfc3339(row["created_at"])
-        )
+        return User(user_id=user_id, email=row.email, is_active=row.is_active, created_at=rfc3339(row.created_at))
 
     async def may_create_apps(self, user_id: UUID) -> bool:
         """Return whether a console user may create apps: not one who was invited only to look at some."""
@@ -360,15 +360,15 @@ class Users:
         return Role[role.upper()] if role else None
 
 
-def _session(row: asyncpg.Record, user: UserInfo) -> UserSession:
+def _session(row: Session, user: UserInfo) -> UserSession:
     return UserSession(
-        session_id=row["session_id"],
-        created_at=rfc3339(row["created_at"]),
-        refreshed_at=rfc3339(row["refreshed_at"]),
-        expires_at=rfc3339(row["expires_at"]),
-        address=row["address"],
-        user_agent=row["user_agent"],
-        is_current=row["session_id"] == user.session_id,
+        session_id=row.session_id,
+        created_at=rfc3339(row.created_at),
+        refreshed_at=rfc3339(row.refreshed_at),
+        expires_at=rfc3339(row.expires_at),
+        address=row.address,
+        user_agent=row.user_agent,
+        is_current=row.session_id == user.session_id,
     )
 
 

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 from pilotis.db.waiters import CONSOLE
 
+
+class StoredUser(msgspec.Struct, frozen=True):
+    """A console user."""
+
+    user_id: UUID
+    email: str
+    password_hash: str
+    is_active: bool
+    created_at: datetime
+
+
+class SessionUser(msgspec.Struct, frozen=True):
+    """The console user of a session, and its role on an app, if it has one."""
+
+    email: str
+    is_active: bool
+    role: str | None
+
+
+_USER = columns(StoredUser)
+
 # The console user with the e-mail address $8: an account of `RateLimits.attempt_sign_in`.
-BY_EMAIL = "select * from pilotis.users where email = $8"
+BY_EMAIL = f"select {_USER} from pilotis.users where email = $8"
 
 
 async def insert(
@@ -52,9 +76,10 @@ async def any_user(connection: Connection) -> bool:
     return bool(await connection.fetchval("select exists (select from pilotis.users)"))
 
 
-async def by_id(connection: Connection | TenantDatabase, user_id: UUID) -> Record | None:
+async def by_id(connection: Connection | TenantDatabase, user_id: UUID) -> StoredUser | None:
     """Return a console user."""
-    return await connection.fetchrow("select * from pilotis.users where user_id = $1", user_id)
+    row = await connection.fetchrow(f"select {_USER} from pilotis.users where user_id = $1", user_id)
+    return None if row is None else StoredUser(**row)
 
 
 async def preferences(connection: TenantDatabase, user_id: UUID) -> str:
@@ -72,18 +97,20 @@ async def lock(connection: Connection, user_id: UUID) -> None:
     await connection.execute("select from pilotis.users where user_id = $1 for update", user_id)
 
 
-async def set_active(connection: Connection, user_id: UUID, is_active: bool) -> Record | None:
+async def set_active(connection: Connection, user_id: UUID, is_active: bool) -> StoredUser | None:
     """Activate or deactivate a console user and return it; None if it does not exist."""
-    return await connection.fetchrow(
-        "update pilotis.users set is_active = $2, updated_at = now() where user_id = $1 returning *",
+    row = await connection.fetchrow(
+        f"update pilotis.users set is_active = $2, updated_at = now() where user_id = $1 returning {_USER}",
         user_id,
         is_active,
     )
+    return None if row is None else StoredUser(**row)
 
 
-async def by_email(connection: Connection, email: str) -> Record | None:
+async def by_email(connection: Connection, email: str) -> StoredUser | None:
     """Return a console user, locked until the transaction ends."""
-    return await connection.fetchrow("select * from pilotis.users where email = $1 for update", email)
+    row = await connection.fetchrow(f"select {_USER} from pilotis.users where email = $1 for update", email)
+    return None if row is None else StoredUser(**row)
 
 
 async def replace_password(connection: Connection, user_id: UUID, old_hash: str | None, new_hash: str) -> bool:
@@ -105,9 +132,9 @@ async def replace_password(connection: Connection, user_id: UUID, old_hash: str 
 
 async def of_session(
     database: Database, nil_app: UUID, session_id: UUID, user_id: UUID, app_id: UUID | None
-) -> Record | None:
-    """Return the console user of an active session, and its `role` on an app."""
-    return await database.fetchrow(
+) -> SessionUser | None:
+    """Return the console user of an active session, and its role on an app."""
+    row = await database.fetchrow(
         """
         select u.email, u.is_active, (select role from pilotis.app_users where app_id = $5 and user_id = $3) as role
         from pilotis.sessions s join pilotis.users u on u.user_id = $3
@@ -121,6 +148,7 @@ async def of_session(
         app_id,
         tenant=CONSOLE,
     )
+    return None if row is None else SessionUser(*row)
 
 
 async def role_on(database: Database, app_id: UUID, user_id: UUID) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
@@ -23,6 +23,7 @@ from pilotis.kit.passwords import Passwords
 from pilotis.members import events
 from pilotis.members import store as member_store
 from pilotis.members.administration import store
+from pilotis.members.administration.store import StoredMember, WholeMember
 from pilotis.members.administration.types import (
     MemberChange,
     MemberItem,
@@ -45,6 +46,7 @@ from pilotis.members.service import (
 )
 from pilotis.security.audit.service import record
 from pilotis.security.sessions.service import Sessions
+from pilotis.security.sessions.types import Session
 
 TOKEN_SECONDS = 300
 """How long a token is valid with which a console user tries what a member can do."""
@@ -110,7 +112,7 @@ class MemberAdministration:
         Raises `MemberNotFoundError`, or `MemberInactiveError`.
         """
         async with self._locked(app.app_id, member_id) as (connection, row):
-            if not row["is_active"]:
+            if not row.is_active:
                 raise MemberInactiveError
             session_id, token = await self._sessions.start_brief(connection, app.app_id, member_id, TOKEN_SECONDS)
             await record(connection, app.app_id, actor, "member.run_as", member_id, session_id=session_id)
@@ -184,7 +186,7 @@ class MemberAdministration:
         return ended
 
     @asynccontextmanager
-    async def _locked(self, app_id: UUID, member_id: str) -> AsyncGenerator[tuple[Connection, Record]]:
+    async def _locked(self, app_id: UUID, member_id: str) -> AsyncGenerator[tuple[Connection, StoredMember]]:
         _require_id(member_id)
         async with self._database.transaction(app_id) as connection:
             row = await store.lock(connection, app_id, member_id)
@@ -193,22 +195,31 @@ class MemberAdministration:
             yield connection, row
 
     async def _emit(
-        self, connection: Connection, app: AppInfo, type_: EventType[events.MemberEvent], actor: Actor, row: Record
+        self,
+        connection: Connection,
+        app: AppInfo,
+        type_: EventType[events.MemberEvent],
+        actor: Actor,
+        row: StoredMember,
     ) -> None:
-        await self._events.emit_all(connection, app.app_id, [events.about(type_, actor, row)])
+        await self._events.emit_all(connection, app.app_id, [events.about(type_, actor, _described(row))])
 
 
-def _changes(change: MemberChange, before: Record, actor: Actor, row: Record) -> list[NewEvent]:
+def _changes(change: MemberChange, before: StoredMember, actor: Actor, row: StoredMember) -> list[NewEvent]:
     """Return the events of a change to a member, given the member `before` it. A value that stays equal is no event."""
     found = []
-    if change.is_active is not msgspec.UNSET and change.is_active != before["is_active"]:
+    if change.is_active is not msgspec.UNSET and change.is_active != before.is_active:
         type_ = events.MEMBER_ACTIVATED if change.is_active else events.MEMBER_DEACTIVATED
-        found.append(events.about(type_, actor, row))
-    changed = [name for name in ("nickname", "roles") if row[name] != before[name]]
+        found.append(events.about(type_, actor, _described(row)))
+    changed = [name for name in ("nickname", "roles") if getattr(row, name) != getattr(before, name)]
     changed += [name for name in ("custom_data", "claims") if getattr(change, name) is not msgspec.UNSET]
     if changed:
-        found.append(events.updated(actor, row, changed))
+        found.append(events.updated(actor, _described(row), changed))
     return found
+
+
+def _described(row: StoredMember) -> events.MemberData:
+    return events.MemberData(row.member_id, row.nickname, row.is_guest, row.is_active)
 
 
 def containing(text: str) -> str:
@@ -221,30 +232,30 @@ def _require_id(member_id: str) -> None:
         raise MemberNotFoundError
 
 
-def _session(row: Record) -> ActiveSession:
+def _session(row: Session) -> ActiveSession:
     return ActiveSession(
-        session_id=row["session_id"],
-        user_agent=row["user_agent"],
-        created_at=rfc3339(row["created_at"]),
-        refreshed_at=rfc3339(row["refreshed_at"]),
-        expires_at=rfc3339(row["expires_at"]),
+        session_id=row.session_id,
+        user_agent=row.user_agent,
+        created_at=rfc3339(row.created_at),
+        refreshed_at=rfc3339(row.refreshed_at),
+        expires_at=rfc3339(row.expires_at),
     )
 
 
-def _item(row: Record) -> dict[str, Any]:
+def _item(row: StoredMember) -> dict[str, Any]:
     return {
-        "member_id": row["member_id"],
-        "login_id": row["login_id"],
-        "nickname": row["nickname"],
-        "is_guest": row["is_guest"],
-        "is_active": row["is_active"],
-        "roles": row["roles"],
-        "created_at": rfc3339(row["created_at"]),
-        "updated_at": rfc3339(row["updated_at"]),
-        "last_active_at": rfc3339(row["last_active_at"]),
+        "member_id": row.member_id,
+        "login_id": row.login_id,
+        "nickname": row.nickname,
+        "is_guest": row.is_guest,
+        "is_active": row.is_active,
+        "roles": row.roles,
+        "created_at": rfc3339(row.created_at),
+        "updated_at": rfc3339(row.updated_at),
+        "last_active_at": rfc3339(row.last_active_at),
     }
 
 
-def _record(row: Record) -> MemberRecord:
-    custom_data, claims = (msgspec.Raw(row[name].encode()) for name in ("custom_data", "claims"))
-    return MemberRecord(**_item(row), sessions=row["sessions"], custom_data=custom_data, claims=claims)
+def _record(row: WholeMember) -> MemberRecord:
+    custom_data, claims = (msgspec.Raw(text.encode()) for text in (row.custom_data, row.claims))
+    return MemberRecord(**_item(row), sessions=row.sessions, custom_data=custom_data, claims=claims)

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 
-_ITEM = "member_id, login_id, nickname, is_guest, is_active, roles, created_at, updated_at, last_active_at"
+
+class StoredMember(msgspec.Struct, frozen=True):
+    """A member as stored, without what lists do not show."""
+
+    member_id: str
+    login_id: str | None
+    nickname: str | None
+    is_guest: bool
+    is_active: bool
+    roles: list[str]
+    created_at: datetime
+    updated_at: datetime
+    last_active_at: datetime
+
+
+class WholeMember(StoredMember, frozen=True):
+    """A member with its `custom_data` and its `claims`, JSON objects, and the number of its active `sessions`."""
+
+    custom_data: str
+    claims: str
+    sessions: int
+
+
+_ITEM = columns(StoredMember)
 _FOUND = """
     from pilotis.members
     where app_id = $1
@@ -26,7 +52,7 @@ async def page(
     is_active: bool | None,
     limit: int,
     offset: int,
-) -> tuple[int, list[Record]]:
+) -> tuple[int, list[StoredMember]]:
     """Return how many members match the conditions, and a page of them, newest first."""
     conditions = app_id, pattern, is_guest, is_active
     async with database.connection(app_id) as connection:
@@ -37,12 +63,12 @@ async def page(
             limit,
             offset,
         )
-    return total, rows
+    return total, [StoredMember(**row) for row in rows]
 
 
-async def read(connection: Connection | TenantDatabase, app_id: UUID, member_id: str) -> Record | None:
-    """Return a member with its `custom_data`, its `claims` and the number of its active `sessions`."""
-    return await connection.fetchrow(
+async def read(connection: Connection | TenantDatabase, app_id: UUID, member_id: str) -> WholeMember | None:
+    """Return a member with all its fields."""
+    row = await connection.fetchrow(
         f"""
         select {_ITEM}, custom_data, claims, (
             select count(*) from pilotis.sessions s
@@ -53,10 +79,12 @@ async def read(connection: Connection | TenantDatabase, app_id: UUID, member_id:
         app_id,
         member_id,
     )
+    return None if row is None else WholeMember(**row)
 
 
-async def lock(connection: Connection, app_id: UUID, member_id: str) -> Record | None:
+async def lock(connection: Connection, app_id: UUID, member_id: str) -> StoredMember | None:
     """Return a member, locked against other changes until the transaction ends, or None."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         f"select {_ITEM} from pilotis.members where app_id = $1 and member_id = $2 for update", app_id, member_id
     )
+    return None if row is None else StoredMember(**row)

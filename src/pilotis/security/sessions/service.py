@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID, uuid5
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import InvalidTokenError, TokenFault
@@ -21,6 +21,7 @@ from pilotis.kit.ids import is_uuid, uuid7
 from pilotis.kit.signing import Claims, TokenError, TokenExpiredError, TokenKind, TokenSigner, claimed_kind, looks_like
 from pilotis.limits import Limits
 from pilotis.security.sessions import store
+from pilotis.security.sessions.types import Session
 
 CONSOLE = UUID(int=0)
 session_insert = store.insertion
@@ -74,9 +75,9 @@ class Sessions:
         """Return the arguments of a `session_insert` for a member who signs in for the first time."""
         return uuid7(), uuid7(), refresh_lifetime(limits, is_guest=is_guest), "pwd", agent
 
-    def opened(self, row: Record, limits: Limits) -> TokenPair:
-        """Return the first pair of tokens of an inserted session's row."""
-        return self._pair(row, limits)
+    def opened(self, session: Session, limits: Limits) -> TokenPair:
+        """Return the first pair of tokens of an inserted session."""
+        return self._pair(session, limits)
 
     async def start(
         self,
@@ -134,7 +135,7 @@ class Sessions:
         row = await store.sign_in(
             self._database, app_id, uuid7(), subject, uuid7(), lifetime, attempts_key, password_hash, event, agent
         )
-        return (self._pair(row, limits), row["emitted"]) if row else None
+        return (self._pair(row, limits), row.emitted) if row else None
 
     def access_claims(self, token: str, *, console: bool) -> Claims:
         """Return a valid access token's claims; the caller checks whether its session is still active."""
@@ -180,11 +181,10 @@ class Sessions:
         Both end after so many seconds. The method is one that no sign-in has: nobody has proved to be the member.
         """
         row = await store.insert(connection, app_id, uuid7(), subject, uuid7(), timedelta(seconds=seconds), "console")
-        session_id: UUID = row["session_id"]
-        return session_id, self.short_token(app_id, subject, session_id, seconds)
+        return row.session_id, self.short_token(app_id, subject, row.session_id, seconds)
 
-    async def active(self, app_id: UUID, subject: str) -> list[Record]:
-        """Return the rows of a subject's active sessions, the one used last first."""
+    async def active(self, app_id: UUID, subject: str) -> list[Session]:
+        """Return a subject's active sessions, the one used last first."""
         return await store.active(self._database, app_id, subject)
 
     async def revoke_of(self, connection: Connection, app_id: UUID, subject: str, session_id: UUID) -> None:
@@ -220,19 +220,19 @@ class Sessions:
             raise InvalidTokenError
         return claims
 
-    def _pair(self, row: Record, limits: Limits) -> TokenPair:
-        console = row["app_id"] == CONSOLE
+    def _pair(self, session: Session, limits: Limits) -> TokenPair:
+        console = session.app_id == CONSOLE
         access = TokenKind.CONSOLE_ACCESS if console else TokenKind.MEMBER_ACCESS
         refresh = TokenKind.CONSOLE_REFRESH if console else TokenKind.MEMBER_REFRESH
-        issued = int(row["refreshed_at"].timestamp())
-        refresh_id = row["refresh_id"]
+        issued = int(session.refreshed_at.timestamp())
+        refresh_id = session.refresh_id
 
         def sign(kind: TokenKind, token_id: UUID, expires: int) -> str:
             return self._signer.sign(
                 kind,
-                sub=row["subject"],
-                app_id=row["app_id"],
-                sid=row["session_id"],
+                sub=session.subject,
+                app_id=session.app_id,
+                sid=session.session_id,
                 jti=token_id,
                 iat=issued,
                 exp=expires,
@@ -240,7 +240,7 @@ class Sessions:
 
         return TokenPair(
             sign(access, uuid5(refresh_id, "access"), issued + limits.access_token_seconds),
-            sign(refresh, refresh_id, int(row["expires_at"].timestamp())),
+            sign(refresh, refresh_id, int(session.expires_at.timestamp())),
         )
 
 

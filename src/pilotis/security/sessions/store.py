@@ -5,16 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
+from pilotis.db.records import columns
 from pilotis.events.statements import emission
+from pilotis.security.sessions.types import BegunSession, Session
 
-_INSERT = """
+_SESSION = columns(Session)
+_INSERT = f"""
     insert into pilotis.sessions
         (app_id, session_id, subject, refresh_id, refreshed_at, expires_at, amr, address, user_agent)
     values ($1, $2, $3, $4, now(), now() + $5, $6, $7, $8)
-    returning *
+    returning {_SESSION}
 """
 # One statement is one round trip and one commit; three statements would need three. It locks the account and compares
 # the password again: changing or resetting it, and deactivating or deleting the account, end all earlier sessions, so
@@ -25,9 +28,10 @@ _SIGN_IN = """
     {more}
     insert into pilotis.sessions (app_id, session_id, subject, refresh_id, refreshed_at, expires_at{columns})
     select $1::uuid, $2::uuid, $3::text, $4::uuid, now(), now() + $5::interval{values} from account
-    returning *{returned}
+    returning {session}{returned}
 """
 _SIGN_IN_MEMBER = _SIGN_IN.format(
+    session=_SESSION,
     account="""
         select from pilotis.members
         where app_id = $1::uuid and member_id = $3::text and password_hash = $7 and is_active
@@ -43,6 +47,7 @@ _SIGN_IN_MEMBER = _SIGN_IN.format(
     returned=", exists (select from emitted) as emitted",
 )
 _SIGN_IN_USER = _SIGN_IN.format(
+    session=_SESSION,
     account="select from pilotis.users where user_id = ($3::text)::uuid and password_hash = $7 and is_active",
     more="",
     columns=", address, user_agent",
@@ -75,7 +80,8 @@ def insertion(source: str, subject: str, first: int) -> str:
     """Return an insert of a session for each row of `source`, for statements that also create its subject.
 
     `subject` is an SQL expression, the app is `$1`, and the arguments from `first` on are the session's id, its
-    refresh id, its lifetime, how the subject has signed in, and its user agent.
+    refresh id, its lifetime, how the subject has signed in, and its user agent. It returns
+    the columns of `Session`, in their order.
     """
     session_id, refresh_id, lifetime, amr, agent = (f"${first + number}" for number in range(5))
     return f"""
@@ -84,7 +90,7 @@ def insertion(source: str, subject: str, first: int) -> str:
         select $1::uuid, {session_id}::uuid, {subject}, {refresh_id}::uuid, now(), now() + {lifetime}::interval,
             {amr}::text, {agent}::text
         from {source}
-        returning *
+        returning {_SESSION}
     """
 
 
@@ -98,13 +104,13 @@ async def insert(
     amr: str,
     address: str | None = None,
     user_agent: str | None = None,
-) -> Record:
-    """Insert a session and return its row."""
+) -> Session:
+    """Insert a session and return it."""
     row = await connection.fetchrow(
         _INSERT, app_id, session_id, subject, refresh_id, lifetime, amr, address, user_agent
     )
     assert row is not None
-    return row
+    return Session(*row)
 
 
 async def sign_in(
@@ -117,35 +123,35 @@ async def sign_in(
     attempts_key: str,
     password_hash: str,
     *more: str | None,
-) -> Record | None:
-    """Insert a session and return its row; reset the attempts under the key, and record a member's activity.
+) -> BegunSession | None:
+    """Insert a session and return it; reset the attempts under the key, and record a member's activity.
 
-    For a member, `more` is an event as JSON text, stored if a target listens for it, and its user agent; the row's
-    `emitted` says whether the event was stored. The activity is precise to a minute. For a console user, `more` is its
-    address and user agent.
+    For a member, `more` is an event as JSON text, stored if a target listens for it, and its user agent. The activity
+    is precise to a minute. For a console user, `more` is its address and user agent.
 
     Returns None and creates no session if the account is deleted or inactive, or its password has changed.
     """
     query = _SIGN_IN_MEMBER if app_id.int else _SIGN_IN_USER
-    return await database.fetchrow(
+    row = await database.fetchrow(
         query, app_id, session_id, subject, refresh_id, lifetime, attempts_key, password_hash, *more, tenant=app_id
     )
+    return None if row is None else BegunSession(*row)
 
 
 async def rotate(
     database: Database, app_id: UUID, session_id: UUID, refresh_id: UUID, next_id: UUID, max_lifetime: timedelta
-) -> Record | None:
+) -> Session | None:
     """Replace the given refresh id by the next one; None if it is not the current one of an active session.
 
     The session keeps its original lifetime, up to `max_lifetime`.
     """
-    return await database.fetchrow(
-        """
+    row = await database.fetchrow(
+        f"""
         update pilotis.sessions
         set previous_refresh_id = refresh_id, refresh_id = $4, refreshed_at = now(),
             expires_at = now() + least(expires_at - refreshed_at, $5::interval)
         where app_id = $1 and session_id = $2 and refresh_id = $3 and revoked_at is null and expires_at > now()
-        returning *
+        returning {_SESSION}
         """,
         app_id,
         session_id,
@@ -154,15 +160,16 @@ async def rotate(
         max_lifetime,
         tenant=app_id,
     )
+    return None if row is None else Session(*row)
 
 
 async def just_rotated(
     database: Database, app_id: UUID, session_id: UUID, refresh_id: UUID, window: timedelta
-) -> Record | None:
+) -> Session | None:
     """Return the session whose refresh id was the given one until less than `window` ago."""
-    return await database.fetchrow(
-        """
-        select * from pilotis.sessions
+    row = await database.fetchrow(
+        f"""
+        select {_SESSION} from pilotis.sessions
         where app_id = $1 and session_id = $2 and previous_refresh_id = $3 and refreshed_at > now() - $4::interval
             and revoked_at is null
         """,
@@ -172,13 +179,14 @@ async def just_rotated(
         window,
         tenant=app_id,
     )
+    return None if row is None else Session(*row)
 
 
-async def active(database: Database, app_id: UUID, subject: str) -> list[Record]:
+async def active(database: Database, app_id: UUID, subject: str) -> list[Session]:
     """Return a subject's active sessions, the one used last first."""
-    return await database.fetch(
-        """
-        select * from pilotis.sessions
+    rows = await database.fetch(
+        f"""
+        select {_SESSION} from pilotis.sessions
         where app_id = $1 and subject = $2 and revoked_at is null and expires_at > now()
         order by refreshed_at desc, session_id desc
         """,
@@ -186,6 +194,7 @@ async def active(database: Database, app_id: UUID, subject: str) -> list[Record]
         subject,
         tenant=app_id,
     )
+    return [Session(*row) for row in rows]
 
 
 async def revoke_of(connection: Connection, app_id: UUID, subject: str, session_id: UUID) -> bool:

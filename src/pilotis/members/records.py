@@ -1,0 +1,67 @@
+"""What is stored of members."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+
+class Account(msgspec.Struct, frozen=True):
+    """A member that signs in with a login_id."""
+
+    member_id: str
+    nickname: str | None
+    password_hash: str | None
+    is_active: bool
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What rules ask of a member, and whether it is active; `claims` is a JSON object."""
+
+    is_active: bool
+    is_guest: bool
+    roles: list[str]
+    claims: str
+
+
+class SessionMember(Facts, frozen=True):
+    """The member of a session; `active_again` tells whether its last activity was recorded more than an hour ago."""
+
+    session_id: UUID
+    subject: str
+    active_again: bool
+
+
+class OwnRecord(msgspec.Struct, frozen=True):
+    """A member's own record; `custom_data` is a JSON object."""
+
+    member_id: str
+    nickname: str | None
+    is_active: bool
+    custom_data: str
+
+
+class OwnAccount(OwnRecord, frozen=True):
+    """All that a member may know of its own account; `claims` is a JSON object."""
+
+    login_id: str | None
+    is_guest: bool
+    roles: list[str]
+    claims: str
+    created_at: datetime
+
+
+class MergedData(msgspec.Struct, frozen=True):
+    """A member's custom_data after a change, a JSON object; `emitted` tells whether the event was written."""
+
+    custom_data: str
+    emitted: bool
+
+
+class OldGuest(msgspec.Struct, frozen=True):
+    """A guest, and when it was last active."""
+
+    member_id: str
+    last_active_at: datetime
