@@ -3,21 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
+from pilotis.apps.types import KeyRole
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
+from pilotis.db.records import columns
 from pilotis.db.waiters import BACKGROUND, UNAUTHENTICATED
 
 
-async def secret_key(database: Database, app_id: UUID, key_hash: bytes) -> Record | None:
-    """Return an unrevoked secret key with its user's e-mail and role on the app.
+class KeyUser(msgspec.Struct, frozen=True):
+    """A secret key with its active user's e-mail address and role on the app. The operator's key has no `user_id`."""
 
-    The operator's key has no `user_id`.
-    """
-    return await database.fetchrow(
+    key_id: UUID
+    user_id: UUID | None
+    email: str | None
+    role: str | None
+    key_role: KeyRole
+    used_lately: bool | None
+
+
+class StoredPublicKey(msgspec.Struct, frozen=True):
+    """A public key."""
+
+    key_id: UUID
+    key: str
+    name: str
+    allowed_origins: list[str]
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+class StoredSecretKey(msgspec.Struct, frozen=True):
+    """A secret key, of which only the prefix is known, with its user's e-mail address."""
+
+    key_id: UUID
+    prefix: str
+    name: str
+    role: KeyRole
+    user_id: UUID | None
+    created_at: datetime
+    last_used_at: datetime | None
+    email: str | None
+
+
+class UnrevokedKey(msgspec.Struct, frozen=True):
+    """A key of either kind; `prefix` is the whole public key, and a secret key has no origins."""
+
+    kind: Literal["public", "secret"]
+    key_id: UUID
+    name: str
+    prefix: str
+    allowed_origins: list[str] | None
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+_PUBLIC = columns(StoredPublicKey)
+
+
+async def secret_key(database: Database, app_id: UUID, key_hash: bytes) -> KeyUser | None:
+    """Return an unrevoked secret key with its user's e-mail and role on the app."""
+    row = await database.fetchrow(
         """
         select k.key_id, k.user_id, u.email, r.role, k.role as key_role,
             k.last_used_at > now() - interval '1 minute' as used_lately
@@ -30,6 +82,8 @@ async def secret_key(database: Database, app_id: UUID, key_hash: bytes) -> Recor
         key_hash,
         tenant=UNAUTHENTICATED,
     )
+    # By position: each request with a secret key passes here.
+    return None if row is None else KeyUser(*row)
 
 
 async def touch_secret_key(database: Database, app_id: UUID, key_id: UUID) -> None:
@@ -59,12 +113,12 @@ async def touch_public_keys(database: Database, used: Collection[tuple[UUID, str
 
 async def insert_public_key(
     connection: Connection, app_id: UUID, key_id: UUID, key: str, name: str, allowed_origins: list[str]
-) -> Record:
-    """Insert a public key and return its row."""
+) -> StoredPublicKey:
+    """Insert a public key and return it."""
     row = await connection.fetchrow(
-        """
+        f"""
         insert into pilotis.public_keys (app_id, key_id, key, name, allowed_origins) values ($1, $2, $3, $4, $5)
-        returning *
+        returning {_PUBLIC}
         """,
         app_id,
         key_id,
@@ -73,7 +127,7 @@ async def insert_public_key(
         allowed_origins,
     )
     assert row is not None
-    return row
+    return StoredPublicKey(**row)
 
 
 async def insert_secret_key(
@@ -85,13 +139,13 @@ async def insert_secret_key(
     prefix: str,
     key_hash: bytes,
     role: str,
-) -> Record:
-    """Insert a secret key's hash and return its row."""
-    row = await connection.fetchrow(
+) -> datetime:
+    """Insert a secret key's hash and return when the key was created."""
+    created_at: datetime = await connection.fetchval(
         """
         insert into pilotis.secret_keys (app_id, key_id, user_id, name, prefix, key_hash, role)
         values ($1, $2, $3, $4, $5, $6, $7)
-        returning *
+        returning created_at
         """,
         app_id,
         key_id,
@@ -101,38 +155,43 @@ async def insert_secret_key(
         key_hash,
         role,
     )
-    assert row is not None
-    return row
+    return created_at
 
 
-async def public_key(database: Database, app_id: UUID, key_id: UUID) -> Record | None:
+async def public_key(database: Database, app_id: UUID, key_id: UUID) -> StoredPublicKey | None:
     """Return a public key of the app, revoked or not."""
-    return await database.fetchrow(
-        "select * from pilotis.public_keys where app_id = $1 and key_id = $2",
+    row = await database.fetchrow(
+        f"select {_PUBLIC} from pilotis.public_keys where app_id = $1 and key_id = $2",
         app_id,
         key_id,
         tenant=app_id,
     )
+    return None if row is None else StoredPublicKey(**row)
 
 
-async def public_keys(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
+async def public_keys(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[StoredPublicKey], int]:
     """Return a page of the app's unrevoked public keys, and the total count."""
-    query = "select * from pilotis.public_keys where app_id = $1 and revoked_at is null"
-    return await fetch_page(database, app_id, query, (app_id,), order_by="key_id", limit=limit, offset=offset)
+    query = f"select {_PUBLIC} from pilotis.public_keys where app_id = $1 and revoked_at is null"
+    return await fetch_page(
+        database, app_id, query, (app_id,), order_by="key_id", limit=limit, offset=offset, record=StoredPublicKey
+    )
 
 
-async def secret_keys(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
+async def secret_keys(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[StoredSecretKey], int]:
     """Return a page of the app's unrevoked secret keys with their users' e-mail, and the total count."""
     query = """
-        select k.*, u.email from pilotis.secret_keys k left join pilotis.users u using (user_id)
+        select k.key_id, k.prefix, k.name, k.role, k.user_id, k.created_at, k.last_used_at, u.email
+        from pilotis.secret_keys k left join pilotis.users u using (user_id)
         where k.app_id = $1 and k.revoked_at is null
     """
-    return await fetch_page(database, app_id, query, (app_id,), order_by="key_id", limit=limit, offset=offset)
+    return await fetch_page(
+        database, app_id, query, (app_id,), order_by="key_id", limit=limit, offset=offset, record=StoredSecretKey
+    )
 
 
-async def in_force(database: Database, app_id: UUID, secret: bool | None) -> list[Record]:
+async def in_force(database: Database, app_id: UUID, secret: bool | None) -> list[UnrevokedKey]:
     """Return the app's unrevoked keys by kind and age: secret ones, public ones, or both if `secret` is None."""
-    return await database.fetch(
+    rows = await database.fetch(
         """
         select 'public' as kind, key_id, name, key as prefix, allowed_origins, created_at, last_used_at
         from pilotis.public_keys where app_id = $1 and revoked_at is null and $2 is not true
@@ -145,24 +204,26 @@ async def in_force(database: Database, app_id: UUID, secret: bool | None) -> lis
         secret,
         tenant=app_id,
     )
+    return [UnrevokedKey(**row) for row in rows]
 
 
 async def update_public_key(
     connection: Connection, app_id: UUID, key_id: UUID, name: str | None, allowed_origins: list[str] | None
-) -> Record | None:
+) -> StoredPublicKey | None:
     """Update the given fields of an unrevoked public key and return it, or None if it does not exist."""
-    return await connection.fetchrow(
-        """
+    row = await connection.fetchrow(
+        f"""
         update pilotis.public_keys
         set name = coalesce($3, name), allowed_origins = coalesce($4, allowed_origins)
         where app_id = $1 and key_id = $2 and revoked_at is null
-        returning *
+        returning {_PUBLIC}
         """,
         app_id,
         key_id,
         name,
         allowed_origins,
     )
+    return None if row is None else StoredPublicKey(**row)
 
 
 async def revoke_public_key(connection: Connection, app_id: UUID, key_id: UUID) -> str | None:

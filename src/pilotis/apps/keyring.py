@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.apps import key_store
+from pilotis.apps.key_store import StoredSecretKey
 from pilotis.apps.new_keys import add_public_key, add_secret_key, shown_public_key
 from pilotis.apps.origins import canonical_origins
 from pilotis.apps.service import Apps
@@ -117,13 +117,13 @@ class Keyring:
         """Return the app's unrevoked keys: secret ones, public ones, or both."""
         return [
             KeyInForce(
-                row["kind"],
-                row["key_id"],
-                row["name"],
-                row["prefix"],
-                None if row["allowed_origins"] is None else list(row["allowed_origins"]),
-                rfc3339(row["created_at"]),
-                optional_rfc3339(row["last_used_at"]),
+                row.kind,
+                row.key_id,
+                row.name,
+                row.prefix,
+                row.allowed_origins,
+                rfc3339(row.created_at),
+                optional_rfc3339(row.last_used_at),
             )
             for row in await key_store.in_force(self._database, app_id, secret)
         ]
@@ -138,15 +138,14 @@ class Keyring:
         return "public"
 
 
-def _secret_key(row: Record) -> SecretKey:
-    last_used_at = row["last_used_at"]
+def _secret_key(row: StoredSecretKey) -> SecretKey:
     return SecretKey(
-        key_id=row["key_id"],
-        prefix=row["prefix"],
-        name=row["name"],
-        role=row["role"],
-        user_id=row["user_id"],
-        email=row["email"],
-        created_at=rfc3339(row["created_at"]),
-        last_used_at=optional_rfc3339(last_used_at),
+        key_id=row.key_id,
+        prefix=row.prefix,
+        name=row.name,
+        role=row.role,
+        user_id=row.user_id,
+        email=row.email,
+        created_at=rfc3339(row.created_at),
+        last_used_at=optional_rfc3339(row.last_used_at),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.apps import key_store, keys
 from pilotis.apps.types import KeyRole, PublicKey, ShownSecretKey
@@ -44,21 +44,20 @@ async def add_secret_key(
     """Create a secret key that acts for a console user, or for the operator if there is none."""
     key, key_id = keys.new_secret_key(app_id), key_id or uuid7()
     prefix = key[: keys.SHOWN_CHARACTERS]
-    row = await key_store.insert_secret_key(connection, app_id, key_id, user_id, name, prefix, secret_hash(key), role)
-    await record(connection, app_id, actor, "secret_key.create", key_id, name=name, prefix=prefix, role=role)
-    return ShownSecretKey(
-        key_id=key_id, key=key, prefix=prefix, name=name, role=role, created_at=rfc3339(row["created_at"])
+    created_at = await key_store.insert_secret_key(
+        connection, app_id, key_id, user_id, name, prefix, secret_hash(key), role
     )
+    await record(connection, app_id, actor, "secret_key.create", key_id, name=name, prefix=prefix, role=role)
+    return ShownSecretKey(key_id=key_id, key=key, prefix=prefix, name=name, role=role, created_at=rfc3339(created_at))
 
 
-def shown_public_key(row: Record) -> PublicKey:
-    """Convert a public key's row to the response type."""
-    last_used_at = row["last_used_at"]
+def shown_public_key(row: key_store.StoredPublicKey) -> PublicKey:
+    """Convert a stored public key to the response type."""
     return PublicKey(
-        key_id=row["key_id"],
-        key=row["key"],
-        name=row["name"],
-        allowed_origins=list(row["allowed_origins"]),
-        created_at=rfc3339(row["created_at"]),
-        last_used_at=optional_rfc3339(last_used_at),
+        key_id=row.key_id,
+        key=row.key,
+        name=row.name,
+        allowed_origins=row.allowed_origins,
+        created_at=rfc3339(row.created_at),
+        last_used_at=optional_rfc3339(row.last_used_at),
     )

@@ -10,11 +10,12 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.apps import key_store, keys, store
 from pilotis.apps.last_use import LastUse
 from pilotis.apps.new_keys import add_public_key, add_secret_key
+from pilotis.apps.store import LiveApp, StoredApp
 from pilotis.apps.types import App, AppChange, CreatedApp
 from pilotis.db.control import Control
 from pilotis.db.pool import Database
@@ -143,15 +144,15 @@ class Apps:
         row = await key_store.secret_key(self._database, app.app_id, secret_hash(key))
         if row is None:
             raise InvalidSecretKeyError
-        user, role = None, Role[row["key_role"].upper()]
-        if row["user_id"]:
-            if row["email"] is None or row["role"] is None:
+        user, role = None, Role[row.key_role.upper()]
+        if row.user_id is not None:
+            if row.email is None or row.role is None:
                 raise InvalidSecretKeyError
-            user = UserInfo(row["user_id"], row["email"], None)
-            role = min(Role[row["role"].upper()], role)
-        if not row["used_lately"]:
-            await key_store.touch_secret_key(self._database, app.app_id, row["key_id"])
-        return SecretKey(app, user, role, row["key_id"])
+            user = UserInfo(row.user_id, row.email, None)
+            role = min(Role[row.role.upper()], role)
+        if not row.used_lately:
+            await key_store.touch_secret_key(self._database, app.app_id, row.key_id)
+        return SecretKey(app, user, role, row.key_id)
 
     async def create(self, name: str, owner_id: UUID | None, actor: Actor = OPERATOR) -> CreatedApp:
         """Create an app with its schema, a public and a secret key.
@@ -178,11 +179,11 @@ class Apps:
         """Return every app of the server, including deleted ones, for the operator."""
         return [
             ListedApp(
-                row["app_id"],
-                row["name"],
-                rfc3339(row["created_at"]),
-                optional_rfc3339(row["deleted_at"]),
-                list(row["public_keys"]),
+                row.app_id,
+                row.name,
+                rfc3339(row.created_at),
+                optional_rfc3339(row.deleted_at),
+                list(row.public_keys),
             )
             for row in await store.all_apps(self._database)
         ]
@@ -194,7 +195,7 @@ class Apps:
             self._database, user.user_id, limit, paging.offset, self._limits.deleted_app_days
         )
         return ItemPage(
-            data=[_app(row, row["role"]) for row in rows], total_count=total, limit=limit, offset=paging.offset
+            data=[_app(row, row.role) for row in rows], total_count=total, limit=limit, offset=paging.offset
         )
 
     async def read(self, principal: Principal) -> App:
@@ -231,16 +232,16 @@ class Apps:
         """
         async with self._database.transaction(CONSOLE) as connection:
             found = await store.lock_deleted_app(connection, app_id, user.user_id, self._limits.deleted_app_days)
-            if found is None or (found["is_deleted"] and not found["is_in_grace"]):
+            if found is None or (found.is_deleted and not found.is_in_grace):
                 raise AppNotFoundError
-            if found["role"] != "owner":
+            if found.role != "owner":
                 raise RoleRequiredError
-            if not found["is_deleted"]:
+            if not found.is_deleted:
                 raise AppNotDeletedError
             row = await store.mark_restored(connection, app_id)
             await record(connection, app_id, actor, "app.restore", app_id)
             await self.announce(connection, app_id)
-        return _app(row, found["role"])
+        return _app(row, found.role)
 
     async def purge_deleted(self, connection: Connection) -> int:
         """Permanently delete the apps whose grace period is over, and return how many.
@@ -275,7 +276,7 @@ class Apps:
         later. Raises `AppNotFoundError`.
         """
         async with self._database.transaction(app_id) as connection:
-            if await store.lock_live_app(connection, app_id) is None:
+            if not await store.lock_live_app(connection, app_id):
                 raise AppNotFoundError
             yield connection
             await self.announce(connection, app_id)
@@ -298,7 +299,7 @@ class Apps:
         row = await store.app_of_public_key(self._database, app_id, key)
         if row is None:
             raise InvalidPublicKeyError
-        known = _KnownKey(app_info(row, self._limits), frozenset(row["allowed_origins"]))
+        known = _KnownKey(app_info(row, self._limits), frozenset(row.allowed_origins))
         # A change that arrives while the query runs makes its result too old to cache.
         if changes == self._changes:
             _keep(self._known_keys, key, known)
@@ -317,17 +318,17 @@ class Apps:
         self._known_keys.clear()
 
 
-def app_info(row: Record, server_limits: Limits) -> AppInfo:
-    """Convert an app's row to the type that the endpoint layer uses."""
+def app_info(row: LiveApp, server_limits: Limits) -> AppInfo:
+    """Convert a stored app to the type that the endpoint layer uses."""
     return AppInfo(
-        row["app_id"],
-        row["name"],
-        row["version"],
-        row["schema_locked"],
-        row["allow_id_password_login"],
-        row["allow_guest_login"],
-        list(row["enabled_oauth_providers"]),
-        for_app(server_limits, json.decode(row["limits"].encode())),
+        row.app_id,
+        row.name,
+        row.version,
+        row.schema_locked,
+        row.allow_id_password_login,
+        row.allow_guest_login,
+        list(row.enabled_oauth_providers),
+        for_app(server_limits, json.decode(row.limits.encode())),
     )
 
 
@@ -337,15 +338,14 @@ def role_name(principal: Principal) -> str:
     return principal.role.name.lower()
 
 
-def _app(row: Record, role: str) -> App:
-    deleted_at = row["deleted_at"]
+def _app(row: StoredApp, role: str) -> App:
     return App(
-        app_id=row["app_id"],
-        name=row["name"],
-        schema_locked=row["schema_locked"],
-        created_at=rfc3339(row["created_at"]),
-        updated_at=rfc3339(row["updated_at"]),
-        deleted_at=optional_rfc3339(deleted_at),
+        app_id=row.app_id,
+        name=row.name,
+        schema_locked=row.schema_locked,
+        created_at=rfc3339(row.created_at),
+        updated_at=rfc3339(row.updated_at),
+        deleted_at=optional_rfc3339(row.deleted_at),
         role=role,
     )
 

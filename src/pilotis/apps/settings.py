@@ -6,10 +6,10 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.apps import store
 from pilotis.apps.service import AppNotFoundError, Apps
+from pilotis.apps.store import LiveApp
 from pilotis.apps.types import AppLimits, AuthSettings, Limit
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
@@ -40,7 +40,7 @@ class AppSettings:
             row = await store.update_auth_settings(
                 connection, app_id, settings.allow_id_password_login, settings.allow_guest_login
             )
-            enabled = list(row["enabled_oauth_providers"])
+            enabled = list(row.enabled_oauth_providers)
             if sorted(settings.enabled_oauth_providers) != sorted(enabled):
                 raise invalid(
                     "enabled_oauth_providers",
@@ -84,7 +84,7 @@ class AppSettings:
         if details:
             raise ValidationError(details[0].message, details=details)
 
-    def _app_limits(self, row: Record) -> AppLimits:
+    def _app_limits(self, row: LiveApp) -> AppLimits:
         own = _own(row)
         server = msgspec.structs.asdict(self._limits)
         in_force = msgspec.structs.asdict(for_app(self._limits, own))
@@ -103,6 +103,6 @@ class AppSettings:
         )
 
 
-def _own(row: Record) -> dict[str, int]:
-    own: dict[str, int] = json.decode(row["limits"].encode())
+def _own(row: LiveApp) -> dict[str, int]:
+    own: dict[str, int] = json.decode(row.limits.encode())
     return own

@@ -2,19 +2,72 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db import sharding
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
+from pilotis.db.records import columns
 from pilotis.db.waiters import CONSOLE, UNAUTHENTICATED
 
-_APP_COLUMNS = """
-    a.app_id, a.name, a.version, a.schema_locked, a.allow_id_password_login, a.allow_guest_login,
-    a.enabled_oauth_providers, a.limits
-"""
+
+class LiveApp(msgspec.Struct, frozen=True):
+    """An app that is not deleted; `limits` are its own, a JSON object."""
+
+    app_id: UUID
+    name: str
+    version: int
+    schema_locked: bool
+    allow_id_password_login: bool
+    allow_guest_login: bool
+    enabled_oauth_providers: list[str]
+    limits: str
+
+
+class AppOfKey(LiveApp, frozen=True):
+    """The app of a public key, and the origins from which the key may be used; none means any."""
+
+    allowed_origins: list[str]
+
+
+class StoredApp(LiveApp, frozen=True):
+    """An app with its times."""
+
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+
+
+class AppOfUser(StoredApp, frozen=True):
+    """An app with a console user's role on it."""
+
+    role: str
+
+
+class AppWithKeys(msgspec.Struct, frozen=True):
+    """An app, deleted or not, with its unrevoked public keys."""
+
+    app_id: UUID
+    name: str
+    created_at: datetime
+    deleted_at: datetime | None
+    public_keys: list[str]
+
+
+class RestorableApp(msgspec.Struct, frozen=True):
+    """A console user's role on an app, whether the app is deleted, and whether it can still be restored."""
+
+    role: str
+    is_deleted: bool
+    is_in_grace: bool
+
+
+_APP_COLUMNS = columns(LiveApp, "a")
+_STORED = columns(StoredApp)
 
 
 def _in_grace(days: str) -> str:
@@ -23,18 +76,19 @@ def _in_grace(days: str) -> str:
     return f"a.deleted_at > clock_timestamp() - make_interval(days => {days}::integer)"
 
 
-async def live_app(database: Database, app_id: UUID) -> Record | None:
+async def live_app(database: Database, app_id: UUID) -> LiveApp | None:
     """Return an app that is not deleted."""
-    return await database.fetchrow(
+    row = await database.fetchrow(
         f"select {_APP_COLUMNS} from pilotis.apps a where a.app_id = $1 and a.deleted_at is null",
         app_id,
         tenant=UNAUTHENTICATED,
     )
+    return None if row is None else LiveApp(**row)
 
 
-async def app_of_public_key(database: Database, app_id: UUID, key: str) -> Record | None:
-    """Return the existing app and the key's `allowed_origins`, if the key belongs to the app and is not revoked."""
-    return await database.fetchrow(
+async def app_of_public_key(database: Database, app_id: UUID, key: str) -> AppOfKey | None:
+    """Return the existing app of a key, if the key belongs to the app and is not revoked."""
+    row = await database.fetchrow(
         f"""
         select {_APP_COLUMNS}, k.allowed_origins
         from pilotis.public_keys k join pilotis.apps a using (app_id)
@@ -44,31 +98,34 @@ async def app_of_public_key(database: Database, app_id: UUID, key: str) -> Recor
         key,
         tenant=UNAUTHENTICATED,
     )
+    return None if row is None else AppOfKey(**row)
 
 
-async def lock_live_app(connection: Connection, app_id: UUID) -> Record | None:
-    """Return an app that is not deleted, locked against changes and deletion until the transaction ends."""
-    return await connection.fetchrow(
-        "select * from pilotis.apps where app_id = $1 and deleted_at is null for no key update", app_id
+async def lock_live_app(connection: Connection, app_id: UUID) -> bool:
+    """Lock an app against changes and deletion until the transaction ends; False if it is deleted."""
+    found = await connection.fetchval(
+        "select true from pilotis.apps where app_id = $1 and deleted_at is null for no key update", app_id
     )
+    return bool(found)
 
 
 async def apps_of_user(
     database: Database, user_id: UUID, limit: int, offset: int, grace_days: int
-) -> tuple[list[Record], int]:
+) -> tuple[list[AppOfUser], int]:
     """Return a page of the apps on which a user has a role, and the total count; only owners see deleted ones."""
     query = f"""
-        select a.*, r.role from pilotis.app_users r join pilotis.apps a using (app_id)
+        select {columns(StoredApp, "a")}, r.role
+        from pilotis.app_users r join pilotis.apps a using (app_id)
         where r.user_id = $1 and (a.deleted_at is null or r.role = 'owner' and {_in_grace("$2")})
     """
     return await fetch_page(
-        database, CONSOLE, query, (user_id, grace_days), order_by="app_id", limit=limit, offset=offset
+        database, CONSOLE, query, (user_id, grace_days), order_by="app_id", limit=limit, offset=offset, record=AppOfUser
     )
 
 
-async def all_apps(database: Database) -> list[Record]:
-    """Return every app, including deleted ones, with its unrevoked public keys."""
-    return await database.fetch(
+async def all_apps(database: Database) -> list[AppWithKeys]:
+    """Return every app, including deleted ones."""
+    rows = await database.fetch(
         """
         select a.app_id, a.name, a.created_at, a.deleted_at, array(
             select k.key from pilotis.public_keys k
@@ -78,13 +135,15 @@ async def all_apps(database: Database) -> list[Record]:
         """,
         tenant=CONSOLE,
     )
+    return [AppWithKeys(**row) for row in rows]
 
 
-async def read_app(database: Database, app_id: UUID) -> Record | None:
-    """Return the complete row of an app that is not deleted."""
-    return await database.fetchrow(
-        "select * from pilotis.apps where app_id = $1 and deleted_at is null", app_id, tenant=app_id
+async def read_app(database: Database, app_id: UUID) -> StoredApp | None:
+    """Return an app that is not deleted, with its times."""
+    row = await database.fetchrow(
+        f"select {_STORED} from pilotis.apps where app_id = $1 and deleted_at is null", app_id, tenant=app_id
     )
+    return None if row is None else StoredApp(**row)
 
 
 async def insert_app(connection: Connection, app_id: UUID, name: str) -> None:
@@ -92,7 +151,7 @@ async def insert_app(connection: Connection, app_id: UUID, name: str) -> None:
     await connection.execute("insert into pilotis.apps (app_id, name) values ($1, $2)", app_id, name)
 
 
-async def update_app(connection: Connection, app_id: UUID, name: str | None, schema_locked: bool | None) -> Record:
+async def update_app(connection: Connection, app_id: UUID, name: str | None, schema_locked: bool | None) -> StoredApp:
     """Update the given fields of an app and return it."""
     return await _updated(
         connection,
@@ -103,7 +162,7 @@ async def update_app(connection: Connection, app_id: UUID, name: str | None, sch
     )
 
 
-async def update_auth_settings(connection: Connection, app_id: UUID, id_password: bool, guest: bool) -> Record:
+async def update_auth_settings(connection: Connection, app_id: UUID, id_password: bool, guest: bool) -> StoredApp:
     """Replace an app's auth settings and return the app."""
     return await _updated(
         connection, "allow_id_password_login = $2, allow_guest_login = $3", app_id, id_password, guest
@@ -115,22 +174,22 @@ async def update_oauth_providers(connection: Connection, app_id: UUID, names: li
     await _updated(connection, "enabled_oauth_providers = $2", app_id, names)
 
 
-async def update_limits(connection: Connection, app_id: UUID, given: str, removed: list[str]) -> Record:
+async def update_limits(connection: Connection, app_id: UUID, given: str, removed: list[str]) -> StoredApp:
     """Merge limits, given as a JSON object, into the app's own, remove some, and return the app."""
     return await _updated(connection, "limits = (limits || $2::jsonb) - $3::text[]", app_id, given, removed)
 
 
-async def _updated(connection: Connection, assignments: str, app_id: UUID, *values: object) -> Record:
+async def _updated(connection: Connection, assignments: str, app_id: UUID, *values: object) -> StoredApp:
     row = await connection.fetchrow(
         f"""
         update pilotis.apps set {assignments}, version = version + 1, updated_at = now()
-        where app_id = $1 returning *
+        where app_id = $1 returning {_STORED}
         """,
         app_id,
         *values,
     )
     assert row is not None
-    return row
+    return StoredApp(**row)
 
 
 async def mark_deleted(connection: Connection, app_id: UUID) -> None:
@@ -139,9 +198,11 @@ async def mark_deleted(connection: Connection, app_id: UUID) -> None:
     await connection.execute(f"alter schema {live_schema(app_id)} rename to {_deleted_schema(app_id)}")
 
 
-async def lock_deleted_app(connection: Connection, app_id: UUID, user_id: UUID, grace_days: int) -> Record | None:
+async def lock_deleted_app(
+    connection: Connection, app_id: UUID, user_id: UUID, grace_days: int
+) -> RestorableApp | None:
     """Return a deleted or existing app with the user's role on it, locked until the transaction ends."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         f"""
         select r.role, a.deleted_at is not null as is_deleted, coalesce({_in_grace("$3")}, false) as is_in_grace
         from pilotis.apps a join pilotis.app_users r using (app_id)
@@ -151,9 +212,10 @@ async def lock_deleted_app(connection: Connection, app_id: UUID, user_id: UUID, 
         user_id,
         grace_days,
     )
+    return None if row is None else RestorableApp(**row)
 
 
-async def mark_restored(connection: Connection, app_id: UUID) -> Record:
+async def mark_restored(connection: Connection, app_id: UUID) -> StoredApp:
     """Restore a deleted app and return it."""
     await connection.execute(f"alter schema {_deleted_schema(app_id)} rename to {live_schema(app_id)}")
     return await _updated(connection, "deleted_at = null", app_id)
@@ -164,7 +226,7 @@ async def apps_to_purge(connection: Connection, grace_days: int) -> list[UUID]:
     rows = await connection.fetch(
         f"select app_id from pilotis.apps a where not {_in_grace('$1')} order by deleted_at", grace_days
     )
-    return [row["app_id"] for row in rows]
+    return [app_id for (app_id,) in rows]
 
 
 async def lock_app_to_purge(connection: Connection, app_id: UUID, grace_days: int) -> bool:
@@ -186,7 +248,7 @@ async def drop_some_tables(connection: Connection, app_id: UUID, limit: int) -> 
         limit,
     )
     if rows:
-        await connection.execute(f"drop table {', '.join(row['name'] for row in rows)} cascade")
+        await connection.execute(f"drop table {', '.join(name for (name,) in rows)} cascade")
     return len(rows)
 
 

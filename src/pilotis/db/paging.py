@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from asyncpg import Record
 
 from pilotis.db.pool import Database
 from pilotis.db.waiters import Tenant
 
+T = TypeVar("T")
+
 MAX_COUNTED = 10_000
 """How many rows of a log a total counts: counting all of a long one would take longer than reading the page."""
-_OWN_COLUMNS = 2
-
-R = TypeVar("R")
 
 
-async def page_of(
-    record: Callable[..., R],
+@overload
+async def fetch_page(
     database: Database,
     tenant: Tenant,
     query: str,
@@ -28,12 +27,22 @@ async def page_of(
     limit: int,
     offset: int,
     max_total: int | None = None,
-) -> tuple[list[R], int]:
-    """Return a page of a query's rows as records, whose fields are its columns, and the total as `fetch_page`."""
-    rows, total = await fetch_page(
-        database, tenant, query, arguments, order_by=order_by, limit=limit, offset=offset, max_total=max_total
-    )
-    return [record(**dict(list(row.items())[_OWN_COLUMNS:])) for row in rows], total
+) -> tuple[list[Record], int]: ...
+
+
+@overload
+async def fetch_page(
+    database: Database,
+    tenant: Tenant,
+    query: str,
+    arguments: tuple[Any, ...],
+    *,
+    order_by: str,
+    limit: int,
+    offset: int,
+    max_total: int | None = None,
+    record: Callable[..., T],
+) -> tuple[list[T], int]: ...
 
 
 async def fetch_page(
@@ -46,8 +55,12 @@ async def fetch_page(
     limit: int,
     offset: int,
     max_total: int | None = None,
-) -> tuple[list[Record], int]:
-    """Return a page of a query's rows, and the total number of rows, counted up to `max_total`."""
+    record: Callable[..., Any] | None = None,
+) -> tuple[list[Any], int]:
+    """Return a page of a query's rows, and the total number of rows, counted up to `max_total`.
+
+    Each row is what `record` makes of the query's columns, given by their names.
+    """
     bound = "" if max_total is None else f"limit {max_total}"
     counted = f"select count(*) as __total from ({query} {bound}) listed"
     if not limit:
@@ -67,4 +80,10 @@ async def fetch_page(
         offset,
         tenant=tenant,
     )
-    return [row for row in rows if row["__found"]], rows[0]["__total"]
+    total = rows[0]["__total"]
+    if not rows[0]["__found"]:
+        return [], total
+    if record is None:
+        return rows, total
+    names = [*rows[0].keys()][2:]
+    return [record(**{name: row[name] for name in names}) for row in rows], total

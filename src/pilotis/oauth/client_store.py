@@ -8,7 +8,7 @@ from uuid import UUID
 
 from asyncpg import Connection
 
-from pilotis.db.paging import page_of
+from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
 from pilotis.db.records import columns
 from pilotis.db.waiters import UNAUTHENTICATED
@@ -58,7 +58,9 @@ _UPDATE = f"""
 async def scopes(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[StoredScope], int]:
     """Return a page of the app's scopes, and the total count."""
     query = f"select {_SCOPE} from pilotis.oauth_scopes where app_id = $1"
-    return await page_of(StoredScope, database, app_id, query, (app_id,), order_by="name", limit=limit, offset=offset)
+    return await fetch_page(
+        database, app_id, query, (app_id,), order_by="name", limit=limit, offset=offset, record=StoredScope
+    )
 
 
 async def put_scope(
@@ -128,8 +130,15 @@ async def resources(connection: Connection, app_id: UUID) -> list[str]:
 async def clients(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[StoredClient], int]:
     """Return a page of the app's clients, and the total count."""
     query = f"select {_CLIENT} from pilotis.oauth_clients where app_id = $1"
-    return await page_of(
-        StoredClient, database, app_id, query, (app_id,), order_by="created_at, client_id", limit=limit, offset=offset
+    return await fetch_page(
+        database,
+        app_id,
+        query,
+        (app_id,),
+        order_by="created_at, client_id",
+        limit=limit,
+        offset=offset,
+        record=StoredClient,
     )
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection
 
-from pilotis.db.paging import page_of
+from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
 from pilotis.users.types import RoleName
 
@@ -48,8 +48,8 @@ async def users_of_app(database: Database, app_id: UUID, limit: int, offset: int
         select u.user_id, u.email, r.role, r.created_at
         from pilotis.app_users r join pilotis.users u using (user_id) where r.app_id = $1
     """
-    return await page_of(
-        UserOnApp, database, app_id, query, (app_id,), order_by="created_at, user_id", limit=limit, offset=offset
+    return await fetch_page(
+        database, app_id, query, (app_id,), order_by="created_at, user_id", limit=limit, offset=offset, record=UserOnApp
     )
 
 
@@ -197,8 +197,8 @@ async def open_invitations(
         left join pilotis.users u on u.user_id = i.invited_by
         where i.app_id = $1 and i.accepted_at is null and i.expires_at > now()
     """
-    return await page_of(
-        OpenInvitation, database, app_id, query, (app_id,), order_by="invitation_id", limit=limit, offset=offset
+    return await fetch_page(
+        database, app_id, query, (app_id,), order_by="invitation_id", limit=limit, offset=offset, record=OpenInvitation
     )
 
 

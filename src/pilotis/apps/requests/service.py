@@ -8,11 +8,12 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.apps.requests import store
 from pilotis.apps.requests.durations import BUCKETS, percentile
 from pilotis.apps.requests.recorder import RequestLogger
+from pilotis.apps.requests.store import Bucketed, LogRow
 from pilotis.apps.requests.types import (
     MetricPoint,
     MetricSeries,
@@ -96,43 +97,43 @@ def _conditions(query: RequestQuery) -> list[tuple[str, Any]]:
     return conditions
 
 
-def _entry(row: Record) -> RequestEntry:
+def _entry(row: LogRow) -> RequestEntry:
     return RequestEntry(
-        request_id=row["request_id"],
-        time=rfc3339(row["created_at"]),
-        method=row["method"],
-        route=row["route"],
-        status=row["status"],
-        code=row["code"],
-        duration_ms=round(row["duration_ms"], 2),
-        actor_kind=row["actor_kind"],
-        actor_id=row["actor_id"],
-        address=row["address"],
-        function_id=row["function_id"],
+        request_id=row.request_id,
+        time=rfc3339(row.created_at),
+        method=row.method,
+        route=row.route,
+        status=row.status,
+        code=row.code,
+        duration_ms=round(row.duration_ms, 2),
+        actor_kind=row.actor_kind,
+        actor_id=row.actor_id,
+        address=row.address,
+        function_id=row.function_id,
     )
 
 
-def _series(rows: Sequence[Record]) -> list[MetricSeries]:
-    found: dict[str, list[Record]] = {}
+def _series(rows: Sequence[Bucketed]) -> list[MetricSeries]:
+    found: dict[str, list[Bucketed]] = {}
     for row in rows:
-        found.setdefault(row["key"], []).append(row)
+        found.setdefault(row.key, []).append(row)
     series = [MetricSeries(key, MetricTotals(**_totals(own)), _points(own)) for key, own in found.items()]
     series.sort(key=lambda one: -one.total.requests)
     return series[:_MAX_SERIES]
 
 
-def _points(rows: Sequence[Record]) -> list[MetricPoint]:
+def _points(rows: Sequence[Bucketed]) -> list[MetricPoint]:
     """Return the points of one series, whose rows are in the order of time."""
-    steps = groupby(rows, lambda row: row["time"])
+    steps = groupby(rows, lambda row: row.time)
     return [MetricPoint(time=rfc3339(time), **_totals(list(own))) for time, own in steps]
 
 
-def _totals(rows: Sequence[Record]) -> dict[str, Any]:
-    buckets = [sum(row["buckets"][at] for row in rows) for at in range(BUCKETS)]
+def _totals(rows: Sequence[Bucketed]) -> dict[str, Any]:
+    buckets = [sum(row.buckets[at] for row in rows) for at in range(BUCKETS)]
     return {
         "requests": sum(buckets),
-        "client_errors": sum(sum(row["buckets"]) for row in rows if row["status"] == 4),
-        "errors": sum(sum(row["buckets"]) for row in rows if row["status"] == 5),
+        "client_errors": sum(sum(row.buckets) for row in rows if row.status == 4),
+        "errors": sum(sum(row.buckets) for row in rows if row.status == 5),
         "p50_ms": percentile(buckets, 0.5),
         "p95_ms": percentile(buckets, 0.95),
     }

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.apps.requests.durations import BUCKETS
 from pilotis.db.paging import fetch_page
@@ -43,6 +44,18 @@ class Durations(NamedTuple):
     route: str
     status: int
     buckets: Sequence[int]
+
+
+class Bucketed(msgspec.Struct, frozen=True):
+    """The requests of one series in one step, which begins at `time`, with one status class, by bucket."""
+
+    key: str
+    time: datetime
+    status: int
+    buckets: list[int]
+
+
+_LOG = ", ".join(LogRow._fields)
 
 
 async def add_entries(database: Database, rows: Sequence[LogRow]) -> None:
@@ -93,7 +106,7 @@ async def delete_old(connection: Connection) -> None:
     await connection.execute(
         f"delete from pilotis.requests where created_at < now() - interval '{KEPT_DAYS} days'",
     )
-    for row in await connection.fetch(
+    for (app_id,) in await connection.fetch(
         "select app_id from pilotis.requests group by app_id having count(*) > $1", MAX_ENTRIES
     ):
         await connection.execute(
@@ -102,7 +115,7 @@ async def delete_old(connection: Connection) -> None:
                 select created_at from pilotis.requests where app_id = $1 order by created_at desc offset $2 limit 1
             )
             """,
-            row["app_id"],
+            app_id,
             MAX_ENTRIES,
         )
     await connection.execute(
@@ -115,32 +128,35 @@ async def delete_old(connection: Connection) -> None:
 
 async def page(
     database: Database, app_id: UUID, conditions: Sequence[tuple[str, Any]], limit: int, offset: int
-) -> tuple[list[Record], int]:
+) -> tuple[list[LogRow], int]:
     """Return a page of the log, newest first; each condition is SQL with `{}` in the place of its value."""
     texts = "".join(f" and {text.format(f'${at}')}" for at, (text, _) in enumerate(conditions, 2))
-    query = f"select * from pilotis.requests where app_id = $1{texts}"
+    query = f"select {_LOG} from pilotis.requests where app_id = $1{texts}"
     arguments = (app_id, *(value for _, value in conditions))
     order = "created_at desc, entry_id desc"
-    return await fetch_page(database, app_id, query, arguments, order_by=order, limit=limit, offset=offset)
+    return await fetch_page(
+        database, app_id, query, arguments, order_by=order, limit=limit, offset=offset, record=LogRow
+    )
 
 
-async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, limit: int) -> list[Record]:
+async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, limit: int) -> list[LogRow]:
     """Return the entries with a request's id, oldest first: the request, and the calls that functions made for it."""
-    return await connection.fetch(
-        "select * from pilotis.requests where app_id = $1 and request_id = $2 order by entry_id limit $3",
+    rows = await connection.fetch(
+        f"select {_LOG} from pilotis.requests where app_id = $1 and request_id = $2 order by entry_id limit $3",
         app_id,
         request_id,
         limit,
     )
+    return [LogRow(**row) for row in rows]
 
 
 async def durations(
     database: Database, app_id: UUID, step: str, start: datetime, end: datetime, by: str | None
-) -> list[Record]:
+) -> list[Bucketed]:
     """Return the buckets of each series, step and status class, oldest first."""
     key = {"route": "route", "status": "status || 'xx'", None: "'all'"}[by]
     sums = ", ".join(f"sum(buckets[{at}])::bigint" for at in range(1, BUCKETS + 1))
-    return await database.fetch(
+    rows = await database.fetch(
         f"""
         select {key} as key, date_trunc($2, starts_at) as time, status, array[{sums}] as buckets
         from pilotis.request_durations
@@ -154,3 +170,4 @@ async def durations(
         end,
         tenant=app_id,
     )
+    return [Bucketed(**row) for row in rows]

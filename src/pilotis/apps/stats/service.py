@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 
 import asyncpg
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.apps.stats import store
 from pilotis.apps.stats.recorder import RequestRecorder
-from pilotis.apps.stats.store import SHOWN_DAYS
+from pilotis.apps.stats.store import SHOWN_DAYS, Day
 from pilotis.apps.stats.types import DailyTraffic, MemberStats, Stats, Traffic, TrafficStats
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import AppInfo, InvalidPublicKeyError
@@ -41,15 +41,15 @@ class Statistics:
             raise InvalidPublicKeyError from None
         return Stats(
             members=MemberStats(
-                total=found["members"],
-                guests=found["guests"],
-                active_1d=found["active_1d"],
-                active_7d=found["active_7d"],
-                active_30d=found["active_30d"],
+                total=found.members,
+                guests=found.guests,
+                active_1d=found.active_1d,
+                active_7d=found.active_7d,
+                active_30d=found.active_30d,
             ),
-            tables=found["tables"],
+            tables=found.tables,
             rows=rows,
-            storage_bytes=found["bytes"],
+            storage_bytes=found.bytes,
             traffic=_traffic(traffic, days),
         )
 
@@ -58,19 +58,17 @@ class Statistics:
         await store.delete_old(connection)
 
 
-def _traffic(days: Sequence[Record], shown: int) -> TrafficStats:
+def _traffic(days: Sequence[Day], shown: int) -> TrafficStats:
     return TrafficStats(
         _total(days, "_24h"),
         _total(days[-SHOWN_DAYS:], ""),
         [
-            DailyTraffic(
-                requests=day["requests"], client_errors=day["client_errors"], errors=day["errors"], date=day["date"]
-            )
+            DailyTraffic(requests=day.requests, client_errors=day.client_errors, errors=day.errors, date=day.date)
             for day in days[-shown:]
         ],
     )
 
 
-def _total(days: Sequence[Record], suffix: str) -> Traffic:
+def _total(days: Sequence[Day], suffix: str) -> Traffic:
     names = ("requests", "client_errors", "errors")
-    return Traffic(**{name: sum(day[name + suffix] for day in days) for name in names})
+    return Traffic(**{name: sum(getattr(day, name + suffix) for day in days) for name in names})

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db import sharding
 from pilotis.db.pool import Database, TenantDatabase
@@ -23,6 +24,30 @@ class RequestCounts(NamedTuple):
     requests: int
     client_errors: int
     errors: int
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """How many members, guests, active members and tables an app has, and the bytes of all that it stores."""
+
+    members: int
+    guests: int
+    active_1d: int
+    active_7d: int
+    active_30d: int
+    tables: int
+    bytes: int
+
+
+class Day(msgspec.Struct, frozen=True):
+    """The traffic of a day, UTC, and the part of it in the last 24 hours."""
+
+    date: str
+    requests: int
+    client_errors: int
+    errors: int
+    requests_24h: int
+    client_errors_24h: int
+    errors_24h: int
 
 
 async def add(database: Database, counts: Sequence[RequestCounts]) -> None:
@@ -51,10 +76,10 @@ async def delete_old(connection: Connection) -> None:
     )
 
 
-async def members_tables_and_bytes(connection: TenantDatabase, app_id: UUID) -> Record:
-    """Return how many members, guests, active members and tables an app has, and the bytes of all that it stores.
+async def members_tables_and_bytes(connection: TenantDatabase, app_id: UUID) -> Usage:
+    """Return how much of everything an app has; tables exclude the trash.
 
-    Tables exclude the trash. One statement, because the database may be far away.
+    One statement, because the database may be far away.
     """
     row = await connection.fetchrow(
         f"""
@@ -76,7 +101,7 @@ async def members_tables_and_bytes(connection: TenantDatabase, app_id: UUID) -> 
         app_id,
     )
     assert row is not None
-    return row
+    return Usage(**row)
 
 
 async def rows(connection: TenantDatabase, app_id: UUID) -> int:
@@ -91,12 +116,9 @@ async def rows(connection: TenantDatabase, app_id: UUID) -> int:
     return number
 
 
-async def traffic(connection: TenantDatabase, app_id: UUID, days: int) -> list[Record]:
-    """Return the traffic of each of the last `days` days, UTC, oldest first.
-
-    `last_24h` gives each number for the last day.
-    """
-    return await connection.fetch(
+async def traffic(connection: TenantDatabase, app_id: UUID, days: int) -> list[Day]:
+    """Return the traffic of each of the last `days` days, oldest first."""
+    rows = await connection.fetch(
         f"""
         select
             to_char(day, 'YYYY-MM-DD') as date,
@@ -110,6 +132,7 @@ async def traffic(connection: TenantDatabase, app_id: UUID, days: int) -> list[R
         app_id,
         days,
     )
+    return [Day(**row) for row in rows]
 
 
 def _sums(suffix: str = "", condition: str = "true") -> str:

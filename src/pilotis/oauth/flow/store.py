@@ -7,7 +7,7 @@ from uuid import UUID
 
 from asyncpg import Connection
 
-from pilotis.db.paging import page_of
+from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
 from pilotis.oauth.flow.records import (
     AddedConsent,
@@ -252,8 +252,8 @@ async def connections(
         where n.app_id = $1 and n.member_id = $2
     """
     arguments, order_by = (app_id, member_id), "granted_at desc, consent_id"
-    return await page_of(
-        ConsentOfClient, database, app_id, query, arguments, order_by=order_by, limit=limit, offset=offset
+    return await fetch_page(
+        database, app_id, query, arguments, order_by=order_by, limit=limit, offset=offset, record=ConsentOfClient
     )
 
 

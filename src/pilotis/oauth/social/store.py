@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection
 
-from pilotis.db.paging import page_of
+from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
 from pilotis.db.records import columns
 
@@ -50,8 +50,8 @@ _ONE = f"select {_PROVIDER} from pilotis.social_providers where app_id = $1 and 
 async def providers(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[StoredProvider], int]:
     """Return a page of the app's providers, and their number."""
     query = f"select {_PROVIDER} from pilotis.social_providers where app_id = $1"
-    return await page_of(
-        StoredProvider, database, app_id, query, (app_id,), order_by="provider", limit=limit, offset=offset
+    return await fetch_page(
+        database, app_id, query, (app_id,), order_by="provider", limit=limit, offset=offset, record=StoredProvider
     )
 
 

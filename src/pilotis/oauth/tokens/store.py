@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection
 
-from pilotis.db.paging import page_of
+from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
 from pilotis.db.records import columns
 from pilotis.oauth.tokens.records import (
@@ -164,8 +164,8 @@ async def grants(
     """
     arguments = (app_id, *(value for _, value in given))
     # Grant ids are in the order of time (UUID version 7).
-    return await page_of(
-        ListedGrant, database, app_id, query, arguments, order_by="grant_id desc", limit=limit, offset=offset
+    return await fetch_page(
+        database, app_id, query, arguments, order_by="grant_id desc", limit=limit, offset=offset, record=ListedGrant
     )
 
 
