@@ -191,9 +191,9 @@ class Events:
 
     async def finish_enabling(self) -> None:
         """Finish enabling the targets of a process that died."""
-        for row in await store.pending(self._database):
-            await self._set_emitted(row["app_id"])
-            await store.set_active(self._database.of(row["app_id"]), row["app_id"], row["kind"], row["target_id"])
+        for app_id, kind, target_id in await store.pending(self._database):
+            await self._set_emitted(app_id)
+            await store.set_active(self._database.of(app_id), app_id, kind, target_id)
 
     async def disable_unused(self) -> None:
         """Stop events of tables to which no target listens."""

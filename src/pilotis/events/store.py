@@ -7,7 +7,6 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
 
-import msgspec
 from asyncpg import Connection, InvalidSchemaNameError, Record, UndefinedTableError
 
 from pilotis.db.filters import Filters
@@ -44,7 +43,7 @@ async def targets(connection: Connection | TenantDatabase, app_id: UUID) -> list
         """,
         app_id,
     )
-    return [msgspec.convert(dict(row), Target) for row in rows]
+    return [Target(**row) for row in rows]
 
 
 async def store_target(connection: Connection, target: Target, *, state: str) -> None:
@@ -90,7 +89,7 @@ async def pending_targets(connection: TenantDatabase, app_id: UUID, kind: str) -
     rows = await connection.fetch(
         "select target_id from pilotis.event_targets where app_id = $1 and kind = $2 and state = 'arming'", app_id, kind
     )
-    return {row["target_id"] for row in rows}
+    return {target_id for (target_id,) in rows}
 
 
 async def keep(connection: Connection, app_id: UUID, events: str) -> None:
@@ -147,14 +146,15 @@ async def ids_since(connection: TenantDatabase, app_id: UUID, after: UUID, limit
     rows = await connection.fetch(
         "select event_id from pilotis.events where app_id = $1 and event_id > $2 limit $3", app_id, after, limit
     )
-    return [row["event_id"] for row in rows]
+    return [event_id for (event_id,) in rows]
 
 
-async def pending(database: Database) -> list[Record]:
-    """Return the targets that a process has stored but not enabled yet, because it died, for example."""
-    return await database.fetch(
+async def pending(database: Database) -> list[tuple[UUID, str, UUID]]:
+    """Return app, kind and id of targets that a process has stored but not enabled yet: it died, for example."""
+    rows = await database.fetch(
         "select app_id, kind, target_id from pilotis.event_targets where state = 'arming'", tenant=BACKGROUND
     )
+    return [(app_id, kind, target_id) for app_id, kind, target_id in rows]
 
 
 async def register_outbox(connection: Connection, app_id: UUID) -> None:
@@ -182,7 +182,7 @@ async def due_outboxes(database: Database, limit: int, seconds: float) -> list[U
         seconds,
         tenant=BACKGROUND,
     )
-    return [row["app_id"] for row in rows]
+    return [app_id for (app_id,) in rows]
 
 
 async def has_outbox(connection: Connection, app_id: UUID) -> bool:
@@ -216,7 +216,7 @@ async def own_limits(connection: Connection, name: str) -> dict[UUID, int]:
     rows = await connection.fetch(
         "select app_id, (limits ->> $1)::bigint as value from pilotis.apps where limits ? $1", name
     )
-    return {row["app_id"]: row["value"] for row in rows}
+    return dict(map(tuple, rows))
 
 
 async def delete_old_of(connection: Connection, app_id: UUID, days: int, limit: int) -> int:
@@ -307,9 +307,9 @@ async def oldest_waiting(connection: Connection) -> datetime | None:
     """Return when the oldest event that is still to be dispatched was stored, over all apps."""
     rows = await connection.fetch("select app_id from pilotis.outboxes")
     times = [
-        await connection.fetchval(f"select min(created_at) from {outbox(row['app_id'])}")
-        for row in rows
-        if await has_outbox(connection, row["app_id"])
+        await connection.fetchval(f"select min(created_at) from {outbox(app_id)}")
+        for (app_id,) in rows
+        if await has_outbox(connection, app_id)
     ]
     times.append(
         await connection.fetchval(
@@ -343,7 +343,7 @@ async def given_up(connection: Connection) -> int:
 async def listened_apps(database: Database) -> list[UUID]:
     """Return the apps that have an outbox to check."""
     rows = await database.fetch("select app_id from pilotis.outboxes order by app_id", tenant=BACKGROUND)
-    return [row["app_id"] for row in rows]
+    return [app_id for (app_id,) in rows]
 
 
 async def take_row_events(connection: Connection, app_id: UUID, limit: int) -> list[Event]:
@@ -395,4 +395,4 @@ async def record_failures(connection: Connection, events: Sequence[Event]) -> No
 
 
 def _event(app_id: UUID, row: Record) -> Event:
-    return Event(app_id=app_id, **dict(row))
+    return Event(app_id=app_id, **row)

@@ -33,8 +33,8 @@ class Deriver:
 
         The single event of a large statement has no rows, so nothing is derived from it.
         """
-        rows = await store.by_ids(connection, app_id, list({target.target_id for _, target in matched}))
-        types = {row["type_id"]: (row, source) for row in rows if (source := source_of(row))}
+        declared = await store.by_ids(connection, app_id, list({target.target_id for _, target in matched}))
+        types = {type_.type_id: (type_, source) for type_ in declared if (source := source_of(type_))}
         pairs = [
             (event, *types[target.target_id])
             for event, target in matched
@@ -42,10 +42,10 @@ class Deriver:
         ]
         creators = await self._creators(connection, app_id, [(event, source) for event, _, source in pairs])
         derived = []
-        for event, row, source in pairs:
+        for event, type_, source in pairs:
             data = json.decode(event.data.encode())["row"]
             member_id = _member(source, event, data, creators)
-            derived.append(_derived(event, row["event_type"], row["version"], source, data, member_id))
+            derived.append(_derived(event, type_.event_type, type_.version, source, data, member_id))
         await self._events.emit_all(connection, app_id, derived)
 
     def taken(self, app_id: UUID) -> None:

@@ -46,7 +46,7 @@ class Publishing:
         for event in given:
             _check(event, moment)
         async with self._database.transaction(app_id) as connection:
-            versions = {row["event_type"]: row["version"] for row in await store.all_types(connection, app_id)}
+            versions = {row.event_type: row.version for row in await store.all_types(connection, app_id)}
             for event in given:
                 if event.event_type not in versions:
                     raise UndeclaredEventTypeError(f"The app has not declared the event type {event.event_type}.")
@@ -73,7 +73,7 @@ class Publishing:
         if event.idempotency_key is None:
             return _published(event_id, event.event_type, happened_at, duplicate=False)
         row = await store.take_key(connection, app_id, event.idempotency_key, event_id, event.event_type, happened_at)
-        return _published(row["event_id"], row["event_type"], row["happened_at"], duplicate=row["event_id"] != event_id)
+        return _published(row.event_id, row.event_type, row.happened_at, duplicate=row.event_id != event_id)
 
 
 def _check(event: OneEvent, moment: datetime) -> None:

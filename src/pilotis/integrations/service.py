@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.data.tables.service import Tables
 from pilotis.db.pool import Database
@@ -23,6 +22,7 @@ from pilotis.integrations.errors import (
     InvalidSourceError,
     TooManyEventTypesError,
 )
+from pilotis.integrations.store import StoredType
 from pilotis.integrations.types import (
     CatalogItem,
     DeclaredType,
@@ -75,7 +75,7 @@ class EventTypes:
             known = await store.read(connection, app.app_id, name)
             if known is None and number >= app.limits.event_types:
                 raise TooManyEventTypesError
-            type_id = known["type_id"] if known else uuid7()
+            type_id = known.type_id if known else uuid7()
             await store.put(connection, app.app_id, name, type_id, _values(body))
             await record(connection, app.app_id, actor, "event_type.put", name)
             target = _target(app.app_id, type_id, body.source) if body.source else None
@@ -161,12 +161,12 @@ class EventTypes:
 
     async def names(self, app_id: UUID) -> Collection[str]:
         """Return the names of an app's own types."""
-        return {row["event_type"] for row in await store.all_types(self._database.of(app_id), app_id)}
+        return {row.event_type for row in await store.all_types(self._database.of(app_id), app_id)}
 
     async def example(self, app_id: UUID, event_type: str) -> Mapping[str, Any] | None:
         """Return `version` and `data`, JSON text, of a type's example; None for a type that is not declared."""
         row = await store.read(self._database.of(app_id), app_id, event_type)
-        return None if row is None else {"version": row["version"], "data": row["example"] or "{}"}
+        return None if row is None else {"version": row.version, "data": row.example or "{}"}
 
     def _check_name(self, name: str) -> None:
         if not _NAME.fullmatch(name) or len(name) > 100:
@@ -192,9 +192,9 @@ class EventTypes:
                 raise InvalidSourceError(f"The column {field} is encrypted; events do not contain its values.")
 
 
-def source_of(row: Record) -> Source | None:
+def source_of(row: StoredType) -> Source | None:
     """Return the source of a declared type."""
-    return None if row["source"] is None else msgspec.json.decode(row["source"], type=Source)
+    return None if row.source is None else msgspec.json.decode(row.source, type=Source)
 
 
 def _values(body: EventTypeDefinition) -> list[Any]:
@@ -222,19 +222,19 @@ def _target(app_id: UUID, type_id: UUID, source: Source) -> Target:
     return Target(app_id=app_id, kind=DERIVE, target_id=type_id, types=[source.event], table_ids=[source.table_id])
 
 
-def _declared(row: Record) -> DeclaredType:
+def _declared(row: StoredType) -> DeclaredType:
     return DeclaredType(
-        event_type=row["event_type"],
-        title=row["title"],
-        description=row["description"],
-        required_scope=row["required_scope"],
-        payload_schema=_raw(row["payload_schema"]),
-        example=_raw(row["example"]),
-        version=row["version"],
-        deprecated=row["deprecated"],
+        event_type=row.event_type,
+        title=row.title,
+        description=row.description,
+        required_scope=row.required_scope,
+        payload_schema=_raw(row.payload_schema),
+        example=_raw(row.example),
+        version=row.version,
+        deprecated=row.deprecated,
         source=source_of(row),
-        created_at=rfc3339(row["created_at"]),
-        updated_at=rfc3339(row["updated_at"]),
+        created_at=rfc3339(row.created_at),
+        updated_at=rfc3339(row.updated_at),
     )
 
 

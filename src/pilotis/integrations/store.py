@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db.locks import lock_app
 from pilotis.db.pool import TenantDatabase
@@ -18,6 +19,31 @@ _COLUMNS = """
 """
 KEY_DAYS = 7
 """For how many days a key of a published event is valid."""
+
+
+class StoredType(msgspec.Struct, frozen=True):
+    """A declared event type; payload schema, example and source are JSON objects."""
+
+    event_type: str
+    type_id: UUID
+    title: str
+    description: str
+    required_scope: str | None
+    payload_schema: str | None
+    example: str | None
+    version: int
+    deprecated: bool
+    source: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class KeyedEvent(msgspec.Struct, frozen=True):
+    """The event that was published with a key."""
+
+    event_id: UUID
+    event_type: str
+    happened_at: datetime
 
 
 async def put(connection: Connection, app_id: UUID, event_type: str, type_id: UUID, values: Sequence[Any]) -> bool:
@@ -51,25 +77,28 @@ async def count(connection: Connection, app_id: UUID) -> int:
     return number
 
 
-async def read(connection: TenantDatabase | Connection, app_id: UUID, event_type: str) -> Record | None:
+async def read(connection: TenantDatabase | Connection, app_id: UUID, event_type: str) -> StoredType | None:
     """Return a declared type."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         f"select {_COLUMNS} from pilotis.event_types where app_id = $1 and event_type = $2", app_id, event_type
     )
+    return None if row is None else StoredType(**row)
 
 
-async def all_types(connection: TenantDatabase | Connection, app_id: UUID) -> list[Record]:
+async def all_types(connection: TenantDatabase | Connection, app_id: UUID) -> list[StoredType]:
     """Return the types that an app has declared, in the order of their names."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         f"select {_COLUMNS} from pilotis.event_types where app_id = $1 order by event_type", app_id
     )
+    return [StoredType(**row) for row in rows]
 
 
-async def by_ids(connection: Connection, app_id: UUID, type_ids: Sequence[UUID]) -> list[Record]:
+async def by_ids(connection: Connection, app_id: UUID, type_ids: Sequence[UUID]) -> list[StoredType]:
     """Return declared types by their ids."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         f"select {_COLUMNS} from pilotis.event_types where app_id = $1 and type_id = any($2)", app_id, list(type_ids)
     )
+    return [StoredType(**row) for row in rows]
 
 
 async def delete(connection: Connection, app_id: UUID, event_type: str) -> UUID | None:
@@ -90,7 +119,7 @@ async def provider(connection: TenantDatabase, app_id: UUID) -> str | None:
 
 async def take_key(
     connection: Connection, app_id: UUID, key: str, event_id: UUID, event_type: str, happened_at: datetime
-) -> Record:
+) -> KeyedEvent:
     """Return the event of a key: the given one, or the one that was published with it before."""
     row = await connection.fetchrow(
         """
@@ -111,7 +140,7 @@ async def take_key(
         KEY_DAYS,
     )
     assert row is not None
-    return row
+    return KeyedEvent(**row)
 
 
 async def delete_old_keys(connection: Connection, limit: int) -> int:
@@ -143,4 +172,4 @@ async def creators(connection: Connection, app_id: UUID, table_id: UUID, row_ids
         f"select __id, __creator from app_{app_id.hex}.t_{table_id.hex} where __id = any($1) and __creator is not null",
         list(row_ids),
     )
-    return {row["__id"]: row["__creator"] for row in rows}
+    return dict(map(tuple, rows))

@@ -79,8 +79,7 @@ async def lock_owners(connection: Connection, app_ids: Sequence[UUID]) -> dict[U
 async def roles_of(connection: Connection, user_id: UUID) -> dict[UUID, str]:
     """Return the user's role on each of its apps."""
     rows = await connection.fetch("select app_id, role from pilotis.app_users where user_id = $1", user_id)
-    roles: dict[UUID, str] = dict(map(tuple, rows))
-    return roles
+    return dict(map(tuple, rows))
 
 
 async def update_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> UserOnApp | None:

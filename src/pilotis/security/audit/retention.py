@@ -49,7 +49,7 @@ async def _shares_beyond(connection: Connection, limit: int) -> list[tuple[UUID,
     rows = await connection.fetch(
         f"select app_id, {_SHARE} as share from pilotis.audit_log group by app_id, share having count(*) > $1", limit
     )
-    return [(row["app_id"], row["share"]) for row in rows]
+    return [(app_id, share) for app_id, share in rows]
 
 
 async def _delete_beyond(connection: Connection, app_id: UUID, share: int, limit: int) -> int:

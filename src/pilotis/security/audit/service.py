@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
@@ -94,6 +95,20 @@ _NAMES = " union all ".join(
 )
 
 
+class StoredEntry(msgspec.Struct, frozen=True):
+    """An entry of the audit log, with its console user's e-mail address; `details` is a JSON object."""
+
+    entry_id: UUID
+    at: datetime
+    actor_kind: str
+    actor_id: str | None
+    action: str
+    target: str | None
+    details: str
+    request_id: str | None
+    email: str | None
+
+
 class AuditLog:
     """Reads the audit log."""
 
@@ -109,7 +124,7 @@ class AuditLog:
         wanted = sorted(set(ids.split(",")))[:_MAX_TARGETS]
         uuids = [UUID(one) for one in wanted if is_uuid(one)]
         rows = await self._database.fetch(_NAMES, app.app_id, wanted, uuids, tenant=app.app_id)
-        return AuditTargets({row["id"]: AuditTarget(row["kind"], row["name"]) for row in rows})
+        return AuditTargets({target: AuditTarget(kind, name) for target, kind, name in rows})
 
     async def of_user(self, user_id: UUID, query: AuditQuery, limits: Limits) -> ItemPage[AuditEntry]:
         """Return a page of the console's entries that are by or about a console user, newest first."""
@@ -121,7 +136,8 @@ class AuditLog:
             self._database,
             app_id,
             """
-            select l.*, case when l.actor_kind = 'console_user' then
+            select l.entry_id, l.at, l.actor_kind, l.actor_id, l.action, l.target, l.details, l.request_id,
+                case when l.actor_kind = 'console_user' then
                 (select u.email from pilotis.users u where u.user_id = l.actor_id::uuid)
             end as email
             from pilotis.audit_log l
@@ -149,19 +165,20 @@ class AuditLog:
             order_by="entry_id desc",
             limit=limit,
             offset=query.offset,
+            record=StoredEntry,
         )
         return ItemPage(data=[_entry(row) for row in rows], total_count=total, limit=limit, offset=query.offset)
 
 
-def _entry(row: Record) -> AuditEntry:
+def _entry(row: StoredEntry) -> AuditEntry:
     return AuditEntry(
-        entry_id=row["entry_id"],
-        created_at=rfc3339(row["at"]),
-        actor_kind=row["actor_kind"],
-        actor_id=row["actor_id"],
-        actor_email=row["email"],
-        action=row["action"],
-        target=row["target"],
-        details=msgspec.Raw(row["details"].encode()),
-        request_id=row["request_id"],
+        entry_id=row.entry_id,
+        created_at=rfc3339(row.at),
+        actor_kind=row.actor_kind,
+        actor_id=row.actor_id,
+        actor_email=row.email,
+        action=row.action,
+        target=row.target,
+        details=msgspec.Raw(row.details.encode()),
+        request_id=row.request_id,
     )

@@ -89,15 +89,15 @@ async def renew(connection: Connection, keys: MasterKeys, column: EncryptedColum
     """
     renewed, unreadable, last = 0, [], ""
     while rows := await connection.fetch(_not_under(column), last, header_of(keys.current), _BATCH_SIZE):
-        for row in rows:
-            last = row["name"]
+        for name, encrypted in rows:
+            last = name
             try:
-                value = decrypt(SERVER, keys.accepted, column.purpose, last, row["encrypted"])
+                value = decrypt(SERVER, keys.accepted, column.purpose, last, encrypted)
             except DecryptionError:
                 unreadable.append(last)
                 continue
             new = encrypt(SERVER, keys.current, column.purpose, last, value)
-            tag = await connection.execute(_replace(column), last, row["encrypted"], new)
+            tag = await connection.execute(_replace(column), last, encrypted, new)
             renewed += tag == "UPDATE 1"
     return Renewal(renewed, unreadable)
 

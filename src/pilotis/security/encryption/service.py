@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.kit.crypto import MasterKeyring, MasterKeys, derive_key, fingerprint
@@ -62,24 +62,20 @@ class Encryption:
 
     async def _unwrapped(self, app_id: UUID, keys: MasterKeys) -> bytes:
         # Almost always there is a key, which a reader gets without a wait for those who have locked the app.
-        row = await self._database.fetchrow(
+        wrapped: bytes | None = await self._database.fetchval(
             "select encryption_key from pilotis.apps where app_id = $1", app_id, tenant=app_id
         )
-        if row is None or row["encryption_key"] is None:
-            row = await self._create(app_id, keys)
-        if row is None:
-            raise NotFoundError
-        if row["encryption_key"] is None:
-            raise DataKeyUnavailableError
+        if wrapped is None:
+            wrapped = await self._create(app_id, keys)
         try:
-            return open_data_key(row["encryption_key"], keys, app_id)
+            return open_data_key(wrapped, keys, app_id)
         except DecryptionError as error:
             raise DataKeyUnavailableError from error
 
-    async def _create(self, app_id: UUID, keys: MasterKeys) -> Record | None:
+    async def _create(self, app_id: UUID, keys: MasterKeys) -> bytes:
         # If two nodes create a key at once, the first one wins: the second's update changes nothing. The lock
         # on the fingerprint prevents a change of the master key until the new data key is committed.
-        return await self._database.fetchrow(
+        row = await self._database.fetchrow(
             """
             with in_force as (
                 select from pilotis.installation
@@ -94,6 +90,13 @@ class Encryption:
             [fingerprint(key) for key in keys.accepted],
             tenant=app_id,
         )
+        if row is None:
+            raise NotFoundError
+        wrapped: bytes | None
+        (wrapped,) = row
+        if wrapped is None:
+            raise DataKeyUnavailableError
+        return wrapped
 
 
 class Secrets:
@@ -142,10 +145,10 @@ async def rewrap(connection: Connection, keys: MasterKeys) -> Rewrapping:
     current = wrapping_key(keys.current)
     rewrapped, unreadable, last = 0, [], UUID(int=0)
     while rows := await connection.fetch(_NOT_UNDER, last, key_name(current)):
-        for row in rows:
-            last = row["app_id"]
+        for app_id, wrapped in rows:
+            last = app_id
             try:
-                data_key = open_data_key(row["encryption_key"], keys, last)
+                data_key = open_data_key(wrapped, keys, last)
             except DecryptionError:
                 unreadable.append(last)
                 continue
@@ -157,7 +160,7 @@ async def rewrap(connection: Connection, keys: MasterKeys) -> Rewrapping:
                 ) select count(*) from changed
                 """,
                 last,
-                row["encryption_key"],
+                wrapped,
                 wrap(data_key, current, last),
             )
     return Rewrapping(rewrapped, unreadable)

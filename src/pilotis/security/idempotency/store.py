@@ -50,6 +50,15 @@ _READ = """
 """
 
 
+class _Stored(msgspec.Struct, frozen=True):
+    """The request of a key: while it runs it has no status, and a response that is too large is not stored."""
+
+    body_hash: bytes
+    resource_id: UUID
+    status: int | None
+    reply: bytes | None
+
+
 class IdempotencyKeys:
     """The keys for which this node runs requests, and the responses of all nodes; `node` returns this node's id."""
 
@@ -84,14 +93,15 @@ class IdempotencyKeys:
                 scope,
                 tenant=app_id,
             )
-            if row is not None and row["body_hash"] != body:
+            stored = None if row is None else _Stored(**row)
+            if stored is not None and stored.body_hash != body:
                 raise IdempotencyKeyReusedError
-            if row is not None and row["status"] is not None:
-                reply = await self._decrypted(app_id, row["resource_id"], row["reply"])
-                return Reservation(resource_id=row["resource_id"], is_new=False, reply=reply)
+            if stored is not None and stored.status is not None:
+                reply = await self._decrypted(app_id, stored.resource_id, stored.reply)
+                return Reservation(resource_id=stored.resource_id, is_new=False, reply=reply)
             if loop.time() + pause > deadline:
                 # Without a row this node is not, or no longer, a member of the cluster.
-                raise IdempotencyKeyInUseError if row is not None else UnavailableError
+                raise IdempotencyKeyInUseError if stored is not None else UnavailableError
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
