@@ -45,9 +45,9 @@ async def count(
     rows = await connection.fetch(" union all ".join(parts), app_id, days, since)
     numbers: dict[str, int] = {}
     days_of: dict[str, list[DayCount]] = {name: [] for name in by_day}
-    for row in rows:
-        if row["day"] is None:
-            numbers[row["name"]] = row["total"]
+    for name, day, total, failed in rows:
+        if day is None:
+            numbers[name] = total
         else:
-            days_of[row["name"]].append(DayCount(row["day"].date().isoformat(), row["total"], row["failed"]))
+            days_of[name].append(DayCount(day.date().isoformat(), total, failed))
     return Counted(numbers, days_of)

@@ -24,7 +24,7 @@ async def server_version(connection: Connection) -> str:
 async def unavailable_extensions(connection: Connection, names: Collection[str]) -> set[str]:
     """Return those of the extensions that are not installed on the database's machine."""
     rows = await connection.fetch("select name from pg_available_extensions where name = any($1)", list(names))
-    return set(names) - {row["name"] for row in rows}
+    return set(names) - {name for (name,) in rows}
 
 
 async def clock_difference(connection: Connection) -> float:
@@ -40,4 +40,4 @@ async def role_parameters(connection: Connection, names: Collection[str]) -> tup
     """Return the quoted role of a connection, and the parameters that are set for it."""
     role: str = await connection.fetchval("select quote_ident(session_user)")
     rows = await connection.fetch(_PARAMETERS, list(names))
-    return role, {row["name"]: row["value"] for row in rows}
+    return role, dict(map(tuple, rows))

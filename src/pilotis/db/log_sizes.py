@@ -32,7 +32,7 @@ async def parts(connection: Connection, table: str, row_bytes: str) -> dict[UUID
         from {table} tablesample system ({100 * fraction}) group by app_id
         """
     )
-    return {row["app_id"]: Part(round(row["rows"] / fraction), round(row["size"] / fraction)) for row in rows}
+    return {app_id: Part(round(number / fraction), round(size / fraction)) for app_id, number, size in rows}
 
 
 def purged(table: str, identifier: str) -> str:

@@ -100,9 +100,9 @@ async def pending(connection: Connection) -> list[Migration]:
         select number, checksum, coalesce((to_jsonb(m) ->> 'needs')::integer, 0) as needs from pilotis.migrations m
         """
     )
-    applied = {row["number"]: row["checksum"] for row in rows}
+    applied: dict[int, str] = {number: checksum for number, checksum, _ in rows}
     known = all_migrations()
-    _require_compatible(applied, max((row["needs"] for row in rows), default=0), known)
+    _require_compatible(applied, max((needs for _, _, needs in rows), default=0), known)
     for migration in known:
         if applied.get(migration.number, migration.checksum) != migration.checksum:
             raise MigrationError(
@@ -169,9 +169,9 @@ async def _holders(connection: Connection) -> str:
         """
     )
     names = [
-        f"process {row['pid']} of PostgreSQL ({row['application_name'] or 'without a name'}, user {row['usename']}"
-        + (f", in a transaction for {row['seconds']:.0f} s)" if row["seconds"] is not None else ")")
-        for row in rows
+        f"process {pid} of PostgreSQL ({name or 'without a name'}, user {user}"
+        + (f", in a transaction for {seconds:.0f} s)" if seconds is not None else ")")
+        for pid, user, name, seconds in rows
     ]
     return ", ".join(names) or "a transaction that has just ended"
 

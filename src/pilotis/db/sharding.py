@@ -58,7 +58,7 @@ async def wrong_on_nodes(connection: Connection) -> list[str]:
         list(NODE_PARAMETERS),
         list(NODE_PARAMETERS.values()),
     )
-    return [row["name"] for row in rows]
+    return [name for (name,) in rows]
 
 
 async def lost_nodes(connection: Connection | TenantDatabase) -> list[str]:
@@ -71,7 +71,7 @@ async def lost_nodes(connection: Connection | TenantDatabase) -> list[str]:
         where isactive and not citus_check_connection_to_node(nodename, nodeport) order by nodeid
         """
     )
-    return [row["name"] for row in rows]
+    return [name for (name,) in rows]
 
 
 def schema_bytes(database: Database, schema: str) -> str:
