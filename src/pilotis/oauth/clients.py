@@ -17,7 +17,7 @@ from pilotis.kit import json
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.crypto import base64url, random_token, secret_hash
 from pilotis.kit.errors import ConflictError, NotFoundError, invalid
-from pilotis.oauth import client_store
+from pilotis.oauth import client_store, scope_store
 from pilotis.oauth.auth_methods import NO_SECRET, PRIVATE_KEY, SECRET_METHODS
 from pilotis.oauth.public_keys import public_key
 from pilotis.oauth.records import StoredClient, StoredScope
@@ -99,7 +99,7 @@ class Clients:
     async def scopes(self, app: AppInfo, paging: Paging) -> ItemPage[ApiScope]:
         """Return a page of the app's own scopes, by name."""
         limit = app.limits.page_size(paging.limit)
-        rows, total = await client_store.scopes(self._database, app.app_id, limit, paging.offset)
+        rows, total = await scope_store.scopes(self._database, app.app_id, limit, paging.offset)
         return ItemPage(data=[_scope(row) for row in rows], total_count=total, limit=limit, offset=paging.offset)
 
     async def put_scope(self, app_id: UUID, actor: Actor, name: str, change: ApiScopeChange) -> ApiScope:
@@ -109,7 +109,7 @@ class Clients:
         if reserved := _OWN_CLAIMS & change.claims.keys():
             raise invalid("claims", f"The server decides the claim {min(reserved)}: it cannot come from custom_data.")
         async with self._database.transaction(app_id) as connection:
-            row = await client_store.put_scope(
+            row = await scope_store.put_scope(
                 connection,
                 app_id,
                 name,
@@ -126,7 +126,7 @@ class Clients:
     async def delete_scope(self, app_id: UUID, actor: Actor, name: str) -> None:
         """Delete a scope; raises `OAuthScopeInUseError` if a client may request it."""
         async with self._database.transaction(app_id) as connection:
-            if not await client_store.delete_scope(connection, app_id, name):
+            if not await scope_store.delete_scope(connection, app_id, name):
                 raise OAuthScopeNotFoundError
             # The deletion has waited for transactions that were adding the scope to a client.
             if await client_store.clients_with_scope(connection, app_id, name):
@@ -294,7 +294,7 @@ def new_id(app_id: UUID) -> str:
 async def require_scopes(connection: Connection, app_id: UUID, names: Sequence[str], field: str = "scopes") -> None:
     """Raise `ValidationError` about the field unless each scope is built in or one of the app's."""
     own = set(names) - BUILT_IN_SCOPES
-    missing = own - await client_store.existing_scopes(connection, app_id, sorted(own)) if own else own
+    missing = own - await scope_store.existing_scopes(connection, app_id, sorted(own)) if own else own
     if missing:
         raise invalid(field, f"The app has no scope {min(missing)}; PUT oauth/scopes/:name creates it.")
 

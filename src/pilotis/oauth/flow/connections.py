@@ -13,7 +13,7 @@ from pilotis.http.api.principals import SYSTEM, Actor, AppInfo
 from pilotis.http.api.schemas import ItemPage, Paging
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import NotFoundError
-from pilotis.oauth import client_store
+from pilotis.oauth import client_store, scope_store
 from pilotis.oauth.clients import BUILT_IN_SCOPES, logo_url
 from pilotis.oauth.events import CONNECTION_REVOKED, ConnectionEvent, about
 from pilotis.oauth.flow import store
@@ -50,7 +50,7 @@ class Connections:
         rows, total = await store.connections(self._database, app.app_id, member_id, limit, paging.offset)
         titles = {name: texts[tongue].title for name, texts in BUILT_IN.items()}
         if any(set(row.scopes) - BUILT_IN_SCOPES for row in rows):
-            titles |= {row.name: row.title for row in await client_store.scope_texts(self._database, app.app_id)}
+            titles |= {row.name: row.title for row in await scope_store.scope_texts(self._database, app.app_id)}
         data = [_connection(row, titles, self._issuer) for row in rows]
         return ItemPage(data=data, total_count=total, limit=limit, offset=paging.offset)
 

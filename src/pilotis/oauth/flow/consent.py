@@ -20,7 +20,7 @@ from pilotis.kit import json, origin
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import random_token, secret_hash
 from pilotis.kit.ids import uuid7
-from pilotis.oauth import client_store
+from pilotis.oauth import scope_store
 from pilotis.oauth.clients import BUILT_IN_SCOPES, OAuthClientNotFoundError, logo_url
 from pilotis.oauth.errors import InvalidScopeError
 from pilotis.oauth.events import CONNECTION_CREATED, ConnectionEvent, about
@@ -300,14 +300,14 @@ class Consent:
             return request.scopes
         if not set(chosen) <= set(request.scopes):
             raise InvalidScopeError("The client did not request this scope.")
-        rows = await client_store.scope_texts(self._database, client.app_id)
+        rows = await scope_store.scope_texts(self._database, client.app_id)
         required = {"openid"} | {row.name for row in rows if row.is_required}
         return [name for name in request.scopes if name in required or name in chosen]
 
     async def _asked(
         self, client: KnownClient, request: AuthorizationRequest, granted: set[str], tongue: str
     ) -> list[AskedScope]:
-        own = {row.name: row for row in await client_store.scope_texts(self._database, client.app_id)}
+        own = {row.name: row for row in await scope_store.scope_texts(self._database, client.app_id)}
         asked = []
         for name in request.scopes:
             row = own.get(name)

@@ -15,7 +15,7 @@ from pilotis.http.api.cookies import SetCookie
 from pilotis.http.api.principals import Client
 from pilotis.kit import json
 from pilotis.kit.crypto import random_token, secret_hash
-from pilotis.oauth import client_store
+from pilotis.oauth import scope_store
 from pilotis.oauth.dynamic_clients import DynamicClients
 from pilotis.oauth.errors import InvalidRequestError, RedirectedError, RequestRefusedError, UnauthorizedClientError
 from pilotis.oauth.flow import store
@@ -107,7 +107,7 @@ class Authorization:
         self, client: KnownClient, parameters: Parameters, redirect_uri: str, *, is_pushed: bool
     ) -> AuthorizationRequest:
         """Return the validated request; raises `RedirectedError`."""
-        rows = await client_store.scope_texts(self._database, client.app_id)
+        rows = await scope_store.scope_texts(self._database, client.app_id)
         request = checked(
             client,
             parameters,

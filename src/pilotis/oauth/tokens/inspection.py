@@ -11,7 +11,7 @@ from pilotis.http.api.principals import InsufficientScopeError
 from pilotis.kit import json
 from pilotis.kit.crypto import MasterKeyring
 from pilotis.kit.errors import UnauthorizedError
-from pilotis.oauth import client_store
+from pilotis.oauth import scope_store
 from pilotis.oauth.clients import BUILT_IN_SCOPES
 from pilotis.oauth.records import KnownClient
 from pilotis.oauth.registry import find_client
@@ -75,7 +75,7 @@ class Inspection:
         """Return the claims of the app's scopes, each with its key in `custom_data`."""
         found: dict[str, str] = {}
         if scopes - BUILT_IN_SCOPES:
-            for row in await client_store.scope_texts(self._database, app_id):
+            for row in await scope_store.scope_texts(self._database, app_id):
                 if row.name in scopes:
                     found |= json.decode(row.claims.encode())
         return found
