@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
+import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import (
@@ -40,6 +41,7 @@ BOUNDED = settings(
 # The bytes of a resumable upload are sent as they are.
 schemathesis.serializer.alias("application/offset+octet-stream", "application/octet-stream")
 _turns = itertools.cycle([True, True, False])
+_connection = requests.Session()
 
 
 ENDPOINTS = [endpoint for endpoint in endpoint_table() if endpoint.tag != "Pages"]
@@ -79,7 +81,9 @@ def exercise(case: Any, things: dict[str, str], bearer: str | None) -> None:
     headers = {"X-Public-Key": things["public_key"]}
     if bearer:
         headers["Authorization"] = f"Bearer {bearer}"
-    case.call_and_validate(base_url=things["url"], headers=headers, checks=CHECKS, timeout=PATIENCE)
+    case.call_and_validate(
+        base_url=things["url"], headers=headers, checks=CHECKS, timeout=PATIENCE, session=_connection
+    )
 
 
 @schema.exclude(path_regex="^/v1/a").parametrize()
