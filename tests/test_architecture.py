@@ -40,8 +40,8 @@ BELOW = {
         "security.sessions",
     },
     # A floor that is a feature as well: it declares itself in a module above what it is made of.
-    "events.feature": {"floor", "feature", "db", "jobs", "events"},
-    "feature": {"floor", "http", "jobs", "events", "security.encryption"},
+    "events.feature": {"floor", "feature", "kit", "db", "jobs", "events"},
+    "feature": {"floor", "kit", "http", "jobs", "events", "security.encryption"},
 }
 # Where the parts are put together and started: these may import anything.
 ROOF = {"server", "serve", "cli", "__main__", "__init__"}

@@ -160,7 +160,7 @@ def kill_in_the_middle(server: Server, delay: float) -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.2, 0.6])
+@pytest.mark.parametrize("delay", [0.2, *(pytest.param(delay, marks=pytest.mark.whole) for delay in (0.0, 0.6))])
 async def test_a_rotation_killed_in_the_middle_is_finished_by_the_next(server: Server, delay: float):
     console = await asyncio.to_thread(first_console_user, server)
     app = await asyncio.to_thread(new_app, server, console)

@@ -16,10 +16,11 @@ import msgspec
 
 from pilotis.events.types import EventType, TargetKind
 from pilotis.floor import Floor
-from pilotis.http.api.application import AreaHandler, FindId
+from pilotis.http.api.application import Application, AreaHandler, FindId, Finished
 from pilotis.http.api.endpoint import Endpoints
 from pilotis.http.server.cached_answers import FindCached
 from pilotis.jobs.kinds import Holding, JobKind, Periodic, ScheduleKind, Source
+from pilotis.kit.metrics import Metric, Total
 from pilotis.security.encryption.types import EncryptedColumn
 
 F = TypeVar("F", bound="Feature")
@@ -28,6 +29,10 @@ Hook = Callable[[], Awaitable[object]]
 
 
 async def no_op() -> None:
+    """Do nothing."""
+
+
+def unattached(_application: Application) -> None:
     """Do nothing."""
 
 
@@ -67,6 +72,14 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     areas: Sequence[HostArea] = ()
     names: Mapping[str, FindId] = {}
     """What finds the id where a path has a name: by the beginning of the paths, up to that parameter."""
+    metrics: Sequence[Metric] = ()
+    totals: Sequence[Total] = ()
+    facts: Mapping[str, Callable[[], str]] = {}
+    """What `/healthz` says of the feature, by field."""
+    finished: Finished | None = None
+    """Called after every request."""
+    attach: Callable[[Application], None] = unattached
+    """Called with the application that serves the features, which a feature may call itself."""
     start: Hook = no_op
     drain: Hook = no_op
     close: Hook = no_op

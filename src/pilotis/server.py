@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -38,11 +39,12 @@ from pilotis.http.api.application import Application
 from pilotis.http.api.cors import Cors
 from pilotis.http.api.endpoint import Endpoint, Endpoints
 from pilotis.http.api.hosts import Hosts
-from pilotis.http.api.principals import AppUser
+from pilotis.http.api.idempotency import IdempotencyStore
+from pilotis.http.api.principals import Authenticator
 from pilotis.http.api.request import Call
 from pilotis.http.health import HealthEndpoints
 from pilotis.http.logs import log_area_request, log_request
-from pilotis.http.metrics import Gauges, Lanes, Metrics, Queued
+from pilotis.http.metrics import Metrics
 from pilotis.http.reference.endpoints import SiteEndpoints
 from pilotis.http.server.cached_answers import CachedAnswers
 from pilotis.integrations.feature import IntegrationsFeature
@@ -50,6 +52,7 @@ from pilotis.jobs.background import Background
 from pilotis.jobs.lanes import LaneSource
 from pilotis.jobs.node import Identity, identity
 from pilotis.kit.errors import UnavailableError
+from pilotis.kit.metrics import CounterOf, Gauge, Metric
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
 from pilotis.security.encryption.types import EncryptedColumn
@@ -110,6 +113,27 @@ def encrypted_columns() -> list[EncryptedColumn]:
     return [column for feature in FEATURES for column in feature.encrypted_columns]
 
 
+class Front(NamedTuple):
+    """What the application in front of the features asks of some of them."""
+
+    authenticator: Authenticator
+    idempotency: IdempotencyStore
+    is_set_up: Callable[[], Awaitable[bool]]
+
+
+def connected(made: Features, targets: Iterable[TargetKind]) -> Front:
+    """Connect the features that would otherwise need one another, or that serve all others.
+
+    `targets` get events in addition to those of the features.
+    """
+    made.get(OAuthFeature).logos.attach(made.get(FilesFeature).files.variants.encoded)
+    fan_out = made.get(EventsFeature).fan_out
+    for target in (*(target for kind in FEATURES for target in made.get(kind).targets), *targets):
+        fan_out.register(target)
+    security = made.get(SecurityFeature)
+    return Front(security.authentication, security.idempotency_keys, made.get(UsersFeature).users.exist)
+
+
 class Node:
     """All features in one process, the application in front of them, and their background work."""
 
@@ -134,12 +158,13 @@ class Node:
         self.floor = open_floor(self.settings, self.database, own_ports)
         self.made = Features(self.floor)
         self.features = [self.made.get(kind) for kind in FEATURES]
-        self._register(targets)
+        self._register()
+        front = connected(self.made, targets)
         member = msgspec.structs.replace(member or identity(__version__), ports=tuple(sorted(self.floor.own_ports)))
         self.background = self._background(member)
         self.application = Application(
-            self._endpoints(),
-            authenticator=self.made.get(SecurityFeature).authentication,
+            self._endpoints(front),
+            authenticator=front.authenticator,
             limiter=self.floor.rate_limits,
             cors=Cors(settings.console_origin or self.floor.base_url),
             trusted_proxies=settings.trusted_proxies,
@@ -147,32 +172,24 @@ class Node:
             finished=self._finished,
             require_room=self.floor.room.require,
             base_url=self.floor.base_url,
-            idempotency=self.made.get(SecurityFeature).idempotency_keys,
+            idempotency=front.idempotency,
             names={start: find for feature in self.features for start, find in feature.names.items()},
         )
-        self.made.get(FunctionsFeature).calls.attach(self.application.call_inside)
-        self.made.get(OAuthFeature).logos.attach(self.made.get(FilesFeature).files.variants.encoded)
+        for feature in self.features:
+            feature.attach(self.application)
         self.hosts = Hosts(self.application)
         areas = [area for feature in self.features for area in feature.areas]
         self.cached_answers = CachedAnswers([area.cached for area in areas], self._sent_cached)
         for area in areas:
             self.hosts.add(area.predicate, self.application.area(area.handler))
         self.direct = self.application.direct(self.hosts.is_area)
-        self.metrics = Metrics(
-            self._gauges,
-            self.floor.outgoing_refused,
-            lambda: dict(self.made.get(EventsFeature).fan_out.dispatched),
-            self.made.get(WebhooksFeature).counts,
-            self.made.get(FunctionsFeature).series,
-            self.made.get(WorkflowsFeature).counts,
-        )
+        self.metrics = Metrics([*self._metrics(), *(one for feature in self.features for one in feature.metrics)])
         lanes = [source for feature in self.features for source in feature.sources if isinstance(source, LaneSource)]
         for source in self.background.job_sources:
             source.finished = self.metrics.job_finished
         for lane in lanes:
             lane.finished = self.metrics.job_finished
-        self._requests = self.made.get(AppsFeature).statistics.requests
-        self._request_log = self.made.get(AppsFeature).requests.logger
+        self._counting = [feature.finished for feature in self.features if feature.finished]
         self._draining: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -215,16 +232,13 @@ class Node:
         work: Sequence[tuple[str, Hook]] = [("background work", lambda: self.background.drain(seconds)), *drains]
         await asyncio.gather(*(_run_step(f"end of {name}", step, seconds) for name, step in work))
 
-    def _register(self, targets: Iterable[TargetKind]) -> None:
+    def _register(self) -> None:
         """Register what the features declare for others."""
         for feature in self.features:
             for kind in feature.jobs:
                 self.floor.jobs.register(kind)
             for event_type in feature.event_types:
                 self.floor.events.catalogue.register(event_type)
-        fan_out = self.made.get(EventsFeature).fan_out
-        for target in (*(target for feature in self.features for target in feature.targets), *targets):
-            fan_out.register(target)
 
     def _background(self, member: Identity) -> Background:
         floor, features = self.floor, self.features
@@ -240,16 +254,13 @@ class Node:
             schedule_kinds=[kind for feature in features for kind in feature.schedules],
             periodic=[task for feature in features for task in feature.periodic],
             announce=lambda queue: floor.control.publish_soon(Topic.WORK, queue),
-            counters={
-                "events": self.made.get(EventsFeature).count_waiting,
-                "workflows": self.made.get(WorkflowsFeature).count_pending,
-            },
+            totals=[total for feature in features for total in feature.totals],
         )
         floor.control.subscribe(Topic.WORK, background.wake, lambda: None)
         floor.control.subscribe(Topic.MASTER_KEY, lambda _: self._refresh_master_keys(), self._refresh_master_keys)
         return background
 
-    def _endpoints(self) -> list[Endpoint]:
+    def _endpoints(self, front: Front) -> list[Endpoint]:
         checks: dict[str, Hook] = {
             "database": self._answers,
             "migrations": self._is_current,
@@ -258,7 +269,8 @@ class Node:
         for feature in self.features:
             checks.update(feature.checks)
         endpoints = [part for feature in self.features for part in feature.endpoints]
-        health = HealthEndpoints(checks, self.made.get(FunctionsFeature).isolation, self._lost_nodes)
+        facts = {field: tell for feature in self.features for field, tell in feature.facts.items()}
+        health = HealthEndpoints(checks, facts, self._lost_nodes)
         table = [endpoint for part in (*endpoints, health) for endpoint in part.table()]
         described = [endpoint for endpoint in table if endpoint.tag != SiteEndpoints.tag]
         site = SiteEndpoints(
@@ -266,7 +278,7 @@ class Node:
             base_url=self.floor.base_url,
             version=__version__,
             limits=self.floor.limits,
-            is_set_up=self.made.get(UsersFeature).users.exist,
+            is_set_up=front.is_set_up,
         )
         return [*table, *site.table()]
 
@@ -292,33 +304,54 @@ class Node:
         self.metrics.finished(call, status, seconds)
         if not call.is_inside:
             log_request(call, status, seconds)
-        principal, endpoint = call.principal, call.endpoint
-        if principal.app is None or endpoint is None or endpoint.access.is_console or isinstance(principal, AppUser):
-            return
-        self._requests.count(principal.app.app_id, status)
-        self._request_log.record(principal, call.client, endpoint, status, call.error_code, seconds, call.function_id)
+        for count in self._counting:
+            count(call, status, seconds)
 
     def _sent_cached(self, request_id: str, status: int, seconds: float) -> None:
         self.metrics.count(None, status, seconds)
         log_area_request(request_id, status, seconds)
 
-    def _gauges(self) -> Gauges:
+    def _metrics(self) -> list[Metric]:
+        """Return the metrics of what the features stand on."""
         counts = self.background.counts
-        queued = [Queued(*one) for one in counts.latest]
-        lanes = [Lanes(*one) for one in counts.lanes]
-        return Gauges(
-            self.application.in_flight,
-            *self.database.state(),
-            queued,
-            lanes,
-            counts.numbers.get("events"),
-            self.made.get(FunctionsFeature).sandboxes(),
-            self.application.streams.count,
-            self.made.get(WorkflowsFeature).engine.running,
-            counts.numbers.get("workflows"),
-            *self.background.strays(),
-            self.made.get(FunctionsFeature).unattended(),
-        )
+        every = "every server reports all of them."
+        jobs = f"Background jobs in the database, by queue, kind and state; {every}"
+        lanes = f"Queues of one target each with waiting work, by kind and state; {every}"
+        return [
+            CounterOf(
+                "pilotis_outgoing_refused",
+                "Outgoing requests refused, by reason.",
+                "reason",
+                self.floor.outgoing_refused,
+            ),
+            Gauge("pilotis_requests_in_flight", "Requests being answered.", lambda: self.application.in_flight),
+            Gauge("pilotis_streams", "Open streams of events.", lambda: self.application.streams.count),
+            Gauge("pilotis_database_pool_open", "Open database connections.", lambda: self.database.state().open),
+            Gauge("pilotis_database_pool_idle", "Idle database connections.", lambda: self.database.state().idle),
+            Gauge(
+                "pilotis_database_pool_waiting",
+                "Requests waiting for a database connection.",
+                lambda: self.database.state().waiting,
+            ),
+            Gauge(
+                "pilotis_work_owned_not_running",
+                "Items of background work that a process owns and does not run.",
+                lambda: self.background.strays()[0],
+            ),
+            Gauge(
+                "pilotis_work_owned_not_running_seconds",
+                "For how long the oldest of these items has not been run.",
+                lambda: self.background.strays()[1],
+                is_largest=True,
+            ),
+            Gauge("pilotis_jobs", jobs, lambda: counts.jobs, ("queue", "kind", "state")),
+            Gauge("pilotis_lanes", lanes, lambda: counts.lanes, ("kind", "state")),
+            *(
+                Gauge(total.name, f"{total.help}; {every}", partial(counts.totals.get, total.name))
+                for feature in self.features
+                for total in feature.totals
+            ),
+        ]
 
 
 async def run_steps(steps: Sequence[tuple[str, Hook]], seconds: float) -> None:

@@ -31,8 +31,9 @@ from tests.hosting.sites import Site, new_site, sha256, zipped
 from tests.services import Node
 from tests.support import App, Server, assert_error
 from tests.waiting import until
+from tests.whole import times
 
-CRASH_SECONDS = 25
+CRASH_SECONDS = times(8, whole=25)
 
 
 async def count(app: App, table: str) -> int:

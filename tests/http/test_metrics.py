@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from pilotis.http import exposition, metric_families
 from pilotis.http.api.principals import Client
 from pilotis.http.api.request import Call, ServerBounds
 from pilotis.http.in_flight import InFlight, InFlightLimits
-from pilotis.http.metrics import Gauges, Metrics, Queued
+from pilotis.http.metrics import Metrics
+from pilotis.kit.metrics import Counter, CounterOf, Gauge, Histogram
 from pilotis.limits import Limits
 from pilotis.server import endpoint_table
 from tests.waiting import PATIENCE, until
@@ -56,13 +56,35 @@ async def read(address: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], fl
     return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
 
 
+def state(number: float) -> Gauge:
+    return Gauge("pilotis_requests_in_flight", "Requests being answered.", lambda: number)
+
+
+def kinds(number: int) -> list[Counter | CounterOf | Histogram | Gauge]:
+    """A metric of each kind, whose worker has counted to a number; the states of the whole are counted by the first."""
+    sent, wait = Counter("pilotis_sent", "Sent.", ("result",)), Histogram("pilotis_wait_seconds", "Waited.")
+    sent.add("good", number=number)
+    wait.add(number)
+    dead = {("functions.call", "dead"): number}
+    return [
+        sent,
+        wait,
+        Counter("pilotis_ended", "Never counted."),
+        CounterOf("pilotis_seen", "Seen.", "type", lambda: {"row": number}),
+        state(number),
+        Gauge("pilotis_jobs", "Jobs.", lambda: dead if number == 1 else {}, ("kind", "state")),
+        Gauge("pilotis_age", "The oldest.", lambda: number, is_largest=True),
+        Gauge("pilotis_unknown", "Counted elsewhere.", lambda: None),
+    ]
+
+
 def total(samples: dict, status: str, route: str = READ.path, method: str = "GET") -> float:
     labels = (("method", method), ("route", route), ("status", status))
     return samples[("pilotis_requests_total", labels)]
 
 
 async def test_requests_are_counted_by_route_and_class():
-    metrics = Metrics(lambda: Gauges(3, 5, 2, 1))
+    metrics = Metrics([state(3)])
     for status, seconds in ((200, 0.0005), (200, 0.003), (404, 0.2), (503, 60.0)):
         metrics.finished(call(f"/v1/public/tables/{status}", found=True), status, seconds)
     async with served(metrics) as address:
@@ -77,14 +99,11 @@ async def test_requests_are_counted_by_route_and_class():
     }
     assert buckets == {"0.001": 1, "0.005": 2, "0.25": 3, "10.0": 3}
     assert samples[("pilotis_requests_in_flight", ())] == 3
-    assert samples[("pilotis_database_pool_open", ())] == 5
-    assert samples[("pilotis_database_pool_idle", ())] == 2
-    assert samples[("pilotis_database_pool_waiting", ())] == 1
     assert samples[("process_resident_memory_bytes", (("pid", str(os.getpid())),))] > 1_000_000
 
 
 async def test_unknown_paths_make_no_labels():
-    metrics = Metrics(Gauges)
+    metrics = Metrics()
     for number in range(100):
         metrics.finished(call(f"/{number}", found=False), 404, 0.001)
     async with served(metrics) as address:
@@ -99,10 +118,10 @@ ENDED = """
 import asyncio, socket, sys
 from pathlib import Path
 from pilotis.http import exposition
-from tests.http.test_metrics import Gauges, Metrics, Queued, call
+from tests.http.test_metrics import Metrics, call, kinds
 
 async def main():
-    metrics = Metrics(lambda: Gauges(in_flight=7))
+    metrics = Metrics(kinds(7))
     for _ in range(5):
         metrics.finished(call("/x", found=True), 200, 0.001)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -120,12 +139,20 @@ async def test_workers_add_up_and_one_that_has_ended_keeps_its_counters(tmp_path
     subprocess.run(  # noqa: ASYNC221 - nothing else runs here
         [sys.executable, "-c", ENDED, str(tmp_path)], check=True, timeout=PATIENCE, cwd=Path(__file__).parents[2]
     )
-    metrics = Metrics(lambda: Gauges(in_flight=1))
+    metrics = Metrics(kinds(1))
     metrics.finished(call("/x", found=True), 200, 0.001)
     async with served(metrics, tmp_path) as address:
         samples = await read(address)
         assert total(samples, "2xx") == 6
         assert samples[("pilotis_requests_in_flight", ())] == 1
+        assert samples[("pilotis_jobs", (("kind", "functions.call"), ("state", "dead")))] == 1
+        assert samples[("pilotis_age", ())] == 1
+        assert samples[("pilotis_sent_total", (("result", "good"),))] == 8
+        assert samples[("pilotis_seen_total", (("type", "row"),))] == 8
+        assert samples[("pilotis_ended_total", ())] == 0
+        assert samples[("pilotis_wait_seconds_sum", ())] == 8
+        assert samples[("pilotis_wait_seconds_bucket", (("le", "5.0"),))] == 1
+        assert samples[("pilotis_wait_seconds_count", ())] == 2
         assert [labels for name, labels in samples if name == "process_open_fds"] == [(("pid", str(os.getpid())),)]
         metrics.finished(call("/x", found=True), 200, 0.001)
 
@@ -136,35 +163,15 @@ async def test_workers_add_up_and_one_that_has_ended_keeps_its_counters(tmp_path
 
 
 def test_jobs_are_counted_by_kind_and_result_over_all_workers():
-    workers = [Metrics(Gauges), Metrics(Gauges)]
+    workers = [Metrics(), Metrics()]
     for worker in workers:
         worker.job_finished("blobs.delete", "completed", 0.5)
     workers[0].job_finished("blobs.delete", "dead", 2.0)
     registry = CollectorRegistry()
-    registry.register(metric_families.Exposition(lambda: [worker.snapshot() for worker in workers]))
+    registry.register(
+        metric_families.Exposition(workers[0].declared, lambda: [worker.snapshot() for worker in workers])
+    )
     for result, number, seconds in (("completed", 2, 1.0), ("dead", 1, 2.0)):
         labels = {"kind": "blobs.delete", "result": result}
         assert registry.get_sample_value("pilotis_job_attempts_total", labels) == number
         assert registry.get_sample_value("pilotis_job_seconds_total", labels) == seconds
-
-
-async def test_refused_outgoing_requests_are_counted_by_reason():
-    refused: Counter[str] = Counter()
-    async with served(Metrics(Gauges, lambda: dict(refused))) as address:
-        assert not [name for name, _ in await read(address) if name == "pilotis_outgoing_refused_total"]
-        refused.update({"REDIRECT": 2, "ADDRESS_NOT_ALLOWED": 1})
-        samples = await read(address)
-    assert samples[("pilotis_outgoing_refused_total", (("reason", "REDIRECT"),))] == 2
-    assert samples[("pilotis_outgoing_refused_total", (("reason", "ADDRESS_NOT_ALLOWED"),))] == 1
-
-
-async def test_jobs_in_the_queue_are_shown_by_the_worker_that_counts_them(tmp_path: Path):
-    counting = Metrics(lambda: Gauges(queued=[Queued("calls", "functions.call", "dead", 3)]))
-    async with served(counting, tmp_path) as address:
-
-        async def shown() -> bool:
-            samples = await read(address)
-            labels = (("kind", "functions.call"), ("queue", "calls"), ("state", "dead"))
-            return samples.get(("pilotis_jobs", labels)) == 3
-
-        await until(shown)

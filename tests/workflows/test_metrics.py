@@ -89,6 +89,9 @@ async def changed(server: Server, before: dict[str, float], **by: float) -> dict
     return await until(found)
 
 
+PENDING = "pilotis_workflow_pending"
+
+
 async def counted_pending(server: Server) -> int:
     """What a node counts for `pilotis_workflow_pending`, which a server does twice a minute."""
     assert "workflow_pending" in await shown(server)
@@ -96,11 +99,11 @@ async def counted_pending(server: Server) -> int:
         counts = node.background.counts
         counting = asyncio.create_task(counts.keep())
         try:
-            await until(lambda: "workflows" in counts.numbers)
+            await until(lambda: PENDING in counts.totals)
         finally:
             counting.cancel()
             await asyncio.wait([counting])
-        return counts.numbers["workflows"]
+        return counts.totals[PENDING]
 
 
 async def test_what_waits_is_taken_over_and_is_skipped_is_counted(app: App, functions: Functions, workflows: Workflows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pilotis.apps.endpoints import AppEndpoints, AppSettingsEndpoints, KeyEndpoints
 from pilotis.apps.keyring import Keyring
-from pilotis.apps.requests.endpoints import RequestEndpoints
+from pilotis.apps.requests.endpoints import RequestEndpoints, recording
 from pilotis.apps.requests.service import Requests
 from pilotis.apps.service import Apps
 from pilotis.apps.settings import AppSettings
@@ -53,6 +53,7 @@ def feature(floor: Floor) -> AppsFeature:
             RequestEndpoints(requests),
         ],
         periodic=periodic(floor.database, apps, statistics, requests),
+        finished=recording(statistics, requests),
         start=start,
         close=close,
         apps=apps,

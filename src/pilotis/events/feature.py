@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from pilotis.db.topics import Topic
@@ -11,13 +10,13 @@ from pilotis.events.fanout import FanOut, OutboxSource
 from pilotis.events.tasks import Kept, periodic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.metrics import CounterOf, Total
 
 
 class EventsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """The fan-out. The target kinds of other features are registered with it."""
 
     fan_out: FanOut
-    count_waiting: Callable[[], Awaitable[int]]
 
 
 def feature(floor: Floor) -> EventsFeature:
@@ -44,5 +43,19 @@ def feature(floor: Floor) -> EventsFeature:
         start=start,
         close=fan_out.stop,
         fan_out=fan_out,
-        count_waiting=lambda: store.count_waiting(floor.database),
+        metrics=[
+            CounterOf(
+                "pilotis_events",
+                "Events dispatched, by type; those of apps' own types as own.",
+                "type",
+                lambda: fan_out.dispatched,
+            )
+        ],
+        totals=[
+            Total(
+                "pilotis_events_waiting",
+                "Events in the database to be dispatched",
+                lambda: store.count_waiting(floor.database),
+            )
+        ],
     )

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
-
-import msgspec
 
 from pilotis.apps.feature import AppsFeature
 from pilotis.data.tables.feature import TablesFeature
@@ -38,9 +35,9 @@ from pilotis.functions.triggers import Triggers
 from pilotis.functions.variables import Variables
 from pilotis.hosting.feature import HostingFeature
 from pilotis.http.api.principals import AppInfo
-from pilotis.http.metrics import FunctionSeries
 from pilotis.http.outgoing import Reach
 from pilotis.integrations.feature import IntegrationsFeature
+from pilotis.kit.metrics import CounterOf, Gauge
 from pilotis.kit.networks import serves_this_machine
 from pilotis.security.feature import SecurityFeature
 
@@ -56,10 +53,6 @@ class FunctionsFeature(Feature, frozen=True, kw_only=True, eq=False):
     executions: Executions
     calls: Calls
     variables: Variables
-    isolation: Callable[[], str]
-    series: Callable[[], FunctionSeries]
-    sandboxes: Callable[[], dict[str, int]]
-    unattended: Callable[[], int]
 
 
 def feature(
@@ -132,10 +125,6 @@ def feature(
     floor.control.subscribe(Topic.NEWS, news.told, news.missed)
     floor.control.subscribe(Topic.FUNCTION, calls.forget, calls.forget_all)
 
-    def series() -> FunctionSeries:
-        kills, connections = dict(pool.kills), dict(pool.connections)
-        return msgspec.structs.replace(records.series, kills=kills, connections=connections, builds=dict(builds.ended))
-
     async def start() -> None:
         records.start()
         for name in await store.runtimes_in_use(database.of(BACKGROUND)):
@@ -167,10 +156,27 @@ def feature(
         executions=executions,
         calls=calls,
         variables=variables,
-        isolation=calls.isolation,
-        series=series,
-        sandboxes=pool.by_runtime,
-        unattended=lambda: pool.unattended,
+        facts={"isolation": calls.isolation},
+        attach=lambda application: calls.attach(application.call_inside),
+        metrics=[
+            *records.metrics.declared(),
+            CounterOf(
+                "pilotis_function_kills", "Sandboxes of functions killed, by reason.", "reason", lambda: pool.kills
+            ),
+            CounterOf("pilotis_function_builds", "Builds of packages.", "status", lambda: builds.ended),
+            CounterOf(
+                "pilotis_egress_requests",
+                "Connections of functions to other servers.",
+                "outcome",
+                lambda: pool.connections,
+            ),
+            Gauge("pilotis_function_sandboxes", "Sandboxes of functions.", pool.by_runtime, ("runtime", "state")),
+            Gauge(
+                "pilotis_function_sandboxes_unattended",
+                "Sandboxes of functions that are granted to a call that does not use them.",
+                lambda: pool.unattended,
+            ),
+        ],
     )
 
 

@@ -22,10 +22,10 @@ from pilotis.db.waiters import BACKGROUND
 from pilotis.events.service import Events
 from pilotis.functions import execution_store, store
 from pilotis.functions.events import FAILED, FailedEvent, subject_of
+from pilotis.functions.metrics import FunctionCounts
 from pilotis.functions.runtime.pool import Ran
 from pilotis.functions.runtime.sandbox import Outcome
 from pilotis.http.api.principals import Actor
-from pilotis.http.metrics import FunctionSeries
 from pilotis.kit.errors import UnavailableError
 
 FAILURES_PER_MINUTE = 600
@@ -77,7 +77,7 @@ class Records(BufferedWriter):
         self._kept: Counter[tuple[UUID, bool]] = Counter()
         self._minute = datetime.fromtimestamp(0, UTC)
         self._failed: dict[UUID, tuple[Record, Outcome]] = {}
-        self.series = FunctionSeries()
+        self.metrics = FunctionCounts()
         self._told: dict[UUID, float] = {}
         self._unknown: tuple[str, _Buffer] | None = None
 
@@ -170,12 +170,11 @@ class Records(BufferedWriter):
         await self._events.emit(connection, record.app_id, FAILED, data, actor=actor, subject=subject)
 
     def _measure(self, runtime: str, ran: Ran) -> None:
-        name = f"{runtime} {ran.outcome.status} {ran.start}"
-        self.series.invocations[name] = self.series.invocations.get(name, 0) + 1
-        self.series.seconds.add(ran.outcome.duration / 1000)
-        self.series.queues.add(ran.queue_ms / 1000)
+        self.metrics.invocations.add(runtime, ran.outcome.status, ran.start)
+        self.metrics.seconds.add(ran.outcome.duration / 1000)
+        self.metrics.queues.add(ran.queue_ms / 1000)
         if ran.start != "warm":
-            self.series.loads.add(ran.load_ms / 1000)
+            self.metrics.loads.add(ran.load_ms / 1000)
 
     def _note(self, told: Iterable[UUID]) -> None:
         now = time.monotonic()

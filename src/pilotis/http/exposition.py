@@ -25,11 +25,11 @@ async def serve(metrics: Metrics, listening: socket.socket, directory: Path | No
     Several workers share the socket and a directory, which is empty at the start, and each of them answers for all.
     """
     if directory is None:
-        await _serve(lambda: [metrics.snapshot()], listening)
+        await _serve(metrics, lambda: [metrics.snapshot()], listening)
         return
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_publish(metrics, directory))
-        tasks.create_task(_serve(lambda: list(_published(directory)), listening))
+        tasks.create_task(_serve(metrics, lambda: list(_published(directory)), listening))
 
 
 async def _publish(metrics: Metrics, directory: Path) -> None:
@@ -43,9 +43,9 @@ async def _publish(metrics: Metrics, directory: Path) -> None:
         await asyncio.sleep(_PUBLISH_SECONDS)
 
 
-async def _serve(snapshots: Callable[[], Sequence[Snapshot]], listening: socket.socket) -> None:
+async def _serve(metrics: Metrics, snapshots: Callable[[], Sequence[Snapshot]], listening: socket.socket) -> None:
     config = uvicorn.Config(
-        _answering(snapshots),
+        _answering(metrics, snapshots),
         interface="asgi3",
         lifespan="off",
         ws="none",
@@ -64,7 +64,7 @@ async def _serve(snapshots: Callable[[], Sequence[Snapshot]], listening: socket.
         raise
 
 
-def _answering(snapshots: Callable[[], Sequence[Snapshot]]) -> Callable[..., Any]:
+def _answering(metrics: Metrics, snapshots: Callable[[], Sequence[Snapshot]]) -> Callable[..., Any]:
     application: Callable[..., Any] | None = None
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
@@ -73,7 +73,7 @@ def _answering(snapshots: Callable[[], Sequence[Snapshot]]) -> Callable[..., Any
             # Prometheus' client takes a while to import, and a start need not wait for it.
             from pilotis.http import metric_families
 
-            application = metric_families.application(snapshots)
+            application = metric_families.application(metrics.declared, snapshots)
         await application(scope, receive, send)
 
     return answer

@@ -74,17 +74,18 @@ class NotReadyError(UnavailableError):
 class HealthEndpoints(Endpoints, tag="Health", examples=EXAMPLES):
     """Liveness and readiness. `checks` are functions by part; each raises if its part is not ready.
 
-    `isolation` returns that of functions, `lost_nodes` the nodes of the database that do not answer.
+    `facts` returns what the features say, by the field of `Alive`, `lost_nodes` the nodes of the database that do not
+    answer.
     """
 
     def __init__(
         self,
         checks: Mapping[str, Check],
-        isolation: Callable[[], str] = lambda: "unknown",
+        facts: Mapping[str, Callable[[], str]] | None = None,
         lost_nodes: Callable[[], Awaitable[list[str]]] | None = None,
     ) -> None:
         self._checks = checks
-        self._isolation = isolation
+        self._facts = facts or {}
         self._find_lost_nodes = lost_nodes
         self._lost_nodes: list[str] = []
         self._asked = -KEPT_SECONDS
@@ -94,7 +95,7 @@ class HealthEndpoints(Endpoints, tag="Health", examples=EXAMPLES):
     @get("/healthz", access=Access.OPEN)
     async def alive(self, _call: Call) -> Alive:
         """Report that the process is alive. Checks nothing else, not even the database."""
-        return Alive(self._isolation())
+        return msgspec.convert({field: tell() for field, tell in self._facts.items()}, Alive)
 
     @get("/healthz/proxy", access=Access.OPEN)
     async def proxy(self, call: Call) -> Passed:

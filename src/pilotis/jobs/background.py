@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from pilotis.jobs.node import (
 )
 from pilotis.jobs.queue import ClaimedJob, Jobs, JobSource
 from pilotis.jobs.worker import Worker
+from pilotis.kit.metrics import Total
 
 SLOTS: Mapping[str, int] = {
     "deliveries": 256,
@@ -72,7 +73,7 @@ class Background:
         periodic: Sequence[Periodic] = (),
         schedule_kinds: Sequence[ScheduleKind] = (),
         announce: Callable[[str], None] | None = None,
-        counters: Mapping[str, Callable[[], Awaitable[int]]] | None = None,
+        totals: Sequence[Total] = (),
         slots: Mapping[str, int] = SLOTS,
     ) -> None:
         self._database = database
@@ -108,7 +109,7 @@ class Background:
             for index, source in enumerate(everything)
             if serves is None or source.queue in serves
         }
-        self.counts = JobCounts(database, counters)
+        self.counts = JobCounts(database, totals)
         self._counting: asyncio.Task[None] | None = None
         self._has_begun = asyncio.Event()
         for worker in self.workers.values():

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import structlog
 
 from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND
 from pilotis.jobs import lanes, store
+from pilotis.kit.metrics import Labels, Total
 
 COUNT_SECONDS = 30.0
 _SHARE = 20
@@ -19,32 +19,19 @@ _SHARE = 20
 _log = structlog.get_logger("pilotis.jobs")
 
 
-class JobCount(NamedTuple):
-    """The number of jobs of a kind in a state: `waiting`, `running` or `dead`."""
-
-    queue: str
-    kind: str
-    state: str
-    number: int
-
-
-class LaneCount(NamedTuple):
-    """The number of lanes of a kind in a state: `waiting` (due), `held`, or `resting` until more is due."""
-
-    kind: str
-    state: str
-    number: int
-
-
 class JobCounts:
-    """The latest counts; empty in a process that does not count. `counters` are the features' own, by name."""
+    """The latest counts, empty in a process that does not count, and those of `declared` by their names.
 
-    def __init__(self, database: Database, counters: Mapping[str, Callable[[], Awaitable[int]]] | None = None) -> None:
+    `jobs` are by queue, kind and state (`waiting`, `running` or `dead`), `lanes` by kind and state: `waiting` (due),
+    `held`, or `resting` until more is due.
+    """
+
+    def __init__(self, database: Database, declared: Sequence[Total] = ()) -> None:
         self._database = database
-        self._counters = counters or {}
-        self.latest: Sequence[JobCount] = ()
-        self.lanes: Sequence[LaneCount] = ()
-        self.numbers: Mapping[str, int] = {}
+        self._declared = declared
+        self.jobs: dict[Labels, int] = {}
+        self.lanes: dict[Labels, int] = {}
+        self.totals: dict[str, int] = {}
 
     async def keep(self, seconds: float = COUNT_SECONDS) -> None:
         """Count every `seconds` until cancelled; less often if it takes long."""
@@ -52,13 +39,14 @@ class JobCounts:
             started = time.monotonic()
             try:
                 rows = await store.overview(self._database.of(BACKGROUND))
-                self.latest = [JobCount(row["queue"], row["kind"], row["state"], row["number"]) for row in rows]
+                self.jobs = {(row["queue"], row["kind"], row["state"]): row["number"] for row in rows}
                 rows = await lanes.overview(self._database.of(BACKGROUND))
-                self.lanes = [LaneCount(row["kind"], row["state"], row["number"]) for row in rows]
-                self.numbers = {name: await count() for name, count in self._counters.items()}
+                self.lanes = {(row["kind"], row["state"]): row["number"] for row in rows}
+                for total in self._declared:
+                    self.totals[total.name] = await total.count()
             except Exception as error:
                 # Stale counts would hide a problem.
-                self.latest = self.lanes = ()
-                self.numbers = {}
+                self.jobs, self.lanes = {}, {}
+                self.totals.clear()
                 _log.warning("jobs not counted", error=type(error).__name__)
             await asyncio.sleep(max(seconds, _SHARE * (time.monotonic() - started)))

@@ -8,7 +8,6 @@ from pilotis.data.tables.feature import TablesFeature
 from pilotis.db.topics import Topic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
-from pilotis.http.metrics import DeliverySeries
 from pilotis.integrations.feature import IntegrationsFeature
 from pilotis.jobs.lanes import Lane, LaneSource
 from pilotis.oauth.feature import OAuthFeature
@@ -18,6 +17,7 @@ from pilotis.webhooks.endpoints import WebhookEndpoints
 from pilotis.webhooks.events import EVENT_TYPES
 from pilotis.webhooks.holder import Holder, Tools
 from pilotis.webhooks.listening import Listener
+from pilotis.webhooks.metrics import DeliveryCounts
 from pilotis.webhooks.schedule import Schedule
 from pilotis.webhooks.sender import Sender
 from pilotis.webhooks.service import Webhooks
@@ -35,7 +35,6 @@ class WebhooksFeature(Feature, frozen=True, kw_only=True, eq=False):
     webhooks: Webhooks
     deliveries: Deliveries
     listener: Listener
-    counts: DeliverySeries
 
 
 def feature(
@@ -49,7 +48,7 @@ def feature(
         breaker_seconds=settings.webhook_breaker_seconds,
     )
     consents = oauth.connections
-    counts = DeliverySeries()
+    counts = DeliveryCounts()
     targets = WebhookTargets(
         max_pending=limits.webhook_pending,
         first_delay=schedule.gaps[0],
@@ -111,5 +110,5 @@ def feature(
         webhooks=webhooks,
         deliveries=deliveries,
         listener=listener,
-        counts=counts,
+        metrics=counts.declared(),
     )

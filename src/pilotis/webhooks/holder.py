@@ -19,7 +19,6 @@ import structlog
 from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND
 from pilotis.events.types import Catalogue
-from pilotis.http.metrics import DeliverySeries
 from pilotis.jobs.kinds import LeaseLostError
 from pilotis.jobs.lanes import Lane, LaneSource
 from pilotis.kit.clock import now
@@ -29,6 +28,7 @@ from pilotis.webhooks import delivery_store, store
 from pilotis.webhooks.attempts import AttemptSlots
 from pilotis.webhooks.consents import Consents, allowed
 from pilotis.webhooks.delivery_store import DueDelivery, Result
+from pilotis.webhooks.metrics import DeliveryCounts
 from pilotis.webhooks.schedule import BREAKER_FAILURES, Schedule
 from pilotis.webhooks.sender import GONE, Endpoint, Outcome, Sender, endpoint_of
 
@@ -63,7 +63,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     consents: Consents
     catalogue: Catalogue
     disable: Disable
-    counts: DeliverySeries
+    counts: DeliveryCounts
 
 
 class Holder:
@@ -225,7 +225,7 @@ class Holder:
         self._source.finished(self._source.kind, result, outcome.duration_ms / 1000)
         self._tools.counts.attempts.add(outcome.duration_ms / 1000)
         if not delivery.attempts:
-            self._tools.counts.delays.add(max(0.0, (outcome.at - event.created_at).total_seconds()))
+            self._tools.counts.delays.add((outcome.at - event.created_at).total_seconds())
         self._count(outcome)
         return result_of(delivery, outcome, self._tools.schedule, resting=self._is_resting)
 
@@ -257,7 +257,7 @@ class Holder:
         self._unwritten.difference_update(result.delivery_id for result in results)
         for result in results:
             if result.state != "pending":
-                self._tools.counts.count(result.state)
+                self._tools.counts.ended.add(result.state)
         # With a short schedule, a failed delivery may be due again at once.
         self._may_have_more = self._may_have_more or any(result.delay is not None for result in results)
         if any(result.status_code == GONE for result in results):

@@ -15,6 +15,7 @@ import msgspec
 
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError
+from pilotis.kit.metrics import Counter
 from pilotis.workflows.ai_provider import AiProviders, Provider, ProviderFailedError
 from pilotis.workflows.types import AgentConfig, AgentTool
 
@@ -79,7 +80,7 @@ class Tools(NamedTuple):
 class Agent:
     """Runs agent steps. `tokens` counts what providers say they have used, by kind."""
 
-    def __init__(self, providers: AiProviders, tokens: dict[str, int]) -> None:
+    def __init__(self, providers: AiProviders, tokens: Counter) -> None:
         self._providers = providers
         self._tokens = tokens
 
@@ -197,7 +198,7 @@ class Agent:
                 said = -(-size // _BYTES_A_TOKEN)
             found[name] = said
             kind = name.partition("_")[0]
-            self._tokens[kind] = self._tokens.get(kind, 0) + said
+            self._tokens.add(kind, number=said)
         talk.prompt_tokens += found["prompt_tokens"]
         talk.completion_tokens += found["completion_tokens"]
         if price := provider.prices.get(model):

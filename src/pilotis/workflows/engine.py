@@ -71,7 +71,8 @@ class Engine(NodeSource):
             await run.go()
         except (asyncio.CancelledError, LeaseLostError) as error:
             # Whichever process holds it now continues.
-            self._counts.lost_leases += isinstance(error, LeaseLostError)
+            if isinstance(error, LeaseLostError):
+                self._counts.lost_leases.add()
             raise
         except Exception as error:
             _log.exception("execution interrupted", execution_id=str(row["execution_id"]), error=type(error).__name__)

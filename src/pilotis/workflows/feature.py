@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from uuid import UUID
 
@@ -16,10 +15,10 @@ from pilotis.db.topics import Topic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.functions.feature import FunctionsFeature
-from pilotis.http.metrics import WorkflowSeries
 from pilotis.jobs.kinds import DueSchedule, ScheduleKind
 from pilotis.kit.clock import now
 from pilotis.kit.errors import NotFoundError
+from pilotis.kit.metrics import Gauge, Total
 from pilotis.workflows import execution_store, store
 from pilotis.workflows.agent import Agent
 from pilotis.workflows.ai_provider import AiProviders
@@ -29,6 +28,7 @@ from pilotis.workflows.endpoints import AiProviderEndpoints, WorkflowEndpoints, 
 from pilotis.workflows.engine import QUEUE, Engine
 from pilotis.workflows.events import EVENT_TYPES
 from pilotis.workflows.executions import Executions
+from pilotis.workflows.metrics import WorkflowCounts
 from pilotis.workflows.requests import Requests
 from pilotis.workflows.run import RunServices
 from pilotis.workflows.service import KIND, FoundFunction, Workflows
@@ -47,8 +47,6 @@ class WorkflowsFeature(Feature, frozen=True, kw_only=True, eq=False):
     workflows: Workflows
     executions: Executions
     engine: Engine
-    counts: WorkflowSeries
-    count_pending: Callable[[], Awaitable[int]]
 
 
 def feature(floor: Floor, apps: AppsFeature, functions: FunctionsFeature) -> WorkflowsFeature:
@@ -58,7 +56,7 @@ def feature(floor: Floor, apps: AppsFeature, functions: FunctionsFeature) -> Wor
     def news(app_id: UUID, workflow_id: UUID, execution_id: UUID) -> None:
         control.publish_soon(Topic.NEWS, f"{app_id}:{workflow_id}:{execution_id}")
 
-    counts = WorkflowSeries()
+    counts = WorkflowCounts()
     requests = Requests(database, floor.secrets)
     providers = AiProviders(database, floor.secrets, lambda: floor.outgoing)
     engine = Engine(
@@ -87,7 +85,7 @@ def feature(floor: Floor, apps: AppsFeature, functions: FunctionsFeature) -> Wor
             control.publish_soon(Topic.CANCEL, str(row["execution_id"]), at_once=True)
             news(row["app_id"], row["workflow_id"], row["execution_id"])
             if row["status"] == "cancelled":
-                counts.ended(row["trigger_type"], "cancelled")
+                counts.executions.add(row["trigger_type"], "cancelled")
 
     async def find_function(app_id: UUID, reference: str) -> FoundFunction | None:
         try:
@@ -140,12 +138,21 @@ def feature(floor: Floor, apps: AppsFeature, functions: FunctionsFeature) -> Wor
         workflows=workflows,
         executions=executions,
         engine=engine,
-        counts=counts,
-        count_pending=lambda: execution_store.count_pending(database),
+        metrics=[
+            *counts.declared(),
+            Gauge("pilotis_workflow_running", "Executions of workflows in progress.", lambda: engine.running),
+        ],
+        totals=[
+            Total(
+                "pilotis_workflow_pending",
+                "Executions in the database to be run",
+                lambda: execution_store.count_pending(database),
+            )
+        ],
     )
 
 
-def _schedule_kind(apps: Apps, executions: Executions, counts: WorkflowSeries) -> ScheduleKind:
+def _schedule_kind(apps: Apps, executions: Executions, counts: WorkflowCounts) -> ScheduleKind:
     """Return the kind of the schedules of workflows."""
 
     async def fire(connection: Connection, due: DueSchedule, slot: datetime) -> None:
@@ -154,9 +161,9 @@ def _schedule_kind(apps: Apps, executions: Executions, counts: WorkflowSeries) -
         except NotFoundError:
             return
         if dropped := await executions.fire(connection, app, due, slot):
-            counts.skipped += 1
+            counts.skipped.add()
             _log.info("slot not run", app_id=str(due.app_id), workflow_id=due.target_id, reason=dropped)
         else:
-            counts.lags.add(max(0.0, (now() - slot).total_seconds()))
+            counts.lags.add((now() - slot).total_seconds())
 
     return ScheduleKind(name=KIND, fire=fire)

@@ -19,7 +19,6 @@ from pilotis.db.pool import Database
 from pilotis.functions.calls import Calls, Ended
 from pilotis.functions.webhook_form import rejection_of
 from pilotis.http.api.principals import AppInfo, by_itself
-from pilotis.http.metrics import WorkflowSeries
 from pilotis.jobs.kinds import Hold, LeaseLostError
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
@@ -31,6 +30,7 @@ from pilotis.workflows.definition import walk
 from pilotis.workflows.definition_cache import DefinitionCache
 from pilotis.workflows.events import ENDED, STARTED, WorkflowError, WorkflowEvent, subject
 from pilotis.workflows.execution_store import MAX_RECOVERIES, Checkpoint
+from pilotis.workflows.metrics import WorkflowCounts
 from pilotis.workflows.plan import (
     MAX_BYTES,
     Context,
@@ -133,7 +133,7 @@ class RunServices(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     emitted: Callable[[UUID], None]
     requests: Requests
     agent: Agent
-    counts: WorkflowSeries
+    counts: WorkflowCounts
 
 
 class Run:
@@ -199,7 +199,7 @@ class Run:
             has_run = await self._load()
         if is_new:
             self._event(point, "execution.started")
-            self._services.counts.queues.add(max(0.0, (row["started_at"] - row["created_at"]).total_seconds()))
+            self._services.counts.queues.add((row["started_at"] - row["created_at"]).total_seconds())
             if row["trigger_type"] == "webhook":
                 self._inside_request(point)
             point.emits.append(
@@ -209,7 +209,7 @@ class Run:
             )
         elif has_run and row["recoveries"]:
             self._event(point, "execution.recovered")
-            self._services.counts.recoveries += 1
+            self._services.counts.recoveries.add()
         return point
 
     def _inside_request(self, point: Checkpoint) -> None:
@@ -523,8 +523,8 @@ class Run:
         await self._write(point)
         self.has_ended = True
         counts = self._services.counts
-        counts.ended(row["trigger_type"], status)
-        counts.seconds.add(max(0.0, (self._now() - row["started_at"]).total_seconds()))
+        counts.executions.add(row["trigger_type"], status)
+        counts.seconds.add((self._now() - row["started_at"]).total_seconds())
         return False
 
     async def _write(self, point: Checkpoint) -> None:

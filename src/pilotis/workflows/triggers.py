@@ -17,7 +17,6 @@ from pilotis.db.pool import Database
 from pilotis.functions.calls import Calls
 from pilotis.functions.webhook_form import rejection_of
 from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidPublicKeyError, by_itself
-from pilotis.http.metrics import WorkflowSeries
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
 from pilotis.kit.clock import now, optional_rfc3339, rfc3339
@@ -43,6 +42,7 @@ from pilotis.workflows.errors import (
 from pilotis.workflows.events import ENDED, WorkflowError, WorkflowEvent, subject
 from pilotis.workflows.executions import Executions, NewExecution
 from pilotis.workflows.incoming import Incoming
+from pilotis.workflows.metrics import WorkflowCounts
 from pilotis.workflows.plan import MAX_BYTES, first_call
 from pilotis.workflows.requests import Requests
 from pilotis.workflows.run import CallResult, result_of
@@ -90,7 +90,7 @@ class Triggers:
         base_url: Callable[[], str],
         wake: Callable[[], None],
         emitted: Callable[[UUID], None],
-        counts: WorkflowSeries,
+        counts: WorkflowCounts,
     ) -> None:
         self._database = database
         self._secrets = secrets
@@ -194,7 +194,7 @@ class Triggers:
                 raise MethodNotAllowedError(f"This URL takes {allow}.", headers={"Allow": allow})
             await self._rate_limits.count(client, target.app, "trigger", group=str(target.workflow_id))
         except PilotisError as error:
-            self._counts.received(error.code)
+            self._counts.triggers.add(error.code)
             raise
         return target
 
@@ -203,9 +203,9 @@ class Triggers:
         try:
             outcome, reply = await self._received(target, request)
         except PilotisError as error:
-            self._counts.received(error.code)
+            self._counts.triggers.add(error.code)
             raise
-        self._counts.received(outcome)
+        self._counts.triggers.add(outcome)
         return reply
 
     async def _received(self, target: Target, request: Incoming) -> tuple[str, Reply]:
@@ -369,7 +369,7 @@ class Triggers:
             if kept:
                 row = _step_row(step, "failed", given) | {"error": error}
                 await execution_store.insert_step(connection, app_id, execution_id, row)
-        self._counts.ended("webhook", "failed")
+        self._counts.executions.add("webhook", "failed")
         if kept:
             self._emitted(app_id)
 

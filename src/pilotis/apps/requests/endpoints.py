@@ -7,10 +7,29 @@ from uuid import UUID
 from pilotis.apps.requests.examples import EXAMPLES
 from pilotis.apps.requests.service import Requests
 from pilotis.apps.requests.types import MetricsQuery, RequestEntry, RequestMetrics, RequestQuery
+from pilotis.apps.stats.service import Statistics
+from pilotis.http.api.application import Finished
 from pilotis.http.api.endpoint import Endpoints, get
-from pilotis.http.api.principals import Access
+from pilotis.http.api.principals import Access, AppUser
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import ItemPage
+
+
+def recording(statistics: Statistics, requests: Requests) -> Finished:
+    """Return what counts a request that has ended among those of its app, and logs it there.
+
+    Requests of the console are left out, as are those that belong to no app.
+    """
+    counted, log = statistics.requests, requests.logger
+
+    def record(call: Call, status: int, seconds: float) -> None:
+        principal, endpoint = call.principal, call.endpoint
+        if principal.app is None or endpoint is None or endpoint.access.is_console or isinstance(principal, AppUser):
+            return
+        counted.count(principal.app.app_id, status)
+        log.record(principal, call.client, endpoint, status, call.error_code, seconds, call.function_id)
+
+    return record
 
 
 class RequestEndpoints(Endpoints, tag="Apps", examples=EXAMPLES):

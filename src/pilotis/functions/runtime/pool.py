@@ -355,12 +355,14 @@ class Pool:
         ready = sum(map(len, self._ready.values()))
         return {"busy": len(self._busy), "idle": len(self._idle), "ready": ready}
 
-    def by_runtime(self) -> dict[str, int]:
-        """Return the numbers of `counts`, by runtime and state with a space between them."""
+    def by_runtime(self) -> dict[tuple[str, ...], int]:
+        """Return the numbers of `counts`, by runtime and state."""
         states = {"busy": self._busy, "idle": self._idle}
-        numbers = Counter(f"{one.runtime.value} {state}" for state, found in states.items() for one in found)
-        numbers.update(f"{one.runtime.value} ready" for ready in self._ready.values() for one in ready)
-        return dict(numbers)
+        numbers: Counter[tuple[str, ...]] = Counter(
+            (one.runtime.value, state) for state, found in states.items() for one in found
+        )
+        numbers.update((one.runtime.value, "ready") for ready in self._ready.values() for one in ready)
+        return numbers
 
     async def drain(self, seconds: float) -> None:
         """Start no more sandboxes, and give running calls this many seconds to finish."""
