@@ -117,7 +117,7 @@ async def test_a_long_transaction_has_its_own_deadline_and_the_next_the_usual(se
 
 @contextlib.asynccontextmanager
 async def node_behind(proxy_arguments: dict, server: Server) -> AsyncIterator[Node]:
-    node = Node(Settings(data_dir=str(server.data_dir)), proxy_arguments, server.url)
+    node = Node(Settings(data_dir=str(server.data_dir), statement_seconds=2), proxy_arguments, server.url)
     try:
         yield node
     finally:
@@ -183,8 +183,8 @@ async def silence_and_recover(client: httpx.AsyncClient, proxy: DatabaseProxy, t
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Server]:
-    """A separate server with the default statement timeout."""
-    running = Server(tmp_path / "data", environment={"PILOTIS_STATEMENT_SECONDS": "5"}).start()
+    """A separate server whose statements are given up soon."""
+    running = Server(tmp_path / "data", environment={"PILOTIS_STATEMENT_SECONDS": "2"}).start()
     yield running
     running.stop()
 
