@@ -91,6 +91,28 @@ SEVERAL = {
         "a claim renews the lease of its process in the same statement, so that a takeover excludes the claim",
         {"jobs.node", "jobs.sql"},
     ),
+    "workflow_events": (
+        "an event is stored by the statement of what happened: a start, a checkpoint, a cancellation; old ones expire",
+        {
+            "workflows.checkpoint_store",
+            "workflows.claim_store",
+            "workflows.execution_store",
+            "workflows.start_store",
+        },
+    ),
+    "workflow_executions": (
+        "starts, claims and checkpoints are hot paths of one statement each, and retention deletes in batches",
+        {
+            "workflows.checkpoint_store",
+            "workflows.claim_store",
+            "workflows.execution_store",
+            "workflows.start_store",
+        },
+    ),
+    "workflow_steps": (
+        "a checkpoint writes steps, a replay begins with those of another execution, and a cancellation ends them",
+        {"workflows.checkpoint_store", "workflows.claim_store", "workflows.start_store"},
+    ),
     "uploads": (
         "resumable uploads have their own lease and progress; setting a quota reserves room for those in progress",
         {"files.store", "files.tus.store", "files.uploads.store"},

@@ -304,7 +304,7 @@ class Node:
 
     def _gauges(self) -> Gauges:
         counts = self.background.counts
-        queued = [Queued(*one) for one in counts.latest]
+        queued = [Queued(*one[:4]) for one in counts.latest]
         lanes = [Lanes(*one) for one in counts.lanes]
         return Gauges(
             self.application.in_flight,

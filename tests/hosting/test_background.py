@@ -19,6 +19,7 @@ from pilotis.hosting.deployments import new_row
 from pilotis.hosting.deploys import ZipJob
 from pilotis.http.api.principals import Actor
 from pilotis.jobs.queue import ClaimedJob
+from pilotis.jobs.store import JobRecord
 from pilotis.kit.errors import QueryTimeoutError
 from pilotis.settings import Settings
 from tests import databases
@@ -148,14 +149,15 @@ async def test_an_archive_is_not_given_up_because_the_database_is_slow(
             row = await connection.fetchrow(
                 """
                 insert into pilotis.jobs (app_id, job_id, queue, kind, payload, state, run_at, owner, attempts)
-                values ($1, $2, 'test', 'test', '{}', 'running', now(), $3, 1) returning *
+                values ($1, $2, 'test', 'test', '{}', 'running', now(), $3, 1)
+                returning app_id, job_id, kind, key, subject, payload::text, depth, attempts, fence
                 """,
                 app_id,
                 deployment_id,
                 holder.id,
             )
         await node.services.blobs.put(key, _once(data), size=len(data), content_type="application/zip")
-        job = ClaimedJob[ZipJob](node.database, holder, holder.id, row)
+        job = ClaimedJob[ZipJob](node.database, holder, holder.id, JobRecord(*row))
         job.payload = ZipJob(UUID(site.id), deployment_id, key, len(data), actor.kind, actor.id)
         repeats = contextlib.nullcontext() if is_slow else pytest.raises(QueryTimeoutError)
         with repeats:

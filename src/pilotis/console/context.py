@@ -13,6 +13,7 @@ from asyncpg import Record
 from pilotis.apps.requests.types import RequestEntry
 from pilotis.console.types import ContextEntry, RequestContext
 from pilotis.kit.clock import rfc3339
+from pilotis.workflows.types import RequestedExecution
 
 MAX_OF_KIND = 100
 """How many entries of each kind are answered."""
@@ -74,18 +75,18 @@ def _call(row: Record) -> ContextEntry:
     )
 
 
-def _execution(row: Record) -> ContextEntry:
+def _execution(row: RequestedExecution) -> ContextEntry:
     return ContextEntry(
         kind="workflow",
-        id=str(row["execution_id"]),
-        target_id=row["workflow_id"],
-        name=row["name"],
-        detail=row["trigger_type"],
-        status=row["status"],
-        is_failed=row["status"] in {"failed", "timeout"},
-        code=row["error_code"],
-        time=rfc3339(row["created_at"]),
-        duration_ms=_milliseconds(row["started_at"], row["finished_at"]),
+        id=str(row.execution_id),
+        target_id=row.workflow_id,
+        name=row.name,
+        detail=row.trigger_type,
+        status=row.status,
+        is_failed=row.status in {"failed", "timeout"},
+        code=row.error_code,
+        time=rfc3339(row.created_at),
+        duration_ms=_milliseconds(row.started_at, row.finished_at),
     )
 
 

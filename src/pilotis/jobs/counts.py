@@ -5,35 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import structlog
 
 from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND
 from pilotis.jobs import lanes, store
+from pilotis.jobs.lanes import LaneCount
+from pilotis.jobs.store import JobCount
 
 COUNT_SECONDS = 30.0
 _SHARE = 20
 """The minimum ratio of the pause to the duration of counting."""
 _log = structlog.get_logger("pilotis.jobs")
-
-
-class JobCount(NamedTuple):
-    """The number of jobs of a kind in a state: `waiting`, `running` or `dead`."""
-
-    queue: str
-    kind: str
-    state: str
-    number: int
-
-
-class LaneCount(NamedTuple):
-    """The number of lanes of a kind in a state: `waiting` (due), `held`, or `resting` until more is due."""
-
-    kind: str
-    state: str
-    number: int
 
 
 class JobCounts:
@@ -51,10 +35,8 @@ class JobCounts:
         while True:
             started = time.monotonic()
             try:
-                rows = await store.overview(self._database.of(BACKGROUND))
-                self.latest = [JobCount(row["queue"], row["kind"], row["state"], row["number"]) for row in rows]
-                rows = await lanes.overview(self._database.of(BACKGROUND))
-                self.lanes = [LaneCount(row["kind"], row["state"], row["number"]) for row in rows]
+                self.latest = await store.overview(self._database.of(BACKGROUND))
+                self.lanes = await lanes.overview(self._database.of(BACKGROUND))
                 self.numbers = {name: await count() for name, count in self._counters.items()}
             except Exception as error:
                 # Stale counts would hide a problem.
