@@ -13,9 +13,10 @@ from pilotis.functions import build_store
 from pilotis.functions.errors import VersionNotFoundError
 from pilotis.functions.packages import REQUIREMENTS, PackageFolders, bundled, digest_of
 from pilotis.functions.runtime.build import Builder, BuildFailedError, Built, Package
+from pilotis.functions.runtime.call import Program
 from pilotis.functions.runtime.policy import Runtime
-from pilotis.functions.runtime.pool import Pool, RuntimeUnavailableError, needs_namespaces
-from pilotis.functions.runtime.sandbox import Program
+from pilotis.functions.runtime.pool import Pool
+from pilotis.functions.runtime.types import RuntimeUnavailableError, needs_namespaces
 from pilotis.functions.sources import Source
 
 _CONCURRENT_BUILDS = 2

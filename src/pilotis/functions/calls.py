@@ -28,12 +28,13 @@ from pilotis.functions.errors import (
     VersionNotFoundError,
 )
 from pilotis.functions.records import Record, Records
+from pilotis.functions.runtime.call import Invocation, Outcome, Program
 from pilotis.functions.runtime.egress import EgressPolicy
 from pilotis.functions.runtime.frames import Frame
 from pilotis.functions.runtime.isolation import Found
 from pilotis.functions.runtime.policy import Isolation, Runtime
-from pilotis.functions.runtime.pool import Key, Pool, QueueTimeoutError, Ran, RuntimeUnavailableError, Wanted
-from pilotis.functions.runtime.sandbox import Invocation, Outcome, Program
+from pilotis.functions.runtime.pool import Pool
+from pilotis.functions.runtime.types import Key, QueueTimeoutError, Ran, RuntimeUnavailableError, Wanted
 from pilotis.functions.sources import Source
 from pilotis.functions.types import RuntimeState, RuntimeStates
 from pilotis.functions.variables import Variables

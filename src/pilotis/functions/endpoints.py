@@ -46,7 +46,7 @@ from pilotis.functions.errors import (
 )
 from pilotis.functions.examples import EXAMPLES
 from pilotis.functions.executions import Executions, log_lines
-from pilotis.functions.runtime.pool import FunctionBusyError, FunctionsOverloadedError, RuntimeUnavailableError
+from pilotis.functions.runtime.types import FunctionBusyError, FunctionsOverloadedError, RuntimeUnavailableError
 from pilotis.functions.service import Functions
 from pilotis.functions.streams import FunctionStreams
 from pilotis.functions.triggers import Triggers

@@ -13,7 +13,7 @@ from asyncpg import Record
 from pilotis.db.pool import Database
 from pilotis.functions import execution_store, store
 from pilotis.functions.errors import ExecutionNotFoundError, FunctionNotFoundError
-from pilotis.functions.runtime import sandbox
+from pilotis.functions.runtime import call
 from pilotis.functions.types import (
     Caller,
     Execution,
@@ -34,7 +34,7 @@ from pilotis.kit.ids import is_uuid
 
 MAX_LINES = 1000
 MAX_BUCKETS = 2000
-_lines = msgspec.json.Decoder(list[sandbox.LogLine])
+_lines = msgspec.json.Decoder(list[call.LogLine])
 
 
 class Executions:
@@ -131,7 +131,7 @@ class Executions:
             raise FunctionNotFoundError
 
 
-def log_lines(execution_id: UUID, lines: list[sandbox.LogLine]) -> list[LogLine]:
+def log_lines(execution_id: UUID, lines: list[call.LogLine]) -> list[LogLine]:
     """Return the log lines of an execution as response types."""
     return [
         LogLine(

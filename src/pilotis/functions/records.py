@@ -22,8 +22,8 @@ from pilotis.db.waiters import BACKGROUND
 from pilotis.events.service import Events
 from pilotis.functions import execution_store, store
 from pilotis.functions.events import FAILED, FailedEvent, subject_of
-from pilotis.functions.runtime.pool import Ran
-from pilotis.functions.runtime.sandbox import Outcome
+from pilotis.functions.runtime.call import Outcome
+from pilotis.functions.runtime.types import Ran
 from pilotis.http.api.principals import Actor
 from pilotis.http.metrics import FunctionSeries
 from pilotis.kit.errors import UnavailableError

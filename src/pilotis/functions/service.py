@@ -30,14 +30,14 @@ from pilotis.functions.errors import (
 )
 from pilotis.functions.events import DEPLOYED, DeployedEvent, subject_of
 from pilotis.functions.runtime.build import BUILD_SECONDS, BuildFailedError, Package
+from pilotis.functions.runtime.call import LoadError
 from pilotis.functions.runtime.policy import Runtime
-from pilotis.functions.runtime.pool import (
+from pilotis.functions.runtime.types import (
     FunctionBusyError,
     FunctionsOverloadedError,
     QueueTimeoutError,
     RuntimeUnavailableError,
 )
-from pilotis.functions.runtime.sandbox import LoadError
 from pilotis.functions.sources import Source
 from pilotis.functions.types import (
     Egress,
