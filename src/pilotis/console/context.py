@@ -12,6 +12,7 @@ from asyncpg import Record
 
 from pilotis.apps.requests.types import RequestEntry
 from pilotis.console.types import ContextEntry, RequestContext
+from pilotis.functions.types import RequestedCall
 from pilotis.kit.clock import rfc3339
 from pilotis.workflows.types import RequestedExecution
 
@@ -59,19 +60,19 @@ def _request(entry: RequestEntry) -> ContextEntry:
     )
 
 
-def _call(row: Record) -> ContextEntry:
+def _call(row: RequestedCall) -> ContextEntry:
     return ContextEntry(
         kind="function",
-        id=str(row["execution_id"]),
-        target_id=row["function_id"],
-        parent_id=row["workflow_execution_id"],
-        name=row["name"],
-        detail=row["trigger"],
-        status=row["status"],
-        is_failed=row["status"] != "success",
-        code=row["error_code"],
-        time=rfc3339(row["started_at"]),
-        duration_ms=row["duration"],
+        id=str(row.execution_id),
+        target_id=row.function_id,
+        parent_id=row.workflow_execution_id,
+        name=row.name,
+        detail=row.trigger,
+        status=row.status,
+        is_failed=row.status != "success",
+        code=row.error_code,
+        time=rfc3339(row.started_at),
+        duration_ms=row.duration,
     )
 
 

@@ -44,10 +44,11 @@ class Builds:
 
     async def packages(self, app_id: UUID, digest: str) -> tuple[list[Package], str, int]:
         """Return the packages of a build, its log, and the bytes of the bundle or the archive that it made."""
-        row = await build_store.packages(self._database.of(app_id), app_id, digest)
-        if row is None:
+        found = await build_store.packages(self._database.of(app_id), app_id, digest)
+        if found is None:
             raise VersionNotFoundError
-        return msgspec.json.decode(row["packages"], type=list[Package]), row["log"], row["size"]
+        packages, log, size = found
+        return msgspec.json.decode(packages, type=list[Package]), log, size
 
     async def build(self, app_id: UUID, runtime: Runtime, source: Source, digest: str) -> None:
         """Build what a source asks for, unless the app has it; raises `BuildFailedError`, `RuntimeUnavailableError`."""

@@ -95,7 +95,7 @@ def feature(floor: Floor, apps: AppsFeature, functions: FunctionsFeature) -> Wor
             row = await functions.calls.find(app_id, reference)
         except NotFoundError:
             return None
-        return FoundFunction(row["function_id"], row["active_version"] is not None, row["name"])
+        return FoundFunction(row.function_id, row.active_version is not None, row.name)
 
     workflows = Workflows(database, floor.events, find_function, cancelled)
     functions.functions.used_by(store.calling)
