@@ -26,9 +26,10 @@ import uvloop
 from bench import load
 from bench.load import Requests
 from bench.servers import Pilotis
+from pilotis.functions.runtime.call import Invocation, Program
 from pilotis.functions.runtime.policy import Runtime, tools
-from pilotis.functions.runtime.pool import Pool, PoolSettings, Ran, Wanted
-from pilotis.functions.runtime.sandbox import Invocation, Program
+from pilotis.functions.runtime.pool import Pool
+from pilotis.functions.runtime.types import PoolSettings, Ran, Wanted
 
 SOURCES = {
     Runtime.JAVASCRIPT: ("index.js", b"export default (p) => p.n + 1"),
@@ -110,7 +111,7 @@ async def idle(runtime: Runtime) -> dict[str, float]:
     try:
         for _ in range(IDLE):
             await call(pool, wanted(runtime))
-        sizes = [pss(sandbox.pid) for sandbox in pool._idle]
+        sizes = [pss(sandbox.pid) for sandbox in pool.idle()]
     finally:
         await pool.close()
     return {"sandboxes": len(sizes), "mean": round(statistics.mean(sizes), 1), "max": round(max(sizes), 1)}

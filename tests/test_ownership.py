@@ -48,7 +48,7 @@ ELSEWHERE = {
     ("data.tables.index_builds", "indexes"): "a dropped column takes its indexes with it, under the table's lock",
     ("data.trash.store", "columns"): "the trash is a state of tables and columns, not a table of its own",
     ("data.trash.store", "tables"): "the trash is a state of tables and columns, not a table of its own",
-    ("hosting.store", "pending_deletions"): "the bytes of sites and of files are deleted by one mechanism",
+    ("hosting.content_store", "pending_deletions"): "the bytes of sites and of files are deleted by one mechanism",
     ("security.encryption.service", "apps"): "an app's data key is a column of the app",
     ("security.sessions.store", "members"): "a sign-in notes that the member is active in the same statement",
     ("security.sessions.store", "rate_limits"): "a sign-in that succeeds clears its counter in the same statement",
@@ -91,6 +91,28 @@ SEVERAL = {
     "nodes": (
         "a claim renews the lease of its process in the same statement, so that a takeover excludes the claim",
         {"jobs.node", "jobs.sql"},
+    ),
+    "workflow_events": (
+        "an event is stored by the statement of what happened: a start, a checkpoint, a cancellation; old ones expire",
+        {
+            "workflows.checkpoint_store",
+            "workflows.claim_store",
+            "workflows.execution_store",
+            "workflows.start_store",
+        },
+    ),
+    "workflow_executions": (
+        "starts, claims and checkpoints are hot paths of one statement each, and retention deletes in batches",
+        {
+            "workflows.checkpoint_store",
+            "workflows.claim_store",
+            "workflows.execution_store",
+            "workflows.start_store",
+        },
+    ),
+    "workflow_steps": (
+        "a checkpoint writes steps, a replay begins with those of another execution, and a cancellation ends them",
+        {"workflows.checkpoint_store", "workflows.claim_store", "workflows.start_store"},
     ),
     "uploads": (
         "resumable uploads have their own lease and progress; setting a quota reserves room for those in progress",

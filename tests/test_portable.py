@@ -62,7 +62,7 @@ def own(portable: Server) -> App:
 
 
 def test_the_server_is_told_that_it_runs_on_macos() -> None:
-    program = "import pilotis.functions.runtime.pool as a, pilotis.db.embedded.account as b, sys\n"
+    program = "import pilotis.functions.runtime.users as a, pilotis.db.embedded.account as b, sys\n"
     program += "print(a.platform.system(), b.sys.platform, sys.platform, hasattr(b.os, 'pidfd_open'))"
     printed = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | PORTABLE, capture_output=True, text=True, check=True

@@ -9,16 +9,11 @@ from typing import Any
 
 import pytest
 
+from pilotis.functions.runtime.call import Invocation, Outcome, Program
 from pilotis.functions.runtime.policy import Isolation, Runtime
-from pilotis.functions.runtime.pool import (
-    FunctionsOverloadedError,
-    Pool,
-    PoolSettings,
-    QueueTimeoutError,
-    UserBlock,
-    Wanted,
-)
-from pilotis.functions.runtime.sandbox import Invocation, Outcome, Program
+from pilotis.functions.runtime.pool import Pool
+from pilotis.functions.runtime.types import FunctionsOverloadedError, PoolSettings, QueueTimeoutError, Wanted
+from pilotis.functions.runtime.users import UserBlock
 from pilotis.kit.granting import granted
 from pilotis.kit.ids import uuid7
 

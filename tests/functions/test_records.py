@@ -9,8 +9,8 @@ import pytest
 
 from pilotis.db.pool import Database
 from pilotis.functions.records import FAILURES_PER_MINUTE, SUCCESSES_PER_MINUTE, Record, Records
-from pilotis.functions.runtime.pool import Ran
-from pilotis.functions.runtime.sandbox import Outcome
+from pilotis.functions.runtime.call import Outcome
+from pilotis.functions.runtime.types import Ran
 from pilotis.kit.errors import UnavailableError
 from pilotis.kit.ids import uuid7
 from tests.console import user_with

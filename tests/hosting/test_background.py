@@ -13,12 +13,13 @@ import asyncpg
 import httpx
 import pytest
 
-from pilotis.hosting import store as hosting_store
+from pilotis.hosting import content_store, deployment_store
 from pilotis.hosting.deployments import Release as DeployedRelease
 from pilotis.hosting.deployments import new_row
 from pilotis.hosting.deploys import ZipJob
 from pilotis.http.api.principals import Actor
 from pilotis.jobs.queue import ClaimedJob
+from pilotis.jobs.store import JobRecord
 from pilotis.kit.errors import QueryTimeoutError
 from pilotis.settings import Settings
 from tests import databases
@@ -129,7 +130,7 @@ async def test_an_archive_is_not_given_up_because_the_database_is_slow(
     app_id, deployment_id, holder = UUID(app.app_id), uuid4(), Holder()
     data, actor = zipped({"index.html": b"home"}), Actor("operator", None, None)
     key = f"staging/{app_id}/{deployment_id}"
-    insert_files = hosting_store.insert_files
+    insert_files = content_store.insert_files
 
     async def insert(connection: asyncpg.Connection, *arguments: Any) -> None:
         if not is_slow:
@@ -137,26 +138,27 @@ async def test_an_archive_is_not_given_up_because_the_database_is_slow(
         await connection.execute("select pg_sleep(1.3)")
         await insert_files(connection, *arguments)
 
-    monkeypatch.setattr(hosting_store, "insert_files", insert)
+    monkeypatch.setattr(content_store, "insert_files", insert)
     settings = Settings(data_dir=str(app.server.data_dir), statement_seconds=1)
     node = Node(settings, databases.address(app.server.data_dir), app.server.url)
     try:
         async with node.database.transaction(app_id) as connection:
             release = DeployedRelease("zip", None, None)
-            await hosting_store.insert_deployment(
+            await deployment_store.insert_deployment(
                 connection, new_row(app_id, UUID(site.id), actor, release, deployment_id)
             )
             row = await connection.fetchrow(
                 """
                 insert into pilotis.jobs (app_id, job_id, queue, kind, payload, state, run_at, owner, attempts)
-                values ($1, $2, 'test', 'test', '{}', 'running', now(), $3, 1) returning *
+                values ($1, $2, 'test', 'test', '{}', 'running', now(), $3, 1)
+                returning app_id, job_id, kind, key, subject, payload::text, depth, attempts, fence
                 """,
                 app_id,
                 deployment_id,
                 holder.id,
             )
         await node.services.blobs.put(key, _once(data), size=len(data), content_type="application/zip")
-        job = ClaimedJob[ZipJob](node.database, holder, holder.id, row)
+        job = ClaimedJob[ZipJob](node.database, holder, holder.id, JobRecord(*row))
         job.payload = ZipJob(UUID(site.id), deployment_id, key, len(data), actor.kind, actor.id)
         repeats = contextlib.nullcontext() if is_slow else pytest.raises(QueryTimeoutError)
         with repeats:

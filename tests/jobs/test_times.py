@@ -64,5 +64,4 @@ def test_a_date_that_is_rare():
 )
 def test_the_slot_after_an_outage(cron: str, late: timedelta, slot: timedelta, following: timedelta):
     due = datetime(2026, 1, 5, tzinfo=UTC)
-    row = {"next_run_at": due, "now": due + late, "every_seconds": None, "cron": cron, "timezone": "UTC"}
-    assert slots(row) == (due + slot, due + following)
+    assert slots(due, due + late, None, cron, "UTC") == (due + slot, due + following)

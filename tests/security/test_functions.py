@@ -21,18 +21,20 @@ from uuid import UUID, uuid4
 import pytest
 
 from pilotis.functions.runtime import frames, isolation, seccomp
+from pilotis.functions.runtime.call import Invocation, Outcome, Program
 from pilotis.functions.runtime.egress import Egress, EgressPolicy
 from pilotis.functions.runtime.policy import Isolation, Runtime, tools
-from pilotis.functions.runtime.pool import (
+from pilotis.functions.runtime.pool import Pool
+from pilotis.functions.runtime.process import NICE
+from pilotis.functions.runtime.sandbox import Sandbox
+from pilotis.functions.runtime.types import (
     FunctionBusyError,
-    Pool,
     PoolSettings,
     QueueTimeoutError,
     Ran,
     RuntimeUnavailableError,
     Wanted,
 )
-from pilotis.functions.runtime.sandbox import NICE, Invocation, Outcome, Program, Sandbox
 from pilotis.http.outgoing import Outgoing, OutgoingSettings, Reach
 from pilotis.http.outgoing_allowance import parse_host
 from tests.certificates import Authority
@@ -1052,7 +1054,7 @@ async def test_without_namespaces_a_function_with_egress_is_unavailable(monkeypa
     want = Wanted((uuid4(), uuid4(), "1", 0), Runtime.JAVASCRIPT, 128, 2, 3, True, 8, load)
     try:
         assert (await run(made, want)).outcome.result == b"7"
-        (folder,) = [one._folder for one in made._idle]
+        (folder,) = [one.folder for one in made.idle()]
         assert folder
         assert Path(folder).is_dir()  # noqa: ASYNC240
         with pytest.raises(RuntimeUnavailableError, match="egress need bubblewrap"):
@@ -1075,7 +1077,7 @@ async def test_f20_where_no_sandbox_is_possible_there_are_no_functions(pool: Poo
 async def test_a_pool_that_closes_leaves_no_process():
     made = Pool(PoolSettings(4, 1, 1, 300, 703_000))
     await run(made, wanted(uuid4(), uuid4(), "def handler(p, c): return 1"))
-    pids = [sandbox.pid for sandbox in made._idle]
+    pids = [sandbox.pid for sandbox in made.idle()]
     assert len(pids) == 1
     await made.close()
     assert await until(lambda: not any(is_running(pid) for pid in pids))

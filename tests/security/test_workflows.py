@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from pilotis.http.replies import streams
+from pilotis.workflows.checkpoint_store import Checkpoint, held_checkpoint, write
 from pilotis.workflows.definition import normalise
-from pilotis.workflows.execution_store import Checkpoint, held_checkpoint, write
 from pilotis.workflows.plan import Context, plan
 from pilotis.workflows.types import NewWorkflow
 from tests.backstage import run_sql

@@ -10,9 +10,10 @@ import pytest
 
 from pilotis.db import statistics
 from pilotis.db.pool import Database
-from pilotis.workflows import execution_store
+from pilotis.workflows import checkpoint_store, start_store
+from pilotis.workflows.checkpoint_store import Checkpoint, HeldCheckpoint, Written, held_checkpoint
 from pilotis.workflows.checkpoints import Checkpoints
-from pilotis.workflows.execution_store import Checkpoint, HeldCheckpoint, NewRow, held_checkpoint
+from pilotis.workflows.start_store import NewRow
 from tests import databases
 from tests.backstage import run_sql
 from tests.console import client_of
@@ -44,8 +45,8 @@ async def held(database: Database, workflows: Workflows) -> AsyncIterator[list[t
             values (gen_random_uuid(), gen_random_uuid(), 0, 'test', '0', now() + interval '1 hour') returning node_id
             """
         )
-        assert all(one.is_made for one in await execution_store.insert(connection, app_id, new, 100))
-        ids = [one.values[0] for one in new]
+        assert all(one.is_made for one in await start_store.insert(connection, app_id, new, 100))
+        ids = [one.execution_id for one in new]
         await connection.execute(
             "update pilotis.workflow_executions set status = 'running', owner = $2, fence = 7, started_at = now() "
             "where execution_id = any($1)",
@@ -59,8 +60,21 @@ async def held(database: Database, workflows: Workflows) -> AsyncIterator[list[t
 
 def row(workflow_id: UUID) -> NewRow:
     """A new execution that waits."""
-    values = (uuid4(), workflow_id, 1, '{"type": "manual"}', "manual", "{}", 0, None, False, False, 60.0, None)
-    return NewRow(values, {"status": "pending"})
+    return NewRow(
+        execution_id=uuid4(),
+        workflow_id=workflow_id,
+        version=1,
+        trigger='{"type": "manual"}',
+        trigger_type="manual",
+        input="{}",
+        depth=0,
+        slot=None,
+        has_limit=False,
+        is_gated=False,
+        timeout_seconds=60.0,
+        request_id=None,
+        event={"status": "pending"},
+    )
 
 
 def ending(execution_id: UUID, owner: UUID, fence: int) -> HeldCheckpoint:
@@ -103,8 +117,8 @@ async def test_each_execution_of_many_at_once_is_its_own(functions: Functions, w
 async def test_of_a_batch_as_many_are_inserted_as_may_wait(database: Database, workflows: Workflows):
     app_id, workflow_id = UUID(workflows.app.app_id), UUID(await workflows.made([MERGE]))
     async with database.transaction(app_id) as connection:
-        made = await execution_store.insert(connection, app_id, [row(workflow_id) for _ in range(5)], 3)
-        more = await execution_store.insert(connection, app_id, [row(workflow_id)], 3)
+        made = await start_store.insert(connection, app_id, [row(workflow_id) for _ in range(5)], 3)
+        more = await start_store.insert(connection, app_id, [row(workflow_id)], 3)
         await connection.execute("delete from pilotis.workflow_executions where workflow_id = $1", workflow_id)
     assert [one.is_made for one in made] == [True, True, True, False, False]
     assert [one.pending for one in made] == [0, 1, 2, 3, 4]
@@ -117,8 +131,8 @@ async def test_a_lost_lease_in_a_batch_writes_nothing(
     app_id = UUID(workflows.app.app_id)
     (first, owner, fence), (second, *_), (third, *_), _ = held
     points = [ending(first, owner, fence - 1), ending(second, owner, fence), ending(third, uuid4(), fence)]
-    written = await execution_store.write(database.of(app_id), app_id, points)
-    assert {key: found["seq"] for key, found in written.items()} == {second: 3}
+    written = await checkpoint_store.write(database.of(app_id), app_id, points)
+    assert {key: found.seq for key, found in written.items()} == {second: 3}
     statement = "select execution_id, type from pilotis.workflow_events where execution_id = any($1) and seq > 1"
     rows = await database.fetch(statement, [first, second, third])
     assert [(one["execution_id"], one["type"]) for one in sorted(rows, key=lambda one: one["type"])] == [
@@ -148,7 +162,7 @@ async def test_a_locked_execution_holds_up_no_other(
         rows = await asyncio.gather(*writes)
     finally:
         await connection.close()
-    assert [one and one["seq"] for one in rows] == [3, 3, 3, 3]
+    assert [one and one.seq for one in rows] == [3, 3, 3, 3]
     outputs = await database.fetch(
         "select execution_id, output::text as output from pilotis.workflow_executions where execution_id = any($1)",
         [one[0] for one in held],
@@ -165,7 +179,7 @@ async def test_a_checkpoint_that_cannot_be_written_fails_alone(
     results = await asyncio.gather(*(checkpoints.write(app_id, one) for one in points), return_exceptions=True)
     *rows, error = results
     assert isinstance(error, asyncpg.CheckViolationError)
-    assert [one["seq"] for one in rows if isinstance(one, asyncpg.Record)] == [3, 3, 3]
+    assert [one.seq for one in rows if isinstance(one, Written)] == [3, 3, 3]
 
 
 async def test_the_tables_of_executions_are_analyzed_when_they_have_grown(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pilotis.workflows.execution_store import MAX_RECOVERIES
+from pilotis.workflows.claim_store import MAX_RECOVERIES
 from tests.receiver import Receiver
 from tests.waiting import PATIENCE, until
 from tests.whole import times

@@ -12,7 +12,9 @@ from asyncpg import Record
 
 from pilotis.apps.requests.types import RequestEntry
 from pilotis.console.types import ContextEntry, RequestContext
+from pilotis.functions.types import RequestedCall
 from pilotis.kit.clock import rfc3339
+from pilotis.workflows.types import RequestedExecution
 
 MAX_OF_KIND = 100
 """How many entries of each kind are answered."""
@@ -58,34 +60,34 @@ def _request(entry: RequestEntry) -> ContextEntry:
     )
 
 
-def _call(row: Record) -> ContextEntry:
+def _call(row: RequestedCall) -> ContextEntry:
     return ContextEntry(
         kind="function",
-        id=str(row["execution_id"]),
-        target_id=row["function_id"],
-        parent_id=row["workflow_execution_id"],
-        name=row["name"],
-        detail=row["trigger"],
-        status=row["status"],
-        is_failed=row["status"] != "success",
-        code=row["error_code"],
-        time=rfc3339(row["started_at"]),
-        duration_ms=row["duration"],
+        id=str(row.execution_id),
+        target_id=row.function_id,
+        parent_id=row.workflow_execution_id,
+        name=row.name,
+        detail=row.trigger,
+        status=row.status,
+        is_failed=row.status != "success",
+        code=row.error_code,
+        time=rfc3339(row.started_at),
+        duration_ms=row.duration,
     )
 
 
-def _execution(row: Record) -> ContextEntry:
+def _execution(row: RequestedExecution) -> ContextEntry:
     return ContextEntry(
         kind="workflow",
-        id=str(row["execution_id"]),
-        target_id=row["workflow_id"],
-        name=row["name"],
-        detail=row["trigger_type"],
-        status=row["status"],
-        is_failed=row["status"] in {"failed", "timeout"},
-        code=row["error_code"],
-        time=rfc3339(row["created_at"]),
-        duration_ms=_milliseconds(row["started_at"], row["finished_at"]),
+        id=str(row.execution_id),
+        target_id=row.workflow_id,
+        name=row.name,
+        detail=row.trigger_type,
+        status=row.status,
+        is_failed=row.status in {"failed", "timeout"},
+        code=row.error_code,
+        time=rfc3339(row.created_at),
+        duration_ms=_milliseconds(row.started_at, row.finished_at),
     )
 
 

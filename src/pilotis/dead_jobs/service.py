@@ -7,7 +7,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.db.waiters import CONSOLE
@@ -16,6 +16,7 @@ from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.api.schemas import ItemPage
 from pilotis.jobs import store
 from pilotis.jobs.kinds import SERVER
+from pilotis.jobs.store import DeadJobRecord
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import NotFoundError
 from pilotis.security.audit.service import record
@@ -82,12 +83,13 @@ class DeadJobs:
         must belong to that app, with `subject` be about that.
         """
         async with self._database.transaction(app_id or CONSOLE) as connection:
-            row = await store.revive(connection, app_id, job_id, subject)
-            if row is None:
+            revived = await store.revive(connection, app_id, job_id, subject)
+            if revived is None:
                 raise JobNotFoundError
-            if row["app_id"] != SERVER:
-                await record(connection, row["app_id"], actor, "job.retry", job_id, kind=row["kind"])
-        return RevivedJob(row["app_id"], job_id, row["kind"])
+            owner, kind = revived
+            if owner != SERVER:
+                await record(connection, owner, actor, "job.retry", job_id, kind=kind)
+        return RevivedJob(owner, job_id, kind)
 
     async def retry_all(self, app_id: UUID, actor: Actor, kind: str | None) -> int:
         """Make an app's dead jobs, or those of one kind, due now; return how many, at most `MAX_RETRIED`."""
@@ -112,39 +114,39 @@ async def report(connection: Connection) -> list[str]:
     """Return sentences for the operator about dead jobs, and about jobs that have been due for more than a minute."""
     sentences = []
     for row in await store.overview(connection):
-        number, kind = row["number"], row["kind"]
-        if row["state"] == "dead":
+        number, kind = row.number, row.kind
+        if row.state == "dead":
             sentences.append(f"{number} jobs of {kind} are dead; `pilotis jobs list` shows why.")
-        elif row["state"] == "waiting" and datetime.now(UTC) - row["oldest"] > OVERDUE:
-            oldest = rfc3339(row["oldest"])
-            sentences.append(f"Jobs of {kind} are due since {oldest}; no server works on the queue {row['queue']}.")
+        elif row.state == "waiting" and datetime.now(UTC) - row.oldest > OVERDUE:
+            oldest = rfc3339(row.oldest)
+            sentences.append(f"Jobs of {kind} are due since {oldest}; no server works on the queue {row.queue}.")
     return sentences
 
 
-def _shown(row: Record) -> DeadJob:
+def _shown(row: DeadJobRecord) -> DeadJob:
     error = _error(row)
     return DeadJob(
-        job_id=row["job_id"],
-        kind=row["kind"],
-        subject=row["subject"],
-        attempts=row["attempts"],
-        created_at=rfc3339(row["created_at"]),
-        ended_at=optional_rfc3339(row["ended_at"]),
+        job_id=row.job_id,
+        kind=row.kind,
+        subject=row.subject,
+        attempts=row.attempts,
+        created_at=rfc3339(row.created_at),
+        ended_at=optional_rfc3339(row.ended_at),
         error=_INTERNAL if error is not None and error.code == "ERROR" else error,
     )
 
 
-def _owned(row: Record) -> OwnedDeadJob:
+def _owned(row: DeadJobRecord) -> OwnedDeadJob:
     return OwnedDeadJob(
-        row["app_id"],
-        row["job_id"],
-        row["kind"],
-        row["subject"],
-        row["attempts"],
-        optional_rfc3339(row["ended_at"]),
+        row.app_id,
+        row.job_id,
+        row.kind,
+        row.subject,
+        row.attempts,
+        optional_rfc3339(row.ended_at),
         _error(row),
     )
 
 
-def _error(row: Record) -> JobError | None:
-    return msgspec.json.decode(row["error"], type=JobError) if row["error"] else None
+def _error(row: DeadJobRecord) -> JobError | None:
+    return msgspec.json.decode(row.error, type=JobError) if row.error else None

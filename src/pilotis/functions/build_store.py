@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import TenantDatabase
 
 
-async def packages(connection: TenantDatabase, app_id: UUID, digest: str) -> Record | None:
+async def packages(connection: TenantDatabase, app_id: UUID, digest: str) -> tuple[str, str, int] | None:
     """Return the packages of a build as JSON text, its log, and the size of what it made."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         """
         select packages::text, log, octet_length(built) as size from pilotis.function_builds
         where app_id = $1 and digest = $2
@@ -19,14 +19,15 @@ async def packages(connection: TenantDatabase, app_id: UUID, digest: str) -> Rec
         app_id,
         digest,
     )
+    return (row[0], row[1], row[2]) if row else None
 
 
 async def built(connection: TenantDatabase, app_id: UUID, digest: str) -> bytes | None:
     """Return what a build made."""
-    row = await connection.fetchrow(
+    data: bytes | None = await connection.fetchval(
         "select built from pilotis.function_builds where app_id = $1 and digest = $2", app_id, digest
     )
-    return row["built"] if row else None
+    return data
 
 
 async def insert(connection: Connection, app_id: UUID, digest: str, packages: str, log: str, data: bytes) -> None:

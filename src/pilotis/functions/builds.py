@@ -13,9 +13,10 @@ from pilotis.functions import build_store
 from pilotis.functions.errors import VersionNotFoundError
 from pilotis.functions.packages import REQUIREMENTS, PackageFolders, bundled, digest_of
 from pilotis.functions.runtime.build import Builder, BuildFailedError, Built, Package
+from pilotis.functions.runtime.call import Program
 from pilotis.functions.runtime.policy import Runtime
-from pilotis.functions.runtime.pool import Pool, RuntimeUnavailableError, needs_namespaces
-from pilotis.functions.runtime.sandbox import Program
+from pilotis.functions.runtime.pool import Pool
+from pilotis.functions.runtime.types import RuntimeUnavailableError, needs_namespaces
 from pilotis.functions.sources import Source
 
 _CONCURRENT_BUILDS = 2
@@ -43,10 +44,11 @@ class Builds:
 
     async def packages(self, app_id: UUID, digest: str) -> tuple[list[Package], str, int]:
         """Return the packages of a build, its log, and the bytes of the bundle or the archive that it made."""
-        row = await build_store.packages(self._database.of(app_id), app_id, digest)
-        if row is None:
+        found = await build_store.packages(self._database.of(app_id), app_id, digest)
+        if found is None:
             raise VersionNotFoundError
-        return msgspec.json.decode(row["packages"], type=list[Package]), row["log"], row["size"]
+        packages, log, size = found
+        return msgspec.json.decode(packages, type=list[Package]), log, size
 
     async def build(self, app_id: UUID, runtime: Runtime, source: Source, digest: str) -> None:
         """Build what a source asks for, unless the app has it; raises `BuildFailedError`, `RuntimeUnavailableError`."""

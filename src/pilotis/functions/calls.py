@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record as Row
 
 from pilotis.db.pool import Database
 from pilotis.functions import sources, store
@@ -28,13 +27,15 @@ from pilotis.functions.errors import (
     VersionNotFoundError,
 )
 from pilotis.functions.records import Record, Records
+from pilotis.functions.runtime.call import Invocation, Outcome, Program
 from pilotis.functions.runtime.egress import EgressPolicy
 from pilotis.functions.runtime.frames import Frame
 from pilotis.functions.runtime.isolation import Found
 from pilotis.functions.runtime.policy import Isolation, Runtime
-from pilotis.functions.runtime.pool import Key, Pool, QueueTimeoutError, Ran, RuntimeUnavailableError, Wanted
-from pilotis.functions.runtime.sandbox import Invocation, Outcome, Program
+from pilotis.functions.runtime.pool import Pool
+from pilotis.functions.runtime.types import Key, QueueTimeoutError, Ran, RuntimeUnavailableError, Wanted
 from pilotis.functions.sources import Source
+from pilotis.functions.store import FunctionRecord
 from pilotis.functions.types import RuntimeState, RuntimeStates
 from pilotis.functions.variables import Variables
 from pilotis.http.api.inside import MAX_ANSWER
@@ -119,7 +120,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Cached(msgspec.Struct):
-    row: Row
+    row: FunctionRecord
     read_at: float
 
 
@@ -178,7 +179,7 @@ class Calls:
         levels = [one.isolation.value for one in found if one.isolation]
         return RuntimeStates(levels[0] if levels else None, [_state(one) for one in found])
 
-    async def find(self, app_id: UUID, reference: str) -> Row:
+    async def find(self, app_id: UUID, reference: str) -> FunctionRecord:
         """Return a function by its id or name, at most one second old; raises `FunctionNotFoundError`."""
         key = (app_id, reference)
         cached, moment = self._cache.get(key), time.monotonic()
@@ -190,8 +191,8 @@ class Calls:
             self._cache.pop(key, None)
             raise FunctionNotFoundError
         before = cached.row if cached else None
-        if before is None or (before["active_version"], before["revision"]) != (row["active_version"], row["revision"]):
-            self.pool.outdate(row["function_id"], str(row["active_version"]), row["revision"])
+        if before is None or (before.active_version, before.revision) != (row.active_version, row.revision):
+            self.pool.outdate(row.function_id, str(row.active_version), row.revision)
         self._cache[key] = _Cached(row, moment)
         while len(self._cache) > _MAX_CACHED:
             self._cache.popitem(last=False)
@@ -200,7 +201,7 @@ class Calls:
     async def invoke(
         self,
         app: AppInfo,
-        row: Row,
+        row: FunctionRecord,
         payload: bytes,
         origin: CallOrigin,
         *,
@@ -220,7 +221,7 @@ class Calls:
         limits = app.limits
         if seconds is not None and seconds > limits.function_seconds_max:
             raise invalid("timeout", f"timeout: must be at most {limits.function_seconds_max} seconds.")
-        seconds = min(seconds or row["timeout_seconds"], row["timeout_seconds"], limits.function_seconds_max)
+        seconds = min(seconds or row.timeout_seconds, row.timeout_seconds, limits.function_seconds_max)
         deadline = asyncio.get_running_loop().time() + seconds
         wanted = await self._wanted(app, row, version, draft_of, may_wait=origin.may_wait)
         took_effect()
@@ -239,8 +240,8 @@ class Calls:
         )
         record = Record(
             app_id=app.app_id,
-            function_id=row["function_id"],
-            runtime=row["runtime"],
+            function_id=row.function_id,
+            runtime=row.runtime,
             execution_id=execution_id,
             version=label,
             trigger=origin.trigger,
@@ -305,14 +306,14 @@ class Calls:
         )
 
     async def check(
-        self, app: AppInfo, row: Row, source: Source, digest: str | None, label: str, deadline: float
+        self, app: AppInfo, row: FunctionRecord, source: Source, digest: str | None, label: str, deadline: float
     ) -> list[str]:
         """Load a source and its build in a sandbox and return warnings; raises `LoadError`."""
 
         async def load() -> Program:
             return await self._program(row, source, digest)
 
-        wanted = self._wanting(app, row, (app.app_id, row["function_id"], label, row["revision"]), load)
+        wanted = self._wanting(app, row, (app.app_id, row.function_id, label, row.revision), load)
         try:
             await self.pool.check(wanted, deadline)
         except RuntimeUnavailableError:
@@ -320,16 +321,16 @@ class Calls:
         return []
 
     async def _wanted(
-        self, app: AppInfo, row: Row, version: int | None, draft_of: str | None, *, may_wait: bool
+        self, app: AppInfo, row: FunctionRecord, version: int | None, draft_of: str | None, *, may_wait: bool
     ) -> Wanted:
-        app_id, function_id = app.app_id, row["function_id"]
+        app_id, function_id = app.app_id, row.function_id
         if draft_of is not None:
             draft = await store.draft(self._database.of(app_id), app_id, function_id, draft_of)
             if draft is None:
                 raise VersionNotFoundError("You have no draft of this function.")
-            label = f"draft:{draft_of}:{draft['revision']}"
+            label = f"draft:{draft_of}:{draft.revision}"
         else:
-            number = row["active_version"] if version is None else version
+            number = row.active_version if version is None else version
             if number is None:
                 raise FunctionNotDeployedError
             draft, label = None, str(number)
@@ -338,22 +339,22 @@ class Calls:
             stored = draft or await store.source(self._database.of(app_id), app_id, function_id, int(label))
             if stored is None:
                 raise VersionNotFoundError
-            source = Source(sources.unpack(stored["source"]), stored["entrypoint"])
-            return await self._program(row, source, stored["build_digest"])
+            source = Source(sources.unpack(stored.source), stored.entrypoint)
+            return await self._program(row, source, stored.build_digest)
 
-        key = (app_id, function_id, label, row["revision"])
+        key = (app_id, function_id, label, row.revision)
         return self._wanting(app, row, key, load)._replace(may_wait=may_wait)
 
-    async def _program(self, row: Row, source: Source, digest: str | None) -> Program:
-        app_id, function_id = row["app_id"], row["function_id"]
+    async def _program(self, row: FunctionRecord, source: Source, digest: str | None) -> Program:
+        app_id, function_id = row.app_id, row.function_id
         env = await self._variables.of(app_id, function_id)
-        return await self._builds.program(app_id, Runtime(row["runtime"]), source, digest, env)
+        return await self._builds.program(app_id, Runtime(row.runtime), source, digest, env)
 
-    def _wanting(self, app: AppInfo, row: Row, key: Key, load: Callable[[], Awaitable[Program]]) -> Wanted:
+    def _wanting(self, app: AppInfo, row: FunctionRecord, key: Key, load: Callable[[], Awaitable[Program]]) -> Wanted:
         return Wanted(
             key=key,
-            runtime=Runtime(row["runtime"]),
-            memory_mb=row["memory_mb"],
+            runtime=Runtime(row.runtime),
+            memory_mb=row.memory_mb,
             at_once=app.limits.function_at_once,
             waiting=app.limits.function_waiting,
             may_wait=True,
@@ -363,16 +364,16 @@ class Calls:
         )
 
     def _context(
-        self, row: Row, version: str, execution_id: UUID, origin: CallOrigin, seconds: float
+        self, row: FunctionRecord, version: str, execution_id: UUID, origin: CallOrigin, seconds: float
     ) -> dict[str, Any]:
         return {
             "headers": {},
             "method": "POST",
             "executionId": str(execution_id),
-            "functionId": str(row["function_id"]),
-            "functionName": row["name"],
+            "functionId": str(row.function_id),
+            "functionName": row.name,
             "version": int(version) if version.isdigit() else "draft",
-            "appId": str(row["app_id"]),
+            "appId": str(row.app_id),
             "deadline": int((time.time() + seconds) * 1000),
             "caller": {"type": origin.type, "id": origin.id},
             # Who called is in `caller`; records tell apart what the console called.
@@ -385,7 +386,7 @@ class Calls:
         }
 
     def _api(
-        self, app: AppInfo, row: Row, origin: CallOrigin, request_id: str, deadline: float, token: _Token
+        self, app: AppInfo, row: FunctionRecord, origin: CallOrigin, request_id: str, deadline: float, token: _Token
     ) -> Callable[[Frame], Awaitable[dict[str, Any]]]:
         scopes = token.caller.scopes
 
@@ -416,7 +417,7 @@ class Calls:
 
         return answer
 
-    def _require_own_address(self, row: Row) -> None:
+    def _require_own_address(self, row: FunctionRecord) -> None:
         policy, address = _egress(row), self.pool.own_address
         if policy is None or address is None or not policy.permits(address):
             raise EgressRequiredError
@@ -466,17 +467,17 @@ class _Token:
                 await self._tokens.end(self.caller.app.app_id, self.caller.execution_id)
 
 
-def require_invoke_access(row: Row, principal: AppPrincipal) -> None:
+def require_invoke_access(row: FunctionRecord, principal: AppPrincipal) -> None:
     """Raise an error if the caller may not call the function, or the function is inactive."""
-    access = row["invoke_access"]
-    if isinstance(principal, OAuthClient) and row["oauth_scope"] not in principal.scopes:
+    access = row.invoke_access
+    if isinstance(principal, OAuthClient) and row.oauth_scope not in principal.scopes:
         raise InsufficientScopeError
     trusted = principal.role is not None
     if access == "Secret" and not trusted:
         raise SecretKeyRequiredError
     if access == "AppMember" and not trusted and principal.member is None:
         raise FunctionMemberRequiredError
-    if not row["is_active"]:
+    if not row.is_active:
         raise FunctionInactiveError
 
 
@@ -494,20 +495,18 @@ def shown_headers(lines: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in lines if name not in _HIDDEN}
 
 
-def _egress(row: Row) -> EgressPolicy | None:
-    if row["egress_mode"] == "none":
+def _egress(row: FunctionRecord) -> EgressPolicy | None:
+    if row.egress_mode == "none":
         return None
-    return EgressPolicy(
-        [parse_host(host) for host in row["egress_hosts"]] if row["egress_mode"] == "allowlist" else None
-    )
+    return EgressPolicy([parse_host(host) for host in row.egress_hosts] if row.egress_mode == "allowlist" else None)
 
 
-def _as_function(app: AppInfo, row: Row, execution_id: UUID, depth: int) -> FunctionCaller:
+def _as_function(app: AppInfo, row: FunctionRecord, execution_id: UUID, depth: int) -> FunctionCaller:
     return FunctionCaller(
         app=app,
-        function_id=row["function_id"],
+        function_id=row.function_id,
         execution_id=execution_id,
-        scopes=frozenset(row["scopes"]),
+        scopes=frozenset(row.scopes),
         depth=depth + 1,
     )
 

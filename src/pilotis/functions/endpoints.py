@@ -46,7 +46,7 @@ from pilotis.functions.errors import (
 )
 from pilotis.functions.examples import EXAMPLES
 from pilotis.functions.executions import Executions, log_lines
-from pilotis.functions.runtime.pool import FunctionBusyError, FunctionsOverloadedError, RuntimeUnavailableError
+from pilotis.functions.runtime.types import FunctionBusyError, FunctionsOverloadedError, RuntimeUnavailableError
 from pilotis.functions.service import Functions
 from pilotis.functions.streams import FunctionStreams
 from pilotis.functions.triggers import Triggers
@@ -220,12 +220,12 @@ class InvokeEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
         the public key.
         """
         row = await self._calls.find(call.app.app_id, function_id)
-        call.function_id = row["function_id"]
+        call.function_id = row.function_id
         principal = call.principal
         try:
             require_invoke_access(row, principal)  # type: ignore[arg-type]
         except (FunctionMemberRequiredError, InsufficientScopeError) as error:
-            if (scope := row["oauth_scope"]) is not None:
+            if (scope := row.oauth_scope) is not None:
                 code = getattr(error, "oauth_code", None)
                 error.headers |= resource_challenge(call.server.base_url, call.app.app_id, scope=scope, error=code)
             raise

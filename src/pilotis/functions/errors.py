@@ -1,4 +1,4 @@
-"""The errors of functions. Those of calls that could not start are in `runtime.pool`."""
+"""The errors of functions. Those of calls that could not start are in `runtime.types`."""
 
 from __future__ import annotations
 

@@ -4,20 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db.filters import Filters
 from pilotis.db.paging import MAX_COUNTED, fetch_page
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.functions.types import LogLevel, RequestedCall
 
-_COLUMNS = (
-    "app_id, function_id, execution_id, version, status, trigger, caller_type, caller_id, start, duration, queue_ms, "
-    "load_ms, cpu_ms, peak_memory_mb, error, error_code, request_id, workflow_execution_id, step_id, log_lines, "
-    "log_dropped, started_at, finished_at"
-)
+
+class ExecutionRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of a call; times are in milliseconds."""
+
+    app_id: UUID
+    function_id: UUID
+    execution_id: UUID
+    version: str
+    status: str
+    trigger: str
+    caller_type: str
+    caller_id: str | None
+    start: str
+    duration: float
+    queue_ms: float
+    load_ms: float
+    cpu_ms: float
+    peak_memory_mb: float | None
+    error: str | None
+    error_code: str | None
+    request_id: str | None
+    workflow_execution_id: UUID | None
+    step_id: str | None
+    log_lines: int
+    log_dropped: int
+    started_at: datetime
+    finished_at: datetime
+
+
+class LoggedExecution(ExecutionRecord, frozen=True, kw_only=True):
+    """The record of a call with its log as JSON text."""
+
+    logs: str
+
+
+class LineRecord(msgspec.Struct, frozen=True):
+    """A line of the log of a call: its index, the seconds since 1970, a level, a text."""
+
+    execution_id: UUID
+    index: int
+    time: float
+    level: LogLevel
+    message: str
+
+
+class StatRecord(NamedTuple):
+    """The number of calls that began in a step of time, ended with a status, and took as long as a bucket says."""
+
+    time: datetime
+    status: str
+    bucket: int
+    calls: int
+
+
+_COLUMNS = ", ".join(ExecutionRecord.__struct_fields__)
 
 
 async def keep_functions(connection: Connection, functions: Iterable[tuple[UUID, UUID]]) -> None:
@@ -73,7 +125,7 @@ async def page(
     until: datetime | None,
     limit: int,
     offset: int,
-) -> tuple[list[Record], int]:
+) -> tuple[list[ExecutionRecord], int]:
     """Return a page of a function's executions, newest first, and their number, counted up to `MAX_COUNTED`."""
     asked = Filters({"app_id": app_id, "function_id": function_id}).equal("status", status).equal("version", version)
     asked.between("started_at", "execution_id", since, until)
@@ -86,12 +138,13 @@ async def page(
         limit=limit,
         offset=offset,
         max_total=MAX_COUNTED,
+        record=ExecutionRecord,
     )
 
 
-async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, limit: int) -> list[Record]:
-    """Return the calls that a request has led to, oldest first, with the names of their functions."""
-    return await connection.fetch(
+async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, limit: int) -> list[RequestedCall]:
+    """Return the calls that a request has led to, oldest first."""
+    rows = await connection.fetch(
         """
         select e.execution_id, e.function_id, f.name, e.trigger, e.status, e.error_code, e.workflow_execution_id,
             e.started_at, e.duration
@@ -102,11 +155,14 @@ async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, 
         request_id,
         limit,
     )
+    return [RequestedCall(**row) for row in rows]
 
 
-async def read(connection: TenantDatabase, app_id: UUID, function_id: UUID, execution_id: UUID) -> Record | None:
+async def read(
+    connection: TenantDatabase, app_id: UUID, function_id: UUID, execution_id: UUID
+) -> LoggedExecution | None:
     """Return the record of a call with its log."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         f"""
         select {_COLUMNS}, logs::text from pilotis.function_executions
         where app_id = $1 and function_id = $2 and execution_id = $3
@@ -115,6 +171,7 @@ async def read(connection: TenantDatabase, app_id: UUID, function_id: UUID, exec
         function_id,
         execution_id,
     )
+    return LoggedExecution(**row) if row else None
 
 
 async def now(connection: TenantDatabase) -> datetime:
@@ -136,7 +193,7 @@ async def ids_since(
         function_id,
         since,
     )
-    return {row["execution_id"]: row["finished_at"] for row in rows}
+    return {row[0]: row[1] for row in rows}
 
 
 async def number_since(connection: TenantDatabase, app_id: UUID, function_id: UUID, since: datetime, limit: int) -> int:
@@ -163,9 +220,9 @@ async def since(
     moment: datetime,
     without: Sequence[UUID],
     limit: int,
-) -> list[Record]:
+) -> list[LoggedExecution]:
     """Return executions that have ended since a moment with their logs, oldest first, without some of them."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         f"""
         select {_COLUMNS}, logs::text from pilotis.function_executions
         where app_id = $1 and function_id = $2 and finished_at >= $3 and execution_id <> all($4)
@@ -177,6 +234,7 @@ async def since(
         without,
         limit,
     )
+    return [LoggedExecution(**row) for row in rows]
 
 
 async def lines(
@@ -191,9 +249,9 @@ async def lines(
     until: datetime | None,
     after: tuple[UUID, int] | None,
     limit: int,
-) -> list[Record]:
+) -> list[LineRecord]:
     """Return log lines, newest first."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         """
         select e.execution_id, l.index - 1 as index, (l.line ->> 0)::float8 as time, l.line ->> 1 as level,
             l.line ->> 2 as message
@@ -216,13 +274,14 @@ async def lines(
         after[1] if after else None,
         limit,
     )
+    return [LineRecord(*row) for row in rows]
 
 
 async def stats(
     connection: TenantDatabase, app_id: UUID, function_id: UUID, since: datetime, until: datetime, step: int
-) -> list[Record]:
+) -> list[StatRecord]:
     """Return the number of calls by step, status and bucket."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         """
         select date_bin(make_interval(secs => $5), minute, $3) as time, status, bucket, sum(calls)::bigint as calls
         from pilotis.function_stats
@@ -235,6 +294,7 @@ async def stats(
         until,
         float(step),
     )
+    return [StatRecord(*row) for row in rows]
 
 
 BY_DAY = """

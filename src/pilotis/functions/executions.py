@@ -8,12 +8,12 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.db.pool import Database
 from pilotis.functions import execution_store, store
 from pilotis.functions.errors import ExecutionNotFoundError, FunctionNotFoundError
-from pilotis.functions.runtime import sandbox
+from pilotis.functions.execution_store import ExecutionRecord, StatRecord
+from pilotis.functions.runtime import call
 from pilotis.functions.types import (
     Caller,
     Execution,
@@ -24,6 +24,7 @@ from pilotis.functions.types import (
     LogLine,
     LogPage,
     LogQuery,
+    RequestedCall,
     StatsBucket,
 )
 from pilotis.http.api.principals import AppInfo
@@ -34,7 +35,7 @@ from pilotis.kit.ids import is_uuid
 
 MAX_LINES = 1000
 MAX_BUCKETS = 2000
-_lines = msgspec.json.Decoder(list[sandbox.LogLine])
+_lines = msgspec.json.Decoder(list[call.LogLine])
 
 
 class Executions:
@@ -74,7 +75,7 @@ class Executions:
         row = await execution_store.read(self._database.of(app.app_id), app.app_id, function_id, execution_id)
         if row is None:
             raise ExecutionNotFoundError
-        logs = decoded_lines(execution_id, row["logs"]) if shows_errors else None
+        logs = decoded_lines(execution_id, row.logs) if shows_errors else None
         return ExecutionDetails(**_execution(row, shows_errors=shows_errors), logs=logs)
 
     async def logs(self, app: AppInfo, function_id: UUID, query: LogQuery) -> LogPage:
@@ -95,11 +96,11 @@ class Executions:
         )
         lines = [
             LogLine(
-                execution_id=row["execution_id"],
-                index=row["index"],
-                time=_time(row["time"]),
-                level=row["level"],
-                message=row["message"],
+                execution_id=row.execution_id,
+                index=row.index,
+                time=_time(row.time),
+                level=row.level,
+                message=row.message,
             )
             for row in rows[:limit]
         ]
@@ -117,13 +118,13 @@ class Executions:
         since = since.replace(second=0, microsecond=0)
         found = self._database.of(app.app_id)
         rows = await execution_store.stats(found, app.app_id, function_id, since, until, query.step)
-        by_time: dict[datetime, list[Record]] = {}
+        by_time: dict[datetime, list[StatRecord]] = {}
         for row in rows:
-            by_time.setdefault(row["time"], []).append(row)
+            by_time.setdefault(row.time, []).append(row)
         return FunctionStats([_bucket(time, group) for time, group in by_time.items()])
 
-    async def of_request(self, app_id: UUID, request_id: str, limit: int) -> list[Record]:
-        """Return the recorded calls that a request has led to, oldest first; see the store for the columns."""
+    async def of_request(self, app_id: UUID, request_id: str, limit: int) -> list[RequestedCall]:
+        """Return the recorded calls that a request has led to, oldest first."""
         return await execution_store.of_request(self._database.of(app_id), app_id, request_id, limit)
 
     async def _require(self, app: AppInfo, function_id: UUID) -> None:
@@ -131,7 +132,7 @@ class Executions:
             raise FunctionNotFoundError
 
 
-def log_lines(execution_id: UUID, lines: list[sandbox.LogLine]) -> list[LogLine]:
+def log_lines(execution_id: UUID, lines: list[call.LogLine]) -> list[LogLine]:
     """Return the log lines of an execution as response types."""
     return [
         LogLine(
@@ -150,7 +151,7 @@ def decoded_lines(execution_id: UUID, stored: str) -> list[LogLine]:
     return log_lines(execution_id, _lines.decode(stored))
 
 
-def execution_of(row: Record) -> Execution:
+def execution_of(row: ExecutionRecord) -> Execution:
     """Return the record of a call with its error."""
     return Execution(**_execution(row, shows_errors=True))
 
@@ -168,14 +169,13 @@ def _place(after: str | None) -> tuple[UUID, int] | None:
     return UUID(execution_id), int(index)
 
 
-def _bucket(time: datetime, rows: list[Record]) -> StatsBucket:
+def _bucket(time: datetime, rows: list[StatRecord]) -> StatsBucket:
     counts: Mapping[str, int] = {
-        status: sum(row["calls"] for row in rows if row["status"] == status)
-        for status in ("success", "error", "timeout")
+        status: sum(row.calls for row in rows if row.status == status) for status in ("success", "error", "timeout")
     }
     by_bucket: dict[int, int] = {}
     for row in rows:
-        by_bucket[row["bucket"]] = by_bucket.get(row["bucket"], 0) + row["calls"]
+        by_bucket[row.bucket] = by_bucket.get(row.bucket, 0) + row.calls
     return StatsBucket(time=rfc3339(time), **counts, p50=_quantile(by_bucket, 0.5), p99=_quantile(by_bucket, 0.99))
 
 
@@ -189,27 +189,27 @@ def _quantile(by_bucket: Mapping[int, int], part: float) -> float | None:
     return None
 
 
-def _execution(row: Record, *, shows_errors: bool) -> dict[str, Any]:
+def _execution(row: ExecutionRecord, *, shows_errors: bool) -> dict[str, Any]:
     return {
-        "id": row["execution_id"],
-        "function_id": row["function_id"],
-        "version": int(row["version"]) if row["version"].isdigit() else row["version"],
-        "status": row["status"],
-        "trigger": row["trigger"],
-        "caller": Caller(row["caller_type"], row["caller_id"]),
-        "start": row["start"],
-        "duration": row["duration"],
-        "queue_ms": row["queue_ms"],
-        "load_ms": row["load_ms"],
-        "cpu_ms": row["cpu_ms"],
-        "peak_memory_mb": row["peak_memory_mb"],
-        "error": row["error"] if shows_errors else None,
-        "error_code": row["error_code"],
-        "request_id": row["request_id"],
-        "workflow_execution_id": row["workflow_execution_id"],
-        "step_id": row["step_id"],
-        "log_lines": row["log_lines"],
-        "log_dropped": row["log_dropped"],
-        "started_at": rfc3339(row["started_at"]),
-        "finished_at": rfc3339(row["finished_at"]),
+        "id": row.execution_id,
+        "function_id": row.function_id,
+        "version": int(row.version) if row.version.isdigit() else row.version,
+        "status": row.status,
+        "trigger": row.trigger,
+        "caller": Caller(row.caller_type, row.caller_id),
+        "start": row.start,
+        "duration": row.duration,
+        "queue_ms": row.queue_ms,
+        "load_ms": row.load_ms,
+        "cpu_ms": row.cpu_ms,
+        "peak_memory_mb": row.peak_memory_mb,
+        "error": row.error if shows_errors else None,
+        "error_code": row.error_code,
+        "request_id": row.request_id,
+        "workflow_execution_id": row.workflow_execution_id,
+        "step_id": row.step_id,
+        "log_lines": row.log_lines,
+        "log_dropped": row.log_dropped,
+        "started_at": rfc3339(row.started_at),
+        "finished_at": rfc3339(row.finished_at),
     }

@@ -27,7 +27,8 @@ from pilotis.functions.records import Records
 from pilotis.functions.runtime.build import Builder, Registries
 from pilotis.functions.runtime.egress import OwnAddress
 from pilotis.functions.runtime.policy import Runtime
-from pilotis.functions.runtime.pool import Pool, PoolSettings, default_sandboxes
+from pilotis.functions.runtime.pool import Pool
+from pilotis.functions.runtime.types import PoolSettings, default_sandboxes
 from pilotis.functions.service import Functions
 from pilotis.functions.streams import FunctionStreams
 from pilotis.functions.tasks import periodic

@@ -23,8 +23,8 @@ from pilotis.events.service import Events
 from pilotis.functions import execution_store, store
 from pilotis.functions.events import FAILED, FailedEvent, subject_of
 from pilotis.functions.metrics import FunctionCounts
-from pilotis.functions.runtime.pool import Ran
-from pilotis.functions.runtime.sandbox import Outcome
+from pilotis.functions.runtime.call import Outcome
+from pilotis.functions.runtime.types import Ran
 from pilotis.http.api.principals import Actor
 from pilotis.kit.errors import UnavailableError
 

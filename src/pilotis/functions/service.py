@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 from msgspec import UNSET
 
 from pilotis.db.locks import lock_app
@@ -30,15 +30,16 @@ from pilotis.functions.errors import (
 )
 from pilotis.functions.events import DEPLOYED, DeployedEvent, subject_of
 from pilotis.functions.runtime.build import BUILD_SECONDS, BuildFailedError, Package
+from pilotis.functions.runtime.call import LoadError
 from pilotis.functions.runtime.policy import Runtime
-from pilotis.functions.runtime.pool import (
+from pilotis.functions.runtime.types import (
     FunctionBusyError,
     FunctionsOverloadedError,
     QueueTimeoutError,
     RuntimeUnavailableError,
 )
-from pilotis.functions.runtime.sandbox import LoadError
 from pilotis.functions.sources import Source
+from pilotis.functions.store import FunctionRecord, VersionRecord
 from pilotis.functions.types import (
     Egress,
     Function,
@@ -160,8 +161,8 @@ class Functions:
             values["scopes"] = sorted(set(values["scopes"]))
         _check(app, values)
         async with self._locked(app.app_id, function_id, with_app="name" in values) as (connection, row):
-            name = values.get("name", row["name"])
-            if name != row["name"] and await store.is_taken(connection, app.app_id, name):
+            name = values.get("name", row.name)
+            if name != row.name and await store.is_taken(connection, app.app_id, name):
                 raise FunctionNameTakenError
             await store.update(connection, app.app_id, function_id, values, revises=bool(_REVISES & values.keys()))
             await record(connection, app.app_id, actor, "function.update", function_id, changed=sorted(values))
@@ -177,17 +178,17 @@ class Functions:
                 raise FunctionInUseError(details=[Detail("workflows", "IN_USE", name) for name in uses])
             await self._remove_triggers(connection, app.app_id, function_id)
             await store.delete(connection, app.app_id, function_id)
-            await record(connection, app.app_id, actor, "function.delete", function_id, name=row["name"])
+            await record(connection, app.app_id, actor, "function.delete", function_id, name=row.name)
 
     async def source_of(self, app: AppInfo, function_id: UUID, new: Any) -> Source:
         """Return the source in a request: `NewVersion`, `NewDraft`, or a zip archive with the name of an entry file."""
         row = await self._row(app.app_id, function_id)
-        runtime, max_bytes = Runtime(row["runtime"]), app.limits.function_source_bytes
+        runtime, max_bytes = Runtime(row.runtime), app.limits.function_source_bytes
         if isinstance(new, tuple):
             data, entrypoint = new
-            entrypoint = entrypoint or row["entrypoint"]
+            entrypoint = entrypoint or row.entrypoint
             return await offload(len(data), sources.of_zip, runtime, data, entrypoint, max_bytes)
-        return sources.of_files(runtime, new.files, new.entrypoint or row["entrypoint"], max_bytes)
+        return sources.of_files(runtime, new.files, new.entrypoint or row.entrypoint, max_bytes)
 
     async def deploy(
         self,
@@ -205,7 +206,7 @@ class Functions:
         One with packages that were not built yet is `queued`, and built, tried and activated by a job.
         """
         row = await self._row(app.app_id, function_id)
-        digest = await self._builds.digest(Runtime(row["runtime"]), source)
+        digest = await self._builds.digest(Runtime(row.runtime), source)
         is_built = digest is None or await self._builds.is_built(app.app_id, digest)
         warnings = await self._try(app, row, source, digest, f"check:{version_id}") if is_built else []
         packages, log, size = await self._builds.packages(app.app_id, digest) if digest and is_built else ([], "", 0)
@@ -216,7 +217,7 @@ class Functions:
             "activates": activate,
             "packages": msgspec.json.encode(packages).decode(),
             "build_log": log,
-            "runtime_version": await self._calls.runtime_version(Runtime(row["runtime"])),
+            "runtime_version": await self._calls.runtime_version(Runtime(row.runtime)),
             "entrypoint": source.entrypoint,
             "source": packed,
             "source_bytes": source.size,
@@ -246,7 +247,7 @@ class Functions:
     async def put_draft(self, app: AppInfo, actor: Actor, function_id: UUID, source: Source) -> FunctionVersion:
         """Store the caller's draft, replacing an earlier one."""
         row = await self._row(app.app_id, function_id)
-        runtime = Runtime(row["runtime"])
+        runtime = Runtime(row.runtime)
         digest = await self._builds.digest(runtime, source)
         packages: list[Package] = []
         size = source.size
@@ -276,7 +277,7 @@ class Functions:
             function_id=function_id,
             version="draft",
             status="draft",
-            runtime_version=await self._calls.runtime_version(Runtime(row["runtime"])),
+            runtime_version=await self._calls.runtime_version(Runtime(row.runtime)),
             entrypoint=source.entrypoint,
             source_bytes=source.size,
             bundle_bytes=size,
@@ -297,10 +298,10 @@ class Functions:
         found = await store.draft(self._database.of(app.app_id), app.app_id, function_id, actor.id or "")
         if found is None:
             return FunctionDraft(files=None, stored_at=None)
-        files = await offload(found["source_bytes"], sources.unpack, found["source"])
+        files = await offload(found.source_bytes, sources.unpack, found.source)
         return FunctionDraft(
             files={path: data.decode("utf-8", "replace") for path, data in files.items()},
-            stored_at=rfc3339(found["created_at"]),
+            stored_at=rfc3339(found.created_at),
         )
 
     async def versions(self, app: AppInfo, function_id: UUID, paging: Paging) -> ItemPage[FunctionVersion]:
@@ -319,7 +320,7 @@ class Functions:
         row = await self._row(app.app_id, function_id)
         if found is None:
             raise VersionNotFoundError
-        return FunctionVersionDetails(**_version(row, found), build_log=found["build_log"])
+        return FunctionVersionDetails(**_version(row, found), build_log=found.build_log)
 
     async def version_by_id(self, app: AppInfo, function_id: UUID, version_id: UUID) -> FunctionVersion:
         """Return the version with an id; raises `VersionNotFoundError`."""
@@ -335,8 +336,7 @@ class Functions:
         found = await store.source(self._database.of(app.app_id), app.app_id, function_id, number)
         if found is None:
             raise VersionNotFoundError
-        packed: bytes = found["source"]
-        return packed
+        return found.source
 
     async def source_files(self, app: AppInfo, function_id: UUID, number: int) -> FunctionSource:
         """Return the files of a version as texts by path; invalid UTF-8 becomes replacement characters."""
@@ -349,9 +349,9 @@ class Functions:
             found = await store.version(connection, app.app_id, function_id, number)
             if found is None:
                 raise VersionNotFoundError
-            if found["status"] != "ready":
+            if found.status != "ready":
                 raise VersionNotReadyError
-            before = row["active_version"]
+            before = row.active_version
             if before != number:
                 await self._set_active(connection, app.app_id, actor, function_id, number)
             await record(
@@ -366,12 +366,12 @@ class Functions:
         async with job.transaction() as connection:
             row = await store.lock(connection, app_id, function_id)
             stored = await store.source(connection, app_id, function_id, number)
-            if row is None or stored is None:
+            if row is None or stored is None or stored.build_digest is None:
                 raise DiscardError("The version is gone.")
             await store.update_version(connection, app_id, function_id, number, {"status": "building"})
-        runtime = Runtime(row["runtime"])
-        source = Source(sources.unpack(stored["source"]), stored["entrypoint"])
-        digest = stored["build_digest"]
+        runtime = Runtime(row.runtime)
+        source = Source(sources.unpack(stored.source), stored.entrypoint)
+        digest = stored.build_digest
         try:
             if job.attempt > _MAX_BUILDS:
                 raise BuildFailedError("BUILD_CRASHED: the servers that built it have stopped.", "")
@@ -411,7 +411,9 @@ class Functions:
         subject = subject_of(function_id)
         await self._events.emit(connection, app_id, DEPLOYED, data, actor=actor, subject=subject)
 
-    async def _try(self, app: AppInfo, row: Record, source: Source, digest: str | None, label: str) -> list[str]:
+    async def _try(
+        self, app: AppInfo, row: FunctionRecord, source: Source, digest: str | None, label: str
+    ) -> list[str]:
         """Load a source in a sandbox and return warnings; raises `SourceInvalidError` where that fails."""
         deadline = asyncio.get_running_loop().time() + CHECK_SECONDS
         try:
@@ -421,7 +423,7 @@ class Functions:
         except (FunctionBusyError, FunctionsOverloadedError, QueueTimeoutError):
             return ["The source was not tested, because all sandboxes are in use."]
 
-    async def _row(self, app_id: UUID, function_id: UUID) -> Record:
+    async def _row(self, app_id: UUID, function_id: UUID) -> FunctionRecord:
         row = await store.read(self._database.of(app_id), app_id, function_id)
         if row is None:
             raise FunctionNotFoundError
@@ -430,7 +432,7 @@ class Functions:
     @asynccontextmanager
     async def _locked(
         self, app_id: UUID, function_id: UUID, *, with_app: bool = False, deletes: bool = False
-    ) -> AsyncGenerator[tuple[Connection, Record]]:
+    ) -> AsyncGenerator[tuple[Connection, FunctionRecord]]:
         """Yield a transaction with the function locked, after the app if so asked; the commit notifies other nodes."""
         async with self._database.transaction(app_id) as connection:
             if with_app:
@@ -460,45 +462,45 @@ def _check(app: AppInfo, values: dict[str, Any]) -> None:
             raise invalid("egress.hosts", f"egress.hosts: {error}") from None
 
 
-def _function(row: Record) -> Function:
+def _function(row: FunctionRecord) -> Function:
     return Function(
-        id=row["function_id"],
-        app_id=row["app_id"],
-        name=row["name"],
-        description=row["description"],
-        runtime=row["runtime"],
-        entrypoint=row["entrypoint"],
-        invoke_access=row["invoke_access"],
-        oauth_scope=row["oauth_scope"],
-        scopes=row["scopes"],
-        timeout_seconds=row["timeout_seconds"],
-        memory_mb=row["memory_mb"],
-        egress=Egress(mode=row["egress_mode"], hosts=row["egress_hosts"]),
-        is_active=row["is_active"],
-        active_version=row["active_version"],
-        latest_version=row["latest_version"],
-        created_at=rfc3339(row["created_at"]),
-        updated_at=rfc3339(row["updated_at"]),
+        id=row.function_id,
+        app_id=row.app_id,
+        name=row.name,
+        description=row.description,
+        runtime=row.runtime,
+        entrypoint=row.entrypoint,
+        invoke_access=row.invoke_access,
+        oauth_scope=row.oauth_scope,
+        scopes=row.scopes,
+        timeout_seconds=row.timeout_seconds,
+        memory_mb=row.memory_mb,
+        egress=Egress(mode=row.egress_mode, hosts=row.egress_hosts),
+        is_active=row.is_active,
+        active_version=row.active_version,
+        latest_version=row.latest_version,
+        created_at=rfc3339(row.created_at),
+        updated_at=rfc3339(row.updated_at),
     )
 
 
-def _version(function: Record, row: Record) -> dict[str, Any]:
+def _version(function: FunctionRecord, row: VersionRecord) -> dict[str, Any]:
     return {
-        "id": row["version_id"],
-        "function_id": function["function_id"],
-        "version": row["version"],
-        "status": row["status"],
-        "runtime_version": row["runtime_version"],
-        "entrypoint": row["entrypoint"],
-        "source_bytes": row["source_bytes"],
-        "bundle_bytes": row["bundle_bytes"],
-        "sha256": row["sha256"],
-        "packages": msgspec.json.decode(row["packages"], type=list[Package]),
-        "warnings": msgspec.json.decode(row["warnings"], type=list[str]),
-        "error": row["error"],
-        "message": row["message"],
-        "created_by": row["created_by"],
-        "created_at": rfc3339(row["created_at"]),
-        "ready_at": optional_rfc3339(row["ready_at"]),
-        "is_active": row["version"] == function["active_version"],
+        "id": row.version_id,
+        "function_id": function.function_id,
+        "version": row.version,
+        "status": row.status,
+        "runtime_version": row.runtime_version,
+        "entrypoint": row.entrypoint,
+        "source_bytes": row.source_bytes,
+        "bundle_bytes": row.bundle_bytes,
+        "sha256": row.sha256,
+        "packages": msgspec.json.decode(row.packages, type=list[Package]),
+        "warnings": msgspec.json.decode(row.warnings, type=list[str]),
+        "error": row.error,
+        "message": row.message,
+        "created_by": row.created_by,
+        "created_at": rfc3339(row.created_at),
+        "ready_at": optional_rfc3339(row.ready_at),
+        "is_active": row.version == function.active_version,
     }

@@ -3,22 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db.locks import lock_app
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.functions.types import EgressMode, InvokeAccess, RuntimeName, VersionStatus
 
 APP = UUID(int=0)
 """Stands for a function's id in variables of the whole app."""
 
-_COLUMNS = (
+
+class FunctionRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A function with its settings; `revision` counts the changes that need new sandboxes."""
+
+    app_id: UUID
+    function_id: UUID
+    name: str
+    description: str
+    runtime: RuntimeName
+    entrypoint: str | None
+    invoke_access: InvokeAccess
+    oauth_scope: str | None
+    scopes: list[str]
+    timeout_seconds: float
+    memory_mb: int
+    egress_mode: EgressMode
+    egress_hosts: list[str]
+    is_active: bool
+    active_version: int | None
+    latest_version: int
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class VersionRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A version without its source; `packages` and `warnings` are JSON texts."""
+
+    version: int
+    version_id: UUID
+    status: VersionStatus
+    runtime_version: str
+    entrypoint: str
+    source_bytes: int
+    bundle_bytes: int
+    sha256: str
+    packages: str
+    warnings: str
+    error: str | None
+    message: str
+    created_by: str | None
+    created_at: datetime
+    ready_at: datetime | None
+
+
+class LoggedVersion(VersionRecord, frozen=True, kw_only=True):
+    """A version with the log of its build."""
+
+    build_log: str
+
+
+class StoredSource(NamedTuple):
+    """The packed files of a version, and what identifies their build, if they need one."""
+
+    source: bytes
+    entrypoint: str
+    build_digest: str | None
+
+
+class DraftRecord(NamedTuple):
+    """A user's draft: its packed files, as those of a version, and a number of these files."""
+
+    source: bytes
+    entrypoint: str
+    build_digest: str | None
+    revision: int
+    source_bytes: int
+    created_at: datetime
+
+
+class VariableRecord(NamedTuple):
+    """A variable with its encrypted value."""
+
+    function_id: UUID
+    name: str
+    value: bytes
+    updated_at: datetime
+    updated_by: str | None
+
+
+_FUNCTION = ", ".join(FunctionRecord.__struct_fields__)
+_VERSION = (
     "version, version_id, status, runtime_version, entrypoint, source_bytes, bundle_bytes, sha256, packages::text, "
     "warnings::text, error, message, created_by, created_at, ready_at"
 )
+_VARIABLE = ", ".join(VariableRecord._fields)
 
 
 COUNT = "select count(*) from pilotis.functions where app_id = $1"
@@ -70,44 +155,56 @@ async def update(
     )
 
 
-async def lock(connection: Connection, app_id: UUID, function_id: UUID, *, deletes: bool = False) -> Record | None:
+async def lock(
+    connection: Connection, app_id: UUID, function_id: UUID, *, deletes: bool = False
+) -> FunctionRecord | None:
     """Return a function, locked against other changes until the transaction ends.
 
     A transaction that deletes it locks it as strongly at once: those who record its calls hold the weakest lock.
     """
     mode = "update" if deletes else "no key update"
-    return await connection.fetchrow(
-        f"select * from pilotis.functions where app_id = $1 and function_id = $2 for {mode}", app_id, function_id
+    row = await connection.fetchrow(
+        f"select {_FUNCTION} from pilotis.functions where app_id = $1 and function_id = $2 for {mode}",
+        app_id,
+        function_id,
     )
+    return FunctionRecord(**row) if row else None
 
 
-async def read(connection: TenantDatabase | Connection, app_id: UUID, function_id: UUID) -> Record | None:
+async def read(connection: TenantDatabase | Connection, app_id: UUID, function_id: UUID) -> FunctionRecord | None:
     """Return a function."""
-    return await connection.fetchrow(
-        "select * from pilotis.functions where app_id = $1 and function_id = $2", app_id, function_id
+    row = await connection.fetchrow(
+        f"select {_FUNCTION} from pilotis.functions where app_id = $1 and function_id = $2", app_id, function_id
     )
+    return FunctionRecord(**row) if row else None
 
 
-async def for_calls(connection: TenantDatabase, app_id: UUID, function_id: UUID | None, name: str) -> Record | None:
-    """Return the fields of a function that a call needs, by its id or its name."""
-    return await connection.fetchrow(
-        "select * from pilotis.functions where app_id = $1 and (function_id = $2 or name = $3)",
+async def for_calls(
+    connection: TenantDatabase, app_id: UUID, function_id: UUID | None, name: str
+) -> FunctionRecord | None:
+    """Return a function by its id or its name."""
+    row = await connection.fetchrow(
+        f"select {_FUNCTION} from pilotis.functions where app_id = $1 and (function_id = $2 or name = $3)",
         app_id,
         function_id,
         name,
     )
+    return FunctionRecord(**row) if row else None
 
 
-async def page(database: Database, app_id: UUID, search: str, limit: int, offset: int) -> tuple[list[Record], int]:
+async def page(
+    database: Database, app_id: UUID, search: str, limit: int, offset: int
+) -> tuple[list[FunctionRecord], int]:
     """Return a page of an app's functions by name, and the total count."""
     return await fetch_page(
         database,
         app_id,
-        "select * from pilotis.functions where app_id = $1 and position(lower($2) in name) > 0",
+        f"select {_FUNCTION} from pilotis.functions where app_id = $1 and position(lower($2) in name) > 0",
         (app_id, search),
         order_by="name",
         limit=limit,
         offset=offset,
+        record=FunctionRecord,
     )
 
 
@@ -138,12 +235,12 @@ async def delete(connection: Connection, app_id: UUID, function_id: UUID) -> Non
     )
 
 
-async def runtimes_in_use(connection: TenantDatabase) -> list[str]:
+async def runtimes_in_use(connection: TenantDatabase) -> list[RuntimeName]:
     """Return the runtimes of functions that can be called."""
     rows = await connection.fetch(
         "select distinct runtime from pilotis.functions where is_active and active_version is not null"
     )
-    return [row["runtime"] for row in rows]
+    return [runtime for (runtime,) in rows]
 
 
 async def insert_version(
@@ -176,32 +273,34 @@ async def insert_version(
 
 async def version(
     connection: TenantDatabase | Connection, app_id: UUID, function_id: UUID, number: int
-) -> Record | None:
-    """Return a version without its source."""
-    return await connection.fetchrow(
+) -> LoggedVersion | None:
+    """Return a version with the log of its build."""
+    row = await connection.fetchrow(
         f"""
-        select {_COLUMNS}, build_log from pilotis.function_versions
+        select {_VERSION}, build_log from pilotis.function_versions
         where app_id = $1 and function_id = $2 and version = $3
         """,
         app_id,
         function_id,
         number,
     )
+    return LoggedVersion(**row) if row else None
 
 
 async def version_by_id(
     connection: TenantDatabase | Connection, app_id: UUID, function_id: UUID, version_id: UUID
-) -> Record | None:
-    """Return the version with an id, without its source."""
-    return await connection.fetchrow(
+) -> VersionRecord | None:
+    """Return the version with an id."""
+    row = await connection.fetchrow(
         f"""
-        select {_COLUMNS} from pilotis.function_versions
+        select {_VERSION} from pilotis.function_versions
         where app_id = $1 and function_id = $2 and version_id = $3
         """,
         app_id,
         function_id,
         version_id,
     )
+    return VersionRecord(**row) if row else None
 
 
 async def update_version(
@@ -247,9 +346,9 @@ async def fail_lost_builds(connection: Connection) -> None:
 
 async def source(
     connection: TenantDatabase | Connection, app_id: UUID, function_id: UUID, number: int
-) -> Record | None:
+) -> StoredSource | None:
     """Return the files of a version; None where they are no longer stored."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         """
         select source, entrypoint, build_digest from pilotis.function_versions
         where app_id = $1 and function_id = $2 and version = $3 and source is not null
@@ -258,20 +357,22 @@ async def source(
         function_id,
         number,
     )
+    return StoredSource(*row) if row else None
 
 
 async def versions(
     database: Database, app_id: UUID, function_id: UUID, limit: int, offset: int
-) -> tuple[list[Record], int]:
+) -> tuple[list[VersionRecord], int]:
     """Return a page of a function's versions, newest first, and the total count."""
     return await fetch_page(
         database,
         app_id,
-        f"select {_COLUMNS} from pilotis.function_versions where app_id = $1 and function_id = $2",
+        f"select {_VERSION} from pilotis.function_versions where app_id = $1 and function_id = $2",
         (app_id, function_id),
         order_by="version desc",
         limit=limit,
         offset=offset,
+        record=VersionRecord,
     )
 
 
@@ -317,14 +418,18 @@ async def put_draft(
     )
 
 
-async def draft(connection: TenantDatabase, app_id: UUID, function_id: UUID, user_id: str) -> Record | None:
+async def draft(connection: TenantDatabase, app_id: UUID, function_id: UUID, user_id: str) -> DraftRecord | None:
     """Return a user's draft of a function."""
-    return await connection.fetchrow(
-        "select * from pilotis.function_drafts where app_id = $1 and function_id = $2 and user_id = $3",
+    row = await connection.fetchrow(
+        """
+        select source, entrypoint, build_digest, revision, source_bytes, created_at from pilotis.function_drafts
+        where app_id = $1 and function_id = $2 and user_id = $3
+        """,
         app_id,
         function_id,
         user_id,
     )
+    return DraftRecord(*row) if row else None
 
 
 async def delete_old_versions(connection: Connection, kept: int, batch_size: int) -> int:
@@ -359,30 +464,31 @@ async def delete_old_drafts(connection: Connection) -> None:
 
 async def variables(
     connection: TenantDatabase | Connection, app_id: UUID, function_ids: Sequence[UUID]
-) -> list[Record]:
-    """Return variables with their encrypted values, those of the app first."""
-    return await connection.fetch(
-        """
-        select * from pilotis.function_variables where app_id = $1 and function_id = any($2)
+) -> list[VariableRecord]:
+    """Return variables, those of the app first."""
+    rows = await connection.fetch(
+        f"""
+        select {_VARIABLE} from pilotis.function_variables where app_id = $1 and function_id = any($2)
         order by function_id, name
         """,
         app_id,
         list(function_ids),
     )
+    return [VariableRecord(*row) for row in rows]
 
 
 async def put_variable(
     connection: Connection, app_id: UUID, function_id: UUID, name: str, value: bytes, size: int, by: str | None
-) -> Record:
+) -> VariableRecord:
     """Store a variable and return it."""
     row = await connection.fetchrow(
-        """
+        f"""
         insert into pilotis.function_variables (app_id, function_id, name, value, value_bytes, updated_by)
         values ($1, $2, $3, $4, $5, $6)
         on conflict (app_id, function_id, name) do update set
             value = excluded.value, value_bytes = excluded.value_bytes, updated_at = now(),
             updated_by = excluded.updated_by
-        returning *
+        returning {_VARIABLE}
         """,
         app_id,
         function_id,
@@ -392,7 +498,7 @@ async def put_variable(
         by,
     )
     assert row is not None
-    return row
+    return VariableRecord(*row)
 
 
 async def delete_variables(connection: Connection, app_id: UUID, function_id: UUID, names: Sequence[str]) -> int:
@@ -419,7 +525,8 @@ async def variables_size(connection: Connection, app_id: UUID, function_id: UUID
         function_id,
     )
     assert row is not None
-    return row["number"], int(row["size"])
+    number, size = row
+    return number, int(size)
 
 
 async def revise(connection: Connection, app_id: UUID, function_id: UUID) -> None:

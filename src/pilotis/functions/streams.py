@@ -12,12 +12,11 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from asyncpg import Record
-
 from pilotis.db.news import News
 from pilotis.db.pool import Database
 from pilotis.functions import execution_store, store
 from pilotis.functions.errors import FunctionNotFoundError
+from pilotis.functions.execution_store import LoggedExecution
 from pilotis.functions.executions import decoded_lines, execution_of
 from pilotis.http.api.principals import AppInfo
 from pilotis.http.replies.events import Event
@@ -68,11 +67,11 @@ class FunctionStreams:
                 changed.clear()
                 rows = await execution_store.since(connection, app_id, function_id, since, list(seen), _BATCH_SIZE)
                 for row in rows:
-                    seen[row["execution_id"]] = row["finished_at"]
+                    seen[row.execution_id] = row.finished_at
                     for event in _events(row):
                         yield event
                 if rows:
-                    since = max(since, rows[-1]["finished_at"] - _LATE)
+                    since = max(since, rows[-1].finished_at - _LATE)
                     seen = {key: at for key, at in seen.items() if at >= since}
                 if len(rows) == _BATCH_SIZE:
                     continue
@@ -83,11 +82,11 @@ class FunctionStreams:
                         await changed.wait()
 
 
-def _events(row: Record) -> Iterator[Event]:
+def _events(row: LoggedExecution) -> Iterator[Event]:
     """Yield the lines of a call, and then its record."""
-    for line in decoded_lines(row["execution_id"], row["logs"]):
+    for line in decoded_lines(row.execution_id, row.logs):
         yield Event(event="log", data=json.encode(line))
-    moment = str(int(row["finished_at"].timestamp() * 1_000_000))
+    moment = str(int(row.finished_at.timestamp() * 1_000_000))
     yield Event(event="execution", id=moment, data=json.encode(execution_of(row)))
 
 

@@ -4,16 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
 
-_WITH_NEXT = """
-    select t.*, s.next_run_at from pilotis.function_triggers t
+
+class TriggerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A trigger, and the next run of a schedule where it was read."""
+
+    app_id: UUID
+    function_id: UUID
+    trigger_id: UUID
+    type: Literal["schedule", "event"]
+    is_active: bool
+    cron: str | None
+    timezone: str | None
+    events: list[str] | None
+    table_id: UUID | None
+    storage_id: UUID | None
+    batch: bool
+    created_at: datetime
+    next_run_at: datetime | None = None
+
+
+_NAMES = TriggerRecord.__struct_fields__[:-1]
+_COLUMNS = ", ".join(_NAMES)
+_WITH_NEXT = f"""
+    select {", ".join(f"t.{name}" for name in _NAMES)}, s.next_run_at from pilotis.function_triggers t
     left join pilotis.schedules s on s.app_id = t.app_id and s.schedule_id = t.trigger_id
 """
 
@@ -52,48 +74,51 @@ async def update(connection: Connection, app_id: UUID, trigger_id: UUID, values:
     )
 
 
-async def lock(connection: Connection, app_id: UUID, function_id: UUID, trigger_id: UUID) -> Record | None:
+async def lock(connection: Connection, app_id: UUID, function_id: UUID, trigger_id: UUID) -> TriggerRecord | None:
     """Return a trigger, locked until the transaction ends."""
-    return await connection.fetchrow(
-        """
-        select * from pilotis.function_triggers where app_id = $1 and function_id = $2 and trigger_id = $3
-        for no key update
+    row = await connection.fetchrow(
+        f"""
+        select {_COLUMNS} from pilotis.function_triggers
+        where app_id = $1 and function_id = $2 and trigger_id = $3 for no key update
         """,
         app_id,
         function_id,
         trigger_id,
     )
+    return TriggerRecord(**row) if row else None
 
 
 async def read(
     connection: TenantDatabase | Connection, app_id: UUID, function_id: UUID, trigger_id: UUID
-) -> Record | None:
+) -> TriggerRecord | None:
     """Return a trigger with the time of its next run."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         f"{_WITH_NEXT} where t.app_id = $1 and t.function_id = $2 and t.trigger_id = $3",
         app_id,
         function_id,
         trigger_id,
     )
+    return TriggerRecord(**row) if row else None
 
 
 async def for_firing(
     connection: TenantDatabase | Connection, app_id: UUID, trigger_ids: Sequence[UUID]
-) -> list[Record]:
+) -> list[TriggerRecord]:
     """Return those of the triggers that are active."""
-    return await connection.fetch(
-        """
-        select * from pilotis.function_triggers where app_id = $1 and trigger_id = any($2) and is_active
+    rows = await connection.fetch(
+        f"""
+        select {_COLUMNS} from pilotis.function_triggers where app_id = $1 and trigger_id = any($2) and is_active
         order by trigger_id for share
         """,
         app_id,
         list(trigger_ids),
     )
+    return [TriggerRecord(**row) for row in rows]
 
 
 async def page(
     database: Database, app_id: UUID, function_id: UUID, limit: int, offset: int
-) -> tuple[list[Record], int]:
+) -> tuple[list[TriggerRecord], int]:
     """Return a page of a function's triggers, oldest first, and the total count."""
     return await fetch_page(
         database,
@@ -103,6 +128,7 @@ async def page(
         order_by="trigger_id",
         limit=limit,
         offset=offset,
+        record=TriggerRecord,
     )
 
 
@@ -111,7 +137,7 @@ async def of_function(connection: Connection, app_id: UUID, function_id: UUID) -
     rows = await connection.fetch(
         "select trigger_id from pilotis.function_triggers where app_id = $1 and function_id = $2", app_id, function_id
     )
-    return [row["trigger_id"] for row in rows]
+    return [trigger_id for (trigger_id,) in rows]
 
 
 async def last_run(connection: Connection, app_id: UUID, trigger_id: UUID) -> datetime | None:

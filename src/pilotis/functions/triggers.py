@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 import structlog
-from asyncpg import Connection, Record
+from asyncpg import Connection
 from msgspec import UNSET
 
 from pilotis.data.tables.service import Tables
@@ -33,6 +33,7 @@ from pilotis.functions.errors import (
     TriggerStorageNotFoundError,
 )
 from pilotis.functions.events import subject_of
+from pilotis.functions.trigger_store import TriggerRecord
 from pilotis.functions.types import NewTrigger, Trigger, TriggerChange
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.api.schemas import ItemPage, Paging
@@ -139,12 +140,14 @@ class Triggers:
         if before is None:
             await self._require(app.app_id, function_id)
             raise TriggerNotFoundError
-        await self._check(app, {name: values.get(name, before[name]) for name in ("type", *given)}, is_new=False)
+        await self._check(
+            app, {name: values.get(name, getattr(before, name)) for name in ("type", *given)}, is_new=False
+        )
         async with self._function(app.app_id, function_id, trigger_id) as connection:
             row = await trigger_store.lock(connection, app.app_id, function_id, trigger_id)
             if row is None:
                 raise TriggerNotFoundError
-            after = {name: values.get(name, row[name]) for name in ("type", *given)}
+            after = {name: values.get(name, getattr(row, name)) for name in ("type", *given)}
             await trigger_store.update(connection, app.app_id, trigger_id, values)
             await self._end(connection, app.app_id, trigger_id)
             target = await self._begin(connection, app.app_id, trigger_id, after)
@@ -192,39 +195,39 @@ class Triggers:
             _log.warning("events not taken", app_id=str(app_id), reason="QUEUE_FULL", number=len(matched))
             return
         for row in rows:
-            events = [event for event, target in matched if target.target_id == row["trigger_id"]]
+            events = [event for event, target in matched if target.target_id == row.trigger_id]
             # A function's own events would call it for ever.
-            events = [event for event in events if event.subject != subject_of(row["function_id"])]
+            events = [event for event in events if event.subject != subject_of(row.function_id)]
             near = [event for event in events if event.depth <= MAX_DEPTH]
             if len(near) < len(events):
                 _log.warning(
                     "events not taken", app_id=str(app_id), reason="EVENT_LOOP", number=len(events) - len(near)
                 )
-            size = MAX_BATCH if row["batch"] else 1
+            size = MAX_BATCH if row.batch else 1
             for at in range(0, len(near), size):
                 await self._enqueue_events(connection, row, near[at : at + size])
 
     def taken(self, app_id: UUID) -> None:
         """Do nothing, because enqueueing has already woken the workers."""
 
-    async def _enqueue_events(self, connection: Connection, row: Record, events: Sequence[Event]) -> None:
+    async def _enqueue_events(self, connection: Connection, row: TriggerRecord, events: Sequence[Event]) -> None:
         bodies = [compose(event, max_bytes=_MAX_EVENT_BYTES // len(events)).decode() for event in events]
         first = str(events[0].event_id)
         payload = CallPayload(
-            function_id=row["function_id"],
-            trigger_id=row["trigger_id"],
+            function_id=row.function_id,
+            trigger_id=row.trigger_id,
             trigger="event",
             idempotency_key=first,
-            payload='{"events":[' + ",".join(bodies) + "]}" if row["batch"] else bodies[0],
+            payload='{"events":[' + ",".join(bodies) + "]}" if row.batch else bodies[0],
             request_id=events[0].request_id,
         )
         await self._jobs.enqueue(
             connection,
             self.job,
-            row["app_id"],
+            row.app_id,
             payload,
-            key=f"{row['trigger_id']}:{first}",
-            subject=str(row["trigger_id"]),
+            key=f"{row.trigger_id}:{first}",
+            subject=str(row.trigger_id),
             depth=max(event.depth for event in events),
         )
 
@@ -235,8 +238,8 @@ class Triggers:
             moment = rfc3339(slot)
             said = {"scheduled_for": moment, "previous_run_at": optional_rfc3339(before)}
             payload = CallPayload(
-                function_id=row["function_id"],
-                trigger_id=row["trigger_id"],
+                function_id=row.function_id,
+                trigger_id=row.trigger_id,
                 trigger="schedule",
                 idempotency_key=f"{due.schedule_id}:{moment}",
                 payload=msgspec.json.encode(said).decode(),
@@ -253,7 +256,7 @@ class Triggers:
             row = await self._calls.find(job.app_id, str(wanted.function_id))
         except NotFoundError as error:
             raise DiscardError(error.text) from None
-        if not row["is_active"]:
+        if not row.is_active:
             raise DiscardError(FunctionInactiveError.message)
         job.require_lease()
         origin = CallOrigin(
@@ -365,17 +368,17 @@ def _values(new: NewTrigger) -> dict[str, Any]:
     return {name: getattr(new, name) for name in new.__struct_fields__}
 
 
-def _trigger(row: Record) -> Trigger:
+def _trigger(row: TriggerRecord) -> Trigger:
     return Trigger(
-        id=row["trigger_id"],
-        function_id=row["function_id"],
-        type=row["type"],
-        is_active=row["is_active"],
-        cron=row["cron"],
-        timezone=row["timezone"],
-        next_run_at=optional_rfc3339(row["next_run_at"]),
-        events=row["events"],
-        table_id=row["table_id"],
-        storage_id=row["storage_id"],
-        batch=row["batch"],
+        id=row.trigger_id,
+        function_id=row.function_id,
+        type=row.type,
+        is_active=row.is_active,
+        cron=row.cron,
+        timezone=row.timezone,
+        next_run_at=optional_rfc3339(row.next_run_at),
+        events=row.events,
+        table_id=row.table_id,
+        storage_id=row.storage_id,
+        batch=row.batch,
     )

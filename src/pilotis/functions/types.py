@@ -15,6 +15,7 @@ from pilotis.http.api.schemas import Paging
 
 RuntimeName = Literal["javascript", "python"]
 InvokeAccess = Literal["Public", "AppMember", "Secret"]
+EgressMode = Literal["none", "allowlist", "public"]
 Scope = Literal[
     "rows:read",
     "rows:write",
@@ -48,7 +49,7 @@ AnyJson = Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"description": 
 class Egress(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Where a function may connect to: nowhere, a list of hosts, or any public address."""
 
-    mode: Literal["none", "allowlist", "public"] = "none"
+    mode: EgressMode = "none"
     hosts: Annotated[list[Host], msgspec.Meta(max_length=100)] = []
 
 
@@ -426,3 +427,17 @@ class RuntimeStates(msgspec.Struct):
 
     isolation: str | None
     runtimes: list[RuntimeState]
+
+
+class RequestedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that a request has led to, with the name of its function; `duration` is in milliseconds."""
+
+    execution_id: UUID
+    function_id: UUID
+    name: str
+    trigger: str
+    status: ExecutionStatus
+    error_code: str | None
+    workflow_execution_id: UUID | None
+    started_at: datetime
+    duration: float

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.locks import lock_app
 from pilotis.db.pool import Database
@@ -19,6 +19,7 @@ from pilotis.functions.errors import (
     InvalidVariableNameError,
     VariableNotFoundError,
 )
+from pilotis.functions.store import VariableRecord
 from pilotis.functions.types import DeletedVariable, Variable, VariableList
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.kit.clock import rfc3339
@@ -52,11 +53,9 @@ class Variables:
         if not rows:
             return {}
         secrets = await self._secrets.app(app_id)
-        ordered = sorted(rows, key=lambda row: row["function_id"] != store.APP)
+        ordered = sorted(rows, key=lambda row: row.function_id != store.APP)
         return {
-            row["name"]: secrets.decrypt(
-                Purpose.FUNCTION_VARIABLE, _place(row["function_id"], row["name"]), row["value"]
-            ).decode()
+            row.name: secrets.decrypt(Purpose.FUNCTION_VARIABLE, _place(row.function_id, row.name), row.value).decode()
             for row in ordered
         }
 
@@ -135,10 +134,10 @@ def _place(function_id: UUID, name: str) -> str:
     return f"{function_id}/{name}"
 
 
-def _variable(row: Record) -> Variable:
+def _variable(row: VariableRecord) -> Variable:
     return Variable(
-        name=row["name"],
-        scope="app" if row["function_id"] == store.APP else "function",
-        updated_at=rfc3339(row["updated_at"]),
-        updated_by=row["updated_by"],
+        name=row.name,
+        scope="app" if row.function_id == store.APP else "function",
+        updated_at=rfc3339(row.updated_at),
+        updated_by=row.updated_by,
     )

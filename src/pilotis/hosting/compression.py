@@ -10,7 +10,7 @@ import brotli
 from pilotis.blobs.errors import BlobNotFoundError
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
-from pilotis.hosting import media, store
+from pilotis.hosting import content_store, media
 from pilotis.hosting.contents import Contents, prefix_of
 from pilotis.hosting.deployments import DeploymentJob
 from pilotis.jobs.kinds import Job
@@ -33,12 +33,12 @@ class Compression:
     async def run(self, job: Job[DeploymentJob]) -> None:
         """Compress the files of a deployment that are not compressed yet; a repeat continues after the last one."""
         app_id, deployment_id = job.app_id, job.payload.deployment_id
-        rows = await store.uncompressed(self._database, app_id, deployment_id, media.MIN_COMPRESSED)
+        rows = await content_store.uncompressed(self._database, app_id, deployment_id, media.MIN_COMPRESSED)
         for number, row in enumerate(rows, 1):
             job.require_lease()
-            wanted = media.is_compressible(row["content_type"], row["size"]) and row["size"] <= MAX_COMPRESSED
+            wanted = media.is_compressible(row.content_type, row.size) and row.size <= MAX_COMPRESSED
             if wanted:
-                await self._compress(app_id, row["blob_id"])
+                await self._compress(app_id, row.blob_id)
             if number % _ANNOUNCE_EVERY == 0:
                 await self._announce(job)
         await self._announce(job)
@@ -51,7 +51,7 @@ class Compression:
         forms = await self._contents.in_thread(compressed, data)
         kept = [(await self._contents.put_form(app_id, form), len(form)) if form else None for form in forms]
         async with self._database.transaction(app_id) as connection:
-            await store.set_compressed(connection, app_id, blob_id, kept[0], kept[1], prefix_of(app_id))
+            await content_store.set_compressed(connection, app_id, blob_id, kept[0], kept[1], prefix_of(app_id))
 
     async def _announce(self, job: Job[DeploymentJob]) -> None:
         async with self._database.transaction(job.app_id) as connection:

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from pilotis.blobs.protocol import BlobStore
 from pilotis.db.pool import Database
-from pilotis.hosting import media, store
+from pilotis.hosting import content_store, media
 from pilotis.hosting.types import FileEntry
 from pilotis.hosting.zips import Archive, Entry
 from pilotis.kit.ids import uuid7
@@ -70,7 +70,7 @@ class Contents:
 
     async def sizes(self, app_id: UUID, hashes: Iterable[bytes]) -> dict[bytes, int]:
         """Return the sizes of the contents that exist, and protect them from collection for a day."""
-        return await store.touch_blobs(self._database.of(app_id), app_id, hashes)
+        return await content_store.touch_blobs(self._database.of(app_id), app_id, hashes)
 
     async def store_archive(self, app_id: UUID, archive: Archive) -> dict[str, FileEntry]:
         """Store the files of an archive and return its manifest.
@@ -105,7 +105,9 @@ class Contents:
         new = [(sha256, uuid7(), data) for sha256, data in by_hash.items() if sha256 not in known]
         if not new:
             return
-        await store.mark_for_deletion(self._database, app_id, [key_of(app_id, blob_id) for _, blob_id, _ in new])
+        await content_store.mark_for_deletion(
+            self._database, app_id, [key_of(app_id, blob_id) for _, blob_id, _ in new]
+        )
         await _gather(
             (self._put(app_id, blob_id, _once(data), len(data), sha256) for sha256, blob_id, data in new),
             _CONCURRENT_PUTS,
@@ -116,11 +118,11 @@ class Contents:
         """Store a content as it arrives; raises `SizeMismatchError`, `DigestMismatchError`, or as `chunks` does."""
         blob_id = uuid7()
         key = key_of(app_id, blob_id)
-        await store.mark_for_deletion(self._database, app_id, [key])
+        await content_store.mark_for_deletion(self._database, app_id, [key])
         try:
             await self._put(app_id, blob_id, chunks, size, sha256)
         except BaseException:
-            await asyncio.shield(store.delete_soon(self._database, app_id, [key]))
+            await asyncio.shield(content_store.delete_soon(self._database, app_id, [key]))
             raise
         await self._insert(app_id, [(sha256, blob_id, size)])
 
@@ -132,7 +134,7 @@ class Contents:
     async def put_form(self, app_id: UUID, data: bytes) -> UUID:
         """Store a compressed form of a content under a marked key, and return its id."""
         blob_id = uuid7()
-        await store.mark_for_deletion(self._database, app_id, [key_of(app_id, blob_id)])
+        await content_store.mark_for_deletion(self._database, app_id, [key_of(app_id, blob_id)])
         await self._put(app_id, blob_id, _once(data), len(data), None)
         return blob_id
 
@@ -143,7 +145,7 @@ class Contents:
 
     async def _insert(self, app_id: UUID, new: Sequence[tuple[bytes, UUID, int]]) -> None:
         async with self._database.transaction(app_id) as connection:
-            await store.insert_blobs(connection, app_id, new, prefix_of(app_id))
+            await content_store.insert_blobs(connection, app_id, new, prefix_of(app_id))
 
     async def _store_large(self, app_id: UUID, archive: Archive, entry: Entry) -> bytes:
         """Store an entry that is read twice rather than held in memory, and return its SHA-256."""

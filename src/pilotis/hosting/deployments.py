@@ -12,14 +12,15 @@ from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.blocks import after_commit
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
 from pilotis.events.service import Events
-from pilotis.hosting import manifests, store, views
+from pilotis.hosting import content_store, deployment_store, manifests, storage_store, views
 from pilotis.hosting.contents import Contents
+from pilotis.hosting.deployment_store import DeploymentRecord
 from pilotis.hosting.errors import (
     BaseDeploymentChangedError,
     DeploymentNotFoundError,
@@ -31,6 +32,7 @@ from pilotis.hosting.events import DEPLOYMENT_PROMOTED, DEPLOYMENT_READY, Deploy
 from pilotis.hosting.names import Addresses
 from pilotis.hosting.paths import HEADERS_FILE, REDIRECTS_FILE
 from pilotis.hosting.rules import MAX_RULES_BYTES, parse_headers, parse_redirects
+from pilotis.hosting.storage_store import StorageRecord
 from pilotis.hosting.types import (
     Channel,
     Deployment,
@@ -86,8 +88,8 @@ class Release(NamedTuple):
 class Committed(NamedTuple):
     """A deployment after its transaction, with the resulting storage."""
 
-    deployment: Record
-    storage: Record
+    deployment: DeploymentRecord
+    storage: StorageRecord
     unchanged: bool
 
 
@@ -100,7 +102,7 @@ class Missing(NamedTuple):
 class Deployments:
     """Commits, lists and promotes deployments. `changed` is called with a storage changed by this process."""
 
-    by_day = store.DEPLOYMENTS_BY_DAY
+    by_day = deployment_store.DEPLOYMENTS_BY_DAY
     """Counts deployments by day; see `pilotis.db.daily`."""
 
     def __init__(
@@ -126,7 +128,9 @@ class Deployments:
         storage = await self._storage(app.app_id, storage_id)
         limit = app.limits.page_size(query.limit)
         status = query.status.value if query.status else None
-        rows, total = await store.deployments(self._database, app.app_id, storage_id, status, limit, query.offset)
+        rows, total = await deployment_store.deployments(
+            self._database, app.app_id, storage_id, status, limit, query.offset
+        )
         listed = [views.deployment_view(row, storage, self._addresses) for row in rows]
         return DeploymentList(
             deployments=listed, total_count=total, limit=limit, offset=query.offset, **views.pointers(storage)
@@ -135,7 +139,7 @@ class Deployments:
     async def read(self, app_id: UUID, storage_id: UUID, deployment_id: UUID) -> Deployment:
         """Return a deployment; raises `DeploymentNotFoundError`."""
         storage = await self._storage(app_id, storage_id)
-        row = await store.deployment(self._database.of(app_id), app_id, storage_id, deployment_id)
+        row = await deployment_store.deployment(self._database.of(app_id), app_id, storage_id, deployment_id)
         if row is None:
             raise DeploymentNotFoundError
         return views.deployment_view(row, storage, self._addresses)
@@ -145,13 +149,12 @@ class Deployments:
         storage = await self._storage(app_id, storage_id)
         async with self._database.connection(app_id, read_only=True) as connection:
             row = await self._named(connection, storage, query)
-            rows = [] if row is None else await store.files(connection, app_id, row["deployment_id"])
-        files = manifests.manifest_of(rows)
+            files = {} if row is None else await content_store.files(connection, app_id, row.deployment_id)
         return Manifest(
             storage_id=storage_id,
-            deployment_id=row["deployment_id"] if row else None,
-            version=row["version"] if row else None,
-            manifest_hash=row["manifest_hash"].hex() if row else None,
+            deployment_id=row.deployment_id if row else None,
+            version=row.version if row else None,
+            manifest_hash=row.manifest_hash.hex() if row and row.manifest_hash else None,
             file_count=len(files),
             total_size=sum(entry.size for entry in files.values()),
             files=manifests.listed(files),
@@ -162,19 +165,19 @@ class Deployments:
         async with self._database.transaction(app_id) as connection:
             storage = await self._lock(connection, app_id, storage_id)
             if deployment_id is None:
-                row = await store.newest_ready(connection, app_id, storage_id)
+                row = await deployment_store.newest_ready(connection, app_id, storage_id)
                 if row is None:
                     raise NoReadyDeploymentError
             else:
-                row = await store.deployment(connection, app_id, storage_id, deployment_id)
+                row = await deployment_store.deployment(connection, app_id, storage_id, deployment_id)
                 if row is None:
                     raise DeploymentNotFoundError
-                if row["status"] != "ready":
+                if row.status != "ready":
                     raise DeploymentNotReadyError
-            previous_id: UUID | None = storage["production_id"]
+            previous_id = storage.production_id
             kind = await self._promotion_kind(connection, storage, row)
             storage = await self._point(connection, storage, "production", row, kind, actor)
-            await record(connection, app_id, actor, f"web_storage.{kind}", storage_id, version=row["version"])
+            await record(connection, app_id, actor, f"web_storage.{kind}", storage_id, version=row.version)
         deployment = views.deployment_view(row, storage, self._addresses)
         return Promotion(
             production_deployment_id=deployment.id, previous_deployment_id=previous_id, kind=kind, deployment=deployment
@@ -201,7 +204,7 @@ class Deployments:
         base = await self._base(connection, storage, release.target)
         base_files = await self._files(connection, base)
         hashes = {entry.sha256 for entry in files.values()}
-        if len(await store.touch_blobs(connection, app.app_id, hashes)) < len(hashes):
+        if len(await content_store.touch_blobs(connection, app.app_id, hashes)) < len(hashes):
             raise UnavailableError("Files of this deployment were deleted while it was processed. Deploy again.")
         return await self._finish(connection, app, actor, storage, base, base_files, files, release)
 
@@ -218,11 +221,13 @@ class Deployments:
         async with self._database.transaction(app.app_id, statement_seconds=60) as connection:
             storage = await self._lock(connection, app.app_id, storage_id)
             base = await self._base(connection, storage, release.target)
-            if expected_base is not None and (base is None or base["deployment_id"] != expected_base):
+            if expected_base is not None and (base is None or base.deployment_id != expected_base):
                 raise BaseDeploymentChangedError
             base_files = await self._files(connection, base)
             files = manifests.applied(base_files, delta)
-            known = await store.touch_blobs(connection, app.app_id, {entry.sha256 for entry in delta.upserts.values()})
+            known = await content_store.touch_blobs(
+                connection, app.app_id, {entry.sha256 for entry in delta.upserts.values()}
+            )
             missing = {path: entry for path, entry in delta.upserts.items() if entry.sha256 not in known}
             if missing:
                 return Missing(missing)
@@ -236,44 +241,45 @@ class Deployments:
     async def retain(self, app_id: UUID, storage_id: UUID) -> int:
         """Expire a storage's deployments beyond those it retains; return their number."""
         async with self._database.transaction(app_id, statement_seconds=60) as connection:
-            storage = await store.lock_storage(connection, app_id, storage_id)
+            storage = await storage_store.lock_storage(connection, app_id, storage_id)
             if storage is None:
                 return 0
-            rows = await store.expire_deployments(connection, app_id, storage_id, storage["retain"])
-            if rows:
+            expired = await deployment_store.expire_deployments(connection, app_id, storage_id, storage.retain)
+            if expired:
+                await content_store.delete_files(connection, app_id, expired)
                 await self._announce(connection, storage_id)
-        return len(rows)
+        return len(expired)
 
     async def _finish(
         self,
         connection: Connection,
         app: AppInfo,
         actor: Actor,
-        storage: Record,
-        base: Record | None,
+        storage: StorageRecord,
+        base: DeploymentRecord | None,
         base_files: manifests.Files,
         files: manifests.Files,
         release: Release,
     ) -> Committed:
         """Insert a deployment under the storage's lock and move the pointer, unless the newest one is the same."""
-        app_id, storage_id = app.app_id, storage["storage_id"]
+        app_id, storage_id = app.app_id, storage.storage_id
         if len(files) > app.limits.site_files:
             raise PayloadTooLargeError(f"A deployment has at most {app.limits.site_files} files.")
         digest = manifests.manifest_hash(files)
-        newest = await store.newest_ready(connection, app_id, storage_id)
-        channel = "qa" if release.target or storage["promote_mode"] == "manual" else "production"
-        if newest is not None and newest["manifest_hash"] == digest and release.deployment_id is None:
-            is_moved = storage[f"{channel}_id"] != newest["deployment_id"]
+        newest = await deployment_store.newest_ready(connection, app_id, storage_id)
+        channel = "qa" if release.target or storage.promote_mode == "manual" else "production"
+        if newest is not None and newest.manifest_hash == digest and release.deployment_id is None:
+            is_moved = storage.pointer(channel) != newest.deployment_id
             storage = await self._point(connection, storage, channel, newest, "deploy", actor)
             if is_moved:
-                await record(connection, app_id, actor, "web_storage.deploy", storage_id, version=newest["version"])
+                await record(connection, app_id, actor, "web_storage.deploy", storage_id, version=newest.version)
             return Committed(newest, storage, True)
         differing = manifests.changes(base_files, files)
-        version = storage["last_version"] + 1
+        version = storage.last_version + 1
         columns = {
             "version": version,
             "status": "ready",
-            "base_id": base["deployment_id"] if base else None,
+            "base_id": base.deployment_id if base else None,
             "manifest_hash": digest,
             "file_count": len(files),
             "total_size": sum(entry.size for entry in files.values()),
@@ -287,14 +293,14 @@ class Deployments:
         row = await self._write(connection, app_id, actor, storage_id, release, columns)
         if base is not None and differing.added + differing.changed < len(files) // 2:
             kept = {path for path, entry in files.items() if base_files.get(path) == entry}
-            await store.copy_files(
-                connection, app_id, base["deployment_id"], row["deployment_id"], base_files.keys() - kept
+            await content_store.copy_files(
+                connection, app_id, base.deployment_id, row.deployment_id, base_files.keys() - kept
             )
             new = {path: entry for path, entry in files.items() if path not in kept}
         else:
             new = dict(files)
-        await store.insert_files(connection, app_id, row["deployment_id"], new)
-        await store.update_storage(connection, app_id, storage_id, {"last_version": version})
+        await content_store.insert_files(connection, app_id, row.deployment_id, new)
+        await storage_store.update_storage(connection, app_id, storage_id, {"last_version": version})
         storage = await self._point(connection, storage, channel, row, "deploy", actor)
         await self._follow_up(connection, app_id, actor, storage, row)
         return Committed(row, storage, False)
@@ -307,18 +313,20 @@ class Deployments:
         storage_id: UUID,
         release: Release,
         columns: dict[str, object],
-    ) -> Record:
+    ) -> DeploymentRecord:
         if release.deployment_id is not None:
-            row = await store.update_deployment(connection, app_id, release.deployment_id, columns)
+            row = await deployment_store.update_deployment(connection, app_id, release.deployment_id, columns)
             if row is None:
                 raise DeploymentNotFoundError
             return row
-        return await store.insert_deployment(connection, new_row(app_id, storage_id, actor, release, uuid7()) | columns)
+        return await deployment_store.insert_deployment(
+            connection, new_row(app_id, storage_id, actor, release, uuid7()) | columns
+        )
 
     async def _follow_up(
-        self, connection: Connection, app_id: UUID, actor: Actor, storage: Record, row: Record
+        self, connection: Connection, app_id: UUID, actor: Actor, storage: StorageRecord, row: DeploymentRecord
     ) -> None:
-        storage_id, deployment_id = storage["storage_id"], row["deployment_id"]
+        storage_id, deployment_id = storage.storage_id, row.deployment_id
         data = DeploymentEvent(storage_id, views.deployment_view(row, storage, self._addresses))
         await self._events.emit(
             connection,
@@ -329,7 +337,7 @@ class Deployments:
             subject=f"webs/{storage_id}/deployments/{deployment_id}",
             storage_id=storage_id,
         )
-        await record(connection, app_id, actor, "web_storage.deploy", storage_id, version=row["version"])
+        await record(connection, app_id, actor, "web_storage.deploy", storage_id, version=row.version)
         await self._jobs.enqueue(
             connection,
             self._follow_ups.compress,
@@ -348,15 +356,20 @@ class Deployments:
         )
 
     async def _point(
-        self, connection: Connection, storage: Record, channel: str, row: Record, kind: str, actor: Actor
-    ) -> Record:
+        self,
+        connection: Connection,
+        storage: StorageRecord,
+        channel: str,
+        row: DeploymentRecord,
+        kind: str,
+        actor: Actor,
+    ) -> StorageRecord:
         """Move a pointer of a locked storage and return the storage; changes nothing if it already points there."""
-        app_id, storage_id = storage["app_id"], storage["storage_id"]
-        column = f"{channel}_id"
-        previous_id, deployment_id = storage[column], row["deployment_id"]
+        app_id, storage_id = storage.app_id, storage.storage_id
+        previous_id, deployment_id = storage.pointer(channel), row.deployment_id
         if previous_id != deployment_id:
-            await store.update_storage(connection, app_id, storage_id, {column: deployment_id})
-            await store.insert_promotion(
+            await storage_store.update_storage(connection, app_id, storage_id, {f"{channel}_id": deployment_id})
+            await deployment_store.insert_promotion(
                 connection,
                 {
                     "app_id": app_id,
@@ -370,11 +383,11 @@ class Deployments:
                     "actor_id": actor.id,
                 },
             )
-        changed = await store.storage(connection, app_id, storage_id)
+        changed = await storage_store.storage(connection, app_id, storage_id)
         assert changed is not None
         if channel == "production" and previous_id != deployment_id:
             if previous_id is not None:
-                await store.leave_production(connection, app_id, previous_id)
+                await deployment_store.leave_production(connection, app_id, previous_id)
             view = views.deployment_view(row, changed, self._addresses)
             data = PromotionEvent(storage_id, channel, kind, previous_id, view)
             await self._events.emit(
@@ -393,11 +406,14 @@ class Deployments:
         await publish(connection, Topic.SITE, storage_id)
         after_commit(connection, functools.partial(self._changed, storage_id))
 
-    async def _promotion_kind(self, connection: Connection, storage: Record, row: Record) -> str:
-        if storage["production_id"] is None:
+    async def _promotion_kind(self, connection: Connection, storage: StorageRecord, row: DeploymentRecord) -> str:
+        if storage.production_id is None:
             return "promote"
-        current = await store.deployment(connection, storage["app_id"], storage["storage_id"], storage["production_id"])
-        return "rollback" if current is not None and row["version"] < current["version"] else "promote"
+        current = await deployment_store.deployment(
+            connection, storage.app_id, storage.storage_id, storage.production_id
+        )
+        was = current.version if current is not None else None
+        return "rollback" if was is not None and row.version is not None and row.version < was else "promote"
 
     async def _rule_warnings(self, connection: Connection, app_id: UUID, files: manifests.Files) -> list[DeployWarning]:
         """Return the problems in the rules of a release."""
@@ -409,52 +425,56 @@ class Deployments:
             if entry.size > MAX_RULES_BYTES:
                 warnings.append(DeployWarning("RULES_TOO_LARGE", path, f"It has more than {MAX_RULES_BYTES} bytes."))
                 continue
-            blob_id = await store.blob_id(connection, app_id, entry.sha256)
+            blob_id = await content_store.blob_id(connection, app_id, entry.sha256)
             text = (await self._contents.read(app_id, blob_id)).decode("utf-8", "replace")
             parse = parse_redirects if path == REDIRECTS_FILE else parse_headers
             warnings += parse(text)[1][:100]
         return warnings
 
-    async def _base(self, connection: Connection, storage: Record, target: Target | None) -> Record | None:
+    async def _base(
+        self, connection: Connection, storage: StorageRecord, target: Target | None
+    ) -> DeploymentRecord | None:
         """Return the deployment on which the next one of a target is based.
 
         This is the one of its channel, else the newest ready one, so nothing is included that was not approved.
         """
-        is_qa = target is not None or storage["promote_mode"] == "manual"
-        pointer = storage["qa_id" if is_qa else "production_id"]
+        is_qa = target is not None or storage.promote_mode == "manual"
+        pointer = storage.pointer("qa" if is_qa else "production")
         if pointer is not None:
-            return await store.deployment(connection, storage["app_id"], storage["storage_id"], pointer)
-        return await store.newest_ready(connection, storage["app_id"], storage["storage_id"])
+            return await deployment_store.deployment(connection, storage.app_id, storage.storage_id, pointer)
+        return await deployment_store.newest_ready(connection, storage.app_id, storage.storage_id)
 
-    async def _named(self, connection: Connection, storage: Record, query: ManifestQuery) -> Record | None:
-        app_id, storage_id = storage["app_id"], storage["storage_id"]
+    async def _named(
+        self, connection: Connection, storage: StorageRecord, query: ManifestQuery
+    ) -> DeploymentRecord | None:
+        app_id, storage_id = storage.app_id, storage.storage_id
         if query.deployment_id is not None:
-            row = await store.deployment(connection, app_id, storage_id, query.deployment_id)
+            row = await deployment_store.deployment(connection, app_id, storage_id, query.deployment_id)
             if row is None:
                 raise DeploymentNotFoundError
-            if row["status"] != "ready":
+            if row.status != "ready":
                 raise DeploymentNotReadyError
             return row
         if query.channel is Channel.LATEST:
-            return await store.newest_ready(connection, app_id, storage_id)
+            return await deployment_store.newest_ready(connection, app_id, storage_id)
         if query.channel is None:
             return await self._base(connection, storage, None)
-        pointer = storage[f"{query.channel.value}_id"]
-        return pointer and await store.deployment(connection, app_id, storage_id, pointer)
+        pointer = storage.pointer(query.channel.value)
+        return None if pointer is None else await deployment_store.deployment(connection, app_id, storage_id, pointer)
 
-    async def _files(self, connection: Connection, base: Record | None) -> dict[str, FileEntry]:
+    async def _files(self, connection: Connection, base: DeploymentRecord | None) -> dict[str, FileEntry]:
         if base is None:
             return {}
-        return manifests.manifest_of(await store.files(connection, base["app_id"], base["deployment_id"]))
+        return await content_store.files(connection, base.app_id, base.deployment_id)
 
-    async def _storage(self, app_id: UUID, storage_id: UUID) -> Record:
-        row = await store.storage(self._database.of(app_id), app_id, storage_id)
+    async def _storage(self, app_id: UUID, storage_id: UUID) -> StorageRecord:
+        row = await storage_store.storage(self._database.of(app_id), app_id, storage_id)
         if row is None:
             raise WebStorageNotFoundError
         return row
 
-    async def _lock(self, connection: Connection, app_id: UUID, storage_id: UUID) -> Record:
-        row = await store.lock_storage(connection, app_id, storage_id)
+    async def _lock(self, connection: Connection, app_id: UUID, storage_id: UUID) -> StorageRecord:
+        row = await storage_store.lock_storage(connection, app_id, storage_id)
         if row is None:
             raise WebStorageNotFoundError
         return row

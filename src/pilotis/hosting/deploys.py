@@ -16,7 +16,7 @@ from pilotis.blobs.errors import DigestMismatchError
 from pilotis.blobs.protocol import BlobStore
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
-from pilotis.hosting import manifests, store, views
+from pilotis.hosting import content_store, deployment_store, manifests, storage_store, views
 from pilotis.hosting.contents import BATCH_BYTES, SMALL_BYTES, Content, Contents, hashed
 from pilotis.hosting.deployments import Deployments, Missing, Release, new_row
 from pilotis.hosting.errors import InvalidSitePathError, WebStorageNotFoundError
@@ -132,10 +132,13 @@ class Deploys:
         source: str,
     ) -> DeployResult:
         """Deploy an archive; a large one is only stored, and its deployment has the status `processing`."""
-        storage = await store.storage(self._database.of(app.app_id), app.app_id, storage_id)
+        storage = await storage_store.storage(self._database.of(app.app_id), app.app_id, storage_id)
         if storage is None:
             raise WebStorageNotFoundError
-        if await store.count_zips(self._database.of(app.app_id), app.app_id) >= app.limits.zip_deploys_per_hour:
+        if (
+            await deployment_store.count_zips(self._database.of(app.app_id), app.app_id)
+            >= app.limits.zip_deploys_per_hour
+        ):
             raise RateLimitedError(headers={"Retry-After": "60"})
         async with self._spooled() as file:
             upload = await self._read_form(app, body, file)
@@ -185,7 +188,7 @@ class Deploys:
 
         The part `manifest` is the request as JSON; each further part `file` is a file whose path is its filename.
         """
-        if await store.storage(self._database.of(app.app_id), app.app_id, storage_id) is None:
+        if await storage_store.storage(self._database.of(app.app_id), app.app_id, storage_id) is None:
             raise WebStorageNotFoundError
         request = IncrementalDeploy()
         parts: dict[str, FileEntry] = {}
@@ -261,28 +264,28 @@ class Deploys:
     ) -> DeployResult:
         deployment_id = uuid7()
         key = f"staging/{app.app_id}/{deployment_id}"
-        await store.mark_for_deletion(self._database, app.app_id, [key])
+        await content_store.mark_for_deletion(self._database, app.app_id, [key])
         upload.file.seek(0)
         await self._blobs.put(key, self._pieces(upload.file), size=upload.size, content_type="application/zip")
         async with self._database.transaction(app.app_id) as connection:
-            if await store.lock_storage(connection, app.app_id, storage_id) is None:
+            if await storage_store.lock_storage(connection, app.app_id, storage_id) is None:
                 raise WebStorageNotFoundError
             columns = new_row(app.app_id, storage_id, actor, release, deployment_id)
-            row = await store.insert_deployment(connection, columns)
+            row = await deployment_store.insert_deployment(connection, columns)
             job = ZipJob(storage_id, deployment_id, key, upload.size, actor.kind, actor.id, actor.request_id)
             await self._jobs.enqueue(
                 connection, self.unpack, app.app_id, job, key=str(deployment_id), subject=str(storage_id)
             )
-            storage = await store.storage(connection, app.app_id, storage_id)
+            storage = await storage_store.storage(connection, app.app_id, storage_id)
             assert storage is not None
         return DeployResult(deployment=views.deployment_view(row, storage, self._addresses), **views.pointers(storage))
 
     async def _run_unpack(self, job: Job[ZipJob]) -> None:
         payload = job.payload
-        row = await store.deployment(
+        row = await deployment_store.deployment(
             self._database.of(job.app_id), job.app_id, payload.storage_id, payload.deployment_id
         )
-        if row is None or row["status"] != "processing":
+        if row is None or row.status != "processing":
             return
         actor = Actor(payload.actor_kind, payload.actor_id, payload.request_id)
         try:
@@ -291,8 +294,8 @@ class Deploys:
                 await self._fetch(payload, file)
                 archive = await self._contents.in_thread(Archive, file, _zip_limits(app.limits))
                 files = await self._contents.store_archive(job.app_id, archive)
-            target = Target(row["target"]) if row["target"] else None
-            release = Release(row["source"], target, row["message"], archive.warnings, payload.deployment_id)
+            target = Target(row.target) if row.target else None
+            release = Release(row.source, target, row.message, archive.warnings, payload.deployment_id)
             async with job.transaction(statement_seconds=60) as connection:
                 await self._deployments.commit_in(connection, app, actor, payload.storage_id, release, files)
                 await job.finish(connection)
@@ -302,15 +305,15 @@ class Deploys:
             if may_pass and job.attempt <= len(_GAPS):
                 raise
             await self._fail(job, actor, error)
-        await store.delete_soon(self._database, job.app_id, [payload.key])
+        await content_store.delete_soon(self._database, job.app_id, [payload.key])
 
     async def _fail(self, job: Job[ZipJob], actor: Actor, error: PilotisError) -> None:
         payload = job.payload
         problem = Problem(error.code, error.text, list(error.details))
         columns = {"status": "failed", "error": json.encode(problem).decode()}
         async with job.transaction() as connection:
-            row = await store.update_deployment(connection, job.app_id, payload.deployment_id, columns)
-            storage = await store.storage(connection, job.app_id, payload.storage_id)
+            row = await deployment_store.update_deployment(connection, job.app_id, payload.deployment_id, columns)
+            storage = await storage_store.storage(connection, job.app_id, payload.storage_id)
             if row is not None and storage is not None:
                 await self._events.emit(
                     connection,

@@ -11,7 +11,7 @@ import asyncpg
 
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
-from pilotis.hosting import store
+from pilotis.hosting import domain_store, site_store, storage_store
 from pilotis.hosting.errors import (
     DomainNotFoundError,
     DomainNotVerifiedError,
@@ -73,7 +73,7 @@ class Domains:
         """Return a page of a storage's domains."""
         await self._require_storage(app.app_id, storage_id)
         limit = app.limits.page_size(paging.limit)
-        rows, total = await store.domains(self._database, app.app_id, storage_id, limit, paging.offset)
+        rows, total = await domain_store.domains(self._database, app.app_id, storage_id, limit, paging.offset)
         return DomainList(
             domains=[domain_view(row) for row in rows], total_count=total, limit=limit, offset=paging.offset
         )
@@ -82,11 +82,11 @@ class Domains:
         """Add a domain that must still be verified; an existing one is returned unchanged."""
         hostname = self._checked(name)
         async with self._database.transaction(app.app_id) as connection:
-            if await store.lock_storage(connection, app.app_id, storage_id) is None:
+            if await storage_store.lock_storage(connection, app.app_id, storage_id) is None:
                 raise WebStorageNotFoundError
             token = secrets.token_urlsafe(24)
-            row = await store.insert_domain(connection, app.app_id, storage_id, hostname, token)
-            if await store.count_domains(connection, app.app_id, storage_id) > app.limits.site_domains:
+            row = await domain_store.insert_domain(connection, app.app_id, storage_id, hostname, token)
+            if await domain_store.count_domains(connection, app.app_id, storage_id) > app.limits.site_domains:
                 raise invalid(
                     "hostname", f"A web storage has at most {app.limits.site_domains} domains.", "TOO_MANY_DOMAINS"
                 )
@@ -96,18 +96,18 @@ class Domains:
     async def verify(self, app_id: UUID, actor: Actor, storage_id: UUID, name: str) -> Domain:
         """Look up the TXT record; raises `DomainNotVerifiedError`, `DomainTakenError`, `UnavailableError`."""
         hostname = self._checked(name)
-        row = await store.domain(self._database.of(app_id), app_id, storage_id, hostname)
+        row = await domain_store.domain(self._database.of(app_id), app_id, storage_id, hostname)
         if row is None:
             raise DomainNotFoundError
-        if row["verified_at"] is None:
-            expected = txt_value(row["token"])
+        if row.verified_at is None:
+            expected = txt_value(row.token)
             if expected not in await self._resolver.txt(txt_name(hostname)):
                 raise DomainNotVerifiedError(
                     f"The TXT record {txt_name(hostname)} with the value {expected} was not found."
                 )
             try:
                 async with self._database.transaction(app_id) as connection:
-                    row = await store.verify_domain(connection, app_id, storage_id, hostname)
+                    row = await domain_store.verify_domain(connection, app_id, storage_id, hostname)
                     await record(connection, app_id, actor, "web_domain.verify", storage_id, hostname=hostname)
                     await publish(connection, Topic.SITE, "domains")
             except asyncpg.UniqueViolationError:
@@ -120,7 +120,7 @@ class Domains:
         """Remove a domain; raises `DomainNotFoundError`."""
         hostname = self._checked(name)
         async with self._database.transaction(app_id) as connection:
-            if not await store.delete_domain(connection, app_id, storage_id, hostname):
+            if not await domain_store.delete_domain(connection, app_id, storage_id, hostname):
                 raise DomainNotFoundError
             await record(connection, app_id, actor, "web_domain.remove", storage_id, hostname=hostname)
             await publish(connection, Topic.SITE, "domains")
@@ -134,7 +134,7 @@ class Domains:
             raise SiteNotFoundError from None
         label = hostname.removesuffix(self._suffix) if hostname.endswith(self._suffix) else ""
         site = parse_label(label)
-        if not await store.is_site_name(self._database, hostname, site.slug if site else ""):
+        if not await site_store.is_site_name(self._database, hostname, site.slug if site else ""):
             raise SiteNotFoundError
         return AskAnswer(hostname)
 
@@ -148,7 +148,7 @@ class Domains:
         return hostname
 
     async def _require_storage(self, app_id: UUID, storage_id: UUID) -> None:
-        if await store.storage(self._database.of(app_id), app_id, storage_id) is None:
+        if await storage_store.storage(self._database.of(app_id), app_id, storage_id) is None:
             raise WebStorageNotFoundError
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-
-from asyncpg import Record
 
 from pilotis.hosting import media
 from pilotis.hosting.errors import InvalidSitePathError, NoFilesError, UnknownPathError
@@ -22,11 +20,6 @@ class Delta(NamedTuple):
 
     upserts: dict[str, FileEntry]
     deletes: frozenset[str]
-
-
-def manifest_of(rows: Iterable[Record]) -> dict[str, FileEntry]:
-    """Return the manifest of rows of files."""
-    return {row["path"]: FileEntry(row["sha256"], row["size"], row["content_type"]) for row in rows}
 
 
 def manifest_hash(files: Files) -> bytes:

@@ -8,14 +8,15 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.blocks import after_commit
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.topics import Topic, publish
-from pilotis.hosting import store
+from pilotis.hosting import page_store, storage_store
 from pilotis.hosting.errors import DuplicatePathError, PageMetaNotFoundError, WebStorageNotFoundError
 from pilotis.hosting.paths import page_path
+from pilotis.hosting.storage_store import StorageRecord
 from pilotis.hosting.types import (
     PageMeta,
     PageMetaBatchResult,
@@ -67,7 +68,7 @@ class Pages:
         """Return a page of a storage's pages, sorted by path."""
         await self._clean_urls(self._database.of(app.app_id), app.app_id, storage_id)
         limit = app.limits.page_size(paging.limit)
-        rows, total = await store.page_metas(self._database, app.app_id, storage_id, limit, paging.offset)
+        rows, total = await page_store.page_metas(self._database, app.app_id, storage_id, limit, paging.offset)
         return PageMetaList(
             pages=[page_meta_view(row) for row in rows], total_count=total, limit=limit, offset=paging.offset
         )
@@ -75,7 +76,7 @@ class Pages:
     async def read(self, app_id: UUID, storage_id: UUID, path: str) -> PageMeta:
         """Return the metadata of a page; raises `PageMetaNotFoundError`."""
         key = _key(path, "path", clean_urls=await self._clean_urls(self._database.of(app_id), app_id, storage_id))
-        row = await store.page_meta(self._database, app_id, storage_id, key)
+        row = await page_store.page_meta(self._database, app_id, storage_id, key)
         if row is None:
             raise PageMetaNotFoundError
         return page_meta_view(row)
@@ -84,8 +85,8 @@ class Pages:
         """Delete the metadata of a page; raises `PageMetaNotFoundError`."""
         async with self._database.transaction(app_id) as connection:
             storage = await self._locked(connection, app_id, storage_id)
-            key = _key(path, "path", clean_urls=storage["clean_urls"])
-            if not await store.delete_page_meta(connection, app_id, storage_id, key):
+            key = _key(path, "path", clean_urls=storage.clean_urls)
+            if not await page_store.delete_page_meta(connection, app_id, storage_id, key):
                 raise PageMetaNotFoundError
             await record(connection, app_id, actor, "page_meta.delete", storage_id, path=key)
             await self._announce(connection, app_id, storage_id)
@@ -95,7 +96,7 @@ class Pages:
         """Delete the metadata of all pages of a storage."""
         async with self._database.transaction(app_id) as connection:
             await self._locked(connection, app_id, storage_id)
-            count = await store.delete_page_metas(connection, app_id, storage_id)
+            count = await page_store.delete_page_metas(connection, app_id, storage_id)
             await record(connection, app_id, actor, "page_meta.delete_all", storage_id, count=count)
             await self._announce(connection, app_id, storage_id)
         return PageMetasDeleted("Metadata deleted.", count)
@@ -108,34 +109,33 @@ class Pages:
             storage = await self._locked(connection, app_id, storage_id)
             if not pages:
                 return []
-            rows = _rows(pages, clean_urls=storage["clean_urls"])
-            written = await store.put_page_metas(connection, app_id, storage_id, rows)
-            if await store.count_page_metas(connection, app_id, storage_id) > app.limits.page_metas:
+            rows = _rows(pages, clean_urls=storage.clean_urls)
+            written = await page_store.put_page_metas(connection, app_id, storage_id, rows)
+            if await page_store.count_page_metas(connection, app_id, storage_id) > app.limits.page_metas:
                 limit = app.limits.page_metas
                 raise invalid("path", f"A web storage has metadata of at most {limit} pages.", "TOO_MANY_PAGES")
             await record(connection, app_id, actor, action, storage_id, paths=[row[0] for row in rows][:10])
             await self._announce(connection, app_id, storage_id)
-        by_path = {row["path"]: page_meta_view(row) for row in written}
+        by_path = {row.path: page_meta_view(row) for row in written}
         return [by_path[row[0]] for row in rows]
 
     async def _announce(self, connection: Connection, app_id: UUID, storage_id: UUID) -> None:
-        await store.count_change(connection, app_id, storage_id)
+        await storage_store.count_change(connection, app_id, storage_id)
         await publish(connection, Topic.SITE, storage_id)
         after_commit(connection, functools.partial(self._changed, storage_id))
 
-    async def _locked(self, connection: Connection, app_id: UUID, storage_id: UUID) -> Record:
+    async def _locked(self, connection: Connection, app_id: UUID, storage_id: UUID) -> StorageRecord:
         """Return the storage, locked before its pages, as every change of a site does."""
-        storage = await store.lock_storage(connection, app_id, storage_id)
+        storage = await storage_store.lock_storage(connection, app_id, storage_id)
         if storage is None:
             raise WebStorageNotFoundError
         return storage
 
     async def _clean_urls(self, connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> bool:
-        storage = await store.storage(connection, app_id, storage_id)
+        storage = await storage_store.storage(connection, app_id, storage_id)
         if storage is None:
             raise WebStorageNotFoundError
-        clean_urls: bool = storage["clean_urls"]
-        return clean_urls
+        return storage.clean_urls
 
 
 def _rows(pages: Sequence[PageMetaInput], *, clean_urls: bool) -> list[tuple[Any, ...]]:

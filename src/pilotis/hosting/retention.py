@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncpg import Connection
 
-from pilotis.hosting import store
+from pilotis.hosting import content_store, deployment_store, storage_store
 from pilotis.hosting.deployments import Deployments, StorageJob
 from pilotis.jobs.kinds import Job
 
@@ -23,9 +23,9 @@ class Retention:
 
     async def run_periodically(self, connection: Connection) -> None:
         """Expire deployments whose assets need no longer be preserved, and collect contents."""
-        for row in await store.storages_with_surplus(connection, _BATCH_SIZE):
-            await self._deployments.retain(row["app_id"], row["storage_id"])
-        await store.fail_abandoned(connection)
-        while await store.collect_blobs(connection, _BATCH_SIZE) == _BATCH_SIZE:
+        for app_id, storage_id in await storage_store.storages_with_surplus(connection, _BATCH_SIZE):
+            await self._deployments.retain(app_id, storage_id)
+        await deployment_store.fail_abandoned(connection)
+        while await content_store.collect_blobs(connection, _BATCH_SIZE) == _BATCH_SIZE:
             pass
-        await store.forget_freed_slugs(connection)
+        await storage_store.forget_freed_slugs(connection)

@@ -16,7 +16,7 @@ import msgspec
 from pilotis.blobs.protocol import BlobStore
 from pilotis.blobs.reading import read_small
 from pilotis.db.pool import Database
-from pilotis.hosting import media, representations, sitemaps, store
+from pilotis.hosting import media, page_store, representations, sitemaps
 from pilotis.hosting.contents import Contents, key_of
 from pilotis.hosting.errors import PreviewPasswordRequiredError, SiteNotFoundError
 from pilotis.hosting.heads import find_slots, with_meta
@@ -24,7 +24,8 @@ from pilotis.hosting.paths import page_key, request_path, to_url
 from pilotis.hosting.representations import BROTLI, GZIP, IDENTITY, Encoding
 from pilotis.hosting.resolution import Found, Moved, fall_back, is_navigation, resolve
 from pilotis.hosting.rules import apply_headers
-from pilotis.hosting.sites import Release, ServedFile, Sites, View
+from pilotis.hosting.site_store import ServedFile
+from pilotis.hosting.sites import Release, Sites, View
 from pilotis.hosting.types import PageMeta
 from pilotis.http.api.cors import Headers
 from pilotis.http.api.hosts import normalised_host
@@ -331,12 +332,14 @@ class Serving:
         if path == "/robots.txt":
             return _text(view, sitemaps.robots(view.origin), b"text/plain; charset=utf-8")
         if path == "/sitemap.xml":
-            rows = await store.sitemap_metas(self._database, view.site.app_id, view.site.storage_id, sitemaps.MAX_URLS)
+            rows = await page_store.sitemap_metas(
+                self._database, view.site.app_id, view.site.storage_id, sitemaps.MAX_URLS
+            )
             metas = {}
-            for row in rows:
-                extra = msgspec.json.decode(row["extra"])
-                metas[row["path"]] = sitemaps.SitemapPage(
-                    row["changed"],
+            for key, extra_text, changed in rows:
+                extra = msgspec.json.decode(extra_text)
+                metas[key] = sitemaps.SitemapPage(
+                    changed,
                     extra.get("include_in_sitemap"),
                     extra.get("sitemap_priority"),
                     "noindex" in (extra.get("robots") or "").lower(),

@@ -11,24 +11,23 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from time import monotonic
-from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.blobs.errors import BlobNotFoundError
 from pilotis.db.batching import SingleFlight
 from pilotis.db.control import Control
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic
-from pilotis.hosting import store
+from pilotis.hosting import page_store, site_store
 from pilotis.hosting.contents import Contents
 from pilotis.hosting.names import Addresses, parse_label
 from pilotis.hosting.paths import HEADERS_FILE, REDIRECTS_FILE
 from pilotis.hosting.ports import MAX_PORTS
-from pilotis.hosting.resolution import ERROR_PAGE, Layout, PathRules
+from pilotis.hosting.resolution import ERROR_PAGE, Layout
 from pilotis.hosting.rules import MAX_RULES_BYTES, NO_REDIRECTS, HeaderRule, parse_headers, parse_redirects
+from pilotis.hosting.site_store import ServedFile, Site
 from pilotis.hosting.types import PageMeta
 from pilotis.hosting.views import page_meta_view
 
@@ -39,17 +38,6 @@ _MAX_HOST = 253
 _MAX_PAGES = 1_000
 _ENTRY_BYTES = 600
 _UNKNOWN_SECONDS = 2.0
-
-
-class ServedFile(NamedTuple):
-    """A file as it is served: the SHA-256 of its bytes, its type, and the keys and sizes of its forms."""
-
-    sha256: bytes
-    size: int
-    content_type: str
-    blob_id: UUID
-    brotli: tuple[UUID, int] | None
-    gzip: tuple[UUID, int] | None
 
 
 class Release(msgspec.Struct, frozen=True, eq=False):
@@ -64,20 +52,6 @@ class Release(msgspec.Struct, frozen=True, eq=False):
     def size(self) -> int:
         """The approximate memory use, in bytes."""
         return _ENTRY_BYTES * (len(self.files) + 1)
-
-
-class Site(NamedTuple):
-    """The properties of a web storage that affect its site."""
-
-    app_id: UUID
-    storage_id: UUID
-    slug: str
-    rules: PathRules
-    qa_password_hash: str | None
-    revision: int
-    has_metas: bool
-    production_id: UUID | None
-    qa_id: UUID | None
 
 
 class View(msgspec.Struct, eq=False):
@@ -129,10 +103,10 @@ class Sites:
     async def start(self) -> None:
         """Subscribe to changes, and load the domains."""
         self._control.subscribe(Topic.SITE, self._on_change, self._reset)
-        self._domains = frozenset(await store.verified_hostnames(self._database))
+        self._domains = frozenset(await site_store.verified_hostnames(self._database))
         if self._addresses.ports:
             # So that an address that somebody keeps leads to the site again after a restart.
-            for slug in await store.newest_slugs(self._database, MAX_PORTS // 5):
+            for slug in await site_store.newest_slugs(self._database, MAX_PORTS // 5):
                 self._addresses.production(slug)
                 self._addresses.qa(slug)
 
@@ -179,7 +153,7 @@ class Sites:
             return None
         if key in view.pages:
             return view.pages[key]
-        row = await store.page_meta(self._database, view.site.app_id, view.site.storage_id, key)
+        row = await page_store.page_meta(self._database, view.site.app_id, view.site.storage_id, key)
         meta = page_meta_view(row) if row else None
         if len(view.pages) < _MAX_PAGES:
             view.pages[key] = meta
@@ -187,8 +161,7 @@ class Sites:
 
     async def preserved(self, view: View, path: str) -> ServedFile | None:
         """Return the file that a path recently had in production."""
-        row = await store.preserved_file(self._database, view.site.app_id, view.site.storage_id, path)
-        return served_file(row) if row else None
+        return await site_store.preserved_file(self._database, view.site.app_id, view.site.storage_id, path)
 
     def _on_change(self, key: str) -> None:
         storage_id, _, deployment_id = key.partition("/")
@@ -211,7 +184,7 @@ class Sites:
         while self._refresh_again:
             self._refresh_again = False
             try:
-                self._domains = frozenset(await store.verified_hostnames(self._database))
+                self._domains = frozenset(await site_store.verified_hostnames(self._database))
                 self._drop_hosts(list(self._views))
                 self._unknown.clear()
             except Exception:
@@ -222,7 +195,7 @@ class Sites:
         changes = self._changes
         known = self._views.get(host)
         if known is not None:
-            revision = await store.revision(self._database, known.site.app_id, known.site.storage_id)
+            revision = await site_store.revision(self._database, known.site.app_id, known.site.storage_id)
             if revision == known.site.revision and self._views.get(host) is known:
                 known.valid_until = monotonic() + VALID_SECONDS
                 return known
@@ -254,17 +227,16 @@ class Sites:
         name = None
         if host.endswith(self._addresses.suffix):
             name = parse_label(host.removesuffix(self._addresses.suffix))
-            row = await store.site_by_slug(self._database, name.slug) if name else None
+            site = await site_store.site_by_slug(self._database, name.slug) if name else None
         else:
-            row = await store.site_by_hostname(self._database, host)
-        if row is None:
+            site = await site_store.site_by_hostname(self._database, host)
+        if site is None:
             return None
-        site = _site(row)
         deployment_id = site.production_id
         if name is not None and name.is_qa:
             deployment_id = site.qa_id
         elif name is not None and name.version is not None:
-            deployment_id = await store.ready_version(self._database, site.app_id, site.storage_id, name.version)
+            deployment_id = await site_store.ready_version(self._database, site.app_id, site.storage_id, name.version)
             if deployment_id is None:
                 return None
         release = await self._release(site.app_id, deployment_id) if deployment_id else None
@@ -277,10 +249,9 @@ class Sites:
             self._releases.move_to_end(deployment_id)
             return release
         changes = self._changes
-        rows = await store.served_files(self._database, app_id, deployment_id)
-        if not rows:
+        files = await site_store.served_files(self._database, app_id, deployment_id)
+        if not files:
             return None
-        files = {row["path"]: served_file(row) for row in rows}
         redirects = NO_REDIRECTS
         headers: list[HeaderRule] = []
         if (text := await self._rules_text(app_id, files.get(REDIRECTS_FILE))) is not None:
@@ -288,7 +259,7 @@ class Sites:
         if (text := await self._rules_text(app_id, files.get(HEADERS_FILE))) is not None:
             headers, _ = parse_headers(text)
         has_error_page = any(path == ERROR_PAGE or path.endswith(f"/{ERROR_PAGE}") for path in files)
-        deployed = await store.ready_date(self._database, app_id, deployment_id)
+        deployed = await site_store.ready_date(self._database, app_id, deployment_id)
         release = Release(deployment_id, deployed, Layout(files, redirects, headers, has_error_page), files)
         if changes == self._changes:
             self._drop_release(deployment_id)
@@ -313,29 +284,3 @@ class Sites:
             return (await self._contents.read(app_id, file.blob_id)).decode("utf-8", "replace")
         except BlobNotFoundError:
             return None
-
-
-def served_file(row: Record | Mapping[str, Any]) -> ServedFile:
-    """Return a file as it is served."""
-    return ServedFile(
-        row["sha256"],
-        row["size"],
-        row["content_type"],
-        row["blob_id"],
-        (row["brotli_id"], row["brotli_size"]) if row["brotli_id"] else None,
-        (row["gzip_id"], row["gzip_size"]) if row["gzip_id"] else None,
-    )
-
-
-def _site(row: Record) -> Site:
-    return Site(
-        row["app_id"],
-        row["storage_id"],
-        row["slug"],
-        PathRules(row["clean_urls"], row["not_found_mode"]),
-        row["qa_password_hash"],
-        row["revision"],
-        row["has_metas"],
-        row["production_id"],
-        row["qa_id"],
-    )

@@ -13,7 +13,7 @@ import msgspec
 from pilotis.db.blocks import after_commit
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
-from pilotis.hosting import names, store, views
+from pilotis.hosting import names, storage_store, views
 from pilotis.hosting.errors import SlugTakenError, WebStorageNotFoundError
 from pilotis.hosting.names import Addresses
 from pilotis.hosting.types import (
@@ -38,7 +38,7 @@ _SLUG_ATTEMPTS = 5
 class WebStorages:
     """An app's web storages. `changed` is called with a storage whose site this process has changed."""
 
-    total = store.COUNT
+    total = storage_store.COUNT
     """Counts storages; see `pilotis.db.daily`."""
 
     def __init__(
@@ -52,7 +52,7 @@ class WebStorages:
     async def page(self, app: AppInfo, paging: Paging) -> WebStorageList:
         """Return a page of the app's web storages."""
         limit = app.limits.page_size(paging.limit)
-        rows, total = await store.storages(self._database, app.app_id, limit, paging.offset)
+        rows, total = await storage_store.storages(self._database, app.app_id, limit, paging.offset)
         return WebStorageList(
             storages=[views.storage_view(row, self._addresses) for row in rows],
             total_count=total,
@@ -62,14 +62,14 @@ class WebStorages:
 
     async def read(self, app_id: UUID, storage_id: UUID) -> WebStorage:
         """Return a web storage; raises `WebStorageNotFoundError`."""
-        row = await store.storage(self._database.of(app_id), app_id, storage_id)
+        row = await storage_store.storage(self._database.of(app_id), app_id, storage_id)
         if row is None:
             raise WebStorageNotFoundError
         return views.storage_view(row, self._addresses)
 
     async def exists(self, app_id: UUID, storage_id: UUID) -> bool:
         """Return whether the app has the storage."""
-        return await store.storage(self._database.of(app_id), app_id, storage_id) is not None
+        return await storage_store.storage(self._database.of(app_id), app_id, storage_id) is not None
 
     async def create(
         self, app: AppInfo, actor: Actor, new: NewWebStorage, storage_id: UUID | None = None
@@ -89,15 +89,15 @@ class WebStorages:
         _check_slug(slug)
         try:
             async with self._database.transaction(app.app_id) as connection:
-                if await store.count_storages(connection, app.app_id) >= app.limits.web_storages:
+                if await storage_store.count_storages(connection, app.app_id) >= app.limits.web_storages:
                     limit = app.limits.web_storages
                     raise invalid("name", f"An app has at most {limit} web storages.", "TOO_MANY_STORAGES")
-                if await store.is_slug_blocked(connection, app.app_id, slug):
+                if await storage_store.is_slug_blocked(connection, app.app_id, slug):
                     raise SlugTakenError
-                await store.insert_storage(connection, app.app_id, storage_id, columns)
+                await storage_store.insert_storage(connection, app.app_id, storage_id, columns)
                 await record(connection, app.app_id, actor, "web_storage.create", storage_id, **columns)
                 await publish(connection, Topic.SITE, storage_id)
-                row = await store.storage(connection, app.app_id, storage_id)
+                row = await storage_store.storage(connection, app.app_id, storage_id)
                 after_commit(connection, functools.partial(self._changed, storage_id))
         except asyncpg.UniqueViolationError:
             raise SlugTakenError from None
@@ -113,23 +113,23 @@ class WebStorages:
             columns["qa_password_hash"] = password and await self._passwords.hash(password)
         try:
             async with self._database.transaction(app_id) as connection:
-                row = await store.lock_storage(connection, app_id, storage_id)
+                row = await storage_store.lock_storage(connection, app_id, storage_id)
                 if row is None:
                     raise WebStorageNotFoundError
-                slug = columns.get("slug", row["slug"])
-                if slug != row["slug"]:
+                slug = columns.get("slug", row.slug)
+                if slug != row.slug:
                     _check_slug(slug)
-                    if await store.is_slug_blocked(connection, app_id, slug):
+                    if await storage_store.is_slug_blocked(connection, app_id, slug):
                         raise SlugTakenError
-                    await store.free_slug(connection, app_id, row["slug"], SLUG_BLOCKED_DAYS)
-                await store.update_storage(connection, app_id, storage_id, columns)
+                    await storage_store.free_slug(connection, app_id, row.slug, SLUG_BLOCKED_DAYS)
+                await storage_store.update_storage(connection, app_id, storage_id, columns)
                 # A password's hash must not appear anywhere, not even in the log.
                 shown = {name: value for name, value in columns.items() if name != "qa_password_hash"}
                 if "qa_password_hash" in columns:
                     shown["has_qa_password"] = columns["qa_password_hash"] is not None
                 await record(connection, app_id, actor, "web_storage.update", storage_id, **shown)
                 await publish(connection, Topic.SITE, storage_id)
-                row = await store.storage(connection, app_id, storage_id)
+                row = await storage_store.storage(connection, app_id, storage_id)
                 after_commit(connection, functools.partial(self._changed, storage_id))
         except asyncpg.UniqueViolationError:
             raise SlugTakenError from None
@@ -139,12 +139,12 @@ class WebStorages:
     async def delete(self, app_id: UUID, actor: Actor, storage_id: UUID) -> None:
         """Delete a web storage with its deployments, pages and domains."""
         async with self._database.transaction(app_id) as connection:
-            row = await store.lock_storage(connection, app_id, storage_id)
+            row = await storage_store.lock_storage(connection, app_id, storage_id)
             if row is None:
                 raise WebStorageNotFoundError
-            await store.free_slug(connection, app_id, row["slug"], SLUG_BLOCKED_DAYS)
-            await store.delete_storage(connection, app_id, storage_id)
-            await record(connection, app_id, actor, "web_storage.delete", storage_id, name=row["name"])
+            await storage_store.free_slug(connection, app_id, row.slug, SLUG_BLOCKED_DAYS)
+            await storage_store.delete_storage(connection, app_id, storage_id)
+            await record(connection, app_id, actor, "web_storage.delete", storage_id, name=row.name)
             await publish(connection, Topic.SITE, storage_id)
             await publish(connection, Topic.SITE, "domains")
             after_commit(connection, functools.partial(self._changed, storage_id))

@@ -17,7 +17,7 @@ from uuid import UUID
 from pilotis.blobs.errors import SizeMismatchError
 from pilotis.blobs.protocol import BlobStore, UploadTicket
 from pilotis.db.pool import Database
-from pilotis.hosting import store
+from pilotis.hosting import content_store
 from pilotis.hosting.contents import Contents
 from pilotis.hosting.errors import UploadLengthRequiredError, UploadLinkInvalidError
 from pilotis.hosting.types import (
@@ -128,7 +128,7 @@ class Uploads:
                 info = await self._blobs.stat(key)
                 if info is not None and info.size == size:
                     await self._contents.store_stream(app_id, self._blobs.open(key), size, sha256)
-                    await store.delete_soon(self._database, app_id, [key])
+                    await content_store.delete_soon(self._database, app_id, [key])
 
         unknown = [(sha256, size) for sha256, size in wanted.items() if sha256 not in known]
         await asyncio.gather(*(take(sha256, size) for sha256, size in unknown[:MAX_MISSING]))
@@ -157,7 +157,7 @@ class Uploads:
     async def _mark_staging(self, app_id: UUID, hashes: Sequence[bytes]) -> None:
         """Mark staged uploads in the object store for deletion in a day, whether or not a deployment uses them."""
         if hashes and self._ticket(app_id, hashes[0], 0, 60) is not None:
-            await store.mark_for_deletion(self._database, app_id, [_staging_key(app_id, one) for one in hashes])
+            await content_store.mark_for_deletion(self._database, app_id, [_staging_key(app_id, one) for one in hashes])
 
     def _check_size(self, app: AppInfo, size: int) -> None:
         if size > app.limits.site_upload_bytes:

@@ -38,10 +38,10 @@ class JobCounts:
         while True:
             started = time.monotonic()
             try:
-                rows = await store.overview(self._database.of(BACKGROUND))
-                self.jobs = {(row["queue"], row["kind"], row["state"]): row["number"] for row in rows}
-                rows = await lanes.overview(self._database.of(BACKGROUND))
-                self.lanes = {(row["kind"], row["state"]): row["number"] for row in rows}
+                jobs = await store.overview(self._database.of(BACKGROUND))
+                self.jobs = {(one.queue, one.kind, one.state): one.number for one in jobs}
+                found = await lanes.overview(self._database.of(BACKGROUND))
+                self.lanes = {(one.kind, one.state): one.number for one in found}
                 for total in self._declared:
                     self.totals[total.name] = await total.count()
             except Exception as error:

@@ -116,7 +116,9 @@ Hold = tuple[UUID, int]
 class Held(Protocol):
     """A work item that a source has claimed for this process."""
 
-    app_id: UUID
+    @property
+    def app_id(self) -> UUID:
+        """The app of which it is."""
 
     @property
     def hold(self) -> Hold:

@@ -13,10 +13,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import BACKGROUND
@@ -120,9 +121,17 @@ async def delete_orphans(connection: Connection, kind: str) -> None:
     )
 
 
-async def overview(connection: TenantDatabase) -> list[Record]:
-    """Return how many lanes there are by kind and state: `waiting`, `held`, `resting`; idle ones are not counted."""
-    return await connection.fetch(
+class LaneCount(NamedTuple):
+    """The number of lanes of a kind in a state: `waiting` (due), `held`, or `resting` until more is due."""
+
+    kind: str
+    state: str
+    number: int
+
+
+async def overview(connection: TenantDatabase) -> list[LaneCount]:
+    """Return how many lanes there are by kind and state; idle ones are not counted."""
+    rows = await connection.fetch(
         """
         select kind, state, count(*) as number from (
             select kind, case when owner is not null then 'held' when due_at <= now() then 'waiting' else 'resting' end
@@ -131,6 +140,7 @@ async def overview(connection: TenantDatabase) -> list[Record]:
         ) lanes group by kind, state order by kind, state
         """
     )
+    return [LaneCount(*row) for row in rows]
 
 
 async def report(connection: Connection) -> list[str]:
@@ -143,8 +153,8 @@ async def report(connection: Connection) -> list[str]:
         OVERDUE,
     )
     return [
-        f"{row['number']} lanes of {row['kind']} have been due since {rfc3339(row['oldest'])}; no server works on them."
-        for row in rows
+        f"{number} lanes of {kind} have been due since {rfc3339(oldest)}; no server works on them."
+        for kind, number, oldest in rows
     ]
 
 
@@ -184,7 +194,7 @@ class LaneSource(NodeSource):
         rows = await self._database.fetch(
             _CLAIM, node_id, free, list(full), self._after, self._lease_seconds, self.kind, tenant=BACKGROUND
         )
-        return [Lane(owner=node_id, **dict(row)) for row in self._claimed(rows)]
+        return self._claimed([Lane(owner=node_id, **row) for row in rows])
 
     async def run(self, held: Lane) -> None:
         """Work on the lane."""
@@ -266,8 +276,7 @@ class LaneSource(NodeSource):
         )
         if seen is None:
             raise LeaseLostError
-        lane.work_seq = seen["work_seq"]
-        lane.is_returned = seen["is_returned"]
+        lane.work_seq, lane.is_returned = seen
         return lane.is_returned
 
     async def release(self, connection: Connection, owner: UUID, *, lost: bool, keep: Sequence[Hold] = ()) -> None:

@@ -79,7 +79,7 @@ async def addresses(database: Database) -> list[tuple[str | None, list[int]]]:
         "select host(address) as address, ports from pilotis.nodes where ports <> '{}'",
         tenant=BACKGROUND,
     )
-    return [(row["address"], row["ports"]) for row in rows]
+    return [(address, ports) for address, ports in rows]
 
 
 class Node:
@@ -180,24 +180,25 @@ class Node:
         started = _clock()
         try:
             (row,) = await self._control.run(self._statement, self.id, lease, self._kinds)
+            alive, renewed, now, expired, schedule_due, due = row
         except Exception as error:
             self._contact_since = None
             _log.warning("heartbeat failed", error=type(error).__name__)
             return None
-        if not row["alive"]:
+        if not alive:
             await self._rejoin()
             return None
         was_certain = self.is_certain
-        if row["renewed"]:
+        if renewed:
             self._renewed_at = started
         if self._contact_since is None:
             self._contact_since = started
         return Beat(
             was_certain=was_certain,
-            now=row["now"],
-            expired=row["expired"],
-            schedule_due=row["schedule_due"],
-            due=tuple(row["due"]),
+            now=now,
+            expired=expired,
+            schedule_due=schedule_due,
+            due=tuple(due),
         )
 
     async def take_over_expired(self) -> int:
@@ -303,9 +304,8 @@ async def report(connection: Connection) -> list[str]:
         "select name, strays, strays_since from pilotis.nodes where strays > 0 and lease_until > now() order by name"
     )
     return [
-        f"The process {row['name']} has owned {row['strays']} items of work since {rfc3339(row['strays_since'])} and"
-        " does not run them."
-        for row in rows
+        f"The process {name} has owned {strays} items of work since {rfc3339(since)} and does not run them."
+        for name, strays, since in rows
     ]
 
 

@@ -13,13 +13,14 @@ from uuid import UUID
 
 import msgspec
 import structlog
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND
 from pilotis.jobs import store
 from pilotis.jobs.kinds import SERVER, DiscardError, Hold, JobKind, LeaseHolder, LeaseLostError
 from pilotis.jobs.source import NodeSource
+from pilotis.jobs.store import JobRecord
 from pilotis.kit.errors import PilotisError, QueryTimeoutError, StorageFullError, UnavailableError
 from pilotis.kit.ids import uuid7
 
@@ -37,19 +38,19 @@ _log = structlog.get_logger("pilotis.jobs")
 class ClaimedJob(Generic[P]):
     """A job that the process with the id `owner` holds; see `kinds.Job`. The payload is JSON until the job is run."""
 
-    def __init__(self, database: Database, node: LeaseHolder, owner: UUID, row: Record) -> None:
+    def __init__(self, database: Database, node: LeaseHolder, owner: UUID, row: JobRecord) -> None:
         self._database = database
         self._node = node
         self.owner = owner
-        self.app_id: UUID = row["app_id"]
-        self.id: UUID = row["job_id"]
-        self.kind: str = row["kind"]
-        self.key: str | None = row["key"]
-        self.subject: str | None = row["subject"]
-        self.attempt: int = row["attempts"]
-        self.depth: int = row["depth"]
-        self.fence: int = row["fence"]
-        self.payload: P = row["payload"]
+        self.app_id = row.app_id
+        self.id = row.job_id
+        self.kind = row.kind
+        self.key = row.key
+        self.subject = row.subject
+        self.attempt = row.attempts
+        self.depth = row.depth
+        self.fence = row.fence
+        self.payload: P = row.payload
         self.is_finished = False
 
     @property

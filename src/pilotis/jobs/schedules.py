@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID, uuid5
 from zoneinfo import ZoneInfo
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 from cronsim import CronSim, CronSimError
 
 from pilotis.db.pool import Database
@@ -132,6 +132,18 @@ async def remove(connection: Connection, app_id: UUID, schedule_id: UUID) -> Non
     )
 
 
+class _Due(NamedTuple):
+    app_id: UUID
+    schedule_id: UUID
+    kind: str
+    target_id: str
+    next_run_at: datetime
+    every_seconds: float | None
+    cron: str | None
+    timezone: str | None
+    now: datetime
+
+
 class Fired(NamedTuple):
     """The number of due schedules, the time of the next one (None for never), and the current time, in UTC."""
 
@@ -145,30 +157,29 @@ async def fire_due(database: Database, kinds: Mapping[str, ScheduleKind]) -> Fir
     async with database.transaction(BACKGROUND) as connection:
         rows = await connection.fetch(
             """
-            select *, clock_timestamp() as now from pilotis.schedules
+            select app_id, schedule_id, kind, target_id, next_run_at, every_seconds, cron, timezone,
+                clock_timestamp() as now
+            from pilotis.schedules
             where next_run_at <= clock_timestamp() and kind = any($1::text[])
             order by next_run_at limit $2 for update skip locked
             """,
             list(kinds),
             _BATCH_SIZE,
         )
-        for row in rows:
-            slot, following = slots(row)
-            if row["now"] - slot <= _MISSED:
+        for row in (_Due(*values) for values in rows):
+            slot, following = slots(row.next_run_at, row.now, row.every_seconds, row.cron, row.timezone)
+            if row.now - slot <= _MISSED:
                 due = DueSchedule(
-                    app_id=row["app_id"],
-                    schedule_id=row["schedule_id"],
-                    kind=row["kind"],
-                    target_id=row["target_id"],
+                    app_id=row.app_id, schedule_id=row.schedule_id, kind=row.kind, target_id=row.target_id
                 )
-                await kinds[row["kind"]].fire(connection, due, slot)
+                await kinds[row.kind].fire(connection, due, slot)
             await connection.execute(
                 """
                 update pilotis.schedules set next_run_at = $3, last_run_at = $4
                 where app_id = $1 and schedule_id = $2
                 """,
-                row["app_id"],
-                row["schedule_id"],
+                row.app_id,
+                row.schedule_id,
                 following,
                 slot,
             )
@@ -180,21 +191,21 @@ async def fire_due(database: Database, kinds: Mapping[str, ScheduleKind]) -> Fir
             list(kinds),
         )
     assert upcoming is not None
-    return Fired(len(rows), upcoming["next_due"], upcoming["now"])
+    return Fired(len(rows), *upcoming)
 
 
-def slots(row: Record | Mapping[str, object]) -> tuple[datetime, datetime | None]:
-    """Return the slot to fire, which is the latest past one, and the next slot; slots between were missed."""
-    due, now, every = row["next_run_at"], row["now"], row["every_seconds"]
-    assert isinstance(due, datetime)
-    assert isinstance(now, datetime)
-    if isinstance(every, float):
+def slots(
+    due: datetime, now: datetime, every: float | None, cron: str | None, timezone: str | None
+) -> tuple[datetime, datetime | None]:
+    """Return the slot to fire of a schedule that is `due`, the latest past one, and the next slot.
+
+    Slots between were missed. The schedule repeats after so many seconds, or by a cron expression.
+    """
+    if every is not None:
         passed = math.floor((now - due) / timedelta(seconds=every))
         slot = due + timedelta(seconds=every * passed)
         return slot, slot + timedelta(seconds=every)
-    cron, timezone = row["cron"], row["timezone"]
-    assert isinstance(cron, str)
-    assert timezone is None or isinstance(timezone, str)
+    assert cron is not None
     slot = due
     # Start shortly before now, not at the slot: a one-minute schedule that was off for a week has 10,080 missed slots.
     start = max(due, now - _MISSED)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 from uuid import UUID
-
-from asyncpg import Record
 
 from pilotis.jobs.kinds import SERVER, LeaseHolder, LeaseLostError
 
 
+class _OfApp(Protocol):
+    @property
+    def app_id(self) -> UUID: ...
+
+
+W = TypeVar("W", bound=_OfApp)
+
+
 class NodeSource:
-    """The base of a source; a subclass claims rows with `_after` and passes them to `_claimed`."""
+    """The base of a source; a subclass claims work with `_after` and passes it to `_claimed`."""
 
     wakes_itself = False
 
@@ -42,8 +49,8 @@ class NodeSource:
             raise LeaseLostError
         self._node.require_lease()
 
-    def _claimed(self, rows: Sequence[Record]) -> Sequence[Record]:
+    def _claimed(self, claimed: Sequence[W]) -> Sequence[W]:
         """Remember the last app that work was claimed for, so that the next claim begins with the app after it."""
-        if rows:
-            self._after = max(row["app_id"] for row in rows)
-        return rows
+        if claimed:
+            self._after = max(one.app_id for one in claimed)
+        return claimed

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
@@ -35,10 +35,7 @@ _CLAIM = fair_claim(
     due="run_at",
     key="job_id",
     changes=", state = 'running', attempts = x.attempts + 1",
-    returning=(
-        "x.app_id, x.job_id, x.kind, x.key, x.subject, x.payload::text as payload, x.depth, x.attempts, x.losses,"
-        " x.fence, x.created_at"
-    ),
+    returning="x.app_id, x.job_id, x.kind, x.key, x.subject, x.payload::text as payload, x.depth, x.attempts, x.fence",
 )
 
 # A keyed job that was enqueued again while it ran becomes due again. Both halves see the same row version: if an
@@ -90,6 +87,43 @@ _RELEASE_LOST = f"""
 """
 
 
+class JobRecord(NamedTuple):
+    """A job that a process has claimed; `payload` is the JSON text of the kind's type."""
+
+    app_id: UUID
+    job_id: UUID
+    kind: str
+    key: str | None
+    subject: str | None
+    payload: Any
+    depth: int
+    attempts: int
+    fence: int
+
+
+class DeadJobRecord(NamedTuple):
+    """A dead job of an app, or of the server, whose id is nil; `error` is JSON text."""
+
+    app_id: UUID
+    job_id: UUID
+    kind: str
+    subject: str | None
+    attempts: int
+    error: str | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class JobCount(NamedTuple):
+    """The number of jobs of a kind in a state, `waiting`, `running` or `dead`, and since when the oldest is due."""
+
+    queue: str
+    kind: str
+    state: str
+    number: int
+    oldest: datetime
+
+
 async def enqueue(
     connection: Connection,
     app_id: UUID,
@@ -136,14 +170,14 @@ async def enqueue_all(
     )
 
 
-async def begin(database: Database, node_id: UUID, queue: str, kind: str, key: str) -> Record | None:
+async def begin(database: Database, node_id: UUID, queue: str, kind: str, key: str) -> JobRecord | None:
     """Insert a keyed job as already running in the process; return None if an unfinished one exists."""
-    return await database.fetchrow(
+    row = await database.fetchrow(
         """
         insert into pilotis.jobs (app_id, job_id, queue, kind, key, payload, state, run_at, owner, fence, attempts)
         values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4, '{}', 'running', now(), $5, 1, 1)
         on conflict (app_id, kind, key) where key is not null and state <> 'dead' do nothing
-        returning app_id, job_id, kind, key, subject, payload::text as payload, attempts, depth, fence
+        returning app_id, job_id, kind, key, subject, payload::text as payload, depth, attempts, fence
         """,
         uuid7(),
         queue,
@@ -152,13 +186,15 @@ async def begin(database: Database, node_id: UUID, queue: str, kind: str, key: s
         node_id,
         tenant=BACKGROUND,
     )
+    return JobRecord(*row) if row else None
 
 
 async def claim(
     database: Database, node_id: UUID, queue: str, free: int, full: Sequence[UUID], after: UUID, lease_seconds: float
-) -> list[Record]:
+) -> list[JobRecord]:
     """Claim at most `free` due jobs of a queue for a process, starting with the apps that follow `after`."""
-    return await database.fetch(_CLAIM, node_id, free, list(full), after, lease_seconds, queue, tenant=BACKGROUND)
+    rows = await database.fetch(_CLAIM, node_id, free, list(full), after, lease_seconds, queue, tenant=BACKGROUND)
+    return [JobRecord(*row) for row in rows]
 
 
 async def finish(connection: Any, node_id: UUID, jobs: Sequence[tuple[UUID, UUID, int]]) -> set[UUID]:
@@ -169,7 +205,7 @@ async def finish(connection: Any, node_id: UUID, jobs: Sequence[tuple[UUID, UUID
         rows = await connection.fetch(
             _FINISH, node_id, [j[0] for j in remaining], [j[1] for j in remaining], [j[2] for j in remaining]
         )
-        ended.update(row["job_id"] for row in rows)
+        ended.update(job_id for (job_id,) in rows)
         remaining = [job for job in remaining if job[1] not in ended]
         if not remaining:
             break
@@ -238,13 +274,13 @@ async def waiting(connection: Connection | TenantDatabase, app_id: UUID, queue: 
 
 async def dead(
     database: Database, app_id: UUID, kind: str | None, subject: str | None, limit: int, offset: int
-) -> tuple[list[Record], int]:
+) -> tuple[list[DeadJobRecord], int]:
     """Return an app's dead jobs, of one kind and subject or all, newest first, and how many there are."""
     return await fetch_page(
         database,
         app_id,
         """
-        select job_id, kind, subject, attempts, error::text as error, created_at, ended_at
+        select app_id, job_id, kind, subject, attempts, error::text as error, created_at, ended_at
         from pilotis.jobs where app_id = $1 and state = 'dead' and ($2::text is null or kind = $2)
             and ($3::text is null or subject = $3)
         """,
@@ -252,6 +288,7 @@ async def dead(
         order_by="job_id desc",
         limit=limit,
         offset=offset,
+        record=DeadJobRecord,
     )
 
 
@@ -274,7 +311,7 @@ async def dead_ids(connection: Connection, app_id: UUID, kind: str | None, limit
         kind,
         limit,
     )
-    return [row["job_id"] for row in rows]
+    return [job_id for (job_id,) in rows]
 
 
 async def delete_one_dead(connection: Connection, app_id: UUID, job_id: UUID) -> str | None:
@@ -285,38 +322,40 @@ async def delete_one_dead(connection: Connection, app_id: UUID, job_id: UUID) ->
     return kind
 
 
-async def overview(connection: Connection | TenantDatabase) -> list[Record]:
-    """Return the number of jobs by queue, kind and state, and the time since which the oldest of them has been due."""
-    return await connection.fetch(
+async def overview(connection: Connection | TenantDatabase) -> list[JobCount]:
+    """Return the number of jobs by queue, kind and state."""
+    rows = await connection.fetch(
         """
         select queue, kind, state, count(*) as number, min(run_at) as oldest
         from pilotis.jobs group by queue, kind, state order by queue, kind, state
         """
     )
+    return [JobCount(*row) for row in rows]
 
 
-async def all_dead(database: Database, limit: int) -> list[Record]:
+async def all_dead(database: Database, limit: int) -> list[DeadJobRecord]:
     """Return dead jobs of all apps, newest first."""
-    return await database.fetch(
+    rows = await database.fetch(
         """
-        select app_id, job_id, kind, key, subject, attempts, losses, error::text as error, created_at, ended_at
+        select app_id, job_id, kind, subject, attempts, error::text as error, created_at, ended_at
         from pilotis.jobs where state = 'dead' order by ended_at desc limit $1
         """,
         limit,
         tenant=CONSOLE,
     )
+    return [DeadJobRecord(*row) for row in rows]
 
 
 async def revive(
     connection: Connection, app_id: UUID | None, job_id: UUID, subject: str | None = None
-) -> Record | None:
-    """Make a dead job due now and return its app, queue and kind; None if it does not exist, or has another subject.
+) -> tuple[UUID, str] | None:
+    """Make a dead job due now and return its app and kind; None if it does not exist, or has another subject.
 
     If an unfinished job with the same key exists, the dead one is deleted: the other job does the same work.
     """
     found = await connection.fetchrow(
         """
-        select app_id, queue, kind, key from pilotis.jobs
+        select app_id, kind from pilotis.jobs
         where job_id = $2 and state = 'dead' and ($1::uuid is null or app_id = $1)
             and ($3::text is null or subject = $3) for update
         """,
@@ -326,6 +365,7 @@ async def revive(
     )
     if found is None:
         return None
+    owner, kind = found
     revived = await connection.fetchval(
         """
         update pilotis.jobs j set state = 'waiting', run_at = now(), attempts = 0, losses = 0, ended_at = null
@@ -334,12 +374,12 @@ async def revive(
                 and o.state <> 'dead')
         returning true
         """,
-        found["app_id"],
+        owner,
         job_id,
     )
     if not revived:
-        await connection.execute("delete from pilotis.jobs where app_id = $1 and job_id = $2", found["app_id"], job_id)
-    return found
+        await connection.execute("delete from pilotis.jobs where app_id = $1 and job_id = $2", owner, job_id)
+    return owner, kind
 
 
 async def delete_dead(connection: Connection, kinds: Sequence[str], days: Sequence[int], limit: int) -> int:

@@ -64,11 +64,11 @@ class AiProviders:
         if row is None:
             return AiProvider(base_url=None, has_api_key=False, default_model=None, header_names=[], prices={})
         return AiProvider(
-            base_url=row["base_url"],
-            has_api_key=row["api_key"] is not None,
-            default_model=row["default_model"],
-            header_names=row["header_names"],
-            prices=_prices(row["prices"]),
+            base_url=row.base_url,
+            has_api_key=row.api_key is not None,
+            default_model=row.default_model,
+            header_names=row.header_names,
+            prices=_prices(row.prices),
         )
 
     async def put(self, app: AppInfo, actor: Actor, new: AiProviderSettings) -> AiProvider:
@@ -84,7 +84,7 @@ class AiProviders:
                 key = new.api_key and secrets.encrypt(Purpose.AI_PROVIDER, "api_key", new.api_key.encode())
             else:
                 # A user who can change the address must not be able to have the key sent there.
-                key = row["api_key"] if row is not None and row["base_url"] == new.base_url else None
+                key = row.api_key if row is not None and row.base_url == new.base_url else None
             values: dict[str, Any] = {
                 "base_url": new.base_url,
                 "api_key": key or None,
@@ -109,13 +109,13 @@ class AiProviders:
         if row is None:
             return None
         secrets = await self._secrets.app(app_id)
-        key = row["api_key"]
+        key = row.api_key
         return Provider(
-            base_url=row["base_url"],
+            base_url=row.base_url,
             api_key=None if key is None else secrets.decrypt(Purpose.AI_PROVIDER, "api_key", key).decode(),
-            headers=msgspec.json.decode(secrets.decrypt(Purpose.AI_PROVIDER, "headers", row["headers"])),
-            default_model=row["default_model"],
-            prices=_prices(row["prices"]),
+            headers=msgspec.json.decode(secrets.decrypt(Purpose.AI_PROVIDER, "headers", row.headers)),
+            default_model=row.default_model,
+            prices=_prices(row.prices),
         )
 
     async def complete(self, provider: Provider, body: dict[str, Any]) -> dict[str, Any]:

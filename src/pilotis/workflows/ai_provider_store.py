@@ -5,20 +5,33 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db.pool import TenantDatabase
 
 
-async def read(connection: Connection | TenantDatabase, app_id: UUID) -> Record | None:
+class ProviderRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An app's provider: its key and headers are encrypted, `prices` is JSON text."""
+
+    base_url: str
+    api_key: bytes | None
+    headers: bytes
+    header_names: list[str]
+    default_model: str | None
+    prices: str
+
+
+async def read(connection: Connection | TenantDatabase, app_id: UUID) -> ProviderRecord | None:
     """Return an app's provider."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         """
         select base_url, api_key, headers, header_names, default_model, prices::text as prices
         from pilotis.ai_providers where app_id = $1
         """,
         app_id,
     )
+    return ProviderRecord(**row) if row else None
 
 
 async def put(connection: Connection, app_id: UUID, values: dict[str, Any]) -> None:

@@ -7,12 +7,11 @@ from contextlib import suppress
 from uuid import UUID
 
 import asyncpg
-from asyncpg import Record
 
 from pilotis.db.batching import Batchers
 from pilotis.db.pool import Database
-from pilotis.workflows import execution_store
-from pilotis.workflows.execution_store import HeldCheckpoint
+from pilotis.workflows import checkpoint_store
+from pilotis.workflows.checkpoint_store import HeldCheckpoint, Written
 
 MAX_SHARED = 32 * 1024
 """What has more characters gets a statement of its own, which may take longer."""
@@ -23,10 +22,10 @@ class Checkpoints:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._batchers: Batchers[UUID, tuple[UUID, HeldCheckpoint], Record | None] = Batchers(self._write)
+        self._batchers: Batchers[UUID, tuple[UUID, HeldCheckpoint], Written | None] = Batchers(self._write)
 
-    async def write(self, app_id: UUID, point: HeldCheckpoint) -> Record | None:
-        """Write a checkpoint and return the row of its execution; None if this process no longer holds it."""
+    async def write(self, app_id: UUID, point: HeldCheckpoint) -> Written | None:
+        """Write a checkpoint and return its execution; None if this process no longer holds it."""
         if point.size <= MAX_SHARED:
             # One of several may have made their statement fail, which then wrote nothing.
             with suppress(asyncpg.PostgresError, asyncpg.InterfaceError):
@@ -36,8 +35,8 @@ class Checkpoints:
         (written,) = await self._write([(app_id, point)])
         return written
 
-    async def _write(self, points: Sequence[tuple[UUID, HeldCheckpoint]]) -> list[Record | None]:
+    async def _write(self, points: Sequence[tuple[UUID, HeldCheckpoint]]) -> list[Written | None]:
         app_id = points[0][0]
         held = [point for _, point in points]
-        written = await execution_store.write(self._database.of(app_id), app_id, held)
+        written = await checkpoint_store.write(self._database.of(app_id), app_id, held)
         return [written.get(point.execution_id) for point in held]

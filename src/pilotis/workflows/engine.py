@@ -13,8 +13,9 @@ from asyncpg import Connection
 from pilotis.jobs.kinds import Hold, LeaseLostError
 from pilotis.jobs.source import NodeSource
 from pilotis.kit.errors import UnavailableError
-from pilotis.workflows import execution_store
-from pilotis.workflows.run import HeldExecution, Run, RunServices
+from pilotis.workflows import claim_store
+from pilotis.workflows.claim_store import ClaimedExecution
+from pilotis.workflows.run import Run, RunServices
 
 QUEUE = "workflows"
 _POLL_SECONDS = 3.0
@@ -27,8 +28,8 @@ class Engine(NodeSource):
 
     queue = QUEUE
     wakes_itself = True
-    probe = execution_store.PROBE
-    owned = execution_store.OWNED
+    probe = claim_store.PROBE
+    owned = claim_store.OWNED
 
     def __init__(self, services: RunServices, lease_seconds: float) -> None:
         super().__init__()
@@ -57,15 +58,14 @@ class Engine(NodeSource):
             if run := self._runs.get(UUID(execution_id)):
                 run.cancel()
 
-    async def claim(self, node_id: UUID, free: int, full: Sequence[UUID]) -> Sequence[HeldExecution]:
+    async def claim(self, node_id: UUID, free: int, full: Sequence[UUID]) -> Sequence[ClaimedExecution]:
         """Claim due executions, fairly across apps."""
-        rows = await execution_store.claim(self._database, node_id, free, full, self._after, self._lease_seconds)
-        return [HeldExecution(row["app_id"], node_id, row) for row in self._claimed(rows)]
+        claimed = await claim_store.claim(self._database, node_id, free, full, self._after, self._lease_seconds)
+        return self._claimed(claimed)
 
-    async def run(self, held: HeldExecution) -> None:
+    async def run(self, held: ClaimedExecution) -> None:
         """Run an execution until it ends or waits."""
-        row, run = held.row, Run(self._services, self, held)
-        self._runs[row["execution_id"]] = run
+        run = self._runs[held.execution_id] = Run(self._services, self, held)
         self._poll()
         try:
             await run.go()
@@ -75,32 +75,31 @@ class Engine(NodeSource):
                 self._counts.lost_leases.add()
             raise
         except Exception as error:
-            _log.exception("execution interrupted", execution_id=str(row["execution_id"]), error=type(error).__name__)
+            _log.exception("execution interrupted", execution_id=str(held.execution_id), error=type(error).__name__)
             await self._give_up(held, counts=not isinstance(error, UnavailableError))
         finally:
-            if self._runs.get(row["execution_id"]) is run:
-                del self._runs[row["execution_id"]]
-        if run.has_ended and row["has_limit"]:
-            await self.admit(row["app_id"], row["workflow_id"])
+            if self._runs.get(held.execution_id) is run:
+                del self._runs[held.execution_id]
+        if run.has_ended and held.has_limit:
+            await self.admit(held.app_id, held.workflow_id)
 
     async def release(self, connection: Connection, owner: UUID, *, lost: bool, keep: Sequence[Hold] = ()) -> None:
         """Return the executions that a process holds: see `Source.release`."""
-        await execution_store.release(connection, owner, lost=lost, keep=keep)
+        await claim_store.release(connection, owner, lost=lost, keep=keep)
 
     async def admit(self, app_id: UUID, workflow_id: UUID) -> None:
         """Let gated executions of a workflow run, if its concurrency limit permits."""
         async with self._database.transaction(app_id) as connection:
-            admitted = await execution_store.admit(connection, app_id, workflow_id)
+            admitted = await claim_store.admit(connection, app_id, workflow_id)
         if admitted:
             self.wake()
 
-    async def _give_up(self, held: HeldExecution, *, counts: bool) -> None:
+    async def _give_up(self, held: ClaimedExecution, *, counts: bool) -> None:
         """Return an execution; no other process can claim it until the database has answered."""
-        row = held.row
+        place = (held.app_id, held.execution_id, held.owner, held.fence)
         while True:
             with suppress(UnavailableError):
-                place = (row["app_id"], row["execution_id"], held.owner, row["fence"])
-                await execution_store.give_up(self._database, *place, counts=counts)
+                await claim_store.give_up(self._database, *place, counts=counts)
                 return
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -115,5 +114,5 @@ class Engine(NodeSource):
             if not self._runs or self._node is None:
                 continue
             with suppress(UnavailableError):
-                for execution_id in await execution_store.cancel_requests(self._database, self._node.id):
+                for execution_id in await claim_store.cancel_requests(self._database, self._node.id):
                     self.cancel(str(execution_id))

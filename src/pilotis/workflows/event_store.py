@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
-
-from asyncpg import Record
 
 from pilotis.db.pool import TenantDatabase
 
 SETTLED_SECONDS = 10
 """Ids are assigned before a commit: only events older than this cannot be followed by one with a smaller id."""
+
+
+class EventRecord(NamedTuple):
+    """An event of an execution; `data` is JSON text."""
+
+    event_id: int
+    execution_id: UUID
+    workflow_id: UUID
+    seq: int
+    type: str
+    data: str
+    created_at: datetime
+
 
 _COLUMNS = "event_id, execution_id, workflow_id, seq, type, data::text as data, created_at"
 _OLD = f"created_at < clock_timestamp() - interval '{SETTLED_SECONDS} seconds'"
@@ -33,9 +46,11 @@ async def continues(connection: TenantDatabase, app_id: UUID, execution_id: UUID
     )
 
 
-async def after(connection: TenantDatabase, app_id: UUID, execution_id: UUID, seq: int, limit: int) -> list[Record]:
+async def after(
+    connection: TenantDatabase, app_id: UUID, execution_id: UUID, seq: int, limit: int
+) -> list[EventRecord]:
     """Return the events of an execution after a number, in order."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         f"""
         select {_COLUMNS} from pilotis.workflow_events
         where app_id = $1 and execution_id = $2 and seq > $3::int8 order by seq limit $4
@@ -45,11 +60,12 @@ async def after(connection: TenantDatabase, app_id: UUID, execution_id: UUID, se
         seq,
         limit,
     )
+    return [EventRecord(*row) for row in rows]
 
 
-async def of_agents(connection: TenantDatabase, app_id: UUID, execution_id: UUID) -> list[Record]:
+async def of_agents(connection: TenantDatabase, app_id: UUID, execution_id: UUID) -> list[EventRecord]:
     """Return the events of agents in an execution, and those of their starts, in order; at most 10,000."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         f"""
         select {_COLUMNS} from pilotis.workflow_events
         where app_id = $1 and execution_id = $2 and (
@@ -60,13 +76,14 @@ async def of_agents(connection: TenantDatabase, app_id: UUID, execution_id: UUID
         app_id,
         execution_id,
     )
+    return [EventRecord(*row) for row in rows]
 
 
 async def of_workflow(
     connection: TenantDatabase, app_id: UUID, workflow_id: UUID, floor: int, seen: Sequence[int], limit: int
-) -> list[Record]:
+) -> list[EventRecord]:
     """Return the events of a workflow above an id that were not seen, without the details of steps."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         f"""
         select {_COLUMNS} from pilotis.workflow_events
         where app_id = $1 and workflow_id = $2 and event_id > $3 and event_id <> all($4::bigint[])
@@ -79,6 +96,7 @@ async def of_workflow(
         list(seen),
         limit,
     )
+    return [EventRecord(*row) for row in rows]
 
 
 async def now(connection: TenantDatabase, app_id: UUID, workflow_id: UUID) -> tuple[int, int, list[int]]:
@@ -96,7 +114,8 @@ async def now(connection: TenantDatabase, app_id: UUID, workflow_id: UUID) -> tu
         workflow_id,
     )
     assert row is not None
-    return row["floor"], row["newest"], row["known"]
+    floor, newest, known = row
+    return floor, newest, known
 
 
 async def floor_of(connection: TenantDatabase, app_id: UUID, workflow_id: UUID, event_id: int) -> int | None:

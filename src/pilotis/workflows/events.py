@@ -7,10 +7,10 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.events.types import EventType, NewEvent
 from pilotis.http.api.principals import by_itself
+from pilotis.workflows.claim_store import CancelledExecution
 
 
 class WorkflowError(msgspec.Struct, frozen=True):
@@ -60,21 +60,21 @@ ENDED = {
 EVENT_TYPES: tuple[EventType[Any], ...] = (STARTED, *ENDED.values())
 
 
-def cancellations(rows: Sequence[Record]) -> list[NewEvent]:
+def cancellations(rows: Sequence[CancelledExecution]) -> list[NewEvent]:
     """Return the events of executions that ended when they were asked to, because they had not begun."""
     return [
         ENDED["cancelled"].event(
             WorkflowEvent(
-                workflow_id=row["workflow_id"],
-                execution_id=row["execution_id"],
+                workflow_id=row.workflow_id,
+                execution_id=row.execution_id,
                 status="cancelled",
-                trigger=row["trigger_type"],
-                attempt=row["attempt"],
+                trigger=row.trigger_type,
+                attempt=row.attempt,
             ),
-            by_itself(row["request_id"]),
-            subject=subject(row["workflow_id"], row["execution_id"]),
-            depth=row["depth"],
+            by_itself(row.request_id),
+            subject=subject(row.workflow_id, row.execution_id),
+            depth=row.depth,
         )
         for row in rows
-        if row["status"] == "cancelled"
+        if row.status == "cancelled"
     ]

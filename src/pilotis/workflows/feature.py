@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 import structlog
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.apps.feature import AppsFeature
 from pilotis.apps.service import Apps
@@ -23,6 +23,7 @@ from pilotis.workflows import execution_store, store
 from pilotis.workflows.agent import Agent
 from pilotis.workflows.ai_provider import AiProviders
 from pilotis.workflows.checkpoints import Checkpoints
+from pilotis.workflows.claim_store import CancelledExecution
 from pilotis.workflows.definition_cache import DefinitionCache
 from pilotis.workflows.endpoints import AiProviderEndpoints, WorkflowEndpoints, WorkflowTriggerEndpoints
 from pilotis.workflows.engine import QUEUE, Engine
@@ -79,20 +80,20 @@ def feature(floor: Floor, apps: AppsFeature, functions: FunctionsFeature) -> Wor
         if not engine.wake():
             control.publish_soon(Topic.WORK, QUEUE)
 
-    def cancelled(rows: list[Record]) -> None:
+    def cancelled(rows: list[CancelledExecution]) -> None:
         for row in rows:
-            engine.cancel(str(row["execution_id"]))
-            control.publish_soon(Topic.CANCEL, str(row["execution_id"]), at_once=True)
-            news(row["app_id"], row["workflow_id"], row["execution_id"])
-            if row["status"] == "cancelled":
-                counts.executions.add(row["trigger_type"], "cancelled")
+            engine.cancel(str(row.execution_id))
+            control.publish_soon(Topic.CANCEL, str(row.execution_id), at_once=True)
+            news(row.app_id, row.workflow_id, row.execution_id)
+            if row.status == "cancelled":
+                counts.executions.add(row.trigger_type, "cancelled")
 
     async def find_function(app_id: UUID, reference: str) -> FoundFunction | None:
         try:
             row = await functions.calls.find(app_id, reference)
         except NotFoundError:
             return None
-        return FoundFunction(row["function_id"], row["active_version"] is not None, row["name"])
+        return FoundFunction(row.function_id, row.active_version is not None, row.name)
 
     workflows = Workflows(database, floor.events, find_function, cancelled)
     functions.functions.used_by(store.calling)

@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from asyncpg import Record
-
 from pilotis.db.news import News
 from pilotis.db.pool import Database
 from pilotis.http.replies.events import Event
@@ -17,6 +15,7 @@ from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import UnavailableError
 from pilotis.workflows import event_store, store
+from pilotis.workflows.event_store import EventRecord
 
 MAX_BEHIND = 1000
 """A stream that has not sent so many events starts over."""
@@ -116,10 +115,10 @@ class Feeds:
                     rows = await event_store.of_workflow(connection, *place, floor, list(seen), MAX_BEHIND)
                     if not rows and not await store.exists(connection, *place):
                         return
-                    told = [Told(row["event_id"], event_of(row, row["event_id"], is_hidden=True)) for row in rows]
+                    told = [Told(row.event_id, event_of(row, row.event_id, is_hidden=True)) for row in rows]
                     for inbox in inboxes if told else ():
                         inbox.add(told)
-                    seen |= {row["event_id"] for row in rows}
+                    seen |= {row.event_id for row in rows}
                     if rows:
                         floor = await event_store.settled(connection, *place, floor)
                         seen = {one for one in seen if one > floor}
@@ -139,18 +138,18 @@ async def pause(changed: asyncio.Event) -> None:
             await changed.wait()
 
 
-def event_of(row: Record, event_id: int, *, is_hidden: bool) -> Event:
+def event_of(row: EventRecord, event_id: int, *, is_hidden: bool) -> Event:
     """Return a stored event as a stream sends it; hidden, without users' data."""
-    content = json.decode(row["data"].encode())
+    content = json.decode(row.data.encode())
     told = {
-        "type": row["type"],
-        "execution_id": str(row["execution_id"]),
-        "workflow_id": str(row["workflow_id"]),
-        "seq": row["seq"],
-        "timestamp": rfc3339(row["created_at"]),
+        "type": row.type,
+        "execution_id": str(row.execution_id),
+        "workflow_id": str(row.workflow_id),
+        "seq": row.seq,
+        "timestamp": rfc3339(row.created_at),
         **(_hidden(content) if is_hidden else content),
     }
-    return Event(event=row["type"], id=str(event_id), data=json.encode(told))
+    return Event(event=row.type, id=str(event_id), data=json.encode(told))
 
 
 def _hidden(content: dict[str, Any]) -> dict[str, Any]:

@@ -7,29 +7,31 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 from msgspec import UNSET
 
 from pilotis.db.pool import Database
 from pilotis.functions.calls import Calls, Ended
 from pilotis.functions.webhook_form import rejection_of
 from pilotis.http.api.principals import AppInfo, by_itself
-from pilotis.jobs.kinds import Hold, LeaseLostError
+from pilotis.jobs.kinds import LeaseLostError
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import NotFoundError, PilotisError, UnavailableError
 from pilotis.workflows import backoff, execution_store
 from pilotis.workflows.agent import Agent, AgentError, Conversation, Tools
+from pilotis.workflows.checkpoint_store import Checkpoint, StepRow, held_checkpoint
 from pilotis.workflows.checkpoints import Checkpoints
+from pilotis.workflows.claim_store import MAX_RECOVERIES, ClaimedExecution
 from pilotis.workflows.definition import walk
 from pilotis.workflows.definition_cache import DefinitionCache
 from pilotis.workflows.events import ENDED, STARTED, WorkflowError, WorkflowEvent, subject
-from pilotis.workflows.execution_store import MAX_RECOVERIES, Checkpoint
+from pilotis.workflows.execution_store import StepRecord
 from pilotis.workflows.metrics import WorkflowCounts
 from pilotis.workflows.plan import (
     MAX_BYTES,
@@ -85,20 +87,7 @@ class CallResult(NamedTuple):
 
 class _InFlight(NamedTuple):
     ready: Ready
-    row: dict[str, Any]
-
-
-class HeldExecution(msgspec.Struct, frozen=True):
-    """An execution that this process holds, as it was claimed."""
-
-    app_id: UUID
-    owner: UUID
-    row: Record
-
-    @property
-    def hold(self) -> Hold:
-        """Return the id of the execution, and the fence of the claim."""
-        return self.row["execution_id"], self.row["fence"]
+    row: StepRow
 
 
 class Holder(Protocol):
@@ -139,25 +128,23 @@ class RunServices(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Run:
     """The execution of one claim, with what all runs use and the source that holds it."""
 
-    def __init__(self, services: RunServices, holder: Holder, held: HeldExecution) -> None:
-        row = held.row
+    def __init__(self, services: RunServices, holder: Holder, claimed: ClaimedExecution) -> None:
         self._services = services
         self._holder = holder
-        self._row = row
-        self._owner = held.owner
-        self._app_id: UUID = row["app_id"]
-        self._id: UUID = row["execution_id"]
+        self._claimed = claimed
+        self._app_id = claimed.app_id
+        self._id = claimed.execution_id
         # Times are the database's, not those of this machine's clock.
-        self._offset: timedelta = row["now"] - datetime.now(UTC)
-        self._context = Context(json.decode(row["input"].encode()), json.decode(row["trigger"].encode()))
+        self._offset = claimed.now - datetime.now(UTC)
+        self._context = Context(json.decode(claimed.input.encode()), json.decode(claimed.trigger.encode()))
         self._states: dict[str, State] = {}
         self._tries: dict[str, int] = {}
         self._counted: Counter[str] = Counter()
         self._waits: dict[str, datetime] = {}
-        self._bytes = len(row["input"])
+        self._bytes = len(claimed.input)
         self._tasks: dict[asyncio.Task[CallResult], _InFlight] = {}
         self._changed = asyncio.Event()
-        self._is_cancelled: bool = row["cancel_requested"]
+        self._is_cancelled = claimed.cancel_requested
         self.has_ended = False
 
     def cancel(self) -> None:
@@ -171,8 +158,8 @@ class Run:
 
     async def go(self) -> None:
         """Run until the execution ends, waits for long, or the process stops."""
-        row = self._row
-        definition = await self._services.definitions.of(self._app_id, row["workflow_id"], row["version"])
+        claimed = self._claimed
+        definition = await self._services.definitions.of(self._app_id, claimed.workflow_id, claimed.version)
         if definition is None:
             return
         self._definition: NewWorkflow = definition
@@ -192,22 +179,25 @@ class Run:
 
     async def _begun(self) -> Checkpoint:
         """Return the first checkpoint, after reading the work of earlier claims."""
-        row, point = self._row, Checkpoint()
-        is_new = row["seq"] == 1
+        claimed, point = self._claimed, Checkpoint()
+        is_new = claimed.seq == 1
         has_run = False
-        if not is_new or row["trigger_type"] in {"retry", "webhook"}:
+        if not is_new or claimed.trigger_type in {"retry", "webhook"}:
             has_run = await self._load()
         if is_new:
             self._event(point, "execution.started")
-            self._services.counts.queues.add((row["started_at"] - row["created_at"]).total_seconds())
-            if row["trigger_type"] == "webhook":
+            self._services.counts.queues.add((claimed.started_at - claimed.created_at).total_seconds())
+            if claimed.trigger_type == "webhook":
                 self._inside_request(point)
             point.emits.append(
                 STARTED.event(
-                    self._data("running", None), by_itself(row["request_id"]), subject=self._subject, depth=row["depth"]
+                    self._data("running", None),
+                    by_itself(claimed.request_id),
+                    subject=self._subject,
+                    depth=claimed.depth,
                 )
             )
-        elif has_run and row["recoveries"]:
+        elif has_run and claimed.recoveries:
             self._event(point, "execution.recovered")
             self._services.counts.recoveries.add()
         return point
@@ -216,41 +206,42 @@ class Run:
         """Tell of the step that ran inside the request which started the execution."""
         for key, state in self._states.items():
             step = self._steps[key]
-            row = self._step_row(key, step, state.status) | {"output": state.output}
+            row = self._step_row(key, step, state.status)
+            row.output = state.output
             self._step_event(point, f"step.{state.status}", row, step)
 
     async def _load(self) -> bool:
         """Restore the states from the rows of the steps; return whether a call was running."""
         rows = await execution_store.steps_of(self._services.database.of(self._app_id), self._app_id, self._id)
-        last: dict[str, Any] = {}
+        last: dict[str, StepRecord] = {}
         for row in rows:
-            key = row["step_id"]
+            key = row.step_id
             self._counted[key] += 1
-            if key not in last or (row["attempt"], row["try"]) > (last[key]["attempt"], last[key]["try"]):
+            if key not in last or (row.attempt, row.try_) > (last[key].attempt, last[key].try_):
                 last[key] = row
         has_run = False
         for key, row in last.items():
             step = self._step_of(key)
             if step is None:
                 continue
-            self._bytes += len(row["output"] or "")
+            self._bytes += len(row.output or "")
             is_group = step.step_type == "parallel" and key == step.id
-            is_current = row["attempt"] == self._row["attempt"]
-            match row["status"]:
+            is_current = row.attempt == self._claimed.attempt
+            match row.status:
                 case "completed" | "skipped" as status:
-                    items = _decoded(row["input"]) if is_group else None
-                    self._states[key] = State(status, _decoded(row["output"]), input=items)
+                    items = _decoded(row.input) if is_group else None
+                    self._states[key] = State(status, _decoded(row.output), input=items)
                 case "running" if is_group:
-                    self._states[key] = State("running", input=_decoded(row["input"]))
+                    self._states[key] = State("running", input=_decoded(row.input))
                 case "running" if is_current:
                     has_run = True
-                    self._tries[key] = row["try"]
+                    self._tries[key] = row.try_
                     self._counted[key] -= 1
-                case "failed" | "timeout" if row["retry_at"] is not None and is_current:
-                    self._tries[key] = row["try"] + 1
-                    self._waits[key] = row["retry_at"]
-                case "failed" | "timeout" if row["retry_at"] is None and step.on_error == "continue":
-                    self._states[key] = State("failed", error=_decoded(row["error"]))
+                case "failed" | "timeout" if row.retry_at is not None and is_current:
+                    self._tries[key] = row.try_ + 1
+                    self._waits[key] = row.retry_at
+                case "failed" | "timeout" if row.retry_at is None and step.on_error == "continue":
+                    self._states[key] = State("failed", error=_decoded(row.error))
         return has_run
 
     async def _advance(self, point: Checkpoint) -> bool:
@@ -258,9 +249,9 @@ class Run:
         now = self._now()
         if self._is_cancelled:
             return await self._end(point, "cancelled")
-        if now >= self._row["deadline_at"]:
+        if now >= self._claimed.deadline_at:
             return await self._end(point, "timeout", error=_execution_timeout())
-        if self._row["recoveries"] > MAX_RECOVERIES:
+        if self._claimed.recoveries > MAX_RECOVERIES:
             message = "Each process that ran the execution has died."
             return await self._end(
                 point, "failed", error={"code": "WORKER_CRASHED", "message": message, "step_id": None}
@@ -284,7 +275,7 @@ class Run:
                 return await self._leave(point, due)
         rows = [self._begin(point, ready) for ready in begun]
         await self._write(point)
-        self._holder.require_lease_of(self._owner)
+        self._holder.require_lease_of(self._claimed.owner)
         for ready, row in zip(begun, rows, strict=True):
             called = self._ask(ready, row) if ready.step.step_type == "agent" else self._call(ready)
             task = asyncio.create_task(called)
@@ -297,7 +288,7 @@ class Run:
         point = Checkpoint()
         busy = {one.ready.key for one in self._tasks.values()}
         moments = [moment for key, moment in self._waits.items() if key not in busy and key not in self._states]
-        until = min([self._row["deadline_at"], *moments])
+        until = min([self._claimed.deadline_at, *moments])
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, (until - self._now()).total_seconds())):
                 await self._changed.wait()
@@ -313,34 +304,30 @@ class Run:
         """Record the result of a call; return the failure that ends the execution's attempt."""
         (key, step, _), row = in_flight
         now = self._now()
-        row |= {
-            # The row has it already.
-            "input": None,
-            "finished_at": now.isoformat(),
-            "duration": round(result.duration, 3),
-            "queue_ms": result.queue_ms,
-            "function_execution_id": result.function_execution_id,
-            "function_version": result.function_version or step.function_version,
-        }
+        # It is stored already.
+        row.input = None
+        row.finished_at, row.duration, row.queue_ms = now, round(result.duration, 3), result.queue_ms
+        row.function_execution_id = result.function_execution_id
+        row.function_version = result.function_version or step.function_version
         point.steps.append(row)
         if result.logs:
             self._event(point, "step.log", step={"step_id": key}, lines=result.logs[:100])
         if result.code is None:
             value = condition_output(result.value) if step.step_type == "condition" else result.value
-            row |= {"status": "completed", "output": value}
+            row.status, row.output = "completed", value
             self._states[key] = State("completed", value)
             self._bytes += len(json.encode(value))
             self._step_event(point, "step.completed", row, step)
             return None
         error = {"code": result.code, "message": result.message, "step_id": key}
-        row |= {"status": "timeout" if result.code in _TIMEOUTS else "failed", "error": error}
+        row.status, row.error = "timeout" if result.code in _TIMEOUTS else "failed", error
         if result.code == "EXECUTION_TIMEOUT":
             self._step_event(point, "step.failed", row, step)
             return Failed(key, result.code, result.message)
-        if result.code not in _NOT_TRIED_AGAIN and row["try"] < step.tries:
-            retry_at = now + timedelta(seconds=backoff.step_seconds(step.retry_delay, row["try"]))
-            row["retry_at"] = retry_at.isoformat()
-            self._tries[key], self._waits[key] = row["try"] + 1, retry_at
+        if result.code not in _NOT_TRIED_AGAIN and row.try_ < step.tries:
+            retry_at = now + timedelta(seconds=backoff.step_seconds(step.retry_delay, row.try_))
+            row.retry_at = retry_at
+            self._tries[key], self._waits[key] = row.try_ + 1, retry_at
             self._step_event(point, "step.retrying", row, step, run_at=rfc3339(retry_at))
             return None
         self._step_event(point, "step.failed", row, step)
@@ -366,11 +353,11 @@ class Run:
                         execution_id=self._id,
                         step_id=ready.key,
                         attempt=self._counted[ready.key],
-                        depth=self._row["depth"],
+                        depth=self._claimed.depth,
                         seconds=left,
                         version=step.function_version,
                         context=context,
-                        request_id=self._row["request_id"],
+                        request_id=self._claimed.request_id,
                     )
             except TimeoutError:
                 return timed_out
@@ -394,19 +381,19 @@ class Run:
 
         That is its own limit or, if it is less, the rest of the execution's: only the former is the step's fault.
         """
-        left: float = (self._row["deadline_at"] - self._now()).total_seconds()
+        left = (self._claimed.deadline_at - self._now()).total_seconds()
         if left <= (step.timeout_seconds or left):
             return max(0.05, left), CallResult(code="EXECUTION_TIMEOUT", message=_TIMED_OUT)
         return step.timeout_seconds or left, CallResult(code="STEP_TIMEOUT", message="The step took too long.")
 
-    async def _ask(self, ready: Ready, row: dict[str, Any]) -> CallResult:
+    async def _ask(self, ready: Ready, row: StepRow) -> CallResult:
         """Run an agent."""
         step, started = ready.step, time.monotonic()
         config = step.config or AgentConfig()
         seconds, timed_out = self._limit_of(step)
         until = started + seconds
         prompt = json.encode(ready.payload).decode() if config.prompt is None else ready.payload["prompt"]
-        running = dict(row) | {"input": None}
+        running = msgspec.structs.replace(row, input=None)
 
         async def call(tool: AgentTool, call_id: str, arguments: bytes) -> Any:
             try:
@@ -417,9 +404,9 @@ class Run:
                     execution_id=self._id,
                     step_id=f"{ready.key}:{call_id}",
                     attempt=1,
-                    depth=self._row["depth"],
+                    depth=self._claimed.depth,
                     seconds=max(0.05, until - time.monotonic()),
-                    request_id=self._row["request_id"],
+                    request_id=self._claimed.request_id,
                 )
             except PilotisError as error:
                 return {"error": error.text}
@@ -427,7 +414,7 @@ class Run:
             return result.value if result.code is None else {"error": result.message}
 
         async def save(talk: Conversation, type_: str, told: dict[str, Any]) -> None:
-            point = Checkpoint(steps=[running | {"state": msgspec.to_builtins(talk)}])
+            point = Checkpoint(steps=[msgspec.structs.replace(running, state=msgspec.to_builtins(talk))])
             self._event(point, type_, step={"step_id": ready.key}, **{name: shown(one) for name, one in told.items()})
             await self._write(point)
 
@@ -448,31 +435,32 @@ class Run:
 
     async def _arguments(self, ready: Ready) -> tuple[bytes, dict[str, Any] | None]:
         """Return a function's payload, and the context of the request that it gets in the webhook form."""
-        if self._row["trigger_type"] == "webhook" and takes_request(self._definition, self._states, ready.key):
+        if self._claimed.trigger_type == "webhook" and takes_request(self._definition, self._states, ready.key):
             request = await self._services.requests.of(self._app_id, self._id)
             if request is not None:
                 return request.form()
         return json.encode(ready.payload), None
 
-    def _begin(self, point: Checkpoint, ready: Ready) -> dict[str, Any]:
+    def _begin(self, point: Checkpoint, ready: Ready) -> StepRow:
         key, step, payload = ready
         self._counted[key] += 1
         self._waits.pop(key, None)
-        row = self._step_row(key, step, "running") | {"input": payload, "finished_at": None}
-        point.steps.append(dict(row))
+        row = self._step_row(key, step, "running")
+        row.input, row.finished_at = payload, None
+        point.steps.append(copy(row))
         self._step_event(point, "step.started", row, step)
         return row
 
     def _instant(self, point: Checkpoint, instant: Instant) -> None:
         key, step, state = instant
         row = self._step_row(key, step, state.status)
-        row |= {"input": state.input, "output": state.output, "error": state.error}
+        row.input, row.output, row.error = state.input, state.output, state.error
         if state.status == "running":
-            row["finished_at"] = None
+            row.finished_at = None
         elif state.status == "completed":
             self._bytes += len(json.encode(state.output))
         # A group that starts and ends at once is one row.
-        point.steps = [one for one in point.steps if one["step_id"] != key]
+        point.steps = [one for one in point.steps if one.step_id != key]
         point.steps.append(row)
         name = "started" if state.status == "running" else state.status
         self._step_event(point, f"step.{name}", row, step)
@@ -481,13 +469,12 @@ class Run:
         """End the attempt: the execution fails, or is retried from the failed step."""
         if failed.code == "EXECUTION_TIMEOUT":
             return await self._end(point, "timeout", error=_execution_timeout())
-        row = self._row
         error = {"code": failed.code, "message": failed.message, "step_id": failed.key or None}
-        if failed.code in _NOT_TRIED_AGAIN or row["attempt"] > self._definition.max_retries:
+        if failed.code in _NOT_TRIED_AGAIN or self._claimed.attempt > self._definition.max_retries:
             return await self._end(point, "failed", error=error)
-        run_at = self._now() + timedelta(seconds=backoff.execution_seconds(row["attempt"]))
+        run_at = self._now() + timedelta(seconds=backoff.execution_seconds(self._claimed.attempt))
         self._event(point, "execution.retrying", run_at=rfc3339(run_at), error=error)
-        point.attempt = row["attempt"] + 1
+        point.attempt = self._claimed.attempt + 1
         point.cancel_steps = True
         await self._cancel_tasks()
         return await self._leave(point, run_at)
@@ -505,7 +492,7 @@ class Run:
         self, point: Checkpoint, status: str, *, output: Any = UNSET, error: dict[str, Any] | None = None
     ) -> bool:
         """Write the execution's end."""
-        row = self._row
+        claimed = self._claimed
         await self._cancel_tasks()
         if output is not UNSET and len(json.encode(output)) > MAX_BYTES:
             message = f"The output of an execution has at most {MAX_BYTES} bytes."
@@ -518,13 +505,13 @@ class Run:
         )
         data = self._data(status, error)
         point.emits.append(
-            ENDED[status].event(data, by_itself(row["request_id"]), subject=self._subject, depth=row["depth"])
+            ENDED[status].event(data, by_itself(claimed.request_id), subject=self._subject, depth=claimed.depth)
         )
         await self._write(point)
         self.has_ended = True
         counts = self._services.counts
-        counts.executions.add(row["trigger_type"], status)
-        counts.seconds.add((self._now() - row["started_at"]).total_seconds())
+        counts.executions.add(claimed.trigger_type, status)
+        counts.seconds.add((self._now() - claimed.started_at).total_seconds())
         return False
 
     async def _write(self, point: Checkpoint) -> None:
@@ -535,17 +522,17 @@ class Run:
         progress = {"completed": point.completed_steps, "total": len(self._steps)}
         for event in point.events:
             event["data"]["progress"] = progress
-        row = self._row
-        held = execution_store.held_checkpoint(self._id, self._owner, row["fence"], point)
+        claimed = self._claimed
+        held = held_checkpoint(self._id, claimed.owner, claimed.fence, point)
         written = await self._services.checkpoints.write(self._app_id, held)
         if written is None:
             raise LeaseLostError
         # Each answer took some time to arrive; what happens after it is later than what it tells of.
-        self._offset = max(self._offset, written["now"] - datetime.now(UTC))
-        if written["has_emitted"]:
+        self._offset = max(self._offset, written.now - datetime.now(UTC))
+        if written.has_emitted:
             self._services.emitted(self._app_id)
-        self._services.news(self._app_id, row["workflow_id"], self._id)
-        if written["cancel_requested"] and point.status is None:
+        self._services.news(self._app_id, claimed.workflow_id, self._id)
+        if written.cancel_requested and point.status is None:
             self.cancel()
 
     async def _cancel_tasks(self) -> None:
@@ -559,52 +546,49 @@ class Run:
     def _step_of(self, key: str) -> Step | None:
         return self._steps.get(key) or self._steps.get(key.partition("[")[0])
 
-    def _step_row(self, key: str, step: Step, status: str) -> dict[str, Any]:
-        now = self._now().isoformat()
-        return {
-            "step_id": key,
-            "attempt": self._row["attempt"],
-            "try": self._tries.get(key, 1),
-            "parent_id": self._parents.get(key) if key == step.id else step.id,
-            "status": status,
-            "input": None,
-            "output": None,
-            "error": None,
-            "function_id": step.function_id,
-            "function_version": step.function_version,
-            "started_at": now,
-            "finished_at": now,
-        }
+    def _step_row(self, key: str, step: Step, status: str) -> StepRow:
+        now = self._now()
+        return StepRow(
+            step_id=key,
+            attempt=self._claimed.attempt,
+            try_=self._tries.get(key, 1),
+            parent_id=self._parents.get(key) if key == step.id else step.id,
+            status=status,
+            function_id=step.function_id,
+            function_version=step.function_version,
+            started_at=now,
+            finished_at=now,
+        )
 
     def _event(self, point: Checkpoint, type_: str, status: str = "running", **data: Any) -> None:
-        content = {"status": status, "attempt": self._row["attempt"], **data}
+        content = {"status": status, "attempt": self._claimed.attempt, **data}
         point.events.append({"type": type_, "data": content})
 
-    def _step_event(self, point: Checkpoint, type_: str, row: Mapping[str, Any], step: Step, **data: Any) -> None:
+    def _step_event(self, point: Checkpoint, type_: str, row: StepRow, step: Step, **data: Any) -> None:
         told = {
-            "step_id": row["step_id"],
+            "step_id": row.step_id,
             "step_type": step.step_type,
-            "status": row["status"],
-            "try": row["try"],
-            "duration": row.get("duration"),
-            "output": shown(row["output"]),
-            "error": row["error"],
+            "status": row.status,
+            "try": row.try_,
+            "duration": row.duration,
+            "output": shown(row.output),
+            "error": row.error,
         }
         self._event(point, type_, step=told, **data)
 
     @property
     def _subject(self) -> str:
-        return subject(self._row["workflow_id"], self._id)
+        return subject(self._claimed.workflow_id, self._id)
 
     def _data(self, status: str, error: Mapping[str, Any] | None) -> WorkflowEvent:
-        row = self._row
+        claimed = self._claimed
         trigger = self._context.trigger["type"]
         return WorkflowEvent(
-            workflow_id=row["workflow_id"],
+            workflow_id=claimed.workflow_id,
             execution_id=self._id,
             status=status,
             trigger=trigger,
-            attempt=row["attempt"],
+            attempt=claimed.attempt,
             error=WorkflowError(error["code"], error["message"], error.get("step_id")) if error else None,
         )
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.locks import lock_app
 from pilotis.db.pool import Database
@@ -20,8 +20,9 @@ from pilotis.kit import json
 from pilotis.kit.clock import now, optional_rfc3339, rfc3339
 from pilotis.kit.errors import Detail, PilotisError
 from pilotis.security.audit.service import record
+from pilotis.workflows import claim_store, store, trigger_store
 from pilotis.workflows import definition as definitions
-from pilotis.workflows import execution_store, store, trigger_store
+from pilotis.workflows.claim_store import CancelledExecution
 from pilotis.workflows.definition import Placed
 from pilotis.workflows.errors import (
     InputTooLargeError,
@@ -32,6 +33,7 @@ from pilotis.workflows.errors import (
 )
 from pilotis.workflows.events import cancellations
 from pilotis.workflows.plan import MAX_BYTES
+from pilotis.workflows.store import WorkflowRecord
 from pilotis.workflows.types import AgentConfig, FieldError, LastExecution, NewWorkflow, Validation, Workflow
 
 KIND = "workflow"
@@ -58,7 +60,11 @@ class Workflows:
     """Counts workflows; see `pilotis.db.daily`."""
 
     def __init__(
-        self, database: Database, events: Events, find_function: FindFunction, ended: Callable[[list[Record]], None]
+        self,
+        database: Database,
+        events: Events,
+        find_function: FindFunction,
+        ended: Callable[[list[CancelledExecution]], None],
     ) -> None:
         self._database = database
         self._events = events
@@ -113,10 +119,10 @@ class Workflows:
             row = await store.lock(connection, app.app_id, workflow_id)
             if row is None:
                 raise WorkflowNotFoundError
-            if new.name != row["name"] and await store.is_taken(connection, app.app_id, new.name):
+            if new.name != row.name and await store.is_taken(connection, app.app_id, new.name):
                 raise WorkflowNameTakenError
-            is_active = row["is_active"] if new.is_active is None else new.is_active
-            version = row["version"] + 1
+            is_active = row.is_active if new.is_active is None else new.is_active
+            version = row.version + 1
             values = _values(new) | {"is_active": is_active, "version": version}
             await store.insert_version(connection, app.app_id, workflow_id, version, definitions.as_json(new))
             await store.update(connection, app.app_id, workflow_id, values)
@@ -132,8 +138,8 @@ class Workflows:
             row = None if locked is None else await store.read(connection, app.app_id, workflow_id)
             if row is None:
                 raise WorkflowNotFoundError
-            if row["is_active"] != is_active:
-                definition = definitions.decode(row["definition"])
+            if row.is_active != is_active:
+                definition = definitions.decode(row.definition)
                 cron = definitions.schedule_of(definition, now())
                 await store.update(connection, app.app_id, workflow_id, {"is_active": is_active})
                 await self._schedule(connection, app.app_id, workflow_id, cron, definition, is_active=is_active)
@@ -149,9 +155,9 @@ class Workflows:
             await schedules.remove(connection, app.app_id, workflow_id)
             await trigger_store.delete(connection, app.app_id, workflow_id)
             await store.mark_deleted(connection, app.app_id, workflow_id)
-            ended = await execution_store.cancel_all(connection, app.app_id, workflow_id)
+            ended = await claim_store.cancel_all(connection, app.app_id, workflow_id)
             await self._events.emit_all(connection, app.app_id, cancellations(ended))
-            await record(connection, app.app_id, actor, "workflow.delete", workflow_id, name=row["name"])
+            await record(connection, app.app_id, actor, "workflow.delete", workflow_id, name=row.name)
         self._ended(ended)
 
     async def validate(self, app: AppInfo, body: dict[str, Any]) -> Validation:
@@ -235,30 +241,30 @@ def _values(new: NewWorkflow) -> dict[str, Any]:
     return {"name": new.name, "max_concurrency": new.max_concurrency, "on_overlap": new.on_overlap}
 
 
-def _workflow(row: Record, version: int | None = None) -> Workflow:
-    definition = definitions.decode(row["definition"])
+def _workflow(row: WorkflowRecord, version: int | None = None) -> Workflow:
+    definition = definitions.decode(row.definition)
     last = None
-    if row["last_id"] is not None:
-        last = LastExecution(row["last_id"], row["last_status"], optional_rfc3339(row["last_started_at"]))
+    if row.last_id is not None and row.last_status is not None:
+        last = LastExecution(row.last_id, row.last_status, optional_rfc3339(row.last_started_at))
     return Workflow(
-        id=row["workflow_id"],
-        app_id=row["app_id"],
+        id=row.workflow_id,
+        app_id=row.app_id,
         name=definition.name,
         description=definition.description,
         execution_type=definition.execution_type,
         steps=definition.steps,
         schedule_cron=definition.schedule_cron,
         schedule_timezone=definition.schedule_timezone,
-        next_run_at=optional_rfc3339(row["next_run_at"]),
+        next_run_at=optional_rfc3339(row.next_run_at),
         timeout_seconds=definition.timeout_seconds,
         max_retries=definition.max_retries,
         initial_input=msgspec.Raw(json.encode(definition.initial_input or {})),
-        is_active=row["is_active"],
+        is_active=row.is_active,
         max_concurrency=definition.max_concurrency,
         on_overlap=definition.on_overlap,
-        has_trigger=row["has_trigger"],
-        version=version or row["version"],
-        created_at=rfc3339(row["created_at"]),
-        updated_at=rfc3339(row["updated_at"]),
+        has_trigger=row.has_trigger,
+        version=version or row.version,
+        created_at=rfc3339(row.created_at),
+        updated_at=rfc3339(row.updated_at),
         last_execution=last,
     )

@@ -2,18 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db.locks import lock_app
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.workflows.types import ExecutionStatus
+
+
+class WorkflowRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow with the definition of a version as JSON text, and its last execution, if there is one."""
+
+    app_id: UUID
+    workflow_id: UUID
+    version: int
+    is_active: bool
+    created_at: datetime
+    updated_at: datetime
+    definition: str
+    next_run_at: datetime | None
+    has_trigger: bool
+    last_id: UUID | None
+    last_status: ExecutionStatus | None
+    last_started_at: datetime | None
+
+
+class LockedWorkflow(NamedTuple):
+    """What a change needs of a workflow."""
+
+    name: str
+    version: int
+    is_active: bool
+
+
+class CurrentWorkflow(msgspec.Struct, frozen=True, kw_only=True):
+    """What an execution needs of a workflow: its current definition as JSON text, and its settings."""
+
+    workflow_id: UUID
+    version: int
+    is_active: bool
+    max_concurrency: int
+    on_overlap: str
+    definition: str
+
 
 _SELECT = """
-    select w.*, v.definition::text as definition, s.next_run_at,
+    select w.app_id, w.workflow_id, w.version, w.is_active, w.created_at, w.updated_at,
+        v.definition::text as definition, s.next_run_at,
         exists (
             select from pilotis.workflow_triggers t where t.app_id = w.app_id and t.workflow_id = w.workflow_id
         ) as has_trigger,
@@ -72,16 +112,17 @@ async def insert_version(
     )
 
 
-async def lock(connection: Connection, app_id: UUID, workflow_id: UUID) -> Record | None:
+async def lock(connection: Connection, app_id: UUID, workflow_id: UUID) -> LockedWorkflow | None:
     """Return a workflow, locked against other changes until the transaction ends."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         """
-        select * from pilotis.workflows where app_id = $1 and workflow_id = $2 and deleted_at is null
-        for no key update
+        select name, version, is_active from pilotis.workflows
+        where app_id = $1 and workflow_id = $2 and deleted_at is null for no key update
         """,
         app_id,
         workflow_id,
     )
+    return LockedWorkflow(*row) if row else None
 
 
 async def is_taken(connection: Connection, app_id: UUID, name: str) -> bool:
@@ -106,14 +147,15 @@ async def update(connection: Connection, app_id: UUID, workflow_id: UUID, values
 
 async def read(
     connection: TenantDatabase | Connection, app_id: UUID, workflow_id: UUID, version: int | None = None
-) -> Record | None:
+) -> WorkflowRecord | None:
     """Return a workflow with its current definition, or that of a version."""
-    return await connection.fetchrow(f"{_SELECT} and w.workflow_id = $3", app_id, version, workflow_id)
+    row = await connection.fetchrow(f"{_SELECT} and w.workflow_id = $3", app_id, version, workflow_id)
+    return WorkflowRecord(**row) if row else None
 
 
-async def current(connection: TenantDatabase | Connection, app_id: UUID, workflow_id: UUID) -> Record | None:
-    """Return what an execution needs of a workflow: its current definition and its settings."""
-    return await connection.fetchrow(
+async def current(connection: TenantDatabase | Connection, app_id: UUID, workflow_id: UUID) -> CurrentWorkflow | None:
+    """Return what an execution needs of a workflow."""
+    row = await connection.fetchrow(
         """
         select w.workflow_id, w.version, w.is_active, w.max_concurrency, w.on_overlap, v.definition::text as definition
         from pilotis.workflows w join pilotis.workflow_versions v using (app_id, workflow_id, version)
@@ -122,12 +164,20 @@ async def current(connection: TenantDatabase | Connection, app_id: UUID, workflo
         app_id,
         workflow_id,
     )
+    return CurrentWorkflow(**row) if row else None
 
 
-async def page(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[Record], int]:
+async def page(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[WorkflowRecord], int]:
     """Return a page of an app's workflows, newest first, and their number."""
     return await fetch_page(
-        database, app_id, _SELECT, (app_id, None), order_by="workflow_id desc", limit=limit, offset=offset
+        database,
+        app_id,
+        _SELECT,
+        (app_id, None),
+        order_by="workflow_id desc",
+        limit=limit,
+        offset=offset,
+        record=WorkflowRecord,
     )
 
 
@@ -146,7 +196,7 @@ async def calling(connection: Connection, app_id: UUID, function_id: UUID) -> li
         app_id,
         str(function_id),
     )
-    return [row["name"] for row in rows]
+    return [name for (name,) in rows]
 
 
 async def definition(connection: TenantDatabase, app_id: UUID, workflow_id: UUID, version: int) -> str | None:
@@ -207,14 +257,15 @@ async def delete_old_versions(connection: Connection, kept: int, batch_size: int
     return int(deleted.split()[-1])
 
 
-async def delete_old(connection: Connection, days: int) -> Sequence[Record]:
-    """Purge at most 20 workflows that were deleted `days` ago, with their history, and return them."""
-    return await connection.fetch(
+async def delete_old(connection: Connection, days: int) -> int:
+    """Purge at most 20 workflows that were deleted `days` ago, with their history, and return how many."""
+    deleted = await connection.execute(
         """
         delete from pilotis.workflows where (app_id, workflow_id) in (
             select app_id, workflow_id from pilotis.workflows
             where deleted_at < now() - make_interval(days => $1) limit 20
-        ) returning workflow_id
+        )
         """,
         days,
     )
+    return int(deleted.split()[-1])

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.db.batching import SingleFlight
 from pilotis.db.news import News
@@ -20,6 +19,8 @@ from pilotis.http.replies.events import Event
 from pilotis.kit import json
 from pilotis.kit.errors import invalid
 from pilotis.workflows import event_store, execution_store
+from pilotis.workflows.event_store import EventRecord
+from pilotis.workflows.execution_store import ExecutionRecord
 from pilotis.workflows.executions import FINAL, Executions
 from pilotis.workflows.feed import MAX_BEHIND, Feeds, event_of, pause
 
@@ -44,8 +45,8 @@ class WorkflowStreams:
         self._executions = executions
         self._news = news
         self._feeds = Feeds(database, news)
-        self._reads: SingleFlight[list[Record]] = SingleFlight()
-        self._looks: SingleFlight[Record | None] = SingleFlight()
+        self._reads: SingleFlight[list[EventRecord]] = SingleFlight()
+        self._looks: SingleFlight[ExecutionRecord | None] = SingleFlight()
 
     async def of_execution(
         self, app: AppInfo, workflow_id: UUID, execution_id: UUID, last: str | None, *, is_hidden: bool
@@ -75,10 +76,10 @@ class WorkflowStreams:
                     row = await execution_store.read(connection, app.app_id, workflow_id, execution_id)
                     if row is None:
                         return
-                    after = row["seq"]
+                    after = row.seq
                     yield await self._snapshot(app, row, is_hidden=is_hidden)
-                    if row["status"] in FINAL:
-                        yield _end(row["status"])
+                    if row.status in FINAL:
+                        yield _end(row.status)
                         return
                 changed.clear()
                 rows = await self._after(app.app_id, execution_id, after)
@@ -86,10 +87,10 @@ class WorkflowStreams:
                     yield Event(event="reset", data=b"{}")
                     after = None
                     continue
-                for row in rows:
-                    after = row["seq"]
-                    yield event_of(row, after, is_hidden=is_hidden)
-                    if (status := row["type"].removeprefix("execution.")) in FINAL:
+                for event in rows:
+                    after = event.seq
+                    yield event_of(event, after, is_hidden=is_hidden)
+                    if (status := event.type.removeprefix("execution.")) in FINAL:
                         yield _end(status)
                         return
                 if not rows and await self._has_ended_silently(app, workflow_id, execution_id, after):
@@ -97,11 +98,11 @@ class WorkflowStreams:
                     continue
                 await pause(changed)
 
-    async def _after(self, app_id: UUID, execution_id: UUID, seq: int) -> list[Record]:
+    async def _after(self, app_id: UUID, execution_id: UUID, seq: int) -> list[EventRecord]:
         """Return the events of an execution after a number, at most one more than a stream sends at once."""
         connection = self._database.of(app_id)
 
-        async def read() -> list[Record]:
+        async def read() -> list[EventRecord]:
             return await event_store.after(connection, app_id, execution_id, seq, MAX_BEHIND + 1)
 
         return await self._reads.run((execution_id, seq), read)
@@ -110,15 +111,15 @@ class WorkflowStreams:
         """Return whether the execution has ended, and its events after the last seen one are deleted."""
         place = (app.app_id, workflow_id, execution_id)
 
-        async def read() -> Record | None:
+        async def read() -> ExecutionRecord | None:
             return await execution_store.read(self._database.of(app.app_id), *place)
 
         row = await self._looks.run(place, read)
-        return row is None or (row["status"] in FINAL and row["seq"] <= after)
+        return row is None or (row.status in FINAL and row.seq <= after)
 
-    async def _snapshot(self, app: AppInfo, row: Record, *, is_hidden: bool) -> Event:
+    async def _snapshot(self, app: AppInfo, row: ExecutionRecord, *, is_hidden: bool) -> Event:
         found = await self._executions.details(app, row, is_hidden=is_hidden)
-        return Event(event="snapshot", id=str(row["seq"]), data=json.encode(found))
+        return Event(event="snapshot", id=str(row.seq), data=json.encode(found))
 
     async def _workflow(self, app: AppInfo, workflow_id: UUID, after: int | None) -> AsyncGenerator[Event]:
         connection, place = self._database.of(app.app_id), (app.app_id, workflow_id)
@@ -130,9 +131,9 @@ class WorkflowStreams:
                 if len(rows) > MAX_BEHIND:
                     floor = None
                 else:
-                    known = {row["event_id"] for row in rows}
+                    known = {row.event_id for row in rows}
                     for row in rows:
-                        yield event_of(row, row["event_id"], is_hidden=True)
+                        yield event_of(row, row.event_id, is_hidden=True)
             has_seen = after is not None
             while True:
                 if floor is None:

@@ -11,7 +11,7 @@ from asyncpg import Connection
 from pilotis.db.pool import Database
 from pilotis.jobs.kinds import Periodic
 from pilotis.jobs.tasks import on_connection
-from pilotis.workflows import execution_store, store, trigger_store
+from pilotis.workflows import claim_store, execution_store, store, trigger_store
 
 _BATCH_SIZE = 1_000
 _DELETED_DAYS = 7
@@ -44,8 +44,8 @@ def periodic(
             pass
 
     async def let_run(connection: Connection) -> None:
-        for row in await execution_store.gated_workflows(connection):
-            await admit(row["app_id"], row["workflow_id"])
+        for app_id, workflow_id in await claim_store.gated_workflows(connection):
+            await admit(app_id, workflow_id)
 
     return [
         on_connection(database, "workflows.expire", 3600, expire),

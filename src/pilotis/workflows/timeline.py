@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from asyncpg import Record
-
 from pilotis.kit import json
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.workflows.definition import walk
+from pilotis.workflows.event_store import EventRecord
+from pilotis.workflows.execution_store import StepRecord
 from pilotis.workflows.types import NewWorkflow, Span, Timeline
 
 _KINDS = {"function": "function", "condition": "condition"}
 
 
-def timeline(definition: NewWorkflow, steps: Iterable[Record], events: Sequence[Record]) -> Timeline:
+def timeline(definition: NewWorkflow, steps: Iterable[StepRecord], events: Sequence[EventRecord]) -> Timeline:
     """Return the spans of an execution in the order of their start.
 
     `events` are those of agents and of the starts of steps, in order. They are deleted a day after the end; then agents
@@ -24,26 +24,26 @@ def timeline(definition: NewWorkflow, steps: Iterable[Record], events: Sequence[
     names = {one.step.id: one.step for one in walk(definition.steps)}
     spans: list[tuple[datetime, Span]] = []
     for row in steps:
-        step = names.get(row["step_id"]) or names.get(row["step_id"].partition("[")[0])
-        if step is None or row["started_at"] is None:
+        step = names.get(row.step_id) or names.get(row.step_id.partition("[")[0])
+        if step is None or row.started_at is None:
             continue
-        began = row["started_at"]
-        is_item = row["step_id"] != step.id
+        began = row.started_at
+        is_item = row.step_id != step.id
         kind = "function" if is_item else _KINDS.get(step.step_type, "wait")
         span = Span(
-            step_id=row["step_id"],
-            parent_id=row["parent_id"],
-            try_=row["try"],
-            status=row["status"],
+            step_id=row.step_id,
+            parent_id=row.parent_id,
+            try_=row.try_,
+            status=row.status,
             queued_at=rfc3339(began),
-            started_at=rfc3339(began + timedelta(milliseconds=row["queue_ms"] or 0)),
-            finished_at=optional_rfc3339(row["finished_at"]),
+            started_at=rfc3339(began + timedelta(milliseconds=row.queue_ms or 0)),
+            finished_at=optional_rfc3339(row.finished_at),
             kind=kind,  # type: ignore[arg-type]
-            label=step.name or row["step_id"],
+            label=step.name or row.step_id,
         )
         spans.append((began, span))
-        if row["retry_at"] is not None and row["finished_at"] is not None:
-            spans.append((row["finished_at"], _waiting(span, row["finished_at"], row["retry_at"])))
+        if row.retry_at is not None and row.finished_at is not None:
+            spans.append((row.finished_at, _waiting(span, row.finished_at, row.retry_at)))
     spans += _of_agents(events)
     return Timeline([span for _, span in sorted(spans, key=lambda pair: pair[0])])
 
@@ -63,23 +63,23 @@ def _waiting(span: Span, since: datetime, until: datetime) -> Span:
     )
 
 
-def _of_agents(events: Sequence[Record]) -> list[tuple[datetime, Span]]:
+def _of_agents(events: Sequence[EventRecord]) -> list[tuple[datetime, Span]]:
     """Return the turns of agents, each from the event before it to the model's answer, and the calls of functions."""
     found: list[tuple[datetime, Span]] = []
     before: dict[str, datetime] = {}
     tries: dict[str, int] = {}
     calls: dict[tuple[str, str], tuple[datetime, str]] = {}
     for row in events:
-        data, moment = json.decode(row["data"].encode()), row["created_at"]
+        data, moment = json.decode(row.data.encode()), row.created_at
         step_id = data["step"]["step_id"]
-        if row["type"] == "step.started":
+        if row.type == "step.started":
             before[step_id], tries[step_id] = moment, data["step"]["try"]
             continue
         began, kind, label, status = before.get(step_id, moment), "agent_turn", f"turn {data['turn']}", "completed"
-        if row["type"] == "agent.tool_call":
+        if row.type == "agent.tool_call":
             calls[step_id, data["call_id"]] = (moment, data["name"])
             continue
-        if row["type"] == "agent.tool_result":
+        if row.type == "agent.tool_result":
             began, label = calls.pop((step_id, data["call_id"]), (moment, data["call_id"]))
             kind, status = "tool", "failed" if data["status"] == "error" else "completed"
         before[step_id] = moment

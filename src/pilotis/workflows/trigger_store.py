@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import UNAUTHENTICATED
+from pilotis.workflows.types import ExecutionStatus, TriggerMethod
 
 LEASE_SECONDS = 35.0
 KEPT_HOURS = 72
 _CALLED_SECONDS = 10
 
 
-async def by_token(database: Database, token_hash: bytes) -> Record | None:
-    """Return the active trigger of a token with its workflow's definition; None for a deleted or inactive one."""
-    return await database.fetchrow(
+class ActiveTrigger(msgspec.Struct, frozen=True, kw_only=True):
+    """A trigger that starts executions, with its workflow's definition; `dedupe` and `definition` are JSON texts."""
+
+    app_id: UUID
+    workflow_id: UUID
+    methods: list[str]
+    dedupe: str | None
+    version: int
+    definition: str
+
+
+class TriggerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A trigger: its encrypted token, and its settings; the token before is valid until `previous_until`."""
+
+    token: bytes
+    token_hash: bytes
+    previous_until: datetime | None
+    is_active: bool
+    methods: list[TriggerMethod]
+    dedupe: str | None
+    created_at: datetime
+    last_called_at: datetime | None
+
+
+class DeliveryRecord(NamedTuple):
+    """A delivery, with the status of its execution; that is null once the execution is deleted."""
+
+    execution_id: UUID
+    is_accepted: bool
+    status: ExecutionStatus | None
+
+
+async def by_token(database: Database, token_hash: bytes) -> ActiveTrigger | None:
+    """Return the active trigger of a token; None for a deleted or inactive one."""
+    row = await database.fetchrow(
         """
         select t.app_id, t.workflow_id, t.methods, t.dedupe::text as dedupe, w.version, v.definition::text as definition
         from pilotis.workflow_triggers t
@@ -30,19 +65,21 @@ async def by_token(database: Database, token_hash: bytes) -> Record | None:
         token_hash,
         tenant=UNAUTHENTICATED,
     )
+    return ActiveTrigger(**row) if row else None
 
 
-async def read(connection: Connection | TenantDatabase, app_id: UUID, workflow_id: UUID) -> Record | None:
+async def read(connection: Connection | TenantDatabase, app_id: UUID, workflow_id: UUID) -> TriggerRecord | None:
     """Return the trigger of a workflow."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         """
-        select workflow_id, token, token_hash, previous_until, is_active, methods, dedupe::text as dedupe, created_at,
+        select token, token_hash, previous_until, is_active, methods, dedupe::text as dedupe, created_at,
             last_called_at
         from pilotis.workflow_triggers where app_id = $1 and workflow_id = $2
         """,
         app_id,
         workflow_id,
     )
+    return TriggerRecord(**row) if row else None
 
 
 async def insert(connection: Connection, app_id: UUID, workflow_id: UUID, values: dict[str, Any]) -> bool:
@@ -145,9 +182,9 @@ async def reserve(
 
 async def delivery(
     connection: Connection | TenantDatabase, app_id: UUID, workflow_id: UUID, delivery_hash: bytes
-) -> Record | None:
-    """Return a delivery, with the status of its execution; that is null once the execution is deleted."""
-    return await connection.fetchrow(
+) -> DeliveryRecord | None:
+    """Return a delivery."""
+    row = await connection.fetchrow(
         """
         select d.execution_id, d.is_accepted, x.status from pilotis.workflow_deliveries d
         left join pilotis.workflow_executions x on x.app_id = d.app_id and x.execution_id = d.execution_id
@@ -157,6 +194,7 @@ async def delivery(
         workflow_id,
         delivery_hash,
     )
+    return DeliveryRecord(*row) if row else None
 
 
 async def accept(

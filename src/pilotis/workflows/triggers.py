@@ -11,7 +11,6 @@ from uuid import UUID
 from weakref import WeakValueDictionary
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.db.pool import Database
 from pilotis.functions.calls import Calls
@@ -27,7 +26,8 @@ from pilotis.security.audit.service import record
 from pilotis.security.encryption.service import Secrets
 from pilotis.security.encryption.types import Purpose
 from pilotis.security.rate_limits import RateLimits
-from pilotis.workflows import execution_store, incoming, store, trigger_store
+from pilotis.workflows import incoming, start_store, store, trigger_store
+from pilotis.workflows.checkpoint_store import StepRow
 from pilotis.workflows.definition import decode
 from pilotis.workflows.errors import (
     DeliveryInProgressError,
@@ -46,6 +46,7 @@ from pilotis.workflows.metrics import WorkflowCounts
 from pilotis.workflows.plan import MAX_BYTES, first_call
 from pilotis.workflows.requests import Requests
 from pilotis.workflows.run import CallResult, result_of
+from pilotis.workflows.start_store import RejectedRow
 from pilotis.workflows.types import (
     Dedupe,
     NewWorkflow,
@@ -128,15 +129,15 @@ class Triggers:
         if row is None:
             raise WorkflowTriggerNotFoundError
         secrets = await self._secrets.app(app.app_id)
-        token = secrets.decrypt(Purpose.WORKFLOW_TRIGGER, _place(workflow_id, row["token_hash"]), row["token"])
-        previous = row["previous_until"]
+        token = secrets.decrypt(Purpose.WORKFLOW_TRIGGER, _place(workflow_id, row.token_hash), row.token)
+        previous = row.previous_until
         return WorkflowTrigger(
             trigger_url=f"{self._base_url()}/v1/triggers/{token.decode()}",
-            is_active=row["is_active"],
-            dedupe=_dedupe(row["dedupe"]),
-            methods=row["methods"],
-            created_at=rfc3339(row["created_at"]),
-            last_called_at=optional_rfc3339(row["last_called_at"]),
+            is_active=row.is_active,
+            dedupe=_dedupe(row.dedupe),
+            methods=row.methods,
+            created_at=rfc3339(row.created_at),
+            last_called_at=optional_rfc3339(row.last_called_at),
             previous_until=rfc3339(previous) if previous is not None and previous > now() else None,
         )
 
@@ -236,9 +237,9 @@ class Triggers:
         """Answer a delivery that was accepted before; raises `DeliveryInProgressError` if it is not yet."""
         app_id = target.app.app_id
         found = await trigger_store.delivery(self._database.of(app_id), app_id, target.workflow_id, delivery)
-        if found is None or not found["is_accepted"]:
+        if found is None or not found.is_accepted:
             raise DeliveryInProgressError
-        told = Triggered(execution_id=found["execution_id"], status=found["status"] or "completed", duplicate=True)
+        told = Triggered(execution_id=found.execution_id, status=found.status or "completed", duplicate=True)
         return Reply(json.encode(told), 200)
 
     async def _first(
@@ -301,7 +302,7 @@ class Triggers:
         sealed = await self._requests.seal(app_id, execution_id, request) if step is None else None
         async with self._database.transaction(app_id) as connection:
             workflow = await store.current(connection, app_id, workflow_id)
-            if workflow is None or not workflow["is_active"]:
+            if workflow is None or not workflow.is_active:
                 raise WorkflowTriggerNotFoundError
             if delivery is not None and not await trigger_store.accept(
                 connection, app_id, workflow_id, delivery, execution_id
@@ -312,14 +313,11 @@ class Triggers:
             if sealed is not None:
                 await self._requests.keep(connection, app_id, execution_id, sealed)
             if step is not None and result is not None:
-                row = _step_row(step, "completed", given, result.duration) | {
-                    "output": result.value,
-                    "function_execution_id": result.function_execution_id,
-                    "function_version": result.function_version,
-                    "queue_ms": result.queue_ms,
-                    "duration": round(result.duration, 3),
-                }
-                await execution_store.insert_step(connection, app_id, execution_id, row)
+                row = _step_row(step, "completed", given, result.duration)
+                row.output = result.value
+                row.function_execution_id, row.function_version = result.function_execution_id, result.function_version
+                row.queue_ms, row.duration = result.queue_ms, round(result.duration, 3)
+                await start_store.insert_step(connection, app_id, execution_id, row)
             await trigger_store.called(connection, app_id, workflow_id)
 
     async def _reject(
@@ -334,19 +332,17 @@ class Triggers:
         """Keep a rejected request as a failed execution, at most 60 a minute."""
         app_id, given = target.app.app_id, request.input()
         error = {"code": TriggerRejectedError.code, "message": message, "step_id": step.id}
-        values = {
-            "app_id": app_id,
-            "execution_id": execution_id,
-            "workflow_id": target.workflow_id,
-            "version": target.version,
-            "status": "failed",
-            "trigger": json.encode(trigger).decode(),
-            "trigger_type": "webhook",
-            "input": json.encode(given).decode(),
-            "error": json.encode(error).decode(),
-            "timeout_seconds": _SECONDS,
-            "request_id": request.request_id,
-        }
+        rejected = RejectedRow(
+            app_id=app_id,
+            execution_id=execution_id,
+            workflow_id=target.workflow_id,
+            version=target.version,
+            trigger=trigger,
+            input=given,
+            error=error,
+            timeout_seconds=_SECONDS,
+            request_id=request.request_id,
+        )
         common = {"attempt": 1, "trigger": "webhook"}
         events = [
             {"type": "execution.created", "data": common | {"status": "pending"}},
@@ -365,10 +361,11 @@ class Triggers:
             told, by_itself(request.request_id), subject=subject(target.workflow_id, execution_id)
         )
         async with self._database.transaction(app_id) as connection:
-            kept = await execution_store.insert_rejected(connection, values, events, since, _KEPT_REJECTIONS, emitted)
+            kept = await start_store.insert_rejected(connection, rejected, events, since, _KEPT_REJECTIONS, emitted)
             if kept:
-                row = _step_row(step, "failed", given) | {"error": error}
-                await execution_store.insert_step(connection, app_id, execution_id, row)
+                row = _step_row(step, "failed", given)
+                row.error = error
+                await start_store.insert_step(connection, app_id, execution_id, row)
         self._counts.executions.add("webhook", "failed")
         if kept:
             self._emitted(app_id)
@@ -380,11 +377,11 @@ class Triggers:
         if row is None:
             raise WorkflowTriggerNotFoundError
         try:
-            app = await self._app_of(row["app_id"])
+            app = await self._app_of(row.app_id)
         except NotFoundError:
             raise WorkflowTriggerNotFoundError from None
-        definition = decode(row["definition"])
-        return Target(app, row["workflow_id"], row["version"], definition, row["methods"], _dedupe(row["dedupe"]))
+        definition = decode(row.definition)
+        return Target(app, row.workflow_id, row.version, definition, row.methods, _dedupe(row.dedupe))
 
     async def _token(self, app_id: UUID, workflow_id: UUID) -> tuple[bytes, bytes]:
         """Return a new token's hash, and the token encrypted."""
@@ -393,11 +390,9 @@ class Triggers:
         secrets = await self._secrets.app(app_id)
         return token_hash, secrets.encrypt(Purpose.WORKFLOW_TRIGGER, _place(workflow_id, token_hash), token.encode())
 
-    async def _lock(self, connection: Any, app_id: UUID, workflow_id: UUID) -> Record:
-        row = await store.lock(connection, app_id, workflow_id)
-        if row is None:
+    async def _lock(self, connection: Any, app_id: UUID, workflow_id: UUID) -> None:
+        if await store.lock(connection, app_id, workflow_id) is None:
             raise WorkflowNotFoundError
-        return row
 
 
 def _place(workflow_id: UUID, token_hash: bytes) -> str:
@@ -425,17 +420,17 @@ def _changes(settings: WorkflowTriggerSettings) -> dict[str, Any]:
     return changes
 
 
-def _step_row(step: Step, status: str, given: dict[str, Any], duration: float = 0) -> dict[str, Any]:
+def _step_row(step: Step, status: str, given: dict[str, Any], duration: float = 0) -> StepRow:
     moment = now()
-    return {
-        "step_id": step.id,
-        "attempt": 1,
-        "try": 1,
-        "parent_id": None,
-        "status": status,
-        "input": given,
-        "function_id": step.function_id,
-        "function_version": step.function_version,
-        "started_at": (moment - timedelta(milliseconds=duration)).isoformat(),
-        "finished_at": moment.isoformat(),
-    }
+    return StepRow(
+        step_id=step.id,
+        attempt=1,
+        try_=1,
+        parent_id=None,
+        status=status,
+        input=given,
+        function_id=step.function_id,
+        function_version=step.function_version,
+        started_at=moment - timedelta(milliseconds=duration),
+        finished_at=moment,
+    )

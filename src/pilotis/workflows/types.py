@@ -374,3 +374,17 @@ class DeletedAiProvider(msgspec.Struct, frozen=True):
 
     message: str
     id: UUID
+
+
+class RequestedExecution(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution that a request has led to, with the name of its workflow, and the code of its error."""
+
+    execution_id: UUID
+    workflow_id: UUID
+    name: str
+    trigger_type: str
+    status: ExecutionStatus
+    error_code: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None

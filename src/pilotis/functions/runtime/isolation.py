@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import msgspec
 
 from pilotis.functions.runtime import seccomp
+from pilotis.functions.runtime.call import Invocation, LoadError, Program, StartError
 from pilotis.functions.runtime.policy import Isolation, Runtime, Tools, tools
-from pilotis.functions.runtime.sandbox import Invocation, LoadError, Program, Sandbox, StartError
+from pilotis.functions.runtime.sandbox import Sandbox
 
 _CANARY_SECONDS = 10.0
 _JAVASCRIPT = b"""
