@@ -23,7 +23,7 @@ from pilotis.blobs.reading import read_small
 from pilotis.db.batching import Batcher
 from pilotis.db.pool import Database
 from pilotis.files import conditions, media, paths, store
-from pilotis.files.access import creator_limit
+from pilotis.files.access import RULES, creator_limit
 from pilotis.files.errors import (
     FileNotFoundInStorageError,
     FileSignatureInvalidError,
@@ -32,9 +32,10 @@ from pilotis.files.errors import (
 )
 from pilotis.files.images.variants import Content, Variants
 from pilotis.files.keys import blob_key
+from pilotis.files.ruling import Ruling
 from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.types import LinkQuery, StorageAccess
-from pilotis.http.api.principals import AppInfo, Authenticator, Role
+from pilotis.http.api.principals import AppInfo, Authenticator, Principal, PublicClient, Role
 from pilotis.http.api.request import RequestHead
 from pilotis.http.replies.reply import FilePart, Reply, Stream
 from pilotis.kit.generators import no_chunks, started
@@ -79,6 +80,7 @@ class Delivery:
         authenticator: Authenticator,
         apps: AppFinder,
         variants: Variants,
+        ruling: Ruling,
         *,
         files_base_url: str | None,
         redirects: bool,
@@ -94,6 +96,8 @@ class Delivery:
         )
         self._blobs = blobs
         self._variants = variants
+        self._ruling = ruling
+        self._database = database
         self._signer = signer
         self._authenticator = authenticator
         self._apps = apps
@@ -127,7 +131,7 @@ class Delivery:
         return Reply(b"", 308, [(b"location", self._base_url.encode() + request.target)])
 
     async def _send(self, request: RequestHead, row: Content, query: LinkQuery, *, is_immutable: bool) -> Reply:
-        is_public = StorageAccess(row["read_access"]) is StorageAccess.PUBLIC
+        is_public = row["read_access"] == StorageAccess.PUBLIC.value
         if request.inside and (request.inside.app is None or request.inside.app.app_id != row["app_id"]):
             raise FileNotFoundInStorageError
         if not is_public:
@@ -179,12 +183,25 @@ class Delivery:
         principal = request.inside
         if principal is None:
             token = request.bearer()
-            if token is None:
+            if token is None and row["read_access"] != RULES:
                 raise StorageMemberRequiredError
-            principal = await self._authenticator.bearer(await self._apps.by_id(row["app_id"]), token)
+            app = await self._apps.by_id(row["app_id"])
+            principal = PublicClient(app) if token is None else await self._authenticator.bearer(app, token)
+        if row["read_access"] == RULES:
+            await self._require_ruled_reader(principal, row)
+            return
         limit = creator_limit(principal, StorageAccess(row["read_access"]), Role.VIEWER)
         if limit is not None and row["creator"] != limit:
             raise FileNotFoundInStorageError
+
+    async def _require_ruled_reader(self, principal: Principal, row: Content) -> None:
+        """Raise an error unless the rules of the file's storage let the caller read it."""
+        database = self._database.of(row["app_id"])
+        storage = await store.storage(database, row["app_id"], row["storage_id"])
+        if storage is None:
+            raise FileNotFoundInStorageError
+        item = await store.item(database, row["app_id"], row["storage_id"], row["file_id"])
+        await self._ruling.require_readable(database, storage, principal, item)
 
     def _check_signature(self, row: Content, query: LinkQuery) -> None:
         expires = expiry(query.expires)

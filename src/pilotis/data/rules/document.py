@@ -38,6 +38,7 @@ _MAX_SECONDS = 100 * 366 * 86_400
 _ORDERED = frozenset({"$gt", "$gte", "$lt", "$lte"})
 _BETWEEN_COLUMNS = frozenset({"$eq", "$ne", "$in", "$arrayContains"}) | _ORDERED
 """The operators that compare a column with another one."""
+_IDS = frozenset({Kind.TEXT, Kind.UUID})
 _COLUMN_OPERATORS = ", ".join(sorted(_BETWEEN_COLUMNS))
 _FACT_KINDS = {
     "id": {Kind.TEXT, Kind.UUID, Kind.JSON, Kind.ENCRYPTED},
@@ -175,9 +176,19 @@ def column_name_of(table: TableSchema, key: str) -> str:
     raise unknown(table, key)
 
 
-def stored(document: Mapping[str, Json], table: TableSchema, related: Related, limits: Limits) -> dict[str, Json]:
-    """Check a document of rules and return its stored form; raises a 400 error whose detail names the place."""
-    checker = _Checker(table, related, limits)
+def stored(
+    document: Mapping[str, Json],
+    table: TableSchema,
+    related: Related,
+    limits: Limits,
+    *,
+    texts_are_ids: bool = False,
+) -> dict[str, Json]:
+    """Check a document of rules and return its stored form; raises a 400 error whose detail names the place.
+
+    With `texts_are_ids` a text may be compared with an id: one that is none equals no id.
+    """
+    checker = _Checker(table, related, limits, _IDS if texts_are_ids else frozenset())
     unknown_names = [name for name in document if name not in _PARTS]
     if unknown_names:
         known = ", ".join(_PARTS)
@@ -200,10 +211,12 @@ class _Context(NamedTuple):
 
 
 class _Checker:
-    def __init__(self, table: TableSchema, related: Related, limits: Limits) -> None:
+    def __init__(self, table: TableSchema, related: Related, limits: Limits, alike: frozenset[Kind]) -> None:
         self._table = table
         self._related = related
         self._limits = limits
+        self._alike = alike
+        """The kinds that may be compared with each other."""
         self._defined: Mapping[str, Json] = {}
         self._exists = 0
 
@@ -380,7 +393,7 @@ class _Checker:
             elif operator == "$in":
                 fits = other is Kind.JSON and field.kind is not Kind.ENCRYPTED
             else:
-                fits = other is field.kind
+                fits = other is field.kind or {other, field.kind} == self._alike
             given = f"{name}, of type {other}"
         if not fits:
             raise OperandTypeError(f"{field.name} is of type {field.kind}, and is compared with {given}.").at(place)

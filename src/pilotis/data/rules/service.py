@@ -28,7 +28,7 @@ from pilotis.kit.errors import ConflictError, PilotisError
 from pilotis.limits import Limits
 
 # Rules were checked when they were saved, when limits may have been others.
-_LIMITS = Limits(rule_bytes=1_000_000_000, where_conditions=10_000, where_depth=100, where_list_values=100_000)
+WAS_CHECKED = Limits(rule_bytes=1_000_000_000, where_conditions=10_000, where_depth=100, where_list_values=100_000)
 
 
 class UsedInRuleError(ConflictError):
@@ -144,7 +144,7 @@ async def _require_named(connection: Connection, app_id: UUID, table_id: UUID) -
 
 def _fits(table: TableSchema, related: Related) -> bool:
     try:
-        stored(shown(table.rules, table, related), table, related, _LIMITS)
+        stored(shown(table.rules, table, related), table, related, WAS_CHECKED)
     except (PilotisError, KeyError):
         return False
     return True

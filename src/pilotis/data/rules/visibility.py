@@ -138,9 +138,9 @@ class Visibility(msgspec.Struct, frozen=True):
         """
         return self._and(self.rule, arguments, row=row, many=many)
 
-    def and_readable(self, arguments: Arguments) -> str:
+    def and_readable(self, arguments: Arguments, *, row: str = "") -> str:
         """Return the condition of the rows that the caller may read, like `and_condition`."""
-        return self._and(self.readable, arguments)
+        return self._and(self.readable, arguments, row=row)
 
     def _and(self, rule: Folded, arguments: Arguments, *, row: str = "", many: bool = False) -> str:
         if isinstance(rule, bool):
