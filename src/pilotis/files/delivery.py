@@ -32,7 +32,7 @@ from pilotis.files.errors import (
 )
 from pilotis.files.images.variants import Content, Variants
 from pilotis.files.keys import blob_key
-from pilotis.files.ruling import Ruling
+from pilotis.files.ruling import Ruling, is_read_by_all
 from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.types import LinkQuery, StorageAccess
 from pilotis.http.api.principals import AppInfo, Authenticator, Principal, PublicClient, Role
@@ -134,8 +134,9 @@ class Delivery:
         is_public = row["read_access"] == StorageAccess.PUBLIC.value
         if request.inside and (request.inside.app is None or request.inside.app.app_id != row["app_id"]):
             raise FileNotFoundInStorageError
+        caching = _IMMUTABLE if is_immutable else _REVALIDATED
         if not is_public:
-            await self._require_reader(request, row, query)
+            caching = await self._require_reader(request, row, query)
         if query.is_variant:
             row = await self._variants.of(row, query, request.header(b"accept") or "")
         data = row.get("data")
@@ -150,7 +151,6 @@ class Delivery:
         answer = conditions.evaluate(
             request.method, request.headers, etag=etag, modified_at=row["updated_at"], size=row["size"]
         )
-        caching = (_IMMUTABLE if is_immutable else _REVALIDATED) if is_public else _PRIVATE
         headers = [
             (b"etag", etag.encode()),
             (b"last-modified", conditions.http_date(row["updated_at"]).encode()),
@@ -176,10 +176,11 @@ class Delivery:
             still_valid = functools.partial(self._still_public.submit, known)
         return Reply(body, answer.status, headers, row["mime_type"].encode("latin-1"), still_valid)
 
-    async def _require_reader(self, request: RequestHead, row: Content, query: LinkQuery) -> None:
+    async def _require_reader(self, request: RequestHead, row: Content, query: LinkQuery) -> str:
+        """Return how the answer may be cached; raises an error unless the caller may read the file."""
         if query.signature:
             self._check_signature(row, query)
-            return
+            return _PRIVATE
         principal = request.inside
         if principal is None:
             token = request.bearer()
@@ -188,20 +189,21 @@ class Delivery:
             app = await self._apps.by_id(row["app_id"])
             principal = PublicClient(app) if token is None else await self._authenticator.bearer(app, token)
         if row["read_access"] == RULES:
-            await self._require_ruled_reader(principal, row)
-            return
+            return await self._require_ruled_reader(principal, row)
         limit = creator_limit(principal, StorageAccess(row["read_access"]), Role.VIEWER)
         if limit is not None and row["creator"] != limit:
             raise FileNotFoundInStorageError
+        return _PRIVATE
 
-    async def _require_ruled_reader(self, principal: Principal, row: Content) -> None:
-        """Raise an error unless the rules of the file's storage let the caller read it."""
+    async def _require_ruled_reader(self, principal: Principal, row: Content) -> str:
+        """Do what `_require_reader` does for a storage with rules."""
         database = self._database.of(row["app_id"])
         storage = await store.storage(database, row["app_id"], row["storage_id"])
         if storage is None:
             raise FileNotFoundInStorageError
         item = await store.item(database, row["app_id"], row["storage_id"], row["file_id"])
         await self._ruling.require_readable(database, storage, principal, item)
+        return _REVALIDATED if is_read_by_all(storage) else _PRIVATE
 
     def _check_signature(self, row: Content, query: LinkQuery) -> None:
         expires = expiry(query.expires)

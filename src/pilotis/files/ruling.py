@@ -29,6 +29,11 @@ def rules_of(storage: Record, principal: Principal, role: Role) -> RuledStorage 
     return None if storage["rules"] is None or principal.may(role) else ruled_storage(storage)
 
 
+def is_read_by_all(storage: Record) -> bool:
+    """Return whether everybody may read every file by the storage's rules, so that caches may share them."""
+    return storage["rules"] is not None and ruled_storage(storage).rules.get("read") is True
+
+
 def facts_of(row: Record) -> FileFacts:
     """Return the facts of an item."""
     return FileFacts(*(row[name] for name in FileFacts._fields))
