@@ -35,16 +35,21 @@ from pilotis.files.keys import blob_key
 from pilotis.files.ruling import Ruling, is_read_by_all
 from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.types import LinkQuery, StorageAccess
-from pilotis.http.api.principals import AppInfo, Authenticator, Principal, PublicClient, Role
+from pilotis.http.api import capabilities
+from pilotis.http.api.principals import AppInfo, Authenticator, Principal, PublicClient, Role, with_capabilities
 from pilotis.http.api.request import RequestHead
 from pilotis.http.replies.reply import FilePart, Reply, Stream
 from pilotis.kit.generators import no_chunks, started
 
 _SMALL = 64 * 1024
 _REDIRECT_SECONDS = 300
+_SHARED_REDIRECT_SECONDS = 60
 _IMMUTABLE = "public, max-age=31536000, immutable"
 _REVALIDATED = "public, max-age=0, must-revalidate"
 _PRIVATE = "private, max-age=0, must-revalidate"
+_NOT_STORED = "private, no-store"
+"""Whoever follows a shared link."""
+_NO_REFERRER = (b"referrer-policy", b"no-referrer")
 _GUARDS = [
     (b"x-content-type-options", b"nosniff"),
     (
@@ -145,8 +150,10 @@ class Delivery:
         redirects = self._redirects and data is None and request.method == "GET" and request.inside is None
         # The object store sends no sandbox.
         redirects = redirects and media.runs_nothing(row["mime_type"])
-        if redirects and (url := self._presigned(key, row, shown)):
-            return Reply(b"", 302, [(b"location", url.encode()), (b"cache-control", b"no-store")])
+        seconds = _SHARED_REDIRECT_SECONDS if caching == _NOT_STORED else _REDIRECT_SECONDS
+        if redirects and (url := self._presigned(key, row, shown, seconds)):
+            to_store = [(b"location", url.encode()), (b"cache-control", b"no-store")]
+            return Reply(b"", 302, [*to_store, _NO_REFERRER] if caching == _NOT_STORED else to_store)
         etag = f'"{(row["sha256"] or hashlib.sha256(row["blob_id"].bytes).digest()).hex()}"'
         answer = conditions.evaluate(
             request.method, request.headers, etag=etag, modified_at=row["updated_at"], size=row["size"]
@@ -159,6 +166,8 @@ class Delivery:
             (b"content-disposition", shown.encode()),
             *_GUARDS,
         ]
+        if caching == _NOT_STORED:
+            headers.append(_NO_REFERRER)
         if query.format == "auto":
             headers.append((b"vary", b"accept"))
         if answer.status == 304:
@@ -188,6 +197,8 @@ class Delivery:
                 raise StorageMemberRequiredError
             app = await self._apps.by_id(row["app_id"])
             principal = PublicClient(app) if token is None else await self._authenticator.bearer(app, token)
+            if text := query.capability or request.header(capabilities.HEADER):
+                principal = with_capabilities(principal, capabilities.parse(text))
         if row["read_access"] == RULES:
             return await self._require_ruled_reader(principal, row)
         limit = creator_limit(principal, StorageAccess(row["read_access"]), Role.VIEWER)
@@ -203,6 +214,8 @@ class Delivery:
             raise FileNotFoundInStorageError
         item = await store.item(database, row["app_id"], row["storage_id"], row["file_id"])
         await self._ruling.require_readable(database, storage, principal, item)
+        if principal.capabilities:
+            return _NOT_STORED
         return _REVALIDATED if is_read_by_all(storage) else _PRIVATE
 
     def _check_signature(self, row: Content, query: LinkQuery) -> None:
@@ -213,9 +226,9 @@ class Delivery:
         if expires <= time.time() or not accepted:
             raise FileSignatureInvalidError
 
-    def _presigned(self, key: str, row: Content, disposition: str) -> str | None:
+    def _presigned(self, key: str, row: Content, disposition: str, seconds: int) -> str | None:
         return self._blobs.presign_get(
-            key, expires_seconds=_REDIRECT_SECONDS, disposition=disposition, content_type=row["mime_type"]
+            key, expires_seconds=seconds, disposition=disposition, content_type=row["mime_type"]
         )
 
     async def _body(self, request: RequestHead, key: str, start: int, end: int) -> bytes | Stream | FilePart:

@@ -275,12 +275,15 @@ ImageSide = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_SIDE)]
 class LinkQuery(msgspec.Struct):
     """`v` is the version of the file; `expires` and `signature` belong to temporary links.
 
+    `capability` is what the header `X-Capability` is for other requests: `share=` and the text of a shared link.
+
     The others select a variant of an image: its largest width and height in pixels, format and `quality`.
     """
 
     v: str = ""
     expires: str = ""
     signature: str = ""
+    capability: str = ""
     width: ImageSide | None = None
     height: ImageSide | None = None
     fit: ImageFit | None = None

@@ -485,7 +485,7 @@ def as_caller(principal: AppPrincipal) -> AppPrincipal | None:
     if isinstance(principal, FunctionCaller | OAuthClient):
         return None
     if isinstance(principal, AppMember):
-        return principal
+        return AppMember(principal.app, principal.member)
     return PublicClient(principal.app)
 
 

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 from pilotis.data.rules.actions import Action
-from pilotis.data.rules.document import column_name_of, is_reference
+from pilotis.data.rules.document import column_name_of, is_reference, secrets_of
 from pilotis.data.rules.fold import Caller, Folded, fold
 from pilotis.data.rules.types import RuleFinding
 from pilotis.data.rules.visibility import LEVELS, both
-from pilotis.data.tables.schema import TableSchema
+from pilotis.data.tables.schema import ColumnType, TableSchema
 from pilotis.data.tables.values import UnknownColumnError
+from pilotis.http.api.capabilities import SHORTEST
 from pilotis.http.api.principals import AppInfo, MemberInfo
 
 Json = Any
@@ -41,6 +42,7 @@ def exposed(app: AppInfo, tables: Sequence[TableSchema]) -> list[RuleFinding]:
     found: list[RuleFinding] = []
     for table in tables:
         if table.rules is not None:
+            found += _short_secrets(table)
             found += _open(table, Caller.of(None), newcomer, by_id)
             if newcomer is not None and (finding := _creator_not_bound(table, newcomer, by_id)):
                 found.append(finding)
@@ -102,6 +104,21 @@ def _open(
         if all_rows:
             message = f"Table {table.title}: by its rules anyone who signs up can {_listed(all_rows, signed_in)}."
             yield RuleFinding("medium", "TABLE", table.table_id, message)
+
+
+def _short_secrets(table: TableSchema) -> Iterator[RuleFinding]:
+    """Yield a finding for each column that is compared with a capability and may hold what can be guessed."""
+    columns = {f"#{column.number}": column for column in table.columns}
+    for key in sorted(secrets_of(table.rules)):
+        column = columns.get(key)
+        if column is None or column.type is not ColumnType.STRING:
+            continue
+        if column.checks is None or (column.checks.min_length or 0) < SHORTEST:
+            message = (
+                f"Table {table.title}: whoever guesses a value of {column.name} gets what its shared links give. "
+                f"Give the column a min_length of {SHORTEST} or more."
+            )
+            yield RuleFinding("medium", "SHORT_SECRET", table.table_id, message)
 
 
 def _listed(actions: Sequence[Action], folded: Mapping[Action, Folded]) -> str:

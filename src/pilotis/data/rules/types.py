@@ -89,6 +89,7 @@ class RuleTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     `as` is `public` for someone with the public key alone. `row_id` is the row that is read, changed or deleted, `data`
     the row that is created, or the fields that are changed. `rules` are tried in place of those that are saved.
+    `capabilities` are the texts of shared links that the request brings, by their names.
     """
 
     action: Action
@@ -96,6 +97,7 @@ class RuleTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     row_id: UUID | msgspec.UnsetType = msgspec.UNSET
     data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     rules: RuleSet | msgspec.UnsetType = msgspec.UNSET
+    capabilities: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RulePart(msgspec.Struct, frozen=True):
