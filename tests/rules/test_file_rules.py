@@ -15,7 +15,7 @@ import pilotis
 from pilotis.server import endpoint_table
 from tests.acceptance.test_files import PNG, complete, fixed, permit, put_at, send, storage, upload
 from tests.console import owner_of
-from tests.rules.test_rules import OWN, SIGNED_IN, manager, rows
+from tests.rules.test_rules import OWN, SIGNED_IN, findings, manager, rows
 from tests.support import App, assert_error
 
 MY_FOLDER = {"segment.0": {"$member": "id"}}
@@ -306,6 +306,21 @@ async def test_rules_of_files_are_kept_beside_the_settings(app: App):
             f"{base}/presigned-url", json={"file_name": "a", "file_size": 1, "mime_type": "a/b"}
         )
         assert_error(refused, 401, "SECRET_KEY_REQUIRED")
+
+
+async def test_exposure_tells_what_rules_of_files_leave_open(app: App):
+    await app.table({"team": "string", "member": "string"}, title="seats")
+    seated = {"$exists": {"table": "seats", "where": {"team": {"$row": "segment.0"}, "member": {"$member": "id"}}}}
+    await ruled(app, {"read": seated, "create": SIGNED_IN}, name="team")
+    await ruled(app, {"read": {"mime_type": "image/png"}, "create": True, "delete": True}, name="wall")
+    found = await findings(app)
+    promotion = "Table seats: anyone who signs up can create its rows, which give rights in storage team."
+    assert ("high", "SELF_PROMOTION", promotion) in found
+    assert ("none", "STORAGE", "Storage team: its rules give nothing to the public key alone.") in found
+    assert ("high", "STORAGE", "Storage wall: by its rules the public key alone can delete some files.") in found
+    assert ("medium", "STORAGE", "Storage wall: by its rules the public key alone can create files.") in found
+    assert ("low", "STORAGE", "Storage wall: by its rules the public key alone can read some files.") in found
+    assert len([one for one in found if "Storage wall" in one[2]]) == 3
 
 
 SIGNED = "The URL is signed, and is given to those who may upload; what has come is judged when it is completed."

@@ -26,5 +26,5 @@ def feature(floor: Floor, tables: TablesFeature) -> RulesFeature:
         name="rules",
         endpoints=[RuleEndpoints(rules)],
         rules=rules,
-        file_rules=FileRules(tables.tables, rules),
+        file_rules=FileRules(floor.database, tables.tables, rules),
     )

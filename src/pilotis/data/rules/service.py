@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -55,6 +55,8 @@ class Rules:
         self._tables = tables
         self.saved: list[Callable[[UUID, Sequence[tuple[UUID, AccessPattern]]], None]] = []
         """Called with the app and how its tables will be read, where rules are being saved."""
+        self.others: list[Callable[[UUID], Awaitable[list[TableSchema]]]] = []
+        """Return what else of an app has rules, as the tables that these are about."""
         tables.guards.append(_require_named)
         tables.rule_reader = self._read
 
@@ -81,8 +83,9 @@ class Rules:
         )
 
     async def exposed(self, app: AppInfo) -> list[RuleFinding]:
-        """Return what the rules of an app's tables leave open."""
-        return exposed(app, await self._tables.schemas(app.app_id))
+        """Return what the rules of an app's tables, and of its file storages, leave open."""
+        storages = [table for find in self.others for table in await find(app.app_id)]
+        return exposed(app, await self._tables.schemas(app.app_id), storages)
 
     async def draft(self, app: AppInfo, table_id: UUID, document: dict[str, Any]) -> dict[str, Any]:
         """Return the stored form of rules that are only tried; raises a 400 error that names the place."""

@@ -31,7 +31,7 @@ from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.service import Tables
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.operands import Arguments
-from pilotis.db.pool import TenantDatabase
+from pilotis.db.pool import Database, TenantDatabase
 from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, ForbiddenError, PilotisError, UnauthorizedError
@@ -120,9 +120,11 @@ class Listed(NamedTuple):
 class FileRules:
     """Reads and checks the rules of storages, and judges files by them."""
 
-    def __init__(self, tables: Tables, rules: Rules) -> None:
+    def __init__(self, database: Database, tables: Tables, rules: Rules) -> None:
+        self._database = database
         self._tables = tables
         self._rules = rules
+        rules.others.append(self._tables_of_files)
         tables.guards.append(self._require_named)
         tables.namers.append(store.names_table)
 
@@ -297,6 +299,10 @@ class FileRules:
             if known is not None:
                 found[table_id] = known
         return found
+
+    async def _tables_of_files(self, app_id: UUID) -> list[TableSchema]:
+        rows = await store.ruled_storages(self._database.of(app_id), app_id)
+        return [_table(ruled_storage(row)) for row in rows]
 
     async def _require_named(self, connection: Connection, app_id: UUID, table_id: UUID) -> None:
         """Raise `UsedInRuleError` if rules of storages that name a table do not fit it any more."""
