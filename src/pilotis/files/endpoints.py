@@ -75,6 +75,7 @@ from pilotis.files.types import (
     UploadQuery,
 )
 from pilotis.files.uploads.service import Uploads
+from pilotis.http.api.capabilities import InvalidCapabilityError
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
 from pilotis.http.api.principals import Access, Role, RoleRequiredError, SecretKeyRequiredError, console, public
 from pilotis.http.api.request import Call
@@ -129,6 +130,7 @@ _LINK = [
     InvalidImageError,
     ImageTooLargeError,
     UnavailableError,
+    InvalidCapabilityError,
     *_RULED,
 ]
 
