@@ -78,7 +78,7 @@ SEVERAL = {
     ),
     "file_storages": (
         "one statement ends an upload and settles its reservation in the storage, which saves a round trip",
-        {"files.store", "files.tus.store", "files.uploads.store"},
+        {"files.store", "files.uploads.store"},
     ),
     "files": (
         "one statement completes uploads and inserts their files, which saves a round trip",

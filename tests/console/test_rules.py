@@ -2,6 +2,7 @@
 
 from playwright.async_api import expect
 
+from tests.acceptance.test_files import put_at, storage
 from tests.console.conftest import Opening, sign_in
 from tests.support import App, Server
 
@@ -75,3 +76,27 @@ async def test_unique_keys_are_made_and_deleted(server: Server, app: App, visit:
         await key.get_by_role("button", name="Delete the key email").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(key).to_have_count(0)
+
+
+async def test_rules_of_files_take_the_place_of_a_storages_settings(server: Server, app: App, visit: Opening) -> None:
+    base = await storage(app, name="Photos")
+    async with app.client() as client:
+        await put_at(client, base, "faces/a.png")
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/files/{base.rpartition('/')[2]}")
+        await page.get_by_role("button", name="Rules").click()
+        await expect(page.get_by_text("The settings of the storage decide now")).to_be_visible()
+        await page.get_by_label("List", exact=True).select_option("Only the app itself")
+        await page.get_by_label("Delete", exact=True).select_option("Members, with the files they uploaded")
+        await page.get_by_role("button", name="Save rules").click()
+        await expect(page.get_by_text("Saved", exact=True)).to_be_visible()
+        await page.get_by_role("button", name="Files").click()
+        await expect(page.get_by_role("button", name="faces")).to_be_visible()
+        await page.get_by_role("button", name="Settings").click()
+        await expect(page.get_by_text("This storage has rules.")).to_be_visible()
+        await page.get_by_role("dialog").get_by_label("Who can list").select_option("Secret keys and this console")
+        await page.get_by_role("button", name="Save", exact=True).click()
+        await expect(page.get_by_role("dialog")).to_be_hidden()
+        async with app.client() as client:
+            assert (await client.get(f"{base}/items")).json()["code"] == "RULE_DENIED"
+            assert (await client.get(f"{base}/path/faces/a.png")).status_code == 200

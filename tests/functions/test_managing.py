@@ -256,6 +256,45 @@ async def test_as_caller_has_the_callers_rights_and_no_more(functions: Functions
         assert answer.json()["result"] == {"api": 1, "asCaller": caller, "inner": 403}, answer.text
 
 
+@pytest.mark.parametrize("runtime", ["javascript", "python"])
+async def test_as_member_has_that_members_rights_by_rules_and_needs_a_scope(functions: Functions, runtime: str):
+    app = functions.app
+    table = await app.table({"name": "string"}, access_level="Creator", title="notes")
+    ada, bob = await app.member("ada"), await app.member("bob")
+    await app.row(table, {"name": "of Ada"}, ada["access_token"])
+    source = {
+        "javascript": """
+        export default async (p, ctx) => {
+          const member = ctx.asMember(p.member);
+          try {
+            const seen = (await member.rows("notes").list()).data.length;
+            await member.rows("notes").create({ name: "by the function" });
+            return [seen, (await member.fetch("/v1/public/functions/seen/invoke", { method: "POST" })).status];
+          } catch (error) { return error.code; }
+        };""",
+        "python": """
+from pilotis import ApiError
+async def handler(p, ctx):
+    member = ctx.as_member(p["member"])
+    try:
+        seen = len((await member.rows("notes").list())["data"])
+        await member.rows("notes").create({"name": "by the function"})
+        return [seen, (await member.fetch("/v1/public/functions/seen/invoke", method="POST")).status]
+    except ApiError as error:
+        return error.code
+""",
+    }[runtime]
+    scopes = ["rows:read", "rows:write", "functions:invoke"]
+    await functions.made("seen", source, runtime=runtime, scopes=[*scopes, "members:act"])
+    await functions.made("mute", source, runtime=runtime, scopes=scopes)
+    assert await functions.value("seen", {"member": ada["member_id"]}) == [1, 403]
+    assert await functions.value("seen", {"member": bob["member_id"]}) == [0, 403]
+    assert await functions.value("seen", {"member": "nobody"}) == "MEMBER_NOT_FOUND"
+    assert await functions.value("mute", {"member": ada["member_id"]}) == "SCOPE_REQUIRED"
+    async with app.client(ada["access_token"]) as client:
+        assert (await client.get(f"/v1/public/tables/{table}/data")).json()["total_count"] == 2
+
+
 async def test_functions_call_functions_five_deep(functions: Functions):
     source = """
         export default async ({ n }, ctx) => {

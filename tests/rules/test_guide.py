@@ -12,6 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.acceptance.test_files import put_at
+from tests.rules.test_file_rules import paths, ruled
 from tests.rules.test_rules import listed, manager, rows, save
 from tests.support import App, assert_error
 
@@ -232,3 +234,27 @@ async def test_only_the_apps_own_side_gives_a_table_rules(app: App, client_of: C
     assert_error(await own_side.patch(f"/v1/public/tables/{open_}", json=named), 409, "USED_IN_RULE")
     await save(app, open_, None)
     assert (await own_side.patch(f"/v1/public/tables/{open_}", json=named)).status_code == 200
+
+
+async def test_rules_of_files(app: App, client_of: ClientOf):
+    section = GUIDE.split("\n## Files\n")[1].split("\n## ")[0]
+    documents = re.findall(r"^```json storage\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    folder, of_row, picture = map(json.loads, documents)
+    (ada, ada_id), (eve, _) = await people(app, client_of, ada={}, eve={})
+    table = await app.table({"file": "uuid", "owner": "string"}, title="documents")
+    base = await ruled(app, folder)
+    await put_at(ada, base, f"{ada_id}/a.png")
+    assert (await paths(ada, base), await paths(eve, base)) == ([f"{ada_id}/a.png"], [])
+    base = await ruled(app, of_row, max_file_size=1_000_000)
+    item = await put_at(ada, base, "a.png")
+    assert await paths(ada, base) == []
+    await app.row(table, {"file": item["id"], "owner": ada_id})
+    assert (await paths(ada, base), await paths(eve, base)) == (["a.png"], [])
+    base = await ruled(app, picture, max_file_size=1_000_000, quota_bytes=1_000_000)
+    item = await put_at(ada, base, "a.png")
+    assert (await eve.get(item["url"])).status_code == 200
+    assert_error(await eve.get(f"{base}/items"), 403, "RULE_DENIED")
+    shared = re.search(r"^```json rules\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    assert shared
+    linked = await app.table({"secret": "string"})
+    await save(app, linked, json.loads(shared[1]))

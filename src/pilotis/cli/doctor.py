@@ -297,7 +297,7 @@ async def _app(settings: Settings, connect_arguments: dict[str, Any], app_id: UU
             app,
             [key.allowed_origins or [] for key in await apps.keyring.in_force(app_id, secret=False)],
             await tables.tables.all(app),
-            await Storages(pool).all(app_id),
+            await Storages(pool, features.get(RulesFeature).file_rules).all(app_id),
             (await features.get(HostingFeature).hosting.storages.page(app, Paging(limit=1))).total_count,
             await features.get(RulesFeature).rules.exposed(app),
         )

@@ -1,7 +1,9 @@
-"""What `pilotis table rules` does."""
+"""What `pilotis table rules` and `pilotis storage rules` do."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 from uuid import UUID
 
@@ -12,10 +14,21 @@ from pilotis.cli.session import Session
 from pilotis.cli.transfers import existing
 from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.rules.feature import RulesFeature
-from pilotis.data.rules.types import NewRules, RuleSet, RuleTest, RuleTestResult, TableRules
+from pilotis.data.rules.types import (
+    FileRuleSet,
+    NewFileRules,
+    NewRules,
+    RuleSet,
+    RuleTest,
+    RuleTestResult,
+    StorageRules,
+    TableRules,
+)
 from pilotis.data.tables.feature import TablesFeature
+from pilotis.files.storages import Storages
 from pilotis.http.api.principals import OPERATOR, AppInfo
 from pilotis.kit.errors import PilotisError
+from pilotis.kit.ids import is_uuid
 from pilotis.serve.errors import CommandError
 
 
@@ -29,9 +42,33 @@ async def save(on: Session, app_id: UUID, name: str, given: Definition | None) -
     """Set the rules of a table, or remove them; raises `CommandError` with the line of what is wrong."""
     app, table_id = await _table(on, app_id, name)
     rules = on.features.get(RulesFeature).rules
-    try:
+    with _at_its_line(given):
         document = None if given is None else msgspec.convert(given.value, RuleSet)
         await rules.save(app, OPERATOR, table_id, NewRules(document))
+    return await rules.read(app, table_id)
+
+
+async def read_of_storage(on: Session, storages: Storages, app_id: UUID, name: str) -> StorageRules:
+    """Return the rules of a file storage; raises `CommandError` if the app has no such storage."""
+    return await storages.rules(*await _storage(on, storages, app_id, name))
+
+
+async def save_of_storage(
+    on: Session, storages: Storages, app_id: UUID, name: str, given: Definition | None
+) -> StorageRules:
+    """Set the rules of a file storage, or remove them; raises `CommandError` with the line of what is wrong."""
+    app, storage_id = await _storage(on, storages, app_id, name)
+    with _at_its_line(given):
+        document = None if given is None else msgspec.convert(given.value, FileRuleSet)
+        await storages.save_rules(app, OPERATOR, storage_id, NewFileRules(document))
+    return await storages.rules(app, storage_id)
+
+
+@contextmanager
+def _at_its_line(given: Definition | None) -> Iterator[None]:
+    """Say where in a file of rules an error is."""
+    try:
+        yield
     except msgspec.ValidationError as error:
         assert given is not None
         raise CommandError(f"{given.place(None)}: {error}.") from None
@@ -40,7 +77,6 @@ async def save(on: Session, app_id: UUID, name: str, given: Definition | None) -
             raise
         place = error.details[0].field.removeprefix("rules").removeprefix(".")
         raise CommandError(f"{given.place(place)}: {error.details[0].message}") from None
-    return await rules.read(app, table_id)
 
 
 class RuleCase(RuleTest, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -103,4 +139,12 @@ async def _table(on: Session, app_id: UUID, name: str) -> tuple[AppInfo, UUID]:
     found = await existing(on.features.get(TablesFeature).tables, app, name)
     if found is None:
         raise CommandError(f"The app has no table {name}.")
+    return app, found
+
+
+async def _storage(on: Session, storages: Storages, app_id: UUID, name: str) -> tuple[AppInfo, UUID]:
+    app = await on.apps.by_id(app_id)
+    found = UUID(name) if is_uuid(name) else await storages.id_of(app_id, name)
+    if found is None:
+        raise CommandError(f"The app has no file storage {name}.")
     return app, found

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json as json_module
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import click
 
-from pilotis.cli.command import Outcome, Place, app_option, command
+from pilotis.cli.command import Outcome, Place, app_option, command, told
 
 if TYPE_CHECKING:
     from pilotis.blobs.mover import Mover
     from pilotis.blobs.protocol import BlobStore
     from pilotis.cli.session import Session
+    from pilotis.files.storages import Storages
     from pilotis.settings import Settings
 
 _AGE = re.compile(r"(\d{1,6})([smhd])")
@@ -52,8 +55,6 @@ def list_(place: Place, app: UUID) -> list[dict[str, Any]]:
     """List an app's file storages with their number of files and bytes."""
 
     async def work(on: Session) -> list[dict[str, Any]]:
-        from pilotis.files.storages import Storages
-
         await on.apps.by_id(app)
         return [
             {
@@ -66,10 +67,52 @@ def list_(place: Place, app: UUID) -> list[dict[str, Any]]:
                 "delete": one.delete_access.value,
                 "read": one.read_access.value,
             }
-            for one in await Storages(on.database).all(app)
+            for one in await _storages(on).all(app)
         ]
 
     return place.run(work)
+
+
+@storage.group()
+def rules() -> None:
+    """Show and set the rules of a file storage."""
+
+
+@command(rules)
+@click.argument("storage", metavar="STORAGE", help="The id or the name of the storage.")
+@app_option()
+def show(place: Place, storage: str, app: UUID) -> Outcome:
+    """Show the rules of a storage as `set` reads them; null where its access settings decide."""
+    import msgspec
+
+    from pilotis.cli import rules
+
+    found = msgspec.to_builtins(place.run(lambda on: rules.read_of_storage(on, _storages(on), app, storage)).rules)
+    return Outcome({"rules": found}, json_module.dumps(found, indent=2, ensure_ascii=False).splitlines())
+
+
+@command(rules, "set")
+@click.argument("storage", metavar="STORAGE", help="The id or the name of the storage.")
+@click.argument(
+    "file",
+    metavar="[FILE]",
+    required=False,
+    type=click.Path(path_type=Path),
+    help="The document of rules, in YAML or JSON.",
+)
+@app_option()
+@click.option("--none", is_flag=True, help="Remove the rules: the access settings decide again.")
+def set_(place: Place, storage: str, file: Path | None, app: UUID, none: bool) -> Outcome:
+    """Set the rules of a storage to those in a file of YAML or JSON."""
+    from pilotis.cli import definitions, rules
+
+    if (file is None) != none:
+        raise click.BadParameter("give either a file or --none", param_hint="FILE")
+    given = definitions.read(file) if file else None
+    saved = place.run(lambda on: rules.save_of_storage(on, _storages(on), app, storage, given))
+    warnings = [f"{one.place}: {one.message}" for one in saved.warnings]
+    said = "The rules are set." if given else "The rules are removed: the access settings decide."
+    return told({"storage": storage, "warnings": warnings}, said, *warnings)
 
 
 @command(storage)
@@ -137,10 +180,16 @@ def check(place: Place, origin: str) -> Outcome:
     return Outcome(found, problems or ["The object store works."], int(bool(problems)), hints)
 
 
+def _storages(on: Session) -> Storages:
+    from pilotis.data.rules.feature import RulesFeature
+    from pilotis.files.storages import Storages
+
+    return Storages(on.database, on.features.get(RulesFeature).file_rules)
+
+
 async def _create(on: Session, app_id: UUID, name: str, access: str) -> dict[str, Any]:
     import msgspec
 
-    from pilotis.files.storages import Storages
     from pilotis.files.types import NewStorage
     from pilotis.http.api.principals import OPERATOR
     from pilotis.kit.json import field_error
@@ -152,7 +201,7 @@ async def _create(on: Session, app_id: UUID, name: str, access: str) -> dict[str
     except msgspec.ValidationError as error:
         # One option says all three.
         raise CommandError(field_error(error, NewStorage).text.replace("upload_access:", "--access:")) from None
-    made = await Storages(on.database).create(await on.apps.by_id(app_id), OPERATOR, new)
+    made = await _storages(on).create(await on.apps.by_id(app_id), OPERATOR, new)
     return {"id": made.id, "name": made.name}
 
 

@@ -40,7 +40,7 @@ def findings(found: Exposure) -> list[Finding]:
             Finding(severity=one.severity, code=one.code, subject=str(one.table_id), message=one.message)
             for one in found.rules
         ),
-        *(finding for storage in found.storages for finding in _storage(storage, found)),
+        *(finding for storage in found.storages if not storage.has_rules for finding in _storage(storage, found)),
         *([_PAGES] if found.sites else []),
     ]
 

@@ -25,9 +25,16 @@ def creator_limit(principal: Principal, access: StorageAccess, role: Role) -> st
     return principal.member.member_id if access is StorageAccess.CREATOR else None
 
 
+RULES = "Rules"
+"""What the rows of storages with rules have in place of their access settings.
+
+A statement that does not know of rules finds no setting that it accepts, and lets only those pass who pass all rules.
+"""
+
+
 def usable_accesses(principal: Principal, role: Role) -> list[str]:
     """Return the access settings that let the caller use at least some of a storage's files."""
-    passed = []
+    passed = [RULES] if principal.may(role) else []
     for access in StorageAccess:
         with contextlib.suppress(PilotisError):
             creator_limit(principal, access, role)

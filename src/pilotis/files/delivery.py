@@ -23,7 +23,7 @@ from pilotis.blobs.reading import read_small
 from pilotis.db.batching import Batcher
 from pilotis.db.pool import Database
 from pilotis.files import conditions, media, paths, store
-from pilotis.files.access import creator_limit
+from pilotis.files.access import RULES, creator_limit
 from pilotis.files.errors import (
     FileNotFoundInStorageError,
     FileSignatureInvalidError,
@@ -32,18 +32,24 @@ from pilotis.files.errors import (
 )
 from pilotis.files.images.variants import Content, Variants
 from pilotis.files.keys import blob_key
+from pilotis.files.ruling import Ruling, is_read_by_all
 from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.types import LinkQuery, StorageAccess
-from pilotis.http.api.principals import AppInfo, Authenticator, Role
+from pilotis.http.api import capabilities
+from pilotis.http.api.principals import AppInfo, Authenticator, Principal, PublicClient, Role, with_capabilities
 from pilotis.http.api.request import RequestHead
 from pilotis.http.replies.reply import FilePart, Reply, Stream
 from pilotis.kit.generators import no_chunks, started
 
 _SMALL = 64 * 1024
 _REDIRECT_SECONDS = 300
+_SHARED_REDIRECT_SECONDS = 60
 _IMMUTABLE = "public, max-age=31536000, immutable"
 _REVALIDATED = "public, max-age=0, must-revalidate"
 _PRIVATE = "private, max-age=0, must-revalidate"
+_NOT_STORED = "private, no-store"
+"""Whoever follows a shared link."""
+_NO_REFERRER = (b"referrer-policy", b"no-referrer")
 _GUARDS = [
     (b"x-content-type-options", b"nosniff"),
     (
@@ -79,6 +85,7 @@ class Delivery:
         authenticator: Authenticator,
         apps: AppFinder,
         variants: Variants,
+        ruling: Ruling,
         *,
         files_base_url: str | None,
         redirects: bool,
@@ -94,6 +101,8 @@ class Delivery:
         )
         self._blobs = blobs
         self._variants = variants
+        self._ruling = ruling
+        self._database = database
         self._signer = signer
         self._authenticator = authenticator
         self._apps = apps
@@ -127,11 +136,12 @@ class Delivery:
         return Reply(b"", 308, [(b"location", self._base_url.encode() + request.target)])
 
     async def _send(self, request: RequestHead, row: Content, query: LinkQuery, *, is_immutable: bool) -> Reply:
-        is_public = StorageAccess(row["read_access"]) is StorageAccess.PUBLIC
+        is_public = row["read_access"] == StorageAccess.PUBLIC.value
         if request.inside and (request.inside.app is None or request.inside.app.app_id != row["app_id"]):
             raise FileNotFoundInStorageError
+        caching = _IMMUTABLE if is_immutable else _REVALIDATED
         if not is_public:
-            await self._require_reader(request, row, query)
+            caching = await self._require_reader(request, row, query)
         if query.is_variant:
             row = await self._variants.of(row, query, request.header(b"accept") or "")
         data = row.get("data")
@@ -140,13 +150,14 @@ class Delivery:
         redirects = self._redirects and data is None and request.method == "GET" and request.inside is None
         # The object store sends no sandbox.
         redirects = redirects and media.runs_nothing(row["mime_type"])
-        if redirects and (url := self._presigned(key, row, shown)):
-            return Reply(b"", 302, [(b"location", url.encode()), (b"cache-control", b"no-store")])
+        seconds = _SHARED_REDIRECT_SECONDS if caching == _NOT_STORED else _REDIRECT_SECONDS
+        if redirects and (url := self._presigned(key, row, shown, seconds)):
+            to_store = [(b"location", url.encode()), (b"cache-control", b"no-store")]
+            return Reply(b"", 302, [*to_store, _NO_REFERRER] if caching == _NOT_STORED else to_store)
         etag = f'"{(row["sha256"] or hashlib.sha256(row["blob_id"].bytes).digest()).hex()}"'
         answer = conditions.evaluate(
             request.method, request.headers, etag=etag, modified_at=row["updated_at"], size=row["size"]
         )
-        caching = (_IMMUTABLE if is_immutable else _REVALIDATED) if is_public else _PRIVATE
         headers = [
             (b"etag", etag.encode()),
             (b"last-modified", conditions.http_date(row["updated_at"]).encode()),
@@ -155,6 +166,8 @@ class Delivery:
             (b"content-disposition", shown.encode()),
             *_GUARDS,
         ]
+        if caching == _NOT_STORED:
+            headers.append(_NO_REFERRER)
         if query.format == "auto":
             headers.append((b"vary", b"accept"))
         if answer.status == 304:
@@ -172,19 +185,38 @@ class Delivery:
             still_valid = functools.partial(self._still_public.submit, known)
         return Reply(body, answer.status, headers, row["mime_type"].encode("latin-1"), still_valid)
 
-    async def _require_reader(self, request: RequestHead, row: Content, query: LinkQuery) -> None:
+    async def _require_reader(self, request: RequestHead, row: Content, query: LinkQuery) -> str:
+        """Return how the answer may be cached; raises an error unless the caller may read the file."""
         if query.signature:
             self._check_signature(row, query)
-            return
+            return _PRIVATE
         principal = request.inside
         if principal is None:
             token = request.bearer()
-            if token is None:
+            if token is None and row["read_access"] != RULES:
                 raise StorageMemberRequiredError
-            principal = await self._authenticator.bearer(await self._apps.by_id(row["app_id"]), token)
+            app = await self._apps.by_id(row["app_id"])
+            principal = PublicClient(app) if token is None else await self._authenticator.bearer(app, token)
+            if text := query.capability or request.header(capabilities.HEADER):
+                principal = with_capabilities(principal, capabilities.parse(text))
+        if row["read_access"] == RULES:
+            return await self._require_ruled_reader(principal, row)
         limit = creator_limit(principal, StorageAccess(row["read_access"]), Role.VIEWER)
         if limit is not None and row["creator"] != limit:
             raise FileNotFoundInStorageError
+        return _PRIVATE
+
+    async def _require_ruled_reader(self, principal: Principal, row: Content) -> str:
+        """Do what `_require_reader` does for a storage with rules."""
+        database = self._database.of(row["app_id"])
+        storage = await store.storage(database, row["app_id"], row["storage_id"])
+        if storage is None:
+            raise FileNotFoundInStorageError
+        item = await store.item(database, row["app_id"], row["storage_id"], row["file_id"])
+        await self._ruling.require_readable(database, storage, principal, item)
+        if principal.capabilities:
+            return _NOT_STORED
+        return _REVALIDATED if is_read_by_all(storage) else _PRIVATE
 
     def _check_signature(self, row: Content, query: LinkQuery) -> None:
         expires = expiry(query.expires)
@@ -194,9 +226,9 @@ class Delivery:
         if expires <= time.time() or not accepted:
             raise FileSignatureInvalidError
 
-    def _presigned(self, key: str, row: Content, disposition: str) -> str | None:
+    def _presigned(self, key: str, row: Content, disposition: str, seconds: int) -> str | None:
         return self._blobs.presign_get(
-            key, expires_seconds=_REDIRECT_SECONDS, disposition=disposition, content_type=row["mime_type"]
+            key, expires_seconds=seconds, disposition=disposition, content_type=row["mime_type"]
         )
 
     async def _body(self, request: RequestHead, key: str, start: int, end: int) -> bytes | Stream | FilePart:

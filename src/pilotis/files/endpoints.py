@@ -6,6 +6,14 @@ from collections.abc import AsyncIterator
 from uuid import UUID
 
 from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, DigestMismatchError, SizeMismatchError
+from pilotis.data.rules.files.service import (
+    RULE_ERRORS,
+    FileMemberRequiredError,
+    FileRuleDeniedError,
+    TooManyValuesAskedError,
+)
+from pilotis.data.rules.service import RulesChangedError
+from pilotis.data.rules.types import NewFileRules, StorageRules
 from pilotis.files.delivery import Delivery
 from pilotis.files.errors import (
     ContentTypeMismatchError,
@@ -67,8 +75,9 @@ from pilotis.files.types import (
     UploadQuery,
 )
 from pilotis.files.uploads.service import Uploads
+from pilotis.http.api.capabilities import InvalidCapabilityError
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
-from pilotis.http.api.principals import Access, RoleRequiredError, SecretKeyRequiredError, public
+from pilotis.http.api.principals import Access, Role, RoleRequiredError, SecretKeyRequiredError, console, public
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted, Paging
 from pilotis.http.replies.reply import Reply
@@ -92,7 +101,8 @@ LINK = Access(scope="files:read")
 
 _STORAGES = "/v1/apps/:app_id/storages/files"
 PUBLIC = "/v1/public/storages/files/:storage_id"
-_ACCESS = [StorageNotFoundError, StorageMemberRequiredError, SecretKeyRequiredError]
+_RULED = [FileMemberRequiredError, FileRuleDeniedError]
+_ACCESS = [StorageNotFoundError, StorageMemberRequiredError, SecretKeyRequiredError, *_RULED]
 PRESIGN_ERRORS = [
     *_ACCESS,
     InvalidPathError,
@@ -120,6 +130,8 @@ _LINK = [
     InvalidImageError,
     ImageTooLargeError,
     UnavailableError,
+    InvalidCapabilityError,
+    *_RULED,
 ]
 
 
@@ -140,12 +152,13 @@ class StorageEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
         status=201,
         creates="storage_id",
         again="read",
-        errors=[StorageNameTakenError],
+        errors=[StorageNameTakenError, *RULE_ERRORS],
     )
     async def create(self, call: Call, app_id: UUID, body: NewStorage) -> Storage:
         """Create a file storage.
 
-        `upload_access`, `delete_access` and `read_access` control access; by default the public key is sufficient.
+        `upload_access`, `delete_access`, `read_access` and `list_access` control access; by default the public key is
+        sufficient. `rules` take their place.
         """
         return await self._storages.create(call.app, call.actor, body, UUID(call.new_id()))
 
@@ -157,11 +170,11 @@ class StorageEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
     @patch(
         f"{_STORAGES}/:storage_id",
         access=Access.APP_EDITOR,
-        errors=[StorageNotFoundError, StorageNameTakenError],
+        errors=[StorageNotFoundError, StorageNameTakenError, *RULE_ERRORS],
     )
     async def update(self, call: Call, app_id: UUID, storage_id: UUID, body: StorageChange) -> Storage:
         """Change a file storage; absent fields stay as they are. Existing files are not affected."""
-        return await self._storages.update(app_id, call.actor, storage_id, body)
+        return await self._storages.update(call.app, call.actor, storage_id, body)
 
     @delete(
         f"{_STORAGES}/:storage_id",
@@ -172,6 +185,32 @@ class StorageEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
         """Delete a file storage. One with files is deleted only with `force=true`, and cannot be restored."""
         await self._storages.delete(app_id, call.actor, storage_id, force=query.force)
         return Deleted("File storage deleted.", storage_id)
+
+
+class StorageRuleEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
+    """Rules of file storages: who may list, read, upload, replace and delete which files."""
+
+    def __init__(self, storages: Storages) -> None:
+        self._storages = storages
+
+    @get(
+        f"{_STORAGES}/:storage_id/rules",
+        access=console(Role.VIEWER, secret_key=True),
+        errors=[StorageNotFoundError],
+    )
+    async def rules(self, call: Call, app_id: UUID, storage_id: UUID) -> StorageRules:
+        """Read a file storage's rules, and what to begin with."""
+        return await self._storages.rules(call.app, storage_id)
+
+    @put(
+        f"{_STORAGES}/:storage_id/rules",
+        access=console(Role.EDITOR, secret_key=True),
+        errors=[StorageNotFoundError, *RULE_ERRORS, RulesChangedError],
+    )
+    async def save_rules(self, call: Call, app_id: UUID, storage_id: UUID, body: NewFileRules) -> StorageRules:
+        """Replace a file storage's rules. They hold for every request that begins after the answer, on every node."""
+        await self._storages.save_rules(call.app, call.actor, storage_id, body)
+        return await self._storages.rules(call.app, storage_id)
 
 
 class FileAdministrationEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
@@ -246,7 +285,7 @@ class FileEndpoints(Endpoints, tag="File storage", examples=EXAMPLES):
         """Complete an upload and list its file. Until then it is not visible; a repeated call returns the same file."""
         return await self._uploads.complete(call.app, call.principal, storage_id, body.file_id)
 
-    @get(f"{PUBLIC}/items", access=READ, errors=[*_ACCESS, FolderNotFoundError])
+    @get(f"{PUBLIC}/items", access=READ, errors=[*_ACCESS, FolderNotFoundError, TooManyValuesAskedError])
     async def items(self, call: Call, storage_id: UUID, query: ItemQuery) -> ItemList:
         """List files and folders by path: all of them, or those in one folder."""
         return await self._listing.page(call.app, call.principal, storage_id, query)
@@ -281,7 +320,7 @@ class FileEndpoints(Endpoints, tag="File storage", examples=EXAMPLES):
         f"{PUBLIC}/path/*path",
         access=READ,
         returns=FileItem | FolderContents,
-        errors=[*_ACCESS, FileNotFoundInStorageError, InvalidPathError],
+        errors=[*_ACCESS, FileNotFoundInStorageError, InvalidPathError, TooManyValuesAskedError],
     )
     async def at_path(self, call: Call, storage_id: UUID, path: str) -> FileItem | FolderContents:
         """Read the item at a path: a file, or a folder with its items."""

@@ -1,7 +1,25 @@
 """Examples of file storage for the reference."""
 
+from typing import Any
+
+import msgspec
+
+from pilotis.data.rules.files.service import PRESETS
 from pilotis.http.api.example import Example
 
+_RULES: dict[str, Any] = {
+    "rules": {
+        "list": None,
+        "read": True,
+        "create": {"segment.0": {"$member": "id"}},
+        "update": {"$creator": {"$member": "id"}},
+        "delete": {"$creator": {"$member": "id"}},
+    },
+    "level_rules": {"list": True, "read": True, "create": True, "update": True, "delete": True},
+    "presets": msgspec.to_builtins(PRESETS),
+    "warnings": [],
+    "updated_at": "2026-01-31T12:00:00.000Z",
+}
 EXAMPLES = [
     Example(
         route="GET /v1/apps/:app_id/storages/files",
@@ -15,6 +33,7 @@ EXAMPLES = [
                     "upload_access": "Public",
                     "delete_access": "Public",
                     "read_access": "Public",
+                    "list_access": None,
                     "allowed_mime_types": [],
                     "max_file_size": None,
                     "quota_bytes": 10737418240,
@@ -47,6 +66,7 @@ EXAMPLES = [
             "upload_access": "AppMember",
             "delete_access": "Creator",
             "read_access": "Public",
+            "list_access": None,
             "allowed_mime_types": ["image/*"],
             "max_file_size": 10000000,
             "quota_bytes": 10737418240,
@@ -67,6 +87,7 @@ EXAMPLES = [
             "upload_access": "Public",
             "delete_access": "Public",
             "read_access": "Public",
+            "list_access": None,
             "allowed_mime_types": [],
             "max_file_size": None,
             "quota_bytes": 10737418240,
@@ -88,6 +109,7 @@ EXAMPLES = [
             "upload_access": "Public",
             "delete_access": "Public",
             "read_access": "AppMember",
+            "list_access": None,
             "allowed_mime_types": [],
             "max_file_size": None,
             "quota_bytes": 1000000000,
@@ -97,6 +119,17 @@ EXAMPLES = [
             "created_at": "2026-01-31T09:30:00.000Z",
             "updated_at": "2026-01-31T09:30:00.000Z",
         },
+    ),
+    Example(
+        route="GET /v1/apps/:app_id/storages/files/:storage_id/rules",
+        operation="getStorageRules",
+        answer=_RULES | {"rules": None, "updated_at": None},
+    ),
+    Example(
+        route="PUT /v1/apps/:app_id/storages/files/:storage_id/rules",
+        operation="replaceStorageRules",
+        body={"rules": _RULES["rules"]},
+        answer=_RULES,
     ),
     Example(
         route="DELETE /v1/apps/:app_id/storages/files/:storage_id",

@@ -8,9 +8,16 @@ import structlog
 
 from pilotis.apps.feature import AppsFeature
 from pilotis.blobs.watch import StoreWatch
+from pilotis.data.rules.feature import RulesFeature
 from pilotis.feature import Feature
 from pilotis.files.cleaning import MISSING, Cleaning
-from pilotis.files.endpoints import FileAdministrationEndpoints, FileEndpoints, FileTransferEndpoints, StorageEndpoints
+from pilotis.files.endpoints import (
+    FileAdministrationEndpoints,
+    FileEndpoints,
+    FileTransferEndpoints,
+    StorageEndpoints,
+    StorageRuleEndpoints,
+)
 from pilotis.files.events import EVENT_TYPES
 from pilotis.files.service import Files
 from pilotis.files.tasks import periodic
@@ -27,7 +34,14 @@ _log = structlog.get_logger("pilotis.files")
 class FilesFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Files."""
 
-    described = (StorageEndpoints, FileAdministrationEndpoints, FileEndpoints, FileTransferEndpoints, TusEndpoints)
+    described = (
+        StorageEndpoints,
+        StorageRuleEndpoints,
+        FileAdministrationEndpoints,
+        FileEndpoints,
+        FileTransferEndpoints,
+        TusEndpoints,
+    )
 
     files: Files
 
@@ -43,7 +57,7 @@ async def _warn_of_missing_bytes(cleaning: Cleaning) -> None:
         _log.warning("bytes are missing", reason=MISSING.format(missing, looked_for))
 
 
-def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature) -> FilesFeature:
+def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature, rules: RulesFeature) -> FilesFeature:
     """Return the feature."""
     files = Files(
         floor.database,
@@ -57,6 +71,7 @@ def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature) -> Files
         redirects=floor.settings.files_delivery == "redirect",
         largest=floor.limits.file_bytes,
         node_id=floor.jobs.node_id,
+        rules=rules.file_rules,
     )
     watch = StoreWatch(floor.blobs)
 
@@ -73,6 +88,7 @@ def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature) -> Files
         name="files",
         endpoints=[
             StorageEndpoints(files.storages),
+            StorageRuleEndpoints(files.storages),
             FileAdministrationEndpoints(files.listing),
             FileEndpoints(files.uploads, files.listing),
             FileTransferEndpoints(files.uploads, files.delivery),

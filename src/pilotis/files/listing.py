@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from asyncpg import Record
 from msgspec import UNSET
 
+from pilotis.data.rules.files.service import Listed
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
 from pilotis.files import items, paths, store
@@ -23,6 +25,7 @@ from pilotis.files.errors import (
 )
 from pilotis.files.events import FILE_MOVED, FOLDER_CREATED, FOLDER_MOVED, CallerEvents
 from pilotis.files.items import Links
+from pilotis.files.ruling import Ruling, access, facts_of_new, rules_of
 from pilotis.files.signatures import UrlSigner
 from pilotis.files.types import (
     FileItem,
@@ -33,12 +36,11 @@ from pilotis.files.types import (
     ItemQuery,
     NewFolder,
     SignedUrl,
-    StorageAccess,
 )
 from pilotis.http.api.principals import Actor, AppInfo, Principal, Role, RoleRequiredError
 from pilotis.kit import ids
 from pilotis.kit.clock import rfc3339
-from pilotis.kit.errors import invalid
+from pilotis.kit.errors import PilotisError, invalid
 from pilotis.kit.ids import uuid7
 from pilotis.security.audit.service import record
 
@@ -46,38 +48,39 @@ from pilotis.security.audit.service import record
 class Listing:
     """The files and folders of all storages."""
 
-    def __init__(self, database: Database, signer: UrlSigner, links: Links, events: Events) -> None:
+    def __init__(self, database: Database, signer: UrlSigner, links: Links, events: Events, ruling: Ruling) -> None:
         self._database = database
         self._signer = signer
         self._links = links
         self._events = events
+        self._ruling = ruling
 
     async def page(self, app: AppInfo, principal: Principal, storage_id: UUID, query: ItemQuery) -> ItemList:
         """Return a page of the items that the caller may see, by path; raises `FolderNotFoundError`."""
-        creator = await self._readers_limit(app, principal, storage_id)
+        storage, database = await self._storage(app, storage_id), self._database.of(app.app_id)
+        listed = await self._ruling.listed(database, storage, principal)
         # Members stay unknown to each other.
         creators = principal.role is not None
         if query.created_by is not None and not creators:
             raise RoleRequiredError("created_by is for secret keys, console users and functions.")
         limit = app.limits.page_size(query.limit)
         parent_id = _parent(query.parent_id)
-        if (
-            parent_id is not None
-            and await store.folder(self._database.of(app.app_id), app.app_id, storage_id, parent_id) is None
-        ):
+        folder = None if parent_id is None else await store.folder(database, app.app_id, storage_id, parent_id)
+        if parent_id is not None and folder is None:
             raise FolderNotFoundError
-        rows, total = await store.page(
-            self._database,
-            app.app_id,
+        rows, total = await self._page(
+            app,
             storage_id,
+            listed,
             parent_id=parent_id,
             top=query.parent_id == "root",
-            creator=creator,
             search=query.search or None,
             created_by=query.created_by,
             limit=limit,
             offset=query.offset,
         )
+        if folder is not None and not total and not await self._shows(app, principal, storage, folder, listed):
+            raise FolderNotFoundError
         return ItemList(
             files=[self._links.item(row, creators=creators) for row in rows],
             total_count=total,
@@ -89,19 +92,23 @@ class Listing:
         self, app: AppInfo, principal: Principal, storage_id: UUID, path: str
     ) -> FileItem | FolderContents:
         """Return the file at a path, or the folder with its items; raises `FileNotFoundInStorageError`."""
-        creator = await self._readers_limit(app, principal, storage_id)
-        row = await store.item_at(self._database.of(app.app_id), app.app_id, storage_id, paths.checked_path(path))
-        row, creators = _visible(row, creator), principal.role is not None
-        if not row["is_folder"]:
+        storage, database = await self._storage(app, storage_id), self._database.of(app.app_id)
+        row = await store.item_at(database, app.app_id, storage_id, paths.checked_path(path))
+        creators = principal.role is not None
+        if row is None or not row["is_folder"]:
+            row = await self._ruling.require_readable(database, storage, principal, row)
             return self._links.file(row, creators=creators)
-        rows, total = await store.page(
-            self._database,
-            app.app_id,
-            storage_id,
-            parent_id=row["file_id"],
-            creator=creator,
-            limit=app.limits.page_rows,
-        )
+        is_readable = await self._ruling.may_read(database, storage, principal, row)
+        try:
+            listed = await self._ruling.listed(database, storage, principal)
+        except PilotisError:
+            # A folder that may not be known is answered like one that does not exist.
+            if is_readable:
+                raise
+            raise FileNotFoundInStorageError from None
+        rows, total = await self._page(app, storage_id, listed, parent_id=row["file_id"], limit=app.limits.page_rows)
+        if not is_readable and not total:
+            raise FileNotFoundInStorageError
         return items.contents(row, [self._links.item(one, creators=creators) for one in rows], total)
 
     async def folder(self, app: AppInfo, storage_id: UUID, file_id: UUID) -> FolderItem:
@@ -120,15 +127,18 @@ class Listing:
             storage = await store.lock_storage_shared(connection, app.app_id, storage_id)
             if storage is None:
                 raise StorageNotFoundError
-            creator_limit(principal, StorageAccess(storage["upload_access"]), Role.EDITOR)
+            if storage["rules"] is None:
+                creator_limit(principal, access(storage, "upload_access"), Role.EDITOR)
             if new.parent_id is not None:
                 parent = await store.folder(connection, app.app_id, storage_id, new.parent_id)
                 if parent is None:
                     raise FolderNotFoundError
                 path = paths.checked_path(f"{parent['path']}/{path}")
-            row = await store.insert_folder(
-                connection, app.app_id, storage_id, file_id or uuid7(), new.parent_id, path, member_of(principal)
-            )
+            creator, file_id = member_of(principal), file_id or uuid7()
+            if storage["rules"] is not None:
+                facts = facts_of_new(file_id, path, paths.name_of(path), None, 0, creator)
+                await self._ruling.require_creatable(connection, storage, principal, facts)
+            row = await store.insert_folder(connection, app.app_id, storage_id, file_id, new.parent_id, path, creator)
             if row is None:
                 raise PathTakenError
             event = CallerEvents(self._links, principal).folder(FOLDER_CREATED, row)
@@ -183,8 +193,11 @@ class Listing:
             storage = await store.lock_storage_to_charge(connection, app.app_id, storage_id)
             if storage is None:
                 raise StorageNotFoundError
-            limit = creator_limit(principal, StorageAccess(storage["delete_access"]), Role.EDITOR)
+            ruled = rules_of(storage, principal, Role.EDITOR)
+            limit = None if ruled else creator_limit(principal, access(storage, "delete_access"), Role.EDITOR)
             rows = await store.tree(connection, app.app_id, storage_id, file_id)
+            if ruled is not None:
+                await self._ruling.require_deletable(connection, ruled, principal, rows, file_id)
             if not rows:
                 raise FileNotFoundInStorageError
             if len(rows) > 1 and not recursive:
@@ -201,8 +214,9 @@ class Listing:
         self, app: AppInfo, principal: Principal, storage_id: UUID, file_id: UUID, seconds: int
     ) -> SignedUrl:
         """Return a temporary URL for a file that the caller may read."""
-        creator = await self._readers_limit(app, principal, storage_id)
-        row = _visible(await store.item(self._database.of(app.app_id), app.app_id, storage_id, file_id), creator)
+        storage, database = await self._storage(app, storage_id), self._database.of(app.app_id)
+        row = await store.item(database, app.app_id, storage_id, file_id)
+        row = await self._ruling.require_readable(database, storage, principal, row)
         if row["is_folder"]:
             raise FileNotFoundInStorageError
         expires = int(time.time()) + seconds
@@ -210,17 +224,30 @@ class Listing:
         url = f"{self._links.of(row)}?expires={expires}&signature={signature}"
         return SignedUrl(url, rfc3339(datetime.fromtimestamp(expires, UTC)))
 
-    async def _readers_limit(self, app: AppInfo, principal: Principal, storage_id: UUID) -> str | None:
+    async def _page(
+        self, app: AppInfo, storage_id: UUID, listed: Listed | str | None, **wanted: Any
+    ) -> tuple[list[Record], int]:
+        """Return a page of those items which the caller may list; see `store.page`."""
+        seen = {"creator": listed} if listed is None or isinstance(listed, str) else {"listed": listed}
+        return await store.page(self._database, app.app_id, storage_id, **seen, **wanted)
+
+    async def _shows(
+        self, app: AppInfo, principal: Principal, storage: Record, folder: Record, listed: Listed | str | None
+    ) -> bool:
+        """Return whether the caller may know of a folder: it may read it, or list something in it."""
+        try:
+            if await self._ruling.may_read(self._database.of(app.app_id), storage, principal, folder):
+                return True
+        except PilotisError:
+            return False
+        _, total = await self._page(app, storage["storage_id"], listed, parent_id=folder["file_id"], limit=0)
+        return total > 0
+
+    async def _storage(self, app: AppInfo, storage_id: UUID) -> Record:
         storage = await store.storage(self._database.of(app.app_id), app.app_id, storage_id)
         if storage is None:
             raise StorageNotFoundError
-        return creator_limit(principal, StorageAccess(storage["read_access"]), Role.VIEWER)
-
-
-def _visible(row: Record | None, creator: str | None) -> Record:
-    if row is None or (creator is not None and not row["is_folder"] and row["creator"] != creator):
-        raise FileNotFoundInStorageError
-    return row
+        return storage
 
 
 def _parent(text: str | None) -> UUID | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from pilotis.blobs.protocol import BlobStore
+from pilotis.data.rules.files.service import FileRules
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
 from pilotis.files.cleaning import Cleaning
@@ -13,6 +14,7 @@ from pilotis.files.delivery import AppFinder, Delivery
 from pilotis.files.images.variants import Variants
 from pilotis.files.items import Links
 from pilotis.files.listing import Listing
+from pilotis.files.ruling import Ruling
 from pilotis.files.signatures import UrlSigner
 from pilotis.files.storages import Storages
 from pilotis.files.tus.service import ResumableUploads
@@ -25,7 +27,8 @@ class Files:
     """Storages, uploads, items, delivery, variants of images, and cleanup.
 
     `base_url` is the address of this service, `files_base_url` that of the host for files, if there is one. `largest`
-    is the largest size of any file, in bytes; `node_id` returns the id of this process.
+    is the largest size of any file, in bytes; `node_id` returns the id of this process; `rules` judges callers in
+    storages with rules.
     """
 
     def __init__(
@@ -42,12 +45,14 @@ class Files:
         redirects: bool = False,
         largest: int,
         node_id: Callable[[], UUID],
+        rules: FileRules,
     ) -> None:
+        ruling = Ruling(rules)
         signer, links = UrlSigner(master_keys), Links(files_base_url or base_url)
-        self.storages = Storages(database)
-        self.uploads = Uploads(database, blobs, signer, links, events, base_url, node_id)
+        self.storages = Storages(database, rules)
+        self.uploads = Uploads(database, blobs, signer, links, events, base_url, node_id, ruling)
         self.resumable_uploads = ResumableUploads(database, blobs, signer, self.uploads, largest=largest)
-        self.listing = Listing(database, signer, links, events)
+        self.listing = Listing(database, signer, links, events, ruling)
         self.variants = Variants(database, blobs)
         self.delivery = Delivery(
             database,
@@ -56,6 +61,7 @@ class Files:
             authenticator,
             apps,
             self.variants,
+            ruling,
             files_base_url=files_base_url,
             redirects=redirects,
         )

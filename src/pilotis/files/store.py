@@ -8,6 +8,7 @@ from uuid import UUID
 
 from asyncpg import Connection, Record
 
+from pilotis.data.rules.files.service import Listed
 from pilotis.db.locks import lock_app
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
@@ -129,6 +130,47 @@ async def update_storage(connection: Connection, app_id: UUID, storage_id: UUID,
         app_id,
         storage_id,
         *columns.values(),
+    )
+
+
+async def set_rules(connection: Connection, app_id: UUID, storage_id: UUID, rules: str, levels: str) -> None:
+    """Set a storage's stored rules in place of its access settings, which `levels` keeps."""
+    await connection.execute(
+        """
+        update pilotis.file_storages set rules = $3::jsonb, levels = $4::jsonb, rules_updated_at = clock_timestamp(),
+            upload_access = 'Rules', delete_access = 'Rules', read_access = 'Rules'
+        where app_id = $1 and storage_id = $2
+        """,
+        app_id,
+        storage_id,
+        rules,
+        levels,
+    )
+
+
+async def set_levels(connection: Connection, app_id: UUID, storage_id: UUID, levels: str) -> None:
+    """Change the access settings that a storage with rules keeps."""
+    await connection.execute(
+        "update pilotis.file_storages set levels = $3::jsonb where app_id = $1 and storage_id = $2",
+        app_id,
+        storage_id,
+        levels,
+    )
+
+
+async def remove_rules(connection: Connection, app_id: UUID, storage_id: UUID, levels: dict[str, str]) -> None:
+    """Let a storage's access settings decide again."""
+    await connection.execute(
+        """
+        update pilotis.file_storages set rules = null, levels = null, rules_updated_at = clock_timestamp(),
+            upload_access = $3, delete_access = $4, read_access = $5
+        where app_id = $1 and storage_id = $2
+        """,
+        app_id,
+        storage_id,
+        levels["upload_access"],
+        levels["delete_access"],
+        levels["read_access"],
     )
 
 
@@ -270,15 +312,16 @@ async def page(
     creator: str | None = None,
     search: str | None = None,
     created_by: str | None = None,
+    listed: Listed | None = None,
     limit: int,
     offset: int = 0,
 ) -> tuple[list[Record], int]:
     """Return a page of the items, by path, and their number.
 
     Items in a folder, at the `top`, or all; of the files only those of one `creator`; items with `search` in their
-    name; the files `created_by` a member, without folders.
+    name; the files `created_by` a member, without folders; those of `listed`, by the storage's rules.
     """
-    conditions, arguments = ["app_id = $1", "storage_id = $2"], [app_id, storage_id]
+    conditions, arguments = ["app_id = $1", "storage_id = $2"], list[Any]([app_id, storage_id])
     for value, condition in (
         (parent_id, "parent_id = ${}"),
         (creator, "(is_folder or creator = ${})"),
@@ -286,11 +329,14 @@ async def page(
         (search, "position(lower(${}) in lower(name)) > 0"),
     ):
         if value is not None:
-            arguments.append(value)  # type: ignore[arg-type]
+            arguments.append(value)
             conditions.append(condition.format(len(arguments)))
     if top:
         conditions.append("parent_id is null")
     query = f"select * from pilotis.files where {' and '.join(conditions)}"
+    if listed is not None:
+        rule = listed.condition(arguments)
+        query = f"select item.* from ({query}) item cross join {listed.source('item')} where {rule}"
     return await fetch_page(database, app_id, query, tuple(arguments), order_by="path", limit=limit, offset=offset)
 
 

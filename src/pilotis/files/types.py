@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.data.rules.types import FileRuleSet
 from pilotis.files.recipes import LARGEST_SIDE
 from pilotis.http.api.schemas import Paging
 
@@ -33,32 +34,42 @@ class StorageAccess(enum.Enum):
 class NewStorage(msgspec.Struct, forbid_unknown_fields=True):
     """A file storage to create. An empty `allowed_mime_types` allows any type; null sizes set no limit of its own.
 
-    Without `quota_bytes` it has the server's default quota, the limit `storage_quota_bytes`.
+    Without `quota_bytes` it has the server's default quota, the limit `storage_quota_bytes`. `list_access` is who may
+    list files and look for them, by default whoever may read them. `rules` say who may do what, in place of all these
+    settings; see the guide on rules.
     """
 
     name: StorageName
     upload_access: StorageAccess = StorageAccess.PUBLIC
     delete_access: StorageAccess = StorageAccess.PUBLIC
     read_access: StorageAccess = StorageAccess.PUBLIC
+    list_access: StorageAccess | None = None
     allowed_mime_types: Patterns = []
     max_file_size: Bytes | None = None
     quota_bytes: Bytes | msgspec.UnsetType | None = msgspec.UNSET
+    rules: FileRuleSet | None = None
 
 
 class StorageChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Changes of a file storage; absent fields stay as they are."""
+    """Changes of a file storage; absent fields stay as they are, and `rules` that are null are removed."""
 
     name: StorageName | msgspec.UnsetType = msgspec.UNSET
     upload_access: StorageAccess | msgspec.UnsetType = msgspec.UNSET
     delete_access: StorageAccess | msgspec.UnsetType = msgspec.UNSET
     read_access: StorageAccess | msgspec.UnsetType = msgspec.UNSET
+    list_access: StorageAccess | msgspec.UnsetType | None = msgspec.UNSET
     allowed_mime_types: Patterns | msgspec.UnsetType = msgspec.UNSET
     max_file_size: Bytes | msgspec.UnsetType | None = msgspec.UNSET
     quota_bytes: Bytes | msgspec.UnsetType | None = msgspec.UNSET
+    rules: FileRuleSet | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Storage(msgspec.Struct, frozen=True, kw_only=True):
-    """A file storage. `used_bytes` is the size of its files, `reserved_bytes` that of uploads in progress."""
+    """A file storage. `used_bytes` is the size of its files, `reserved_bytes` that of uploads in progress.
+
+    `list_access` is null where whoever may read files may list them. `has_rules` is present where rules decide in place
+    of the access settings.
+    """
 
     id: UUID
     app_id: UUID
@@ -66,6 +77,7 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True):
     upload_access: StorageAccess
     delete_access: StorageAccess
     read_access: StorageAccess
+    list_access: StorageAccess | None
     allowed_mime_types: list[str]
     max_file_size: int | None
     quota_bytes: int | None
@@ -74,6 +86,7 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True):
     reserved_bytes: int
     created_at: str
     updated_at: str
+    has_rules: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class StorageList(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,12 +275,15 @@ ImageSide = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_SIDE)]
 class LinkQuery(msgspec.Struct):
     """`v` is the version of the file; `expires` and `signature` belong to temporary links.
 
+    `capability` is what the header `X-Capability` is for other requests: `share=` and the text of a shared link.
+
     The others select a variant of an image: its largest width and height in pixels, format and `quality`.
     """
 
     v: str = ""
     expires: str = ""
     signature: str = ""
+    capability: str = ""
     width: ImageSide | None = None
     height: ImageSide | None = None
     fit: ImageFit | None = None

@@ -45,8 +45,10 @@ from pilotis.http.api.principals import (
     AppPrincipal,
     FunctionCaller,
     InsufficientScopeError,
+    MemberInfo,
     OAuthClient,
     PublicClient,
+    ScopeRequiredError,
     SecretKeyRequiredError,
 )
 from pilotis.http.outgoing_allowance import parse_host
@@ -55,6 +57,7 @@ from pilotis.kit import json
 from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import BadRequestError, NotFoundError, PayloadTooLargeError, invalid
 from pilotis.kit.ids import is_uuid, uuid7
+from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.security.function_tokens.service import FunctionTokens
 
 MAX_DEPTH = 5
@@ -64,6 +67,8 @@ SANDBOXES_PER_VERSION = 8
 _MAX_CACHED = 5_000
 _HIDDEN = {b"authorization", b"cookie", b"proxy-authorization", b"x-public-key"}
 # Routes that a call in the name of the function's caller may not use: functions could call each other endlessly.
+ACT = "members:act"
+"""The scope with which a function acts as a member."""
 _NOT_AS_CALLER = frozenset({"functions:invoke", "workflows:execute"})
 
 
@@ -125,7 +130,7 @@ class _Cached(msgspec.Struct):
 
 
 class Calls:
-    """Runs calls of functions. `tables` finds a table's id by its title."""
+    """Runs calls of functions. `table_id` finds a table's id by its title, `member` the facts of a member by its id."""
 
     def __init__(
         self,
@@ -136,6 +141,7 @@ class Calls:
         builds: Builds,
         tokens: FunctionTokens,
         table_id: Callable[[AppInfo, str], Awaitable[UUID | None]],
+        member: Callable[[UUID, str], Awaitable[MemberInfo | None]],
     ) -> None:
         self._database = database
         self.pool = pool
@@ -144,6 +150,7 @@ class Calls:
         self._builds = builds
         self._tokens = tokens
         self._table_id = table_id
+        self._member = member
         self._cache: OrderedDict[tuple[UUID, str], _Cached] = OrderedDict()
         self._inside: CallInside | None = None
 
@@ -400,6 +407,14 @@ class Calls:
                     raise NotFoundError("This call has no caller.")
                 principal: AppPrincipal = origin.principal
                 allowed = scopes - _NOT_AS_CALLER
+            elif frame.member is not None:
+                if ACT not in scopes:
+                    raise ScopeRequiredError(f"The function does not have the scope {ACT}.")
+                member = await self._member(app.app_id, frame.member)
+                if member is None:
+                    raise MemberNotFoundError
+                principal = AppMember(app, member)
+                allowed = scopes - _NOT_AS_CALLER
             else:
                 principal, allowed = token.caller, scopes
             path = await self._path(app, frame)
@@ -486,7 +501,7 @@ def as_caller(principal: AppPrincipal) -> AppPrincipal | None:
     if isinstance(principal, FunctionCaller | OAuthClient):
         return None
     if isinstance(principal, AppMember):
-        return principal
+        return AppMember(principal.app, principal.member)
     return PublicClient(principal.app)
 
 

@@ -40,6 +40,7 @@ from pilotis.http.outgoing import Reach
 from pilotis.integrations.feature import IntegrationsFeature
 from pilotis.kit.metrics import CounterOf, Gauge
 from pilotis.kit.networks import serves_this_machine
+from pilotis.members.feature import MembersFeature
 from pilotis.security.feature import SecurityFeature
 
 _DRAIN_SECONDS = 10.0
@@ -65,6 +66,7 @@ def feature(
     integrations: IntegrationsFeature,
     dead_jobs: DeadJobsFeature,
     security: SecurityFeature,
+    members: MembersFeature,
 ) -> FunctionsFeature:
     """Return the feature. It starts nothing until a function is called, or exists when the process starts."""
     settings, database = floor.settings, floor.database
@@ -108,7 +110,9 @@ def feature(
     registries = Registries(settings.functions_npm_registry, settings.functions_pypi_index)
     folders = PackageFolders(Path(settings.data_dir) / "functions" / "packages")
     builds = Builds(database, pool, Builder(connect, registries, settings.outgoing_ca_file), folders)
-    calls = Calls(database, pool, records, variables, builds, security.function_tokens, table_id)
+    calls = Calls(
+        database, pool, records, variables, builds, security.function_tokens, table_id, members.members.acting
+    )
     variables.on_changed(calls.forget)
     executions = Executions(database)
     triggers = Triggers(

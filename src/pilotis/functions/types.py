@@ -23,6 +23,7 @@ Scope = Literal[
     "tables:write",
     "members:read",
     "members:write",
+    "members:act",
     "files:read",
     "files:write",
     "functions:invoke",

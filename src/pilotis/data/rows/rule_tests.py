@@ -25,6 +25,7 @@ from pilotis.data.tables.service import Tables
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.operands import Arguments
 from pilotis.db.pool import Database
+from pilotis.http.api import capabilities
 from pilotis.http.api.principals import AppInfo, AppMember, MemberInfo, Principal, PublicClient
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError, QueryTimeoutError, invalid
@@ -61,7 +62,9 @@ class RuleTests:
     async def run(self, app: AppInfo, table_id: UUID, test: RuleTest) -> RuleTestResult:
         """Return what a caller would be answered; raises a 400 error for a draft that is none, 404 for the rest."""
         member = await self._member(app, test)
-        caller: Principal = PublicClient(app) if member is None else AppMember(app, member)
+        given = test.capabilities or {}
+        brought = capabilities.parse(",".join(f"{name}={text}" for name, text in given.items())) if given else {}
+        caller: Principal = PublicClient(app, brought) if member is None else AppMember(app, member, brought)
         schema = await self._tables.current(app.app_id, table_id)
         if test.rules is not msgspec.UNSET:
             stored = await self._rules.draft(app, table_id, msgspec.to_builtins(test.rules))
@@ -270,7 +273,7 @@ def _known(caller: Principal, table: PreparedTable, part: Part) -> bool | None:
 def _fold(caller: Principal, table: PreparedTable, part: Part) -> bool | dict[str, Json] | None:
     """Fold a part; None if a value of the caller that it needs is missing."""
     try:
-        return fold_part(part.condition, Caller.of(caller.member), table.schema, table.related)
+        return fold_part(part.condition, Caller.of(caller.member, caller.capabilities), table.schema, table.related)
     except (NoValueError, UnknownColumnError):
         return None
 

@@ -27,6 +27,8 @@ Json = Any
 
 # Rules were checked when they were saved, when limits may have been others.
 _LIMITS = Limits(where_conditions=10_000, where_depth=100, where_list_values=100_000)
+# Texts meet ids in this form alone: others, which PostgreSQL casts as well, are no ids in answers.
+_UUID = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 _COMPARISONS = {"$eq": "=", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
@@ -142,7 +144,12 @@ class _Rule(Compiler):
         return super()._operator(field, name, value, place, depth)
 
     def _referring(self, field: Operand, operator: str, reference: Mapping[str, Json]) -> str:
-        mine, other = _value(field), _value(self._referred(reference))
+        referred = self._referred(reference)
+        mine, other = _value(field), _value(referred)
+        if field.kind is Kind.UUID and referred.kind is Kind.TEXT:
+            other = f"case when {other} ~ '{_UUID}' then {other}::uuid end"
+        elif field.kind is Kind.TEXT and referred.kind is Kind.UUID:
+            other = f"{other}::text"
         if operator == "$eq" and "$old" in reference:
             # Unchanged, also where there is no value.
             return f"{mine} is not distinct from {other}"

@@ -23,6 +23,7 @@ from pilotis.data.where.operands import (
     operand,
     unknown,
 )
+from pilotis.http.api.capabilities import NAME
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, PilotisError
 from pilotis.limits import Limits
@@ -31,13 +32,15 @@ Json = Any
 
 MEMBER_FACTS = ("id", "is_guest", "roles")
 """What the app knows of a member, besides its claims: `claims.team` is the claim `team`."""
-REFERENCES = frozenset({"$member", "$row", "$old", "$now"})
-"""The operands that stand for a value: the caller's, the judged row's, the row's before, and the time."""
+REFERENCES = frozenset({"$member", "$row", "$old", "$now", "$capability"})
+"""The operands that stand for a value: the caller's, the judged row's, the row's before, the time, a shared link's."""
+_WITH_CAPABILITIES = frozenset({"read", "list", "update", "define"})
 MAX_EXISTS, MAX_DEPTH, MAX_DEFINITIONS = 8, 3, 20
 _MAX_SECONDS = 100 * 366 * 86_400
 _ORDERED = frozenset({"$gt", "$gte", "$lt", "$lte"})
 _BETWEEN_COLUMNS = frozenset({"$eq", "$ne", "$in", "$arrayContains"}) | _ORDERED
 """The operators that compare a column with another one."""
+_IDS = frozenset({Kind.TEXT, Kind.UUID})
 _COLUMN_OPERATORS = ", ".join(sorted(_BETWEEN_COLUMNS))
 _FACT_KINDS = {
     "id": {Kind.TEXT, Kind.UUID, Kind.JSON, Kind.ENCRYPTED},
@@ -175,9 +178,19 @@ def column_name_of(table: TableSchema, key: str) -> str:
     raise unknown(table, key)
 
 
-def stored(document: Mapping[str, Json], table: TableSchema, related: Related, limits: Limits) -> dict[str, Json]:
-    """Check a document of rules and return its stored form; raises a 400 error whose detail names the place."""
-    checker = _Checker(table, related, limits)
+def stored(
+    document: Mapping[str, Json],
+    table: TableSchema,
+    related: Related,
+    limits: Limits,
+    *,
+    texts_are_ids: bool = False,
+) -> dict[str, Json]:
+    """Check a document of rules and return its stored form; raises a 400 error whose detail names the place.
+
+    With `texts_are_ids` a text may be compared with an id: one that is none equals no id.
+    """
+    checker = _Checker(table, related, limits, _IDS if texts_are_ids else frozenset())
     unknown_names = [name for name in document if name not in _PARTS]
     if unknown_names:
         known = ", ".join(_PARTS)
@@ -200,10 +213,12 @@ class _Context(NamedTuple):
 
 
 class _Checker:
-    def __init__(self, table: TableSchema, related: Related, limits: Limits) -> None:
+    def __init__(self, table: TableSchema, related: Related, limits: Limits, alike: frozenset[Kind]) -> None:
         self._table = table
         self._related = related
         self._limits = limits
+        self._alike = alike
+        """The kinds that may be compared with each other."""
         self._defined: Mapping[str, Json] = {}
         self._exists = 0
 
@@ -360,6 +375,10 @@ class _Checker:
         in_list = operator in {"$in", "$nin", "$arrayContainsAny"}
         if kind == "$now":
             fits, given = field.kind is Kind.TIME, "a time"
+        elif kind == "$capability":
+            if operator not in {"$eq", "$in"}:
+                raise InvalidOperandError("A capability is compared by $eq or $in.").at(place)
+            fits, given = field.kind in _IDS, "a capability, which is a text"
         elif kind == "$member":
             kinds = _FACT_KINDS.get(name)
             fits = kinds is None or (field.kind in kinds and in_list == (name == "roles"))
@@ -380,7 +399,7 @@ class _Checker:
             elif operator == "$in":
                 fits = other is Kind.JSON and field.kind is not Kind.ENCRYPTED
             else:
-                fits = other is field.kind
+                fits = other is field.kind or {other, field.kind} == self._alike
             given = f"{name}, of type {other}"
         if not fits:
             raise OperandTypeError(f"{field.name} is of type {field.kind}, and is compared with {given}.").at(place)
@@ -407,6 +426,12 @@ class _Checker:
             raise InvalidOperandError(f"{kind} takes a name.").at(place)
         if kind == "$member":
             _check_fact(name, place)
+            return reference
+        if kind == "$capability":
+            if context.action not in _WITH_CAPABILITIES:
+                raise InvalidOperandError("$capability belongs in read, list and update.").at(place)
+            if NAME.fullmatch(name) is None:
+                raise InvalidOperandError("A capability's name has 1 to 32 letters a to z and _.").at(place)
             return reference
         if kind == "$old":
             if context.version != "$new" or context.outer:
@@ -468,6 +493,27 @@ class _Names:
         if isinstance(value, dict) and any(name.startswith("$") for name in value):
             return {name: self._operand(item, table, outer) for name, item in value.items()}
         return value
+
+
+def secrets_of(rules: Mapping[str, Json]) -> set[str]:
+    """Return the stored names of the columns of the table itself that its rules compare with a capability."""
+    found: set[str] = set()
+
+    def visit(rule: Json) -> None:
+        if isinstance(rule, list):
+            for one in rule:
+                visit(one)
+        elif isinstance(rule, dict):
+            for name, value in rule.items():
+                if name in {"$and", "$or", "$not", "$old", "$new"}:
+                    visit(value)
+                elif name.startswith("#") and "'$capability'" in str(value):
+                    found.add(name)
+
+    for part in (*_ACTIONS, "define"):
+        rule = rules.get(part)
+        visit(list(rule.values()) if part == "define" and isinstance(rule, dict) else rule)
+    return found
 
 
 def named_tables(rules: Mapping[str, Json]) -> set[UUID]:

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 from pilotis.data.rules.actions import Action
-from pilotis.data.rules.document import column_name_of, is_reference
+from pilotis.data.rules.document import column_name_of, is_reference, secrets_of
 from pilotis.data.rules.fold import Caller, Folded, fold
 from pilotis.data.rules.types import RuleFinding
 from pilotis.data.rules.visibility import LEVELS, both
-from pilotis.data.tables.schema import TableSchema
+from pilotis.data.tables.schema import ColumnType, TableSchema
 from pilotis.data.tables.values import UnknownColumnError
+from pilotis.http.api.capabilities import SHORTEST
 from pilotis.http.api.principals import AppInfo, MemberInfo
 
 Json = Any
@@ -26,6 +27,17 @@ _DOES = {
 }
 
 
+class _Kind(NamedTuple):
+    """What rules are about: rows of a table, or files of a storage."""
+
+    place: str
+    thing: str
+    code: str
+
+
+_ROWS, _FILES = _Kind("Table", "row", "TABLE"), _Kind("Storage", "file", "STORAGE")
+
+
 class _Exists(NamedTuple):
     """An `$exists`: the table that has it in its rules, the one that it reads, and its condition."""
 
@@ -34,18 +46,24 @@ class _Exists(NamedTuple):
     where: Mapping[str, Json]
 
 
-def exposed(app: AppInfo, tables: Sequence[TableSchema]) -> list[RuleFinding]:
-    """Return what is open in the tables that have rules, and one finding about each where nothing is."""
+def exposed(app: AppInfo, tables: Sequence[TableSchema], storages: Sequence[TableSchema] = ()) -> list[RuleFinding]:
+    """Return what is open in the tables that have rules, and one finding about each where nothing is.
+
+    `storages` are file storages with rules, as the tables that their rules are about.
+    """
     by_id = {table.table_id: table for table in tables}
     newcomer = _newcomer(app)
     found: list[RuleFinding] = []
+    for storage in storages:
+        found += _open(storage, Caller.of(None), newcomer, by_id, _FILES)
     for table in tables:
         if table.rules is not None:
+            found += _short_secrets(table)
             found += _open(table, Caller.of(None), newcomer, by_id)
             if newcomer is not None and (finding := _creator_not_bound(table, newcomer, by_id)):
                 found.append(finding)
     if newcomer is not None:
-        found += _self_promotion(tables, newcomer, by_id)
+        found += _self_promotion([*tables, *storages], newcomer, by_id)
     return found
 
 
@@ -77,21 +95,26 @@ def _folded(table: TableSchema, action: Action, caller: Caller, tables: Mapping[
 
 
 def _open(
-    table: TableSchema, public: Caller, newcomer: Caller | None, tables: Mapping[UUID, TableSchema]
+    table: TableSchema,
+    public: Caller,
+    newcomer: Caller | None,
+    tables: Mapping[UUID, TableSchema],
+    kind: _Kind = _ROWS,
 ) -> Iterator[RuleFinding]:
+    name = f"{kind.place} {table.title}"
     anybody = {action: _folded(table, action, public, tables) for action in Action}
     for writes in ((Action.UPDATE, Action.DELETE), (Action.CREATE,)):
         if opened := [action for action in writes if anybody[action] is not False]:
-            message = f"Table {table.title}: by its rules the public key alone can {_listed(opened, anybody)}."
+            message = f"{name}: by its rules the public key alone can {_listed(opened, anybody, kind)}."
             # A drop box is meant to be open.
-            yield RuleFinding("medium" if Action.CREATE in writes else "high", "TABLE", table.table_id, message)
+            yield RuleFinding("medium" if Action.CREATE in writes else "high", kind.code, table.table_id, message)
     reads = [action for action in (Action.READ,) if anybody[action] is not False]
     if reads:
-        message = f"Table {table.title}: by its rules the public key alone can {_listed(reads, anybody)}."
-        yield RuleFinding("low", "TABLE", table.table_id, message)
+        message = f"{name}: by its rules the public key alone can {_listed(reads, anybody, kind)}."
+        yield RuleFinding("low", kind.code, table.table_id, message)
     elif all(folded is False for folded in anybody.values()):
-        message = f"Table {table.title}: its rules give nothing to the public key alone."
-        yield RuleFinding("none", "TABLE", table.table_id, message)
+        message = f"{name}: its rules give nothing to the public key alone."
+        yield RuleFinding("none", kind.code, table.table_id, message)
     if newcomer is not None:
         signed_in = {action: _folded(table, action, newcomer, tables) for action in Action}
         all_rows = [
@@ -100,15 +123,30 @@ def _open(
             if signed_in[action] is True and anybody[action] is not True
         ]
         if all_rows:
-            message = f"Table {table.title}: by its rules anyone who signs up can {_listed(all_rows, signed_in)}."
-            yield RuleFinding("medium", "TABLE", table.table_id, message)
+            message = f"{name}: by its rules anyone who signs up can {_listed(all_rows, signed_in, kind)}."
+            yield RuleFinding("medium", kind.code, table.table_id, message)
 
 
-def _listed(actions: Sequence[Action], folded: Mapping[Action, Folded]) -> str:
+def _short_secrets(table: TableSchema) -> Iterator[RuleFinding]:
+    """Yield a finding for each column that is compared with a capability and may hold what can be guessed."""
+    columns = {f"#{column.number}": column for column in table.columns}
+    for key in sorted(secrets_of(table.rules)):
+        column = columns.get(key)
+        if column is None or column.type is not ColumnType.STRING:
+            continue
+        if column.checks is None or (column.checks.min_length or 0) < SHORTEST:
+            message = (
+                f"Table {table.title}: whoever guesses a value of {column.name} gets what its shared links give. "
+                f"Give the column a min_length of {SHORTEST} or more."
+            )
+            yield RuleFinding("medium", "SHORT_SECRET", table.table_id, message)
+
+
+def _listed(actions: Sequence[Action], folded: Mapping[Action, Folded], kind: _Kind) -> str:
     def rows(action: Action) -> str:
         if action is Action.CREATE:
-            return "rows"
-        return "every row" if folded[action] is True else "some rows"
+            return f"{kind.thing}s"
+        return f"every {kind.thing}" if folded[action] is True else f"some {kind.thing}s"
 
     return " and ".join(f"{_DOES[action]} {rows(action)}" for action in actions)
 
@@ -151,7 +189,7 @@ def _self_promotion(
                     told.add(pair)
                     message = (
                         f"Table {exists.other.title}: anyone who signs up can {_DOES[action]} its rows, "
-                        f"which give rights in table {table.title}."
+                        f"which give rights in {'table' if table.table_id in by_id else 'storage'} {table.title}."
                     )
                     yield RuleFinding("high", "SELF_PROMOTION", exists.other.table_id, message)
                     break

@@ -17,6 +17,7 @@ from uuid import UUID
 from pilotis.data.rules.document import column_name_of, is_reference
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.where.operands import CREATOR_NAME, CREATOR_OPERAND, Arguments, Operand, operand
+from pilotis.http.api.capabilities import Capabilities
 from pilotis.http.api.principals import MemberInfo
 from pilotis.kit.clock import rfc3339
 
@@ -39,11 +40,12 @@ class Caller(NamedTuple):
 
     member: MemberInfo | None
     now: datetime
+    capabilities: Capabilities
 
     @classmethod
-    def of(cls, member: MemberInfo | None) -> Caller:
-        """Return the caller now."""
-        return cls(member, datetime.now(UTC))
+    def of(cls, member: MemberInfo | None, capabilities: Capabilities | None = None) -> Caller:
+        """Return the caller now, with the capabilities of its request."""
+        return cls(member, datetime.now(UTC), capabilities or {})
 
     def fact(self, name: str) -> Json:
         """Return a fact such as `roles` or `claims.team`; raises `NoValueError` if it is missing or null."""
@@ -157,10 +159,21 @@ class _Folder:
     def _operand(self, value: Json, field: Operand) -> Json:
         """Return what stands behind a field's name, with the values of the caller in it."""
         if is_reference(value):
-            return self._value(value, field, "$eq")
+            return self._given(value, field) if "$capability" in value else self._value(value, field, "$eq")
         if isinstance(value, dict) and any(name.startswith("$") for name in value):
-            return {name: self._operator(name, item, field) for name, item in value.items()}
+            found: dict[str, Json] = {}
+            for name, item in value.items():
+                is_capability = is_reference(item) and "$capability" in item
+                found |= self._given(item, field) if is_capability else {name: self._operator(name, item, field)}
+            return found
         return value
+
+    def _given(self, reference: Mapping[str, Json], field: Operand) -> dict[str, Json]:
+        """Return the condition that a field is one of the texts of a capability."""
+        texts = self._caller.capabilities.get(reference["$capability"])
+        if texts is None:
+            raise NoValueError
+        return {"$in": [text for text in texts if _converts(field, text)]}
 
     def _operator(self, name: str, value: Json, field: Operand) -> Json:
         if name == "$not":

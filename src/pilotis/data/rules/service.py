@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +28,7 @@ from pilotis.kit.errors import ConflictError, PilotisError
 from pilotis.limits import Limits
 
 # Rules were checked when they were saved, when limits may have been others.
-_LIMITS = Limits(rule_bytes=1_000_000_000, where_conditions=10_000, where_depth=100, where_list_values=100_000)
+WAS_CHECKED = Limits(rule_bytes=1_000_000_000, where_conditions=10_000, where_depth=100, where_list_values=100_000)
 
 
 class UsedInRuleError(ConflictError):
@@ -55,6 +55,8 @@ class Rules:
         self._tables = tables
         self.saved: list[Callable[[UUID, Sequence[tuple[UUID, AccessPattern]]], None]] = []
         """Called with the app and how its tables will be read, where rules are being saved."""
+        self.others: list[Callable[[UUID], Awaitable[list[TableSchema]]]] = []
+        """Return what else of an app has rules, as the tables that these are about."""
         tables.guards.append(_require_named)
         tables.rule_reader = self._read
 
@@ -81,8 +83,9 @@ class Rules:
         )
 
     async def exposed(self, app: AppInfo) -> list[RuleFinding]:
-        """Return what the rules of an app's tables leave open."""
-        return exposed(app, await self._tables.schemas(app.app_id))
+        """Return what the rules of an app's tables, and of its file storages, leave open."""
+        storages = [table for find in self.others for table in await find(app.app_id)]
+        return exposed(app, await self._tables.schemas(app.app_id), storages)
 
     async def draft(self, app: AppInfo, table_id: UUID, document: dict[str, Any]) -> dict[str, Any]:
         """Return the stored form of rules that are only tried; raises a 400 error that names the place."""
@@ -144,7 +147,7 @@ async def _require_named(connection: Connection, app_id: UUID, table_id: UUID) -
 
 def _fits(table: TableSchema, related: Related) -> bool:
     try:
-        stored(shown(table.rules, table, related), table, related, _LIMITS)
+        stored(shown(table.rules, table, related), table, related, WAS_CHECKED)
     except (PilotisError, KeyError):
         return False
     return True

@@ -39,6 +39,30 @@ class NewRules(msgspec.Struct, forbid_unknown_fields=True):
     expected_updated_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
 
 
+class FileRuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file storage's rules: who may do what with its files, as `RuleSet` says it of rows.
+
+    `create` is about new files and folders, `update` about replacing the content of a file.
+    """
+
+    list: Rule | msgspec.UnsetType = msgspec.UNSET
+    read: Rule | msgspec.UnsetType = msgspec.UNSET
+    create: Rule | msgspec.UnsetType = msgspec.UNSET
+    update: Rule | msgspec.UnsetType = msgspec.UNSET
+    delete: Rule | msgspec.UnsetType = msgspec.UNSET
+    define: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+class NewFileRules(msgspec.Struct, forbid_unknown_fields=True):
+    """The whole rules of a file storage; null makes its access settings decide again.
+
+    `expected_updated_at` is the `updated_at` of the rules that are to be replaced.
+    """
+
+    rules: FileRuleSet | None
+    expected_updated_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
+
+
 class RuleWarning(msgspec.Struct, frozen=True):
     """What a rule may not have been meant to do. `place` is its path in the document."""
 
@@ -65,6 +89,7 @@ class RuleTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     `as` is `public` for someone with the public key alone. `row_id` is the row that is read, changed or deleted, `data`
     the row that is created, or the fields that are changed. `rules` are tried in place of those that are saved.
+    `capabilities` are the texts of shared links that the request brings, by their names.
     """
 
     action: Action
@@ -72,6 +97,7 @@ class RuleTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     row_id: UUID | msgspec.UnsetType = msgspec.UNSET
     data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     rules: RuleSet | msgspec.UnsetType = msgspec.UNSET
+    capabilities: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RulePart(msgspec.Struct, frozen=True):
@@ -120,6 +146,43 @@ class Preset(msgspec.Struct, frozen=True):
     name: str
     description: str
     rules: RuleSet
+
+
+class FileFacts(NamedTuple):
+    """An item that is judged: a file, or a folder, which has no type and the size 0.
+
+    `path` is its path in the storage, `size` is in bytes, `creator` the member that uploaded it.
+    """
+
+    file_id: UUID
+    path: str
+    name: str
+    mime_type: str | None
+    size: int
+    creator: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class FilePreset(msgspec.Struct, frozen=True):
+    """A document for a file storage to begin with."""
+
+    name: str
+    description: str
+    rules: FileRuleSet
+
+
+class StorageRules(msgspec.Struct, frozen=True, kw_only=True):
+    """A file storage's rules, null where its access settings decide, and what to begin with.
+
+    `level_rules` are the rules that these settings stand for.
+    """
+
+    rules: FileRuleSet | None
+    level_rules: FileRuleSet
+    presets: list[FilePreset]
+    warnings: list[RuleWarning]
+    updated_at: str | None
 
 
 class TableRules(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ import msgspec
 
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.compile import compile_rule
-from pilotis.data.rules.document import column_name_of
+from pilotis.data.rules.document import column_name_of, secrets_of
 from pilotis.data.rules.fold import Caller, Folded, fold
 from pilotis.data.tables.schema import AccessLevel, TableSchema
 from pilotis.data.tables.values import UnknownColumnError
@@ -138,9 +138,9 @@ class Visibility(msgspec.Struct, frozen=True):
         """
         return self._and(self.rule, arguments, row=row, many=many)
 
-    def and_readable(self, arguments: Arguments) -> str:
+    def and_readable(self, arguments: Arguments, *, row: str = "") -> str:
         """Return the condition of the rows that the caller may read, like `and_condition`."""
-        return self._and(self.readable, arguments)
+        return self._and(self.readable, arguments, row=row)
 
     def _and(self, rule: Folded, arguments: Arguments, *, row: str = "", many: bool = False) -> str:
         if isinstance(rule, bool):
@@ -224,7 +224,7 @@ def _under_rules(
     *,
     found_by_condition: bool,
 ) -> Visibility:
-    asked = _Asked(principal, table, Caller.of(member), tables)
+    asked = _Asked(principal, table, Caller.of(member, principal.capabilities), tables)
     shows_creator = principal.role is not None or _shows_creator(table)
     seen = asked.seen()
     match action:
@@ -311,8 +311,18 @@ class _Asked:
 
     def seen(self) -> TableSchema:
         """Return the table without the columns that the caller may not read."""
-        hidden = self._columns("read")
+        hidden = self._columns("read") | self._secrets()
         return self._table.without(hidden) if hidden else self._table
+
+    def _secrets(self) -> frozenset[str]:
+        """Return the columns that are compared with a capability, unless the rules say who may read them."""
+        rules = self._rules.get("columns") or {}
+        told = {key for key, column in rules.items() if "read" in column}
+        secrets: set[str] | None = self._table.__dict__.get("secrets")
+        if secrets is None:
+            secrets = self._table.__dict__["secrets"] = secrets_of(self._rules)
+        names = [column_name_of(self._table, key) for key in secrets - told]
+        return frozenset(name for name in names if name in self._table.by_name)
 
     def _columns(self, part: str) -> frozenset[str]:
         rules = self._rules.get("columns") or {}

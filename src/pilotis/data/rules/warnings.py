@@ -18,10 +18,13 @@ BROKEN = RuleWarning(
 )
 
 
-def warnings(document: Mapping[str, Json], table: TableSchema) -> list[RuleWarning]:
-    """Return the warnings about a document of rules, with the names of columns and tables in it."""
+def warnings(document: Mapping[str, Json], table: TableSchema, thing: str = "row") -> list[RuleWarning]:
+    """Return the warnings about a document of rules, with the names of columns and tables in it.
+
+    `thing` is what the rules are about.
+    """
     found = [
-        RuleWarning("OPEN_TO_ALL", f"rules.{action}", f"Everybody with the public key may {action} every row.")
+        RuleWarning("OPEN_TO_ALL", f"rules.{action}", f"Everybody with the public key may {action} every {thing}.")
         for action in ("create", "update", "delete")
         if document.get(action) is True
     ]

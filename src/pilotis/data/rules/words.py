@@ -106,5 +106,7 @@ def _value(value: Json) -> str:
             return "the row's creator" if name == CREATOR_NAME else f"the row's {name}"
         case "$old":
             return f"{name} before"
+        case "$capability":
+            return f"the link's {name}"
         case _:
             return "now" if not name else f"now {'+' if name > 0 else '−'} {abs(name)} s"

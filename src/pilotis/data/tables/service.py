@@ -51,7 +51,7 @@ from pilotis.data.tables.types import (
 from pilotis.data.tables.values import check_default
 from pilotis.db.control import Control
 from pilotis.db.locks import lock_app
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.topics import Topic, publish
 from pilotis.events.service import Events, Wanted, register_outbox
 from pilotis.http.api.principals import SYSTEM, Actor, AppInfo
@@ -124,6 +124,10 @@ Guard = Callable[[Connection, UUID, UUID], Awaitable[None]]
 """Raises an error, inside the transaction, for a change of a table of an app that something else does not allow."""
 
 
+Namer = Callable[[TenantDatabase, UUID, UUID], Awaitable[bool]]
+"""Says whether other rules than those of tables name a table of an app."""
+
+
 class KeyKeeper(Protocol):
     """Changes the unique keys of a locked table to those that a definition wants."""
 
@@ -161,6 +165,7 @@ class Tables:
         self._known: OrderedDict[tuple[UUID, UUID], TableSchema] = OrderedDict()
         self._changes = 0
         self.guards: list[Guard] = []
+        self.namers: list[Namer] = []
         self.rule_reader: RuleReader | None = None
         """Returns rules in their stored form, checked; see `pilotis.data.rules.service`."""
         self.keys: KeyKeeper | None = None
@@ -218,7 +223,9 @@ class Tables:
 
     async def require_unlocked(self, app: AppInfo, table_id: UUID) -> None:
         """Raise `SchemaLockedError` for a table with rules, or one that rules name: those who keep them change it."""
-        if await store.is_ruled(self._database.of(app.app_id), app.app_id, table_id):
+        database = self._database.of(app.app_id)
+        ruled = await store.is_ruled(database, app.app_id, table_id)
+        if ruled or any([await names(database, app.app_id, table_id) for names in self.namers]):
             raise SchemaLockedError("Rules depend on this table. Use a secret key or the console to change it.")
 
     async def schemas(self, app_id: UUID) -> list[TableSchema]:

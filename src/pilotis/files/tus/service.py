@@ -144,7 +144,7 @@ class ResumableUploads:
     async def end(self, upload_id: UUID, query: UploadQuery) -> None:
         """Cancel an upload and delete its bytes and its reservation. A request still sending finds it deleted."""
         upload, _ = await self._checked(upload_id, query)
-        if not await store.end(self._database, upload["app_id"], upload_id):
+        if not await upload_store.end(self._database, upload["app_id"], upload_id):
             raise UploadAlreadyReceivedError
         # The pending deletion would delete them a little later; this frees the space sooner.
         await self._blobs.discard(_key(upload))
@@ -194,7 +194,7 @@ class ResumableUploads:
 
     async def _lost(self, upload: Record) -> Exception:
         """Cancel an upload whose acknowledged bytes are missing; return the error."""
-        await store.end(self._database, upload["app_id"], upload["upload_id"])
+        await upload_store.end(self._database, upload["app_id"], upload["upload_id"])
         return UploadLostError()
 
     async def _finish_claimed(self, upload: Record) -> None:

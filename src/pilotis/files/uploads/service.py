@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from asyncpg import Connection, Record
 from pilotis.blobs.errors import BlobNotFoundError, SizeMismatchError
 from pilotis.blobs.protocol import BlobInfo, BlobStore, Draft, UploadTicket
 from pilotis.blobs.streams import Digest
+from pilotis.data.rules.files.service import FileMemberRequiredError, FileRuleDeniedError, RuledStorage
 from pilotis.db.batching import Batchers
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
@@ -51,13 +52,13 @@ from pilotis.files.errors import (
 from pilotis.files.events import FILE_CREATED, FILE_REPLACED, FOLDER_CREATED, CallerEvents
 from pilotis.files.items import Links
 from pilotis.files.keys import blob_key, staging_key
+from pilotis.files.ruling import Ruling, access, facts_of_new, rules_of
 from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.types import (
     FileItem,
     NewFixedUpload,
     NewUpload,
     Resumable,
-    StorageAccess,
     UploadPermit,
     UploadQuery,
 )
@@ -66,7 +67,7 @@ from pilotis.files.uploads import store as upload_store
 from pilotis.files.uploads.finishing import WAIT_SECONDS, Finishing
 from pilotis.http.api.principals import AppInfo, Principal, Role
 from pilotis.kit.clock import rfc3339
-from pilotis.kit.errors import StorageFullError
+from pilotis.kit.errors import PilotisError, StorageFullError
 from pilotis.kit.ids import uuid7
 from pilotis.limits import Limits
 
@@ -77,6 +78,15 @@ _MAX_ABSENT = 16
 _POLL_SECONDS = 0.25
 _Place = tuple[UUID, UUID]
 """An app's and a storage's id."""
+_Allow = Callable[[Record | None], Awaitable[None]]
+
+
+class _RefusedError(Exception):
+    """An upload was received, and the rules of its storage do not let its file be listed, as `error` says."""
+
+    def __init__(self, upload: Record, error: PilotisError) -> None:
+        self.upload = upload
+        self.error = error
 
 
 class _Wanted(NamedTuple):
@@ -114,6 +124,7 @@ class Uploads:
         events: Events,
         base_url: str,
         node_id: Callable[[], UUID],
+        ruling: Ruling,
     ) -> None:
         self._database = database
         self._blobs = blobs
@@ -121,6 +132,7 @@ class Uploads:
         self._links = links
         self._events = events
         self._base_url = base_url
+        self._ruling = ruling
         self.node_id = node_id
         self.finishing = Finishing()
         self._inserts: Batchers[_Place, upload_store.NewUploadRow, bool] = Batchers(
@@ -200,8 +212,12 @@ class Uploads:
         loop = asyncio.get_running_loop()
         end = loop.time() + WAIT_SECONDS
         while True:
-            async with self._database.transaction(app.app_id) as connection:
-                outcome = await self._complete(connection, app, principal, storage_id, file_id, absent)
+            try:
+                async with self._database.transaction(app.app_id) as connection:
+                    outcome = await self._complete(connection, app, principal, storage_id, file_id, absent)
+            except _RefusedError as refused:
+                await self._end_refused(refused.upload)
+                raise refused.error from None
             if isinstance(outcome, FileItem):
                 return outcome
             if loop.time() > end:
@@ -213,6 +229,14 @@ class Uploads:
                 absent.append(outcome["upload_id"])
                 if len(absent) == _MAX_ABSENT:
                     raise
+
+    async def _end_refused(self, upload: Record) -> None:
+        """End an upload whose file may not be listed, which frees its space; others' uploads are left to expire.
+
+        The id of a file that is to be replaced is no secret, so it does not say whose upload without a member it is.
+        """
+        if upload["creator"] is not None or upload["file_id"] == upload["upload_id"]:
+            await upload_store.end(self._database, upload["app_id"], upload["upload_id"])
 
     async def _presign_batched(
         self, app: AppInfo, principal: Principal, storage_id: UUID, name: str, mime_type: str, new: NewUpload
@@ -278,8 +302,8 @@ class Uploads:
         wanted: _Wanted,
         parent_id: UUID | None,
     ) -> UploadPermit:
-        storage_id = storage["storage_id"]
-        limit = creator_limit(principal, StorageAccess(storage["upload_access"]), Role.EDITOR)
+        storage_id, upload_id = storage["storage_id"], uuid7()
+        limit = await self._upload_limit(connection, principal, storage, wanted, upload_id)
         _check_wanted(app, storage, wanted)
         # After the limits: that a file is too large for the storage stays true when the disk has room again.
         self._blobs.require_space(wanted.size)
@@ -291,7 +315,6 @@ class Uploads:
         has_quota = storage["quota_bytes"] is not None
         if has_quota and not await store.reserve(connection, app.app_id, storage_id, wanted.size):
             raise QuotaExceededError
-        upload_id = uuid7()
         file_id = existing["file_id"] if existing else upload_id
         ticket = self._ticket(app, upload_id, wanted)
         columns = {
@@ -309,6 +332,20 @@ class Uploads:
         }
         await upload_store.insert(connection, columns, _seconds(app.limits, wanted, ticket))
         return self._presigned(app, storage_id, upload_id, file_id, wanted, ticket)
+
+    async def _upload_limit(
+        self, connection: Connection, principal: Principal, storage: Record, wanted: _Wanted, upload_id: UUID
+    ) -> str | None:
+        """Return what `creator_limit` does for a storage without rules; raises the error of the rules of another."""
+        ruled = rules_of(storage, principal, Role.EDITOR)
+        if ruled is None:
+            return creator_limit(principal, access(storage, "upload_access"), Role.EDITOR)
+        existing = await store.item_at(connection, ruled.app_id, ruled.storage_id, wanted.path)
+        new = facts_of_new(upload_id, wanted.path, wanted.name, wanted.mime_type, wanted.size, member_of(principal))
+        await self._ruling.require_uploadable(
+            connection, ruled, principal, existing, new, may_replace=wanted.may_replace
+        )
+        return None
 
     def _ticket(self, app: AppInfo, upload_id: UUID, wanted: _Wanted) -> UploadTicket | None:
         if wanted.resumable is not None:
@@ -396,7 +433,8 @@ class Uploads:
         storage = await store.lock_storage_to_charge(connection, app.app_id, storage_id)
         if storage is None:
             raise StorageNotFoundError
-        limit = creator_limit(principal, StorageAccess(storage["upload_access"]), Role.EDITOR)
+        ruled = rules_of(storage, principal, Role.EDITOR)
+        limit = None if ruled else creator_limit(principal, access(storage, "upload_access"), Role.EDITOR)
         creator, anyone = member_of(principal), principal.may(Role.EDITOR)
         upload = await upload_store.lock_by_file(
             connection, app.app_id, storage_id, file_id, creator, anyone=anyone, absent=absent
@@ -404,9 +442,9 @@ class Uploads:
         if absent and (upload is None or upload["state"] == "completed"):
             raise UploadNotReceivedError
         if upload is None:
-            return await self._completed_before(connection, app.app_id, storage_id, file_id, limit)
+            return await self._completed_before(connection, principal, storage, file_id, limit)
         if upload["state"] == "completed":
-            return await self._completed_before(connection, app.app_id, storage_id, upload["item_id"], limit)
+            return await self._completed_before(connection, principal, storage, upload["item_id"], limit)
         if upload["is_expired"]:
             raise UploadExpiredError
         if upload["is_direct"] and upload["state"] in {"pending", "receiving"}:
@@ -414,7 +452,8 @@ class Uploads:
         if upload["state"] != "uploaded":
             raise UploadFinishingError if upload["is_busy"] and _is_whole(upload) else UploadNotReceivedError
         listed: list[NewEvent] = []
-        row, freed = await _list(connection, upload, limit, CallerEvents(self._links, principal), listed)
+        allow = partial(self._allow, connection, principal, ruled, limit, upload)
+        row, freed = await _list(connection, upload, allow, CallerEvents(self._links, principal), listed)
         await upload_store.complete(connection, upload, row["file_id"])
         reserved = await upload_store.delete_superseded(connection, upload)
         if storage["quota_bytes"] is not None:
@@ -424,10 +463,36 @@ class Uploads:
         await self._events.emit_all(connection, app.app_id, listed)
         return self._links.file(row)
 
+    async def _allow(
+        self,
+        connection: Connection,
+        principal: Principal,
+        ruled: RuledStorage | None,
+        limit: str | None,
+        upload: Record,
+        existing: Record | None,
+    ) -> None:
+        """Raise an error unless an upload may be listed where there is an item, or nothing."""
+        if ruled is None:
+            _check_replaceable(existing, upload["may_replace"], limit)
+            return
+        new = facts_of_new(
+            upload["file_id"], upload["path"], upload["name"], upload["mime_type"], upload["size"], upload["creator"]
+        )
+        try:
+            await self._ruling.require_uploadable(
+                connection, ruled, principal, existing, new, may_replace=upload["may_replace"]
+            )
+        except (FileRuleDeniedError, FileMemberRequiredError) as error:
+            raise _RefusedError(upload, error) from None
+
     async def _completed_before(
-        self, connection: Connection, app_id: UUID, storage_id: UUID, file_id: UUID, limit: str | None
+        self, connection: Connection, principal: Principal, storage: Record, file_id: UUID, limit: str | None
     ) -> FileItem:
-        row = await store.item(connection, app_id, storage_id, file_id)
+        row = await store.item(connection, storage["app_id"], storage["storage_id"], file_id)
+        is_own = row is not None and row["creator"] is not None and row["creator"] == member_of(principal)
+        if rules_of(storage, principal, Role.EDITOR) is not None and not is_own:
+            row = await self._ruling.require_readable(connection, storage, principal, row)
         if row is None or row["is_folder"] or (limit is not None and row["creator"] != limit):
             raise FileNotFoundInStorageError
         return self._links.file(row)
@@ -560,9 +625,12 @@ def _check_headers(upload: Record, headers: Mapping[bytes, bytes]) -> None:
 
 
 async def _list(
-    connection: Connection, upload: Record, limit: str | None, caller_events: CallerEvents, events: list[NewEvent]
+    connection: Connection, upload: Record, allow: _Allow, caller_events: CallerEvents, events: list[NewEvent]
 ) -> tuple[Record, int]:
-    """List an upload's file; return it and the size of the content it replaced. Adds its `events`."""
+    """List an upload's file; return it and the size of the content it replaced. Adds its `events`.
+
+    `allow` is asked what it may replace, an item or nothing.
+    """
     app_id, storage_id = upload["app_id"], upload["storage_id"]
     parent_id = upload["parent_id"]
     if upload["is_fixed"]:
@@ -572,8 +640,8 @@ async def _list(
     # The path may be taken or freed between two statements.
     while True:
         existing = await store.lock_item_at(connection, app_id, storage_id, upload["path"])
+        await allow(existing)
         if existing is not None:
-            _check_replaceable(existing, upload["may_replace"], limit)
             replaced = await store.replace_content(connection, existing, upload)
             events.append(caller_events.file(FILE_REPLACED, replaced))
             return replaced, existing["size"]

@@ -152,6 +152,30 @@ class ReceivedUploads:
         )
 
 
+async def end(database: Database, app_id: UUID, upload_id: UUID) -> bool:
+    """Delete an upload that is not listed and release its reservation; False if there is none."""
+    return (
+        await database.fetchval(
+            """
+            with gone as (
+                delete from pilotis.uploads where app_id = $1 and upload_id = $2 and state <> 'completed'
+                returning app_id, storage_id, size, is_reserved
+            ), settled as (
+                update pilotis.file_storages s set reserved_bytes = greatest(0, s.reserved_bytes - gone.size)
+                from gone
+                where s.app_id = gone.app_id and s.storage_id = gone.storage_id and gone.is_reserved
+                    and s.quota_bytes is not null
+            )
+            select true from gone
+            """,
+            app_id,
+            upload_id,
+            tenant=app_id,
+        )
+        is True
+    )
+
+
 async def lock_by_file(
     connection: Connection,
     app_id: UUID,

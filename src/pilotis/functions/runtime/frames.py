@@ -41,6 +41,7 @@ class Frame(msgspec.Struct, kw_only=True):
     message: str = ""
     call: Number = 0
     caller: bool = False
+    member: str | None = None
     method: str = "GET"
     path: str = "/"
     table: str | None = None

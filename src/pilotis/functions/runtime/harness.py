@@ -27,6 +27,7 @@ _NAMES = {
     "app_id": "appId",
     "idempotency_key": "idempotencyKey",
     "as_caller": "asCaller",
+    "as_member": "asMember",
 }
 
 # The socket to the server: standard input and output, until `main` replaces them for the function.
@@ -155,10 +156,10 @@ def required(answer):
 
 
 class Api:
-    """The app's API, called as the function or as its caller."""
+    """The app's API, called as the function, as its caller, or as a member."""
 
-    def __init__(self, id, caller):
-        self._id, self._caller = id, caller
+    def __init__(self, id, caller, member=None):
+        self._id, self._caller, self._member = id, caller, member
         self.members, self.functions, self.workflows = Members(self), Functions(self), Workflows(self)
 
     async def fetch(self, path, *, method="GET", headers=None, body=None, json=None, table=None):
@@ -176,6 +177,7 @@ class Api:
                 "t": "call",
                 "id": self._id,
                 "caller": self._caller,
+                "member": self._member,
                 "method": method,
                 "path": path,
                 "headers": headers,
@@ -422,6 +424,7 @@ def invoke(message):
     context["env"], context["log"] = Function.env, Logger()
     context["api"] = Api(State.id, False)
     context["token"] = token_of(State.id)
+    context["asMember"] = lambda member: Api(State.id, False, str(member))
     context["asCaller"] = Api(State.id, True) if context.pop("hasCaller", False) else None
     try:
         result = Function.handler(message["payload"], context)

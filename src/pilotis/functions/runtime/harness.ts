@@ -87,12 +87,12 @@ function required(reply: any): Uint8Array<ArrayBuffer> {
   throw new ApiError(reply.status, error?.code ?? "ERROR", error?.message ?? "");
 }
 
-function apiOf(id: number, caller: boolean) {
+function apiOf(id: number, caller: boolean, member?: string) {
   function call(method: string, path: string, headers: any, body: Uint8Array | null, table?: string): Promise<any> {
     if (body && body.length > MAX_BODY) {
       return Promise.reject(new ApiError(413, "PAYLOAD_TOO_LARGE", `A function sends at most ${MAX_BODY} bytes in one request.`));
     }
-    return ask({ t: "call", id, caller, method, path, headers, table, body: body && base64(body) });
+    return ask({ t: "call", id, caller, member, method, path, headers, table, body: body && base64(body) });
   }
   async function fetch(path: string, init: RequestInit = {}): Promise<Response> {
     const request = new Request("http://pilotis" + path, init);
@@ -229,7 +229,8 @@ async function invoke(message: any) {
   try {
     const api = apiOf(id, false), asCaller = message.context.hasCaller ? apiOf(id, true) : null;
     const token = async () => parse(decoder.decode(required(await ask({ t: "token", id }))));
-    const context = { ...message.context, env, api, asCaller, token, log: logger };
+    const asMember = (member: unknown) => apiOf(id, false, String(member));
+    const context = { ...message.context, env, api, asCaller, asMember, token, log: logger };
     delete context.hasCaller;
     if (context.headers) context.headers = Object.freeze(context.headers);
     answer = ended(await handler(message.payload, context));

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from uuid import UUID
 
+from pilotis.http.api import capabilities
 from pilotis.http.api.challenges import resource_challenge
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.inside import require_access
@@ -15,6 +16,7 @@ from pilotis.http.api.principals import (
     Anonymous,
     AppInfo,
     AppMember,
+    AppPrincipal,
     AppUser,
     Authenticator,
     Credential,
@@ -26,6 +28,7 @@ from pilotis.http.api.principals import (
     Role,
     SecretKeyRequiredError,
     TokenRequiredError,
+    with_capabilities,
 )
 from pilotis.http.api.request import NOBODY, Call
 from pilotis.kit import ids
@@ -33,6 +36,8 @@ from pilotis.kit.errors import InvalidIdError, UnauthorizedError
 
 APP_PARAMETER = "app_id"
 SECRET_PREFIX = "sk_"  # noqa: S105 - the form of secret keys
+
+_NOT_SHARED = [(b"vary", capabilities.HEADER), (b"cache-control", b"private, no-store")]
 
 Authorize = Callable[[Call, tuple[str, ...]], Awaitable[Principal]]
 """Returns the principal, given the path's values, or raises a 401, 403 or 404 error."""
@@ -105,7 +110,11 @@ class _Ways:
     async def public(self, call: Call, _values: tuple[str, ...]) -> Principal:
         if b"x-act-as" in call.headers:
             return await self._acting(call)
-        return await self._public(call)
+        principal = await self._public(call)
+        if (text := call.header(capabilities.HEADER)) is None:
+            return principal
+        call.answer_headers += _NOT_SHARED
+        return with_capabilities(principal, capabilities.parse(text))
 
     async def _acting(self, call: Call) -> Principal:
         """Return the member that `X-Act-As` names, whose rows a console user reads as the member sees them."""
@@ -116,7 +125,7 @@ class _Ways:
             raise ActAsRefusedError
         return await self._authenticator.acting(principal, call.header(b"x-act-as") or "", call.request_id)
 
-    async def _public(self, call: Call, *, presumes: bool = True) -> Principal:
+    async def _public(self, call: Call, *, presumes: bool = True) -> AppPrincipal:
         key = call.headers.get(b"x-public-key")
         if key is None:
             if b"x-app-id" in call.headers:
@@ -144,7 +153,7 @@ class _Ways:
                 error.headers |= resource_challenge(call.server.base_url, app_id)
             raise
 
-    async def _console_on_app(self, call: Call) -> Principal:
+    async def _console_on_app(self, call: Call) -> AppPrincipal:
         """Return the console user on the app that `X-App-Id` names: the console has no public key to send."""
         token, app_id = call.need_bearer(), call.header(b"x-app-id") or ""
         if not ids.is_uuid(app_id):

@@ -12,8 +12,9 @@ from pilotis.http.api.request import Call
 Headers = list[tuple[bytes, bytes]]
 
 _ALLOWED_HEADERS = (
-    b"authorization, content-type, x-public-key, x-request-id, idempotency-key, dpop, range, tus-resumable"
-    b", upload-length, upload-defer-length, upload-metadata, upload-concat, upload-offset, upload-checksum"
+    b"authorization, content-type, x-public-key, x-capability, x-request-id, idempotency-key, dpop, range"
+    b", tus-resumable, upload-length, upload-defer-length, upload-metadata, upload-concat, upload-offset"
+    b", upload-checksum"
 )
 _EXPOSED_HEADERS = (
     b"x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, etag, allow"

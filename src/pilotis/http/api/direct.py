@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from pilotis.http.api import binding
+from pilotis.http.api.capabilities import HEADER
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.principals import AppInfo, Client, PublicClient
 from pilotis.http.api.request import Call, Receive, Scope, Send, ServerBounds, request_id_of
@@ -29,7 +30,16 @@ _UUID = "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 _PARAMETER = re.compile(r":\w+")
 # With one of these the principal is another one, the body arrives in parts, or the request is repeated.
 _SPECIAL = frozenset(
-    {b"authorization", b"expect", b"idempotency-key", b"transfer-encoding", b"upgrade", b"x-act-as", b"x-app-id"}
+    {
+        b"authorization",
+        b"expect",
+        b"idempotency-key",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-act-as",
+        b"x-app-id",
+        HEADER,
+    }
 )
 _JSON = b"application/json"
 

@@ -20,6 +20,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.http.api import capabilities
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
@@ -160,6 +161,8 @@ def key_of(call: Call) -> bytes | None:
 def _scope(call: Call, endpoint: Endpoint, key: bytes) -> bytes:
     principal = call.principal
     who = f"{principal.kind}\0{principal.actor_id or ''}"
+    if principal.capabilities:
+        who += f"\0{capabilities.digest(principal.capabilities)}"
     parts = [endpoint.method, endpoint.path, *call.path_values, call.scope["query_string"].decode("latin-1"), who]
     return hashlib.sha256("\0".join(parts).encode() + b"\0" + key).digest()
 

@@ -9,6 +9,7 @@ from types import NoneType
 from uuid import UUID
 
 from pilotis.http.api.bodies import BodyKind, MalformedFormError
+from pilotis.http.api.capabilities import InvalidCapabilityError
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.idempotency import (
     IdempotencyKeyInUseError,
@@ -218,6 +219,14 @@ def _parameters(endpoint: Endpoint, schemas: Schemas) -> Iterator[Json]:
     for name, description in endpoint.request_headers.items():
         schema = {"type": "string"}
         yield {"name": name, "in": "header", "required": False, "schema": schema, "description": description}
+    if endpoint.access.takes(Credential.PUBLIC_KEY) and (endpoint.access.scope or "").startswith(("rows:", "files:")):
+        yield {
+            "name": "X-Capability",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string"},
+            "description": "The texts of shared links, such as `share=…`, for rules that ask for them.",
+        }
 
 
 def _success(endpoint: Endpoint, status: int, schemas: Schemas) -> Json:
@@ -289,7 +298,7 @@ def _access_errors(access: Access) -> _Errors:
         return []
     if access.takes(Credential.PUBLIC_KEY):
         bound = [DpopRefusedError] if access.takes(Credential.OAUTH_TOKEN) else []
-        return [*_KEY, InvalidTokenError, InvalidSecretKeyError, RoleRequiredError, *bound]
+        return [*_KEY, InvalidTokenError, InvalidSecretKeyError, RoleRequiredError, InvalidCapabilityError, *bound]
     if access.is_console:
         keys = [InvalidSecretKeyError] if access.takes(Credential.SECRET_KEY) else []
         return [*(_TOKEN if access.role is None else _ROLE), *keys]

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.http.api.capabilities import Capabilities
 from pilotis.kit.errors import Detail, ForbiddenError, Standing, UnauthorizedError
 from pilotis.limits import Limits
 
@@ -211,6 +212,11 @@ class _Caller(msgspec.Struct, frozen=True):
         return None
 
     @property
+    def capabilities(self) -> Capabilities:
+        """The texts of shared links that the request brings."""
+        return {}
+
+    @property
     def depth(self) -> int:
         """The number of functions and events between the original cause and this call."""
         return 0
@@ -232,6 +238,7 @@ class PublicClient(_Caller, frozen=True):
 
     kind: ClassVar[str] = "public"
     app: AppInfo
+    capabilities: Capabilities = {}
 
 
 class AppMember(_Caller, frozen=True):
@@ -240,6 +247,7 @@ class AppMember(_Caller, frozen=True):
     kind: ClassVar[str] = "member"
     app: AppInfo
     member: MemberInfo
+    capabilities: Capabilities = {}
 
     @property
     def actor_id(self) -> str:
@@ -326,6 +334,13 @@ AppPrincipal: TypeAlias = PublicClient | AppMember | AppUser | SecretKey | OAuth
 """The principals on an app."""
 Principal: TypeAlias = Anonymous | ConsoleUser | AppPrincipal
 """All principals. `app` is None only for the first two."""
+
+
+def with_capabilities(principal: AppPrincipal, capabilities: Capabilities) -> AppPrincipal:
+    """Return the principal with what its request brings; those who pass all rules need none."""
+    if isinstance(principal, PublicClient | AppMember):
+        return msgspec.structs.replace(principal, capabilities=capabilities)
+    return principal
 
 
 def app_of(principal: Principal) -> AppInfo:

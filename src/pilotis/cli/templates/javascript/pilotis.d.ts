@@ -92,6 +92,8 @@ export interface Context {
   api: Api;
   /** Has the rights of the client that called; null where none did. */
   asCaller: Api | null;
+  /** Has the rights of a member, by its id; needs the scope `members:act`. */
+  asMember(member: string): Api;
   /**
    * Returns a token for libraries that call the API over HTTP, with the scopes of `api`: `Authorization: Bearer …`. It
    * is valid until this call ends, and needs an `egress` that permits the server's address.

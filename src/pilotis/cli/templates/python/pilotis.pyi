@@ -97,6 +97,7 @@ class Log(Protocol):
 class Context(Protocol):
     api: Api
     as_caller: Api | None
+    def as_member(self, member: str) -> Api: ...
     env: Mapping[str, str]
     log: Log
     headers: Mapping[str, str]

@@ -9,6 +9,7 @@ import { dropped } from "../ui/dropped.js";
 import { Icon } from "../ui/icons.js";
 import { MemberLink, MemberName } from "../ui/member.js";
 import { SearchBox, searched } from "../ui/search.js";
+import { Access } from "../ui/access.js";
 import { Address, Calls, usePublicKey } from "../ui/calls.js";
 import {
   Bones,
@@ -32,6 +33,7 @@ import {
   useLoad,
   useTitle,
 } from "../ui/widgets.js";
+import { StorageRules } from "./rules.js";
 
 /** @param {Record<string, string>} params */
 export function head(params) {
@@ -90,7 +92,11 @@ function Storages() {
                           <span class="cut">${plain(one.name, 80)}</span>
                         </a>
                       </td>
-                      <td class="soft">${/** @type {any} */ (t.files.levels)[one.read_access]}</td>
+                      <td class="soft">
+                        ${one.has_rules
+                          ? html`<${Access} level="" rules />`
+                          : /** @type {any} */ (t.files.levels)[one.read_access]}
+                      </td>
                       <td class="r wide">${count(one.file_count)}</td>
                       <td class="wide"><${Used} storage=${one} /></td>
                     </tr>`,
@@ -127,6 +133,7 @@ function StorageDialog({ known, onClose, done }) {
     read_access: known?.read_access || "Public",
     upload_access: known?.upload_access || "Secret",
     delete_access: known?.delete_access || "Secret",
+    list_access: known?.list_access || "",
   });
   const [types, setTypes] = useState((known?.allowed_mime_types || []).join(", "));
   const [largest, setLargest] = useState(known?.max_file_size ? String(known.max_file_size) : "");
@@ -135,6 +142,7 @@ function StorageDialog({ known, onClose, done }) {
     const body = {
       name,
       ...access,
+      list_access: access.list_access || null,
       allowed_mime_types: types.split(/[\s,]+/).filter(Boolean),
       max_file_size: largest ? Number(largest) : null,
     };
@@ -151,9 +159,15 @@ function StorageDialog({ known, onClose, done }) {
     action=${known ? t.save : t.files.createStorage} why=${wrong}
   >
     <${TextField} label=${t.name} value=${name} onInput=${setName} maxlength="255" autocomplete="off" />
+    ${known?.has_rules && html`<p class="notice"><${Icon} name="info" /><span>${t.files.rulesDecide}</span></p>`}
     <${SelectField}
       label=${t.files.read} value=${access.read_access}
       onInput=${(/** @type {string} */ read_access) => setAccess({ ...access, read_access })} options=${levels}
+    />
+    <${SelectField}
+      label=${t.files.lists} value=${access.list_access} help=${t.files.listsHelp}
+      onInput=${(/** @type {string} */ list_access) => setAccess({ ...access, list_access })}
+      options=${[["", t.rules.asRead], ...levels]}
     />
     <${SelectField}
       label=${t.files.upload} value=${access.upload_access}
@@ -184,7 +198,9 @@ const bearerOf = (level) => (level === "Public" ? {} : { bearer: level === "Secr
 function HowTo({ storage, base, onClose }) {
   const key = usePublicKey() || "pk_…";
   const own = `/v1/public/storages/files/${storage.id}`;
-  const read = { key, ...bearerOf(storage.read_access) };
+  // Most rules ask for a member.
+  const needed = (/** @type {string} */ level) => bearerOf(storage.has_rules ? "AppMember" : level);
+  const read = { key, ...needed(storage.read_access) };
   const calls = [
     { title: t.files.listCall, request: { method: "GET", path: `${own}/items?limit=20`, ...read }, why: "" },
     { title: t.files.readCall, request: { method: "GET", path: `${own}/path/photos/boat.png`, ...read }, why: "" },
@@ -194,8 +210,8 @@ function HowTo({ storage, base, onClose }) {
         method: "POST",
         path: `${own}/presigned-url`,
         key,
-        ...bearerOf(storage.upload_access),
-        written: uploadPrograms(base + own, key, bearerOf(storage.upload_access).bearer),
+        ...needed(storage.upload_access),
+        written: uploadPrograms(base + own, key, needed(storage.upload_access).bearer),
       },
       why: "",
     },
@@ -321,9 +337,15 @@ function Storage({ id, config }) {
   };
   // Until it is known who may read the storage, no file of it is asked for; after an upload it is as it was.
   const access = useRef(/** @type {{id: string, isPublic?: boolean}} */ ({ id }));
-  if (storage.data) access.current = { id, isPublic: storage.data.read_access === "Public" };
+  if (storage.data) access.current = { id, isPublic: storage.data.read_access === "Public" && !storage.data.has_rules };
   const isPublic = access.current.id === id ? access.current.isPublic : undefined;
   const parts = path ? path.split("/") : [];
+  if (query.get("view") === "rules" && storage.data) {
+    const back = html`<${Button} kind="flat small" icon="left" onClick=${() => change({ view: null })}>
+      ${t.sectionNames.files}
+    </${Button}>`;
+    return html`<${StorageRules} storage=${storage.data} tabs=${back} after=${storage.reload} />`;
+  }
   return html`<div
     class="data" onDragOver=${(/** @type {Event} */ event) => (event.preventDefault(), setOver(true))}
     onDragLeave=${(/** @type {DragEvent} */ event) => event.currentTarget === event.target && setOver(false)}
@@ -354,6 +376,9 @@ function Storage({ id, config }) {
       </nav>
       <${Button} kind="flat small" icon="code" class="wide" onClick=${() => setDialog({ api: true })}>
         ${t.files.howTo}
+      </${Button}>
+      <${Button} kind="flat small" icon="lock" class="wide" onClick=${() => change({ view: "rules" })}>
+        ${t.files.rules.tab}
       </${Button}>
       <${Button} kind="flat small" icon="gear" class="wide" why=${why()} onClick=${() => setDialog({ settings: true })}>
         ${t.sectionNames.settings}

@@ -1,4 +1,7 @@
-/** The rules of a table: who may do what with which rows, as a choice for each action and as the whole document. */
+/**
+ * The rules of a table or of a file storage: who may do what with which rows or files, as a choice for each action and
+ * as the whole document.
+ */
 import { html, useEffect, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { appId, denied, loadTables, onApp } from "../state/app.js";
@@ -54,10 +57,10 @@ function parsed(source) {
 }
 
 /**
- * @param {{action: "list" | "read" | "create" | "update" | "delete", rules: any, why: any, choose: (rule: any) =>
- *   void}} props
+ * @param {{action: "list" | "read" | "create" | "update" | "delete", rules: any, words: Words, why: any, choose: (rule:
+ *   any) => void}} props
  */
-function Action({ action, rules, why, choose }) {
+function Action({ action, rules, words, why, choose }) {
   const chosen = nameOf(rules[action]);
   const names = [
     ...(action === "list" || chosen === "absent" ? ["absent"] : []),
@@ -69,11 +72,13 @@ function Action({ action, rules, why, choose }) {
       ? action === "list"
         ? t.rules.asRead
         : t.rules.who.nobody
-      : /** @type {any} */ (t.rules.who)[name];
+      : name === "own"
+        ? words.own
+        : /** @type {any} */ (t.rules.who)[name];
   const pick = (/** @type {string} */ name) =>
     name !== "custom" && choose(name === "absent" ? undefined : NAMED.find(([one]) => one === name)?.[1]);
   return html`<tr>
-    <td class="main">${t.rules.actions[action]}<div class="soft s12 plain">${t.rules.actionHelp[action]}</div></td>
+    <td class="main">${t.rules.actions[action]}<div class="soft s12 plain">${words.actionHelp[action]}</div></td>
     <td class="who">
       <select
         class="in" aria-label=${t.rules.actions[action]} disabled=${!!why} title=${why || undefined} value=${chosen}
@@ -194,8 +199,42 @@ function Try({ table, rules, why }) {
 
 /** @param {{table: import("../state/app.js").Table, tabs: any, config: any}} props */
 export function Rules({ table, tabs }) {
-  const key = `rules ${table.id}`;
-  const { data, error, reload, set } = useLoad((signal) => onApp(`/tables/${table.id}/rules`, { signal }), [table.id]);
+  const words = {
+    own: t.rules.who.own,
+    lead: t.rules.lead,
+    documentText: t.rules.documentText,
+    actionHelp: t.rules.actionHelp,
+    decides: t.rules.levelDecides(table.access_level),
+    removeTitle: t.rules.removeTitle,
+    removeText: t.rules.removeText(table.access_level),
+  };
+  return html`<${RuleEditor}
+    address=${`/tables/${table.id}/rules`} tabs=${tabs} words=${words} after=${loadTables}
+    trial=${(/** @type {any} */ draft, /** @type {any} */ why) => html`<${Try}
+      key=${table.id} table=${table} rules=${draft} why=${why}
+    />`}
+  />`;
+}
+
+/** The rules of a file storage. @param {{storage: any, tabs: any, after: () => any}} props */
+export function StorageRules({ storage, tabs, after }) {
+  return html`<${RuleEditor}
+    address=${`/storages/files/${storage.id}/rules`} tabs=${tabs} words=${t.files.rules} after=${after}
+  />`;
+}
+
+/**
+ * What differs between rows and files.
+ * @typedef {{own: string, lead: string, documentText: string, actionHelp: Record<string, string>, decides: string,
+ *   removeTitle: string, removeText: string}} Words
+ */
+
+/**
+ * @param {{address: string, tabs: any, words: Words, after: () => any, trial?: (draft: any, why: any) => any}} props
+ */
+function RuleEditor({ address, tabs, words, after, trial }) {
+  const key = `rules ${address}`;
+  const { data, error, reload, set } = useLoad((signal) => onApp(address, { signal }), [address]);
   const [source, setSource] = useState(/** @type {string | null} */ (draftOf(key) ?? null));
   const [remove, setRemove] = useState(false);
   const why = denied("editor");
@@ -207,13 +246,13 @@ export function Rules({ table, tabs }) {
   const rules = parsed(shown);
   /** @param {any} document */
   const send = async (document) => {
-    const answer = await onApp(`/tables/${table.id}/rules`, {
+    const answer = await onApp(address, {
       method: "PUT",
       body: { rules: document, expected_updated_at: data.updated_at },
     });
     set(answer);
     setSource(null);
-    await loadTables();
+    await after();
     toast(t.saved);
   };
   const action = useAction(() => send(rules));
@@ -251,10 +290,7 @@ export function Rules({ table, tabs }) {
       <${Icon} name="fail" />
       <span>${said(action.error)}${place && html` <code>${plain(place, 120)}</code>`}</span>
     </p>`}
-    ${!data.rules && html`<p class="notice">
-      <${Icon} name="info" />
-      <span>${t.rules.levelDecides(table.access_level)}</span>
-    </p>`}
+    ${!data.rules && html`<p class="notice"><${Icon} name="info" /><span>${words.decides}</span></p>`}
     ${data.warnings.map(
       (/** @type {any} */ one) => html`<p class="notice warn">
         <${Icon} name="warn" />
@@ -281,14 +317,15 @@ export function Rules({ table, tabs }) {
             )}
         </${MenuButton}>
       </header>
-      <p class="lead">${t.rules.lead} <a class="link" href="/docs/guides/rules" target="_blank">${t.rules.guide}</a></p>
+      <p class="lead">${words.lead} <a class="link" href="/docs/guides/rules" target="_blank">${t.rules.guide}</a></p>
       ${rules
         ? html`<table class="list">
             <thead><tr><th>${t.rules.action}</th><th>${t.rules.whoMay}</th></tr></thead>
             <tbody>
               ${ACTIONS.map(
                 (name) => html`<${Action}
-                  action=${name} rules=${rules} why=${why} choose=${(/** @type {any} */ rule) => choose(name, rule)}
+                  action=${name} rules=${rules} words=${words} why=${why}
+                  choose=${(/** @type {any} */ rule) => choose(name, rule)}
                 />`,
               )}
             </tbody>
@@ -297,23 +334,21 @@ export function Rules({ table, tabs }) {
     </section>
     <section class="slab pad">
       <h2>${t.rules.document}</h2>
-      <p class="soft s13">${t.rules.documentText}</p>
+      <p class="soft s13">${words.documentText}</p>
       <${Editor}
         language="json" label=${t.rules.document} rows=${18} value=${shown} readOnly=${!!why} wrong=${!rules}
         onInput=${put} onSave=${() => void (rules && isChanged && action.run())}
       />
     </section>
-    <${Try}
-      key=${table.id} table=${table} rules=${isChanged ? rules : undefined} why=${why || (!rules && t.rules.notJson)}
-    />
+    ${trial?.(isChanged ? rules : undefined, why || (!rules && t.rules.notJson))}
     ${data.rules && html`<section class="slab pad">
       <h2>${t.rules.remove}</h2>
-      <p class="soft s13">${t.rules.removeText(table.access_level)}</p>
+      <p class="soft s13">${words.removeText}</p>
       <p><${Button} kind="bad" why=${why} onClick=${() => setRemove(true)}>${t.rules.remove}</${Button}></p>
     </section>`}
     ${remove && html`<${Confirm}
-      title=${t.rules.removeTitle} text=${t.rules.removeText(table.access_level)} action=${t.rules.remove}
-      onClose=${() => setRemove(false)} run=${() => send(null)}
+      title=${words.removeTitle} text=${words.removeText} action=${t.rules.remove} onClose=${() => setRemove(false)}
+      run=${() => send(null)}
     />`}
   `);
 }

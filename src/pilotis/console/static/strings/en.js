@@ -594,6 +594,27 @@ export default {
       Creator: "Members, their own files",
       Secret: "Secret keys and this console",
     },
+    rules: {
+      tab: "Rules",
+      own: "Members, with the files they uploaded",
+      lead: "Rules decide in place of the settings, for every request with the public key and for every member. Secret keys, the console and functions as the app pass them.",
+      documentText:
+        "What the choices above cannot say: conditions on the path, its folders, the type and the size, on roles and claims, and on rows of tables.",
+      actionHelp: {
+        list: "Lists and searches; only files that may also be read",
+        read: "A file by its link or path, and temporary links to it",
+        create: "A new file or folder, when its upload begins and when it is completed",
+        update: "A file before and after its content is replaced",
+        delete: "A file or a folder that may also be read",
+      },
+      decides:
+        "The settings of the storage decide now; these are the rules that they stand for. Saving them makes rules decide.",
+      removeTitle: "Remove the rules of this storage?",
+      removeText: "The settings of the storage decide again, at once and on every node.",
+    },
+    rulesDecide: "This storage has rules. Who can do what is decided by them, and not by these settings.",
+    lists: "Who can list",
+    listsHelp: "Fewer than those who can read: then who has a link reads, and does not find other files.",
     types: "Types",
     typesHelp: "Accepted media types, separated by commas. Empty accepts all.",
     largest: "Largest file",

@@ -1,0 +1,1 @@
+"""Rules of file storages: the same documents, about files instead of rows."""
