@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.document import is_reference
+from pilotis.data.rules.paths import without_paths
 from pilotis.data.where.access_patterns import AccessKind, AccessPattern, AccessPatterns, Part
 from pilotis.data.where.operands import CREATOR, CREATOR_NAME
 
@@ -32,6 +33,7 @@ def needed(table_id: UUID, rules: Mapping[str, Json]) -> list[tuple[UUID, Access
 
     A new row is not found, but the rows of other tables that its rule asks for are.
     """
+    rules = without_paths(rules)
     reading = _Reading(rules.get("define") or {})
     for action in Action:
         if isinstance(rule := rules.get(action.value), Mapping):

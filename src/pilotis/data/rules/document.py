@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from pilotis.data.rules.actions import Action
-from pilotis.data.tables.schema import OWN_FIELDS, TableSchema, normal_path
+from pilotis.data.rules.paths import MAX_STEPS, first_step, step_of, stored_step
+from pilotis.data.tables.schema import OWN_FIELDS, Column, TableSchema, normal_path
 from pilotis.data.where.compiler import OPERATORS, InvalidOperatorError, compile_where
 from pilotis.data.where.operands import (
     CREATOR_NAME,
@@ -34,6 +35,8 @@ MEMBER_FACTS = ("id", "is_guest", "roles")
 REFERENCES = frozenset({"$member", "$row", "$old", "$now"})
 """The operands that stand for a value: the caller's, the judged row's, the row's before, and the time."""
 MAX_EXISTS, MAX_DEPTH, MAX_DEFINITIONS = 8, 3, 20
+MAX_SUBQUERIES = 24
+"""How many `$exists` and steps of paths a rule has: planning 8 that are 3 deep takes half a second."""
 _MAX_SECONDS = 100 * 366 * 86_400
 _ORDERED = frozenset({"$gt", "$gte", "$lt", "$lte"})
 _BETWEEN_COLUMNS = frozenset({"$eq", "$ne", "$in", "$arrayContains"}) | _ORDERED
@@ -206,6 +209,7 @@ class _Checker:
         self._limits = limits
         self._defined: Mapping[str, Json] = {}
         self._exists = 0
+        self._steps = 0
 
     def document(self, document: Mapping[str, Json]) -> dict[str, Json]:
         defined = document.get("define") or {}
@@ -215,7 +219,7 @@ class _Checker:
         result: dict[str, Json] = {}
         for action in _ACTIONS:
             if action in document:
-                self._exists = 0
+                self._exists = self._steps = 0
                 result[action] = self._rule(document[action], f"rules.{action}", _Context(self._table, action=action))
         if defined:
             result["define"] = {
@@ -289,6 +293,11 @@ class _Checker:
             return name, self._value(value, place, context)
         if name.startswith("$"):
             return name, self._about_rows(name, value, place, context)
+        if (path := first_step(context.table, name)) is not None:
+            return self._path(*path, value, place, context, 1)
+        return self._column(name, value, place, context)
+
+    def _column(self, name: str, value: Json, place: str, context: _Context) -> tuple[str, Json]:
         try:
             key = column_key(context.table, name)
         except PilotisError as error:
@@ -299,6 +308,35 @@ class _Checker:
         field = operand(context.table, name, Arguments(hash_=lambda _column, _value: b""))
         self._check_leaf(field, value, place, context)
         return key, self._value(value, place, context)
+
+    def _path(
+        self, column: Column, name: str, value: Json, place: str, context: _Context, steps: int
+    ) -> tuple[str, Json]:
+        """Check what is asked of the row to which a column refers."""
+        self._steps += 1
+        self._require_few(place)
+        if steps > MAX_STEPS:
+            raise RuleTooComplexError(f"A path follows at most {MAX_STEPS} references.").at(place)
+        if _of_other_rows(value):
+            message = "A path is compared with a value, or with the member's: compare rows by $exists."
+            raise InvalidOperandError(message).at(place)
+        assert column.references is not None
+        target = self._related.by_id.get(column.references.target)
+        if target is None:
+            raise UnknownTableError("The table to which this refers is gone.").at(place)
+        inner = context._replace(table=target, outer=(context.table, *context.outer))
+        if (path := first_step(target, name)) is not None:
+            key, item = self._path(*path, value, place, inner, steps + 1)
+        elif name.startswith("$") and name != CREATOR_NAME:
+            raise InvalidOperandError("A path ends with a column, an id, a time or $creator.").at(place)
+        else:
+            key, item = self._entry(name, value, place, inner)
+        return stored_step(column, target.table_id, key), item
+
+    def _require_few(self, place: str) -> None:
+        if self._exists + self._steps > MAX_SUBQUERIES:
+            message = f"A rule has at most {MAX_SUBQUERIES} $exists and references that it follows."
+            raise RuleTooComplexError(message).at(place)
 
     def _about_rows(self, name: str, value: Json, place: str, context: _Context) -> Json:
         if name in {"$old", "$new"}:
@@ -314,6 +352,7 @@ class _Checker:
         self._exists += 1
         if self._exists > MAX_EXISTS or len(context.outer) >= MAX_DEPTH:
             raise RuleTooComplexError(f"A rule has at most {MAX_EXISTS} $exists, {MAX_DEPTH} deep.").at(place)
+        self._require_few(place)
         if not isinstance(value, dict) or set(value) != {"table", "where"} or not isinstance(value["table"], str):
             raise InvalidOperandError('$exists takes {"table", "where"}.').at(place)
         other = self._related.find(value["table"])
@@ -457,7 +496,13 @@ class _Names:
             return key, {"table": other.title, "where": self.condition(value["where"], other, (table, *outer))}
         if key in {"$member", "$use"}:
             return key, value
-        return column_name_of(table, key), self._operand(value, table, outer)
+        return self._name(key, table), self._operand(value, table, outer)
+
+    def _name(self, key: str, table: TableSchema) -> str:
+        step = step_of(key)
+        if step is None:
+            return column_name_of(table, key)
+        return f"{column_name_of(table, step.column)}.{self._name(step.rest, self._related.by_id[step.table_id])}"
 
     def _operand(self, value: Json, table: TableSchema, outer: tuple[TableSchema, ...]) -> Json:
         if is_reference(value):
@@ -471,14 +516,18 @@ class _Names:
 
 
 def named_tables(rules: Mapping[str, Json]) -> set[UUID]:
-    """Return the ids of the tables that a stored document names in `$exists`."""
+    """Return the ids of the tables that a stored document names in `$exists` and in paths."""
     found: set[UUID] = set()
 
     def visit(value: Json) -> None:
         if isinstance(value, dict):
             if "$exists" in value:
                 found.add(UUID(value["$exists"]["table"]))
-            for item in value.values():
+            for name, item in value.items():
+                step = step_of(name)
+                while step is not None:
+                    found.add(step.table_id)
+                    step = step_of(step.rest)
                 visit(item)
         elif isinstance(value, list):
             for item in value:
@@ -486,6 +535,13 @@ def named_tables(rules: Mapping[str, Json]) -> set[UUID]:
 
     visit(rules)
     return found
+
+
+def _of_other_rows(value: Json) -> bool:
+    """Return whether a value names a column of another row."""
+    if is_reference(value):
+        return bool({"$row", "$old"} & set(value))
+    return isinstance(value, dict) and any(map(_of_other_rows, value.values()))
 
 
 def _kind_of(table: TableSchema, name: Json) -> Kind | None:
