@@ -147,18 +147,22 @@ def compile_query(
     return CompiledQuery(sql, arguments.values, patterns, arguments.access)
 
 
-def statements_of(prepared: PreparedTable, query: Query, visible: Visibility, arguments: Arguments) -> Statements:
-    """Return the statements whose rows show what the query asks for."""
+def statements_of(
+    prepared: PreparedTable, query: Query, visible: Visibility, arguments: Arguments, row: str = "chosen"
+) -> Statements:
+    """Return the statements whose rows, which they call `row`, show what the query asks for."""
+    by_row = visible.shown_by_row(arguments, row) if visible.by_row else ()
     if query.fields is None:
-        return prepared.statements_for(creators=visible.shows_creator)
+        return prepared.by_row(prepared.statements_for(creators=visible.shows_creator), by_row)
     asked = set(query.fields) - set(OWN_FIELDS)
     table = prepared.schema
     if table.is_free_form:
         return prepared.statements_with_fields(arguments.bind(sorted(asked), "text[]"), creators=visible.shows_creator)
     for place, name in enumerate(query.fields):
-        if name in asked and name not in table.by_name:
+        if name in asked and name not in table.by_name and all(name != column.name for column, _ in by_row):
             raise unknown(table, name).at(f"fields[{place}]")
-    return prepared.statements_of_columns(frozenset(asked), creators=visible.shows_creator)
+    statements = prepared.statements_of_columns(frozenset(asked), creators=visible.shows_creator)
+    return prepared.by_row(statements, tuple(one for one in by_row if one[0].name in asked))
 
 
 def walk_binding(table: TableSchema, query: Query) -> bytes:

@@ -41,6 +41,10 @@ def needed(table_id: UUID, rules: Mapping[str, Json]) -> list[tuple[UUID, Access
             reading.condition(rule)
             if action is not Action.CREATE:
                 reading.found += [(table_id, use) for use in reading.judged.patterns()]
+    for column in (rules.get("columns") or {}).values():
+        if isinstance(rule := column.get("read"), Mapping):
+            # It is asked of rows that have been found.
+            reading.condition(rule)
     return list(dict.fromkeys(reading.found))
 
 

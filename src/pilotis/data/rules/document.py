@@ -105,7 +105,7 @@ class MemberWritesThisError(InvalidRuleError):
 
 
 class ColumnRuleNeedsRowError(InvalidRuleError):
-    """400 `COLUMN_RULE_NEEDS_ROW`: a column's rule names a row, and may only ask for the member."""
+    """400 `COLUMN_RULE_NEEDS_ROW`: who may set a column depends on a row, and may only depend on the member."""
 
     code = "COLUMN_RULE_NEEDS_ROW"
 
@@ -235,7 +235,7 @@ class _Checker:
     def _columns(self, columns: Json) -> dict[str, Json]:
         if not isinstance(columns, dict):
             raise InvalidRuleError("columns is an object of columns.").at("rules.columns")
-        result = {}
+        result: dict[str, dict[str, Json]] = {}
         for name, rules in columns.items():
             place = f"rules.columns.{name[:100]}"
             column = self._table.by_name.get(normal_path(name))
@@ -243,10 +243,11 @@ class _Checker:
                 raise unknown(self._table, name).at(place)
             if not isinstance(rules, dict) or not set(rules) <= set(_COLUMN_ACTIONS):
                 raise InvalidRuleError("A column's rules are read, create and update.").at(place)
-            context = _Context(self._table, only_member=True)
-            result[f"#{column.number}"] = {
-                action: self._rule(rule, f"{place}.{action}", context) for action, rule in rules.items()
-            }
+            found = result[f"#{column.number}"] = {}
+            for action, rule in rules.items():
+                self._exists = self._steps = 0
+                context = _Context(self._table, only_member=action != "read")
+                found[action] = self._rule(rule, f"{place}.{action}", context)
         return result
 
     def _rule(self, rule: Json, place: str, context: _Context) -> Json:
@@ -282,7 +283,8 @@ class _Checker:
             _check_member(value, place)
             return name, value
         if context.only_member:
-            raise ColumnRuleNeedsRowError("A column's rule is null, true, or a condition on $member alone.").at(place)
+            message = "Who may set a column is null, true, or a condition on $member alone."
+            raise ColumnRuleNeedsRowError(message).at(place)
         if name == "$use":
             if not context.may_use or context.outer or not isinstance(value, str) or value not in self._defined:
                 raise InvalidOperandError("$use names a condition of define, not in define nor in $exists.").at(place)
@@ -471,7 +473,10 @@ def shown(rules: Mapping[str, Json], table: TableSchema, related: Related) -> di
     if "define" in rules:
         result["define"] = {name: names.condition(one, table) for name, one in rules["define"].items()}
     if "columns" in rules:
-        result["columns"] = {column_name_of(table, key): one for key, one in rules["columns"].items()}
+        result["columns"] = {
+            column_name_of(table, key): {action: names.condition(rule, table) for action, rule in one.items()}
+            for key, one in rules["columns"].items()
+        }
     return result
 
 

@@ -17,7 +17,7 @@ from pilotis.data.rules.actions import Action
 from pilotis.data.rules.compile import compile_rule
 from pilotis.data.rules.document import column_name_of
 from pilotis.data.rules.fold import Caller, Folded, fold
-from pilotis.data.tables.schema import AccessLevel, TableSchema
+from pilotis.data.tables.schema import AccessLevel, Column, TableSchema
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.access_patterns import AccessKind
 from pilotis.data.where.operands import CREATOR, CREATOR_NAME, Arguments, ColumnNotReadableError, Hash
@@ -95,6 +95,11 @@ class Visibility(msgspec.Struct, frozen=True):
     """For an update: its rule, which must hold of the row before and afterwards."""
     closed: frozenset[str] = frozenset()
     """The columns that the caller may not set."""
+    by_row: tuple[tuple[str, Mapping[str, Json]], ...] = ()
+    """The columns whose value the caller sees in the rows for which a condition holds, and that condition.
+
+    `table` does not have them: whoever could name such a column in a condition would learn its values.
+    """
     hash: Hash | None = None
     """Hashes the values with which a rule compares encrypted columns."""
 
@@ -128,7 +133,13 @@ class Visibility(msgspec.Struct, frozen=True):
     def key(self) -> Hashable:
         """What tells it from those with other rows or columns: answers are shared among equal ones only."""
         shown = tuple(column.number for column in self.table.columns) if self.hides else ()
-        return self.shows_creator, self.rule if isinstance(self.rule, bool) else json.encode(self.rule), shown
+        rule = self.rule if isinstance(self.rule, bool) else json.encode(self.rule)
+        return self.shows_creator, rule, shown, json.encode(self.by_row) if self.by_row else b""
+
+    def shown_by_row(self, arguments: Arguments, row: str) -> tuple[tuple[Column, str], ...]:
+        """Return the columns of `by_row`, and the conditions on the row that a statement calls `row`."""
+        columns = self.whole.by_name
+        return tuple((columns[name], self._compiled(rule, arguments, row=row)) for name, rule in self.by_row)
 
     def and_condition(self, arguments: Arguments, *, row: str = "", many: bool = False) -> str:
         """Return the condition of a statement, with a leading `and`; empty for all rows. See `compile_rule`.
@@ -226,30 +237,10 @@ def _under_rules(
 ) -> Visibility:
     asked = _Asked(principal, table, Caller.of(member), tables)
     shows_creator = principal.role is not None or _shows_creator(table)
-    seen = asked.seen()
-    match action:
-        case Action.CREATE:
-            rule = asked.fold(Action.CREATE)
-            return Visibility(action, table, seen, shows_creator, rule, tables, closed=asked.closed(action))
-        case Action.READ:
-            rule = asked.fold(Action.READ)
-            return Visibility(action, table, seen, shows_creator, rule, tables, rule)
-        case Action.LIST:
-            rule = both(*asked.fold_all(*asked.listing(), Action.READ))
-            return Visibility(action, table, seen, shows_creator, rule, tables, rule)
-        case Action.DELETE:
-            changed, *seen_rows = asked.fold_all(
-                Action.DELETE, *(asked.listing() if found_by_condition else ()), Action.READ
-            )
-            readable = both(*seen_rows)
-            return Visibility(action, table, seen, shows_creator, both(readable, changed), tables, readable)
-        case Action.UPDATE:
-            changed, readable = asked.fold_all(Action.UPDATE, Action.READ)
-            before = both(readable, of_row_before(changed))
-            closed = asked.closed(action)
-            # Nobody changes who created a row.
-            after = True if not isinstance(changed, bool) and _is_own(changed) else changed
-            return Visibility(action, table, seen, shows_creator, before, tables, readable, after, closed)
+    hidden, by_row = asked.hidden()
+    seen = table.without(hidden) if hidden else table
+    visible = asked.visible(action, seen, shows_creator, found_by_condition=found_by_condition)
+    return msgspec.structs.replace(visible, by_row=by_row) if by_row else visible
 
 
 def everything(table: TableSchema, action: Action, *, shows_creator: bool = False) -> Visibility:
@@ -270,6 +261,35 @@ class _Asked:
         self._caller = caller
         self._tables = tables
         self._rules: Mapping[Any, Json] = LEVELS[table.access_level] if table.rules is None else table.rules
+
+    def visible(
+        self, action: Action, seen: TableSchema, shows_creator: bool, *, found_by_condition: bool
+    ) -> Visibility:
+        """Return the rows on which the caller may perform an action, of which it sees the columns of `seen`."""
+        table, tables = self._table, self._tables
+        match action:
+            case Action.CREATE:
+                rule = self.fold(Action.CREATE)
+                return Visibility(action, table, seen, shows_creator, rule, tables, closed=self.closed(action))
+            case Action.READ:
+                rule = self.fold(Action.READ)
+                return Visibility(action, table, seen, shows_creator, rule, tables, rule)
+            case Action.LIST:
+                rule = both(*self.fold_all(*self.listing(), Action.READ))
+                return Visibility(action, table, seen, shows_creator, rule, tables, rule)
+            case Action.DELETE:
+                changed, *seen_rows = self.fold_all(
+                    Action.DELETE, *(self.listing() if found_by_condition else ()), Action.READ
+                )
+                readable = both(*seen_rows)
+                return Visibility(action, table, seen, shows_creator, both(readable, changed), tables, readable)
+            case Action.UPDATE:
+                changed, readable = self.fold_all(Action.UPDATE, Action.READ)
+                before = both(readable, of_row_before(changed))
+                closed = self.closed(action)
+                # Nobody changes who created a row.
+                after = True if not isinstance(changed, bool) and _is_own(changed) else changed
+                return Visibility(action, table, seen, shows_creator, before, tables, readable, after, closed)
 
     def listing(self) -> tuple[Action, ...]:
         """Return the action that lists ask for beside reading, if the rules tell it apart."""
@@ -309,18 +329,18 @@ class _Asked:
         """Return the columns that the caller may not set."""
         return self._columns(action.value)
 
-    def seen(self) -> TableSchema:
-        """Return the table without the columns that the caller may not read."""
-        hidden = self._columns("read")
-        return self._table.without(hidden) if hidden else self._table
+    def hidden(self) -> tuple[frozenset[str], tuple[tuple[str, Mapping[str, Json]], ...]]:
+        """Return the columns that the caller may not name, and of these the ones that it sees in some rows."""
+        folded = {name: self._folded(rule) for name, rule in self._column_rules("read")}
+        hidden = frozenset(name for name, rule in folded.items() if rule is not True)
+        return hidden, tuple((name, rule) for name, rule in folded.items() if not isinstance(rule, bool))
 
     def _columns(self, part: str) -> frozenset[str]:
+        return frozenset(name for name, rule in self._column_rules(part) if self._folded(rule) is not True)
+
+    def _column_rules(self, part: str) -> list[tuple[str, Json]]:
         rules = self._rules.get("columns") or {}
-        return frozenset(
-            column_name_of(self._table, key)
-            for key, column in rules.items()
-            if part in column and self._folded(column[part]) is not True
-        )
+        return [(column_name_of(self._table, key), column[part]) for key, column in rules.items() if part in column]
 
 
 def both(*parts: Folded) -> Folded:
