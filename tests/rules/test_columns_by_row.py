@@ -94,7 +94,7 @@ SEEN = {
     "ada": {"ada red": ["phone", "code"], "ada blue": ["phone", "code"], "eve blue": []},
     "eve": {"ada red": ["phone"], "ada blue": [], "eve blue": ["phone", "code"]},
     "nobody": {"ada red": [], "ada blue": [], "eve blue": []},
-    "side": dict.fromkeys(("ada red", "ada blue", "eve blue"), ["phone", "code", "pay"]),
+    "side": {name: ["phone", "code", "pay"] for name in ("ada red", "ada blue", "eve blue")},
 }
 
 

@@ -384,6 +384,7 @@ WITHOUT_DOOR = {
     "rows.statements.Statements.update": "Its condition is its callers'.",
     "rows.statements.Statements.update_many": "Its condition is its callers'.",
     "rows.statements.Statements.page_of_walk": "Its conditions are its callers'.",
+    "rows.statements.Statements.few_first": "Its condition is its callers'.",
     "rows.statements.Statements.delete": "Its condition is its callers'.",
     "rows.cascades.Cascade.run": "Its condition is its caller's.",
     "rows.cascades.Cascade._referring": "A cascade is the app's: no rule applies to it.",

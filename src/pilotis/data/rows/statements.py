@@ -68,6 +68,12 @@ class Beside(NamedTuple):
 
 NOTHING_BESIDE = Beside("", "")
 
+MAX_FEW = 1000
+"""How many rows are found before they are sorted; see `Statements.few_first`."""
+FEW = "__id = any(array(select __id from few))"
+"""The condition that a row is one of these."""
+NUMBER_OF_FEW = "select count(*) from few"
+
 ByRow = tuple[tuple[Column, str], ...]
 """Columns that some rows show, and the conditions of those rows."""
 
@@ -454,6 +460,22 @@ class Statements:
                 ) numbered
             ) sized
         """
+
+    def few_first(self, condition: str, few: str, many: str) -> str:
+        """Select what `few` selects, in which `FEW` stands for the condition, if it holds of at most `MAX_FEW` rows.
+
+        Else what `many` selects. PostgreSQL chooses an order's index where a page needs one, and would look through
+        the whole table for the few rows that a rule shows.
+        """
+        physical, version = self._table.physical, self._table.at_this_version
+        found = f"select __id from {physical} where {condition} and {version} limit {MAX_FEW + 1}"
+        are = f"select count(*) > {MAX_FEW} as are from few"
+        # A condition without rows in it is evaluated before anything of its part is read.
+        return f"""select * from (
+            with few as materialized ({found}), many as materialized ({are})
+            select * from ({few}) page where not (select are from many)
+            union all select * from ({many}) page where (select are from many)
+        ) found"""
 
     def row_count(self) -> str:
         """Select the exact number of the table's rows, in constant time."""

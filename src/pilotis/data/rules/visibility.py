@@ -172,6 +172,11 @@ class Visibility(msgspec.Struct, frozen=True):
             arguments.hash = own
 
     @property
+    def may_be_few(self) -> bool:
+        """Whether the rows may be few, and no index has them in the order of a list, so that they are found first."""
+        return not (isinstance(self.rule, bool) or _is_single(self.rule))
+
+    @property
     def needs_before(self) -> bool:
         """Whether what must hold after an update names the row before."""
         return not isinstance(self.after, bool) and (_names(self.after, "$old") or _names(self.after, "$new"))
@@ -383,6 +388,14 @@ def _before(rule: Mapping[str, Json]) -> Folded:
 def _is_own(rule: Mapping[str, Json]) -> bool:
     """Return whether a rule is that of the rows that one member created."""
     return len(rule) == 1 and isinstance(rule.get(CREATOR_NAME), str)
+
+
+def _is_single(rule: Mapping[str, Json]) -> bool:
+    """Return whether a rule is one equality, by which an index finds the rows in the order of their ids."""
+    ((name, value), *others) = rule.items()
+    if others or (name.startswith("$") and name != CREATOR_NAME):
+        return False
+    return not isinstance(value, Mapping) or set(value) == {"$eq"} or not any(key.startswith("$") for key in value)
 
 
 def _names(rule: Json, name: str) -> bool:
