@@ -522,6 +522,42 @@ async def test_what_rules_look_for_gets_indexes_before_anybody_waits(app: App):
     await until(is_served)
 
 
+async def test_exposure_tells_which_rules_no_index_serves(app: App):
+    big = await app.table({"team": "string", "state": "string", "at": "object"}, title="big")
+    small = await app.table({"member": "string"}, title="small")
+    async with app.client() as client:
+        for _ in range(10):
+            new = {"data": [{"team": "t"}] * 1000}
+            assert (await client.post(rows(big), json=new)).status_code == 201
+    member = {"member": {"$member": "id"}}
+
+    async def slow() -> set[str]:
+        return {message.partition(",")[2] for _, code, message in await findings(app) if code == "SLOW_RULE"}
+
+    reads = " so that a list reads all rows of big. Compare a column for equality."
+    for read, expected in (
+        ({"$or": [{"state": {"$ne": "x"}}, {"$creator": {"$member": "id"}}]}, {reads}),
+        ({"at.team": "x"}, {reads}),
+        ({"$exists": {"table": "small", "where": {**member, "member": {"$ne": {"$row": "team"}}}}}, {reads}),
+        (
+            {"$or": [{"$member": {"roles": {"$arrayContains": "x"}}}, {"id": "01a21d90-fe8d-7c94-907e-6e5272ef9a60"}]},
+            set(),
+        ),
+        ({"$exists": {"table": "small", "where": member}}, set()),
+    ):
+        await save(app, big, {"read": read})
+        assert await slow() == expected, read
+    await save(app, big, {"read": {"team": "x"}})
+    await save(app, small, {"read": {"$exists": {"table": "big", "where": {"team": {"$row": "member"}, "state": "x"}}}})
+    # Until the indexes are there.
+    assert await slow() <= {reads}
+
+    async def is_served() -> bool:
+        return await slow() == set()
+
+    await until(is_served)
+
+
 async def test_a_rule_that_asks_whether_there_is_none_yet_is_warned_of(app: App):
     none_yet = {"$not": {"$exists": {"table": "votes", "where": {"poll": {"$row": "poll"}}}}}
     table = await app.table({"poll": "string"}, title="votes")

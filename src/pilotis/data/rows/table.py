@@ -23,7 +23,7 @@ from pilotis.data.rows.referring import ReferenceNotFoundError, Referring, RowRe
 from pilotis.data.rows.statements import Beside, ByRow, Statements
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rules.actions import Action
-from pilotis.data.rules.document import named_tables
+from pilotis.data.rules.document import asks_for_facts, named_tables
 from pilotis.data.rules.visibility import Visibility, everything, is_open, new_row_denied, visibility
 from pilotis.data.tables.encrypted_columns import ColumnCipher
 from pilotis.data.tables.keys import CREATOR_NUMBER, UniqueKey, UniqueViolationError, violated
@@ -129,9 +129,14 @@ class PreparedTable:
     async def visible(self, principal: Principal, action: Action) -> Visibility:
         """Return the rows on which the caller may perform an action; raises an error if there can be none."""
         member = principal.member
-        if member is not None and self.schema.rules is not None:
+        if member is not None and self._asks_for_facts:
             member = await member.confirmed()
         return visibility(principal, self.schema, action, member, self.related, self.hash)
+
+    @functools.cached_property
+    def _asks_for_facts(self) -> bool:
+        # Who the member is, its token says; whether its session is alive, is found out beside the statement.
+        return self.schema.rules is not None and asks_for_facts(self.schema.rules)
 
     def visible_now(self, principal: Principal, action: Action, *, found_by_condition: bool = False) -> Visibility:
         """Return what `visible` does, for a request whose credential has been checked."""

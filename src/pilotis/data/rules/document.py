@@ -520,6 +520,18 @@ class _Names:
         return value
 
 
+def asks_for_facts(rules: Json) -> bool:
+    """Return whether a stored document asks for more of a member than who it is."""
+    if isinstance(rules, Mapping):
+        member = rules.get("$member")
+        return (
+            (isinstance(member, str) and member != "id")
+            or (isinstance(member, Mapping) and not set(member) <= {"id"})
+            or any(map(asks_for_facts, rules.values()))
+        )
+    return isinstance(rules, list) and any(map(asks_for_facts, rules))
+
+
 def named_tables(rules: Mapping[str, Json]) -> set[UUID]:
     """Return the ids of the tables that a stored document names in `$exists` and in paths."""
     found: set[UUID] = set()

@@ -8,7 +8,7 @@ the rows it created. A table's own rules take its place.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -19,7 +19,7 @@ from pilotis.data.rules.document import column_name_of
 from pilotis.data.rules.fold import Caller, Folded, fold
 from pilotis.data.tables.schema import AccessLevel, Column, TableSchema
 from pilotis.data.tables.values import UnknownColumnError
-from pilotis.data.where.access_patterns import AccessKind
+from pilotis.data.where.access_patterns import AccessKind, AccessPatterns
 from pilotis.data.where.operands import CREATOR, CREATOR_NAME, Arguments, ColumnNotReadableError, Hash
 from pilotis.http.api.principals import MemberInfo, Principal, RoleRequiredError
 from pilotis.kit import json
@@ -28,6 +28,8 @@ from pilotis.kit.errors import Detail, ForbiddenError, UnauthorizedError
 Json = Any
 Tables = Mapping[UUID, TableSchema]
 
+_MAX_KNOWN = 500
+"""For how many callers, and actions of theirs, a table's rules are kept as they are folded and compiled."""
 _ANY_MEMBER: Json = {"$member": {}}
 _OWN: Json = {"$creator": {"$member": "id"}}
 LEVELS: Mapping[AccessLevel, Mapping[Action, Json]] = {
@@ -74,7 +76,16 @@ class ColumnReadOnlyError(ForbiddenError):
         )
 
 
-class Visibility(msgspec.Struct, frozen=True):
+class _Compiled(NamedTuple):
+    """A compiled rule: its condition, what it binds, and how it reads the table."""
+
+    sql: str
+    values: Sequence[Any]
+    places: Sequence[str]
+    access: AccessPatterns
+
+
+class Visibility(msgspec.Struct, frozen=True, dict=True):
     """The rows of a table on which a caller may perform an action: all of them, or those of a condition.
 
     `table` is the table as the caller sees it, without the columns that are hidden from it, `whole` the table as it is,
@@ -162,14 +173,23 @@ class Visibility(msgspec.Struct, frozen=True):
         return f" and {self._compiled(rule, arguments, row=row, many=many)}"
 
     def _compiled(self, rule: Mapping[str, Json], arguments: Arguments, **names: Any) -> str:
-        own, arguments.hash = arguments.hash, self.hash
+        known: dict[Hashable, _Compiled] = self.__dict__.setdefault("compiled", {})
+        # Placeholders have the numbers after those that there are. The rules live as long as this does.
+        key = id(rule), len(arguments.values), *names.values()
+        if key not in known:
+            known[key] = self._compile(rule, len(arguments.values), names)
+        found = known[key]
+        arguments.add(found.values, found.places, found.access)
+        return found.sql
+
+    def _compile(self, rule: Mapping[str, Json], bound: int, names: Mapping[str, Any]) -> _Compiled:
+        arguments = Arguments(*[None] * bound, hash_=self.hash)
         try:
-            return compile_rule(rule, self.whole, self.tables, arguments, **names)
+            sql = compile_rule(rule, self.whole, self.tables, arguments, **names)
         except UnknownColumnError:
             # As in `_Asked`.
-            return "false"
-        finally:
-            arguments.hash = own
+            sql = "false"
+        return _Compiled(sql, arguments.values[bound:], arguments.places, arguments.access)
 
     @property
     def may_be_few(self) -> bool:
@@ -227,8 +247,20 @@ def visibility(
     if table.rules is None and member is not None:
         own: Folded = True if action is Action.CREATE else {CREATOR_NAME: member.member_id}
         return Visibility(action, table, table, shows_creator=True, rule=own, readable=own)
-    visible = _under_rules(principal, table, action, member, tables, found_by_condition=found_by_condition)
-    return visible if hash_ is None else msgspec.structs.replace(visible, hash=hash_)
+    known: dict[Hashable, Visibility] = table.__dict__.setdefault("visible", {})
+    facts = None if member is None else (member.member_id, member.is_guest, member.roles, json.encode(member.claims))
+    versions = frozenset((other.table_id, other.version) for other in tables.values())
+    key = principal.role, action, facts, found_by_condition, versions
+    visible = known.get(key)
+    if visible is None:
+        visible = _under_rules(principal, table, action, member, tables, found_by_condition=found_by_condition)
+        if hash_ is not None:
+            visible = msgspec.structs.replace(visible, hash=hash_)
+        if table.rules is None or not _names(table.rules, "$now"):
+            if len(known) >= _MAX_KNOWN:
+                known.clear()
+            known[key] = visible
+    return visible
 
 
 def _under_rules(
