@@ -189,7 +189,11 @@ class _Work:
         record = self._record(data)
         # A key that is not complete is an error, also where nobody has it.
         key_record(principal, table, self._key, record.data, record.row_id)
-        visible = table.visible_now(principal, Action.CREATE)
+        try:
+            visible = table.visible_now(principal, Action.CREATE)
+        except PilotisError:
+            # The caller may still change the row that has the key.
+            return None
         if not visible.is_everything or visible.by_row or not all(one.is_free for one in table.referring(principal)):
             return None
         try:

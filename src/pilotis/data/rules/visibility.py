@@ -234,8 +234,8 @@ def visibility(
     """Return the rows on which the caller may perform an action; raises an error if there can be none.
 
     `member` is the signed-in member with its facts, `tables` are those that the table's rules name, `hash_` hashes
-    values of encrypted columns. `found_by_condition` says that the request does not name the rows that it deletes, so
-    that only those which the caller may list may be found.
+    values of encrypted columns. `found_by_condition` says that the request does not name the rows that it changes
+    or deletes, so that only those which the caller may list may be found.
     """
     if principal.may(action.role):
         return everything(table, action, shows_creator=True)
@@ -321,7 +321,10 @@ class _Asked:
                 readable = both(*seen_rows)
                 return Visibility(action, table, seen, shows_creator, both(readable, changed), tables, readable)
             case Action.UPDATE:
-                changed, readable = self.fold_all(Action.UPDATE, Action.READ)
+                changed, *seen_rows = self.fold_all(
+                    Action.UPDATE, *(self.listing() if found_by_condition else ()), Action.READ
+                )
+                readable = both(*seen_rows)
                 before = both(readable, of_row_before(changed))
                 closed = self.closed(action)
                 # Nobody changes who created a row.
