@@ -3,8 +3,9 @@
 Faults that need a rare order of events show only after many runs: the tests of a subject are run again and again. The
 subject `pictures` is run once: every screen in both themes, both languages and all widths, with a picture of each in
 `tests/artifacts`. So are `stores`: the tests of object stores on servers other than Swift, `engines`: every screen in
-Firefox and WebKit beside Chromium, and `whole`: all that is generated, repeated or built, of which `make test` does a
-part (`tests/whole.py`).
+Firefox and WebKit beside Chromium, `mutants`: whether a test fails for each condition that rules add to statements once
+it is taken away, and `whole`: all that is generated, repeated or built, of which `make test` does a part
+(`tests/whole.py`).
 """
 
 import argparse
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from tests.long import mutants
 
 PICTURES = ["tests/console", "tests/browser", "tests/oauth/test_consent_page.py", "tests/oauth/test_sign_in_with.py"]
 STORES = [
@@ -55,9 +58,11 @@ SUBJECTS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.long", description=__doc__)
-    parser.add_argument("subject", choices=sorted([*SUBJECTS, *ONCE]))
+    parser.add_argument("subject", choices=sorted([*SUBJECTS, *ONCE, "mutants"]))
     parser.add_argument("--minutes", type=float, default=10.0)
     arguments = parser.parse_args()
+    if arguments.subject == "mutants":
+        return mutants.main()
     if arguments.subject in ONCE:
         runs = [
             subprocess.run([sys.executable, "-m", "pytest", *tests], env={**os.environ, **environment}, check=False)

@@ -21,10 +21,11 @@ class Caller(NamedTuple):
 
 
 class World(NamedTuple):
-    """The rows of each table by its title, and the columns that hold UUIDs."""
+    """The rows of each table by its title, the columns that hold UUIDs, and those that refer to rows of a table."""
 
     tables: Mapping[str, list[Row]]
     uuids: frozenset[str]
+    references: Mapping[str, str] = {}
 
 
 class Denied(NamedTuple):
@@ -84,6 +85,16 @@ class Oracle:
         asked = ["delete", *(["list"] if "list" in self.rules else []), "read"]
         return self._error(*asked) or [row for row in rows if all(self._allows(action, row) for action in asked)]
 
+    def names(self, column: str) -> bool:
+        """Whether a request may name a column: where its value shows in every row."""
+        rule = self.rules.get("columns", {}).get(column, {}).get("read", True)
+        return self._decided(rule) is True
+
+    def shows(self, column: str, row: Row) -> bool:
+        """Whether an answer has the column of a row."""
+        rule = self.rules.get("columns", {}).get(column, {}).get("read", True)
+        return self._passes(rule, row)
+
     # What decides.
 
     def _error(self, *actions: str) -> Denied | None:
@@ -99,10 +110,38 @@ class Oracle:
         return str(self.rules.get("define", {})) if "'$use'" in str(rule) else ""
 
     def _allows(self, action: str, row: Row, old: Row | None = None, new: Row | None = None) -> bool:
-        rule = self.rules.get(action)
+        return self._passes(self.rules.get(action), row, old, new)
+
+    def _passes(self, rule: Json, row: Row, old: Row | None = None, new: Row | None = None) -> bool:
         if rule is None or rule is True:
             return rule is True
-        return not self._lacks(rule, None) and self._holds(rule, row, None, old, new)
+        return not self._lacks(rule, None) and not self._strays(rule, row) and self._holds(rule, row, None, old, new)
+
+    def _path(self, name: str) -> tuple[str, str] | None:
+        """The column with which a path begins, and what is behind it; None for another name."""
+        first, dot, rest = name.partition(".")
+        return (first, rest) if dot and first in self.world.references else None
+
+    def _target(self, row: Row, column: str) -> Row | None:
+        rows = self.world.tables[self.world.references[column]]
+        return next((other for other in rows if other["id"] == row.get(column)), None)
+
+    def _strays(self, rule: Json, row: Row, *, negated: bool = False) -> bool:
+        """Whether a negated path leads nowhere, outside of a branch of its own."""
+
+        def strays(name: str, value: Json) -> bool:
+            if name == "$and":
+                return any(self._strays(one, row, negated=negated) for one in value)
+            if name == "$or":
+                return negated and any(self._strays(one, row, negated=True) for one in value)
+            if name == "$not":
+                return self._strays(value, row, negated=True)
+            if name == "$use":
+                return self._strays(self.rules["define"][value], row, negated=negated)
+            path = self._path(name)
+            return negated and path is not None and self._target(row, path[0]) is None
+
+        return any(strays(name, value) for name, value in rule.items())
 
     def _fact(self, name: str) -> Json:
         value: Json = self.facts
@@ -154,6 +193,8 @@ class Oracle:
             return self._lacks(self.rules["define"][value], around, negated=negated, rows=rows)
         if name in {"$old", "$new"}:
             return self._lacks(value, around, negated=negated, rows=rows)
+        if (path := self._path(name)) is not None:
+            return self._operand_lacks(path[1], value, None, rows=False)
         if name == "$exists":
             # Only the caller's values: those of rows are missing for the inner condition alone.
             return self._lacks(value["where"], None, negated=negated, rows=False)
@@ -178,6 +219,16 @@ class Oracle:
     ) -> bool:
         return all(self._entry_holds(name, value, row, around, old, new, negated) for name, value in rule.items())
 
+    def _other_holds(self, name: str, value: Json, row: Row) -> bool:
+        """Whether a condition on rows of another table holds."""
+        if (path := self._path(name)) is not None:
+            target = self._target(row, path[0])
+            return target is not None and self._holds({path[1]: value}, target, None, None, None)
+        where = value["where"]
+        return not self._lacks(where, row) and any(
+            self._holds(where, other, row, None, None) for other in self.world.tables[value["table"]]
+        )
+
     def _entry_holds(
         self, name: str, value: Json, row: Row, around: Row | None, old: Row | None, new: Row | None, negated: bool
     ) -> bool:
@@ -185,7 +236,8 @@ class Oracle:
             return all(self._holds(one, row, around, old, new, negated) for one in value)
         if name == "$or":
             return any(
-                (negated or not self._lacks(one, around)) and self._holds(one, row, around, old, new, negated)
+                (negated or not (self._lacks(one, around) or self._strays(one, row)))
+                and self._holds(one, row, around, old, new, negated)
                 for one in value
             )
         if name == "$not":
@@ -198,11 +250,8 @@ class Oracle:
             return old is not None and self._holds(value, old, around, old, new, negated)
         if name == "$new":
             return new is not None and self._holds(value, new, around, old, new, negated)
-        if name == "$exists":
-            where = value["where"]
-            return not self._lacks(where, row) and any(
-                self._holds(where, other, row, None, None) for other in self.world.tables[value["table"]]
-            )
+        if name == "$exists" or self._path(name) is not None:
+            return self._other_holds(name, value, row)
 
         def meant(operand: Json) -> Json:
             if not _operand(operand):

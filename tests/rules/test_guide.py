@@ -201,15 +201,32 @@ async def test_votes(app: App, client_of: ClientOf):
 
 async def test_private_profiles(app: App, client_of: ClientOf):
     tables = await recipe(app, "Private profiles")
-    profiles, private = tables.values()
+    (profiles,) = tables.values()
     (ada, _), (eve, _) = await people(app, client_of, ada={}, eve={})
     assert_error(await ada.post(rows(profiles), json={"data": {"plan": "gold"}}), 403, "COLUMN_READ_ONLY")
-    profile = await made(ada, profiles, name="Ada")
-    await made(ada, private, address="Main Street")
-    assert await listed(eve, profiles) == ["Ada"]
-    assert await listed(eve, private, "address") == []
+    profile = await made(ada, profiles, name="Ada", address="Main Street")
+    for client, address in ((ada, "Main Street"), (eve, None), (client_of(), None)):
+        assert await listed(client, profiles) == ["Ada"]
+        assert await listed(client, profiles, "address") == [address]
     assert_error(await changed(ada, profiles, profile, plan="gold"), 403, "COLUMN_READ_ONLY")
     assert_error(await changed(eve, profiles, profile, name="x"), 403, "RULE_DENIED")
+
+
+async def test_shared_trails(app: App, client_of: ClientOf):
+    tables = await recipe(app, "Shared trails")
+    authors, trails, waypoints = tables.values()
+    (ada, ada_id), (eve, eve_id) = await people(app, client_of, ada={}, eve={})
+    author, other = await made(ada, authors, member=ada_id), await made(eve, authors, member=eve_id)
+    assert_error(await eve.post(rows(trails), json={"data": {"author": author}}), 403, "RULE_DENIED")
+    trail = await made(ada, trails, author=author, state="draft")
+    point = await made(ada, waypoints, trail=trail, name="Start")
+    assert await listed(eve, waypoints) == []
+    assert (await changed(ada, trails, trail, state="shared")).status_code == 200
+    assert await listed(eve, waypoints) == await listed(client_of(), waypoints) == ["Start"]
+    assert_error(await changed(eve, waypoints, point, name="x"), 403, "RULE_DENIED")
+    assert_error(await changed(eve, authors, other, member=ada_id), 403, "RULE_DENIED")
+    assert_error(await changed(ada, trails, trail, author=other), 403, "RULE_DENIED")
+    assert (await changed(ada, waypoints, point, name="Y")).status_code == 200
 
 
 async def test_only_the_apps_own_side_gives_a_table_rules(app: App, client_of: ClientOf):

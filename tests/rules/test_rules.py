@@ -236,7 +236,8 @@ async def test_wrong_rules_name_their_place(app: App):
         ({"read": {"name": {"$now": 5}}}, "OPERAND_TYPE", "rules.read.name"),
         ({"read": {"$member": {"custom_data.a": 1}}}, "MEMBER_WRITES_THIS", "rules.read.$member.custom_data.a"),
         ({"read": {"$use": "team"}}, "INVALID_OPERAND", "rules.read.$use"),
-        ({"columns": {"name": {"read": {"count": 1}}}}, "COLUMN_RULE_NEEDS_ROW", "rules.columns.name.read.count"),
+        ({"columns": {"name": {"update": {"count": 1}}}}, "COLUMN_RULE_NEEDS_ROW", "rules.columns.name.update.count"),
+        ({"columns": {"name": {"read": {"$new": {"count": 1}}}}}, "INVALID_OPERAND", "rules.columns.name.read.$new"),
         ({"read": {"at": {"$gt": {"$now": 10**12}}}}, "INVALID_OPERAND", "rules.read.at.$gt"),
         ({"read": {"$creator": {"$gt": "x"}}}, "INVALID_OPERATOR", "rules.read.$creator.$gt"),
         ({"read": {"name": "x" * 9000}}, "RULE_TOO_COMPLEX", "rules.read"),
@@ -383,6 +384,7 @@ WITHOUT_DOOR = {
     "rows.statements.Statements.update": "Its condition is its callers'.",
     "rows.statements.Statements.update_many": "Its condition is its callers'.",
     "rows.statements.Statements.page_of_walk": "Its conditions are its callers'.",
+    "rows.statements.Statements.few_first": "Its condition is its callers'.",
     "rows.statements.Statements.delete": "Its condition is its callers'.",
     "rows.cascades.Cascade.run": "Its condition is its caller's.",
     "rows.cascades.Cascade._referring": "A cascade is the app's: no rule applies to it.",
@@ -516,6 +518,42 @@ async def test_what_rules_look_for_gets_indexes_before_anybody_waits(app: App):
     async def is_served() -> bool:
         (of_seats, _), (_, waiting) = [await found(one) for one in (seats, table)]
         return ("member", "team") in of_seats and {("state", "equality"), ("team", "in")} <= waiting
+
+    await until(is_served)
+
+
+async def test_exposure_tells_which_rules_no_index_serves(app: App):
+    big = await app.table({"team": "string", "state": "string", "at": "object"}, title="big")
+    small = await app.table({"member": "string"}, title="small")
+    async with app.client() as client:
+        for _ in range(10):
+            new = {"data": [{"team": "t"}] * 1000}
+            assert (await client.post(rows(big), json=new)).status_code == 201
+    member = {"member": {"$member": "id"}}
+
+    async def slow() -> set[str]:
+        return {message.partition(",")[2] for _, code, message in await findings(app) if code == "SLOW_RULE"}
+
+    reads = " so that a list reads all rows of big. Compare a column for equality."
+    for read, expected in (
+        ({"$or": [{"state": {"$ne": "x"}}, {"$creator": {"$member": "id"}}]}, {reads}),
+        ({"at.team": "x"}, {reads}),
+        ({"$exists": {"table": "small", "where": {**member, "member": {"$ne": {"$row": "team"}}}}}, {reads}),
+        (
+            {"$or": [{"$member": {"roles": {"$arrayContains": "x"}}}, {"id": "01a21d90-fe8d-7c94-907e-6e5272ef9a60"}]},
+            set(),
+        ),
+        ({"$exists": {"table": "small", "where": member}}, set()),
+    ):
+        await save(app, big, {"read": read})
+        assert await slow() == expected, read
+    await save(app, big, {"read": {"team": "x"}})
+    await save(app, small, {"read": {"$exists": {"table": "big", "where": {"team": {"$row": "member"}, "state": "x"}}}})
+    # Until the indexes are there.
+    assert await slow() <= {reads}
+
+    async def is_served() -> bool:
+        return await slow() == set()
 
     await until(is_served)
 

@@ -16,6 +16,7 @@ from pilotis.apps.feature import AppsFeature
 from pilotis.blobs.check import cause
 from pilotis.blobs.errors import BlobStoreUnavailableError, InvalidStoreUrlError
 from pilotis.console import exposure
+from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.indexes.service import report as index_report
 from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
@@ -292,6 +293,8 @@ async def _app(settings: Settings, connect_arguments: dict[str, Any], app_id: UU
     try:
         features = Features(command_floor(settings, pool))
         apps, tables = features.get(AppsFeature), features.get(TablesFeature)
+        # It says of rules which indexes they lack.
+        features.get(IndexesFeature)
         app = await apps.apps.by_id(app_id)
         found = exposure.Exposure(
             app,

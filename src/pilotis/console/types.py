@@ -51,8 +51,8 @@ Severity = Literal["high", "medium", "low", "none"]
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of access to an app: how much the public can do, `none` if nothing, and a sentence about it.
 
-    `code` is `SCHEMA`, `KEY`, `SIGN_UP`, `TABLE`, `SELF_PROMOTION`, `NO_CREATOR_BOUND`, `PAGES` or `STORAGE`;
-    `subject` is the id of the table or storage.
+    `code` is `SCHEMA`, `KEY`, `SIGN_UP`, `TABLE`, `SELF_PROMOTION`, `NO_CREATOR_BOUND`, `SLOW_RULE`, `PAGES` or
+    `STORAGE`; `subject` is the id of the table or storage.
     """
 
     severity: Severity

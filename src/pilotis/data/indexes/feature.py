@@ -26,6 +26,7 @@ def feature(floor: Floor, tables: TablesFeature, rules: RulesFeature) -> Indexes
     indexes = Indexes(floor.database, tables.tables, floor.extensions, floor.limits)
     uses = AccessRecorder(floor.database, floor.jobs)
     rules.rules.saved.append(uses.expect)
+    rules.rules.lacking = indexes.lacking
 
     async def start() -> None:
         uses.start()

@@ -12,9 +12,11 @@ from pilotis.data.indexes import builder, store
 from pilotis.data.indexes.definitions import definition, field_name
 from pilotis.data.indexes.selection import next_wanted
 from pilotis.data.indexes.types import Index, IndexList, RecordedAccess, UsePart
-from pilotis.data.tables.schema import TableSchema
+from pilotis.data.rules.access import Reading
+from pilotis.data.tables.schema import AccessLevel, TableSchema
 from pilotis.data.tables.service import Tables
 from pilotis.data.where.access_patterns import AccessPattern, decode
+from pilotis.data.where.operands import CREATOR
 from pilotis.db.extensions import Extensions
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import AppInfo
@@ -60,6 +62,31 @@ class Indexes:
         ]
         accesses = [_recorded_access(table, row) for row in await store.uses(self._database, app.app_id, table_id)]
         return IndexList(indexes, accesses)
+
+    async def lacking(self, app: AppInfo, readings: Sequence[Reading]) -> set[Reading]:
+        """Return those of the ways of reading tables that no index serves, though the tables are large.
+
+        An index serves a pattern if it begins with the same column, and so does that of a unique key or a reference.
+        """
+        found: set[Reading] = set()
+        for table_id in {reading.table_id for reading in readings}:
+            table = await self._tables.current(app.app_id, table_id)
+            database = self._database.of(app.app_id)
+            rows, _ = await store.size(database, table)
+            if rows < app.limits.index_rows:
+                continue
+            present = await store.of_table(database, app.app_id, table_id)
+            columns = {decode(row["use"])[0].column for row in present if row["state"] == "ready"}
+            columns |= {str(key.columns[0]) for key in table.keys}
+            columns |= {str(one.number) for one, _ in table.references}
+            if table.access_level is AccessLevel.CREATOR:
+                columns.add(CREATOR)
+            found |= {
+                reading
+                for reading in readings
+                if reading.table_id == table_id and not any(use[0].column in columns for use in reading.patterns)
+            }
+        return found
 
 
 async def report(connection: Connection) -> list[str]:

@@ -126,7 +126,7 @@ async def count(connection: Connection, app_id: UUID) -> int:
     return number
 
 
-async def size(connection: Connection, table: TableSchema) -> tuple[int, int]:
+async def size(connection: Connection | TenantDatabase, table: TableSchema) -> tuple[int, int]:
     """Return a table's stored row count and its bytes without indexes."""
     row = await connection.fetchrow(
         f"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -29,7 +29,7 @@ class NothingCreatedError(BadRequestError):
 
 
 class NewRow(NamedTuple):
-    """A row to create: its id, its form for the creator, and its stored form."""
+    """A row to create: its id, its fields, and its stored form."""
 
     row_id: str
     row: Row
@@ -58,7 +58,7 @@ def new_rows(
     for row, row_id in zip(decoded, ids, strict=True):
         if row is not None:
             record = records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause)
-            rows.append(NewRow(row_id, records.shown(row, visible.table.hidden), record))
+            rows.append(NewRow(row_id, row, record))
     return rows, failed
 
 
@@ -80,6 +80,11 @@ def failed_apart(
         details = [Detail(f"data[{failure.index}]", failure.code, failure.message) for failure in refused]
         raise NothingCreatedError(details=details)
     return made, sorted([*failed, *refused], key=lambda failure: failure.index)
+
+
+def as_shown(rows: Sequence[NewRow], hidden: frozenset[str], shown: Mapping[str, Collection[str]]) -> list[NewRow]:
+    """Return the rows without the columns that are hidden from their creator, but for those that each row shows."""
+    return [one._replace(row=records.shown(one.row, hidden.difference(shown.get(one.row_id, ())))) for one in rows]
 
 
 def bulk_result(rows: Sequence[NewRow], failed: Sequence[BulkFailure], created: str, created_by: bytes) -> bytes:

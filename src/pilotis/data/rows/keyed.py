@@ -18,7 +18,7 @@ from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, UniqueKey
 from pilotis.data.tables.schema import Column, ColumnType
-from pilotis.data.where.operands import Arguments
+from pilotis.data.where.operands import Arguments, ColumnNotReadableError
 from pilotis.http.api.principals import AppInfo, Client, Principal
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, NotFoundError, PilotisError, invalid
@@ -154,6 +154,7 @@ class KeyedRows:
             key = key_called(table, name)
             data = msgspec.Raw(json.encode(_given(table, key, values)))
             visible = await table.visible(principal, Action.READ)
+            _require_readable(table, visible, key)
             arguments = Arguments(key_record(principal, table, key, data, uuid7_text()), hash_=table.hash)
             # Only once, should the schema prove outdated and this run again.
             if not is_guess and await self._is_guess(principal, table):
@@ -177,6 +178,13 @@ class KeyedRows:
                 raise
             return True
         return False
+
+
+def _require_readable(table: PreparedTable, visible: Visibility, key: UniqueKey) -> None:
+    """Raise `ColumnNotReadableError` where what is found would tell a value that the caller may not read."""
+    for column in table.schema.columns:
+        if column.number in key.columns and column.name in visible.table.hidden:
+            raise ColumnNotReadableError(column.name).at("key")
 
 
 def _given(table: PreparedTable, key: UniqueKey, values: Sequence[str]) -> dict[str, Any]:

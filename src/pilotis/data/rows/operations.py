@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
@@ -86,6 +86,7 @@ class Plan(NamedTuple):
     sql: str
     arguments: Sequence[Any]
     finish: Callable[[Any], bytes]
+    """Takes the value, and with `columns` the value and what these are."""
     max_bytes: int = 0
     probe: tuple[str, Sequence[Any]] | None = None
     size: int = 0
@@ -106,6 +107,8 @@ class Plan(NamedTuple):
     """Writes what must be written before, in the same transaction."""
     committed: Callable[[], None] = _nothing
     """Tells of what `before` has written, after the transaction."""
+    columns: tuple[str, Sequence[Any]] | None = None
+    """Selects, as `names`, the columns that the creator of a new row sees in it, where that depends on the row."""
     emitted: str = ""
     """A statement that stores the events that the plan's returns beside its value, where it does not store them."""
 
@@ -139,7 +142,12 @@ async def perform(fetchrow: FetchRow, plan: Plan) -> bytes:
         await fetchrow(*plan.counted)
     if plan.emitted:
         await fetchrow(plan.emitted, row["events"])
-    return await offload(plan.size, plan.finish, row[0])
+    value = row[0]
+    if plan.columns is not None:
+        shown = await fetchrow(plan.columns[0], *plan.columns[1])
+        assert shown is not None
+        value = value, shown["names"]
+    return await offload(plan.size, plan.finish, value)
 
 
 async def _missing(fetchrow: FetchRow, plan: Plan) -> PilotisError:
@@ -174,7 +182,7 @@ async def perform_many(fetchmany: FetchMany, plans: Sequence[Plan]) -> list[byte
 
     Raises `UndecidedError` if one of them fails.
     """
-    if plans[0].judged is not None or plans[0].before is not None:
+    if plans[0].judged is not None or plans[0].before is not None or plans[0].columns is not None:
         raise UndecidedError
     try:
         rows = await fetchmany(plans[0].sql, [plan.arguments for plan in plans])
@@ -204,8 +212,8 @@ def plan_create(
     new = new_record(principal, table, visible, limits, data, row_id)
     rows = (b"[" + new.record + b"]").decode()
 
-    def finish(created: datetime) -> bytes:
-        return records.item(row_id, new.shown, rfc3339(created), new.created_by)
+    def finish(created: datetime, shown: Collection[str] = ()) -> bytes:
+        return records.item(row_id, new.shown(shown), rfc3339(created), new.created_by)
 
     refers = table.referring(principal)
     is_judged = bool(refers) or not visible.is_everything
@@ -216,13 +224,14 @@ def plan_create(
         row_id,
         sql,
         values,
-        finish,
+        (lambda value: finish(*value)) if visible.by_row else finish,
         size=len(new.record),
         action=Action.CREATE,
         counted=_counted(table, 1),
         judged=table.judge(rows, visible, refers) if is_plain and is_judged else None,
         refused=(*table.verdicts(rows, visible, refers), table.verdict) if refers else None,
         taken=table.violated,
+        columns=table.columns_of_new(rows, visible) if visible.by_row else None,
         emitted=_emitted(table, CREATED),
         missing=_new_row_denied,
     )
@@ -233,11 +242,16 @@ def _new_row_denied() -> PilotisError:
 
 
 class NewRecord(NamedTuple):
-    """A new row: its record, the row as its creator may see it, and the member of its JSON that names the creator."""
+    """A new row: its record, its fields, those hidden from its creator, and the member of its JSON that names it."""
 
     record: bytes
-    shown: Row
+    row: Row
+    hidden: frozenset[str]
     created_by: bytes
+
+    def shown(self, also: Collection[str] = ()) -> Row:
+        """Return the fields that its creator sees: those that are not hidden, and others that this row shows."""
+        return records.shown(self.row, self.hidden.difference(also))
 
 
 def new_record(
@@ -257,7 +271,8 @@ def new_record(
     created_by = records.created_by(creator) if visible.shows_creator else b""
     return NewRecord(
         records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause),
-        records.shown(row, visible.table.hidden),
+        row,
+        visible.table.hidden,
         created_by,
     )
 
@@ -321,7 +336,7 @@ def plan_update(
     visible.require_settable(records.names_in(data) if replaces else [*changed, *row.nulls])
     visible.require_readable(row.changes)
     cause = bound_cause(principal, table, UPDATED, arguments, changed)
-    statements = table.statements_that_show(visible)
+    statements = table.statements_that_show(visible, arguments, "written")
     after = visible.holds_after(arguments, old="before", new="written")
     requires = requirements(principal, table, row, arguments)
     sql = statements.update(

@@ -11,7 +11,7 @@ from asyncpg import Record
 
 from pilotis.data.rows import cursors
 from pilotis.data.rows.cursors import Cursor, CursorExpiredError, Sorted
-from pilotis.data.rows.statements import Beside, Statements
+from pilotis.data.rows.statements import FEW, NUMBER_OF_FEW, Beside, Statements
 from pilotis.data.rows.table import DEEP_OFFSET, PreparedTable
 from pilotis.data.rows.types import Query, SortKey
 from pilotis.data.rules.visibility import Visibility
@@ -143,22 +143,27 @@ def compile_query(
     may_be_large = related is not None or rows * limits.row_bytes > limits.page_bytes
     max_bytes = limits.page_bytes if may_be_large else None
     deep = query.offset >= DEEP_OFFSET
-    sql = _statement(statements, condition, order.clause, limit, offset, max_bytes, deep, counts, arguments.places)
+    shape = order.clause, limit, offset, max_bytes, deep, counts, visible.may_be_few
+    sql = _statement(statements, condition, *shape, arguments.places)
     return CompiledQuery(sql, arguments.values, patterns, arguments.access)
 
 
-def statements_of(prepared: PreparedTable, query: Query, visible: Visibility, arguments: Arguments) -> Statements:
-    """Return the statements whose rows show what the query asks for."""
+def statements_of(
+    prepared: PreparedTable, query: Query, visible: Visibility, arguments: Arguments, row: str = "chosen"
+) -> Statements:
+    """Return the statements whose rows, which they call `row`, show what the query asks for."""
+    by_row = visible.shown_by_row(arguments, row) if visible.by_row else ()
     if query.fields is None:
-        return prepared.statements_for(creators=visible.shows_creator)
+        return prepared.by_row(prepared.statements_for(creators=visible.shows_creator), by_row)
     asked = set(query.fields) - set(OWN_FIELDS)
     table = prepared.schema
     if table.is_free_form:
         return prepared.statements_with_fields(arguments.bind(sorted(asked), "text[]"), creators=visible.shows_creator)
     for place, name in enumerate(query.fields):
-        if name in asked and name not in table.by_name:
+        if name in asked and name not in table.by_name and all(name != column.name for column, _ in by_row):
             raise unknown(table, name).at(f"fields[{place}]")
-    return prepared.statements_of_columns(frozenset(asked), creators=visible.shows_creator)
+    statements = prepared.statements_of_columns(frozenset(asked), creators=visible.shows_creator)
+    return prepared.by_row(statements, tuple(one for one in by_row if one[0].name in asked))
 
 
 def walk_binding(table: TableSchema, query: Query) -> bytes:
@@ -186,31 +191,38 @@ def _walk(
         raise invalid("offset", "A cursor takes the place of an offset.")
     if rows == 0:
         raise invalid("limit", "With a cursor, the limit is at least 1.")
-    parts, still_there = [condition], None
+    parts, still_there = [""], None
     if query.cursor != cursors.FIRST:
         assert query.cursor is not None
         bound_to = walk_binding(prepared.schema, query)
         last = cursors.decode(bound_to, query.cursor, len(order.keys))
-        parts, still_there = _after(prepared, visible, order, last, condition, arguments)
-    total = _total(statements, condition) if counts else "null::bigint"
+        parts, still_there = _after(prepared, visible, order, last, arguments)
     sorts = [key.sql for key in order.keys] or ["__id"]
-    sql = statements.page_of_walk(parts, total, sorts, order.clause, rows, limits.page_bytes)
+
+    def page(condition: str, number: str) -> str:
+        conditions = [f"{condition} and {part}" if part else condition for part in parts]
+        total = number if counts else "null::bigint"
+        return statements.page_of_walk(conditions, total, sorts, order.clause, rows, limits.page_bytes)
+
+    sql = page(condition, _total(statements, condition))
+    if visible.may_be_few:
+        sql = statements.few_first(condition, page(FEW, NUMBER_OF_FEW), sql)
     if still_there:
         sql = f"select *, {still_there} as still_there from ({sql}) page"
     return CompiledQuery(mention_all(sql, arguments.places), arguments.values, patterns, arguments.access)
 
 
 def _after(
-    prepared: PreparedTable, visible: Visibility, order: Order, last: Cursor, condition: str, arguments: Arguments
+    prepared: PreparedTable, visible: Visibility, order: Order, last: Cursor, arguments: Arguments
 ) -> tuple[list[str], str | None]:
-    """Return the conditions of the rows after a cursor, and one that its row must still fulfil, if any.
+    """Return the conditions that rows are after a cursor, and one that its row must still fulfil, if any.
 
     Rows with equal sort values are sorted by id in one direction only, so that no comparison of rows serves the order:
     those that are equal in all keys follow first, then for each key, the last one first, those that are equal in the
     keys before it: the larger or smaller ones, and then those without a value.
     """
     last_id = arguments.bind(last.row_id, "uuid")
-    equal, parts, expected = [condition], list[str](), list[str]()
+    equal, parts, expected = list[str](), list[str](), list[str]()
     for key, known in zip(order.keys, last.values, strict=True):
         absent = f"{key.sql} is null"
         if known is Sorted.NULL:
@@ -291,10 +303,17 @@ def _statement(
     max_bytes: int | None,
     deep: bool,
     counts: bool,
+    few_first: bool,
     places: tuple[str, ...],
 ) -> str:
-    total = _total(statements, condition) if counts else "null::bigint"
-    return mention_all(statements.page(condition, total, order, limit, offset, max_bytes, deep=deep), places)
+    def page(condition: str, number: str) -> str:
+        total = number if counts else "null::bigint"
+        return statements.page(condition, total, order, limit, offset, max_bytes, deep=deep)
+
+    sql = page(condition, _total(statements, condition))
+    if few_first:
+        sql = statements.few_first(condition, page(FEW, NUMBER_OF_FEW), sql)
+    return mention_all(sql, places)
 
 
 def _total(statements: Statements, condition: str) -> str:

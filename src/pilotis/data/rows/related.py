@@ -406,16 +406,16 @@ class _Compilation:
         beside = self.beside(node.inner, [], alias) if node.inner else Beside("", "")
         with self._arguments.about(node.table.hash, node.visible.shows_creator, self._own):
             try:
-                statements = _statements(node, self._arguments)
+                statements = _statements(node, self._arguments, alias)
             except PilotisError as error:
                 raise error.within(node.place) from None
         return node.table.showing(statements, beside).row, beside.joins
 
 
-def _statements(node: _Node, arguments: Arguments) -> Statements:
+def _statements(node: _Node, arguments: Arguments, row: str) -> Statements:
     assert node.visible is not None
     query = Query(fields=node.options.fields)
-    return statements_of(node.table.seen_by(node.visible), query, node.visible, arguments)
+    return statements_of(node.table.seen_by(node.visible), query, node.visible, arguments, row)
 
 
 def _name(name: str) -> str:

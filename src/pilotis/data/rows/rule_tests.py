@@ -83,7 +83,7 @@ class RuleTests:
             status=_status(test.action) if error is None else error.status,
             code=None if error is None else error.code,
             message=None if error is None else error.text,
-            visible_columns=_readable(caller, table),
+            visible_columns=await _readable(caller, table, test),
             writable_columns=_settable(caller, table, test.action),
             parts=await self._parts(app, caller, table, test),
             visible_count=seen.rows,
@@ -201,9 +201,17 @@ def _allowed(caller: Principal, table: PreparedTable, action: Action) -> Visibil
         return None
 
 
-def _readable(caller: Principal, table: PreparedTable) -> list[str]:
+async def _readable(caller: Principal, table: PreparedTable, test: RuleTest) -> list[str]:
+    """Return the columns that the caller sees: in every row, and in the one that is tried."""
     visible = _allowed(caller, table, Action.READ)
-    return [] if visible is None else [column.name for column in visible.table.columns]
+    if visible is None:
+        return []
+    names = {column.name for column in visible.table.columns}
+    if visible.by_row and test.row_id is not msgspec.UNSET:
+        arguments = Arguments(test.row_id)
+        sql = table.statements.names_shown(visible.shown_by_row(arguments, "chosen"), visible.and_condition(arguments))
+        names.update(await table.fetchval(sql, *arguments.values) or ())
+    return [column.name for column in table.schema.columns if column.name in names]
 
 
 def _settable(caller: Principal, table: PreparedTable, action: Action) -> list[str]:

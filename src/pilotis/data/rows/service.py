@@ -14,7 +14,7 @@ import msgspec
 
 from pilotis.data.rows import records
 from pilotis.data.rows.cascades import Cascade, cascade_of
-from pilotis.data.rows.creating import bulk_result, failed_apart, new_rows
+from pilotis.data.rows.creating import as_shown, bulk_result, failed_apart, new_rows
 from pilotis.data.rows.cursors import InvalidCursorError
 from pilotis.data.rows.emitting import DELETED, UPDATED
 from pilotis.data.rows.operations import (
@@ -105,7 +105,11 @@ class Rows:
                     raise errors[new_id]
             assert moment is not None
             created = rfc3339(moment)
-            return await offload(size, records.item, new_id, new.shown, created, new.created_by)
+            row = new.row
+            if new.hidden:
+                shown = await table.shown_of_new([new.record], visible)
+                row = await offload(size, new.shown, shown.get(new_id, ()))
+            return await offload(size, records.item, new_id, row, created, new.created_by)
 
         return await self._tables.use(app, table_id, create)
 
@@ -121,7 +125,7 @@ class Rows:
         new = new_record(principal, table, visible, principal.app.limits, data, new_id)
 
         def finish(ended: asyncio.Future[datetime | None]) -> bytes:
-            return records.item(new_id, new.shown, rfc3339(_created(ended)), new.created_by)
+            return records.item(new_id, new.row, rfc3339(_created(ended)), new.created_by)
 
         return table.begin_insert(new.record), finish
 
@@ -148,6 +152,9 @@ class Rows:
                 rows, failed = failed_apart(rows, failed, errors)
                 created = optional_rfc3339(moment) or ""
             created_by = records.created_by(creator) if visible.shows_creator else b""
+            if visible.hides:
+                shown = await table.shown_of_new([row.record for row in rows], visible)
+                rows = await offload(size, as_shown, rows, visible.table.hidden, shown)
             return await offload(size, bulk_result, rows, failed, created, created_by)
 
         return await self._tables.use(app, table_id, create)
@@ -219,11 +226,11 @@ class Rows:
                     raise RowNotFoundError
                 return item
             table = table.seen_by(visible)
-            if visible.is_everything:
+            if visible.is_everything and not visible.by_row:
                 text = await table.read(str(row_id), creators=visible.shows_creator)
             else:
                 arguments = Arguments(row_id)
-                statements = table.statements_for(creators=visible.shows_creator)
+                statements = statements_of(table, Query(), visible, arguments)
                 sql = statements.select(visible.and_condition(arguments))
                 text = await table.fetchval(sql, *arguments.values)
             return _one(table, text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pilotis.data.rows.cursors import MAX_VALUE_BYTES
@@ -68,6 +68,15 @@ class Beside(NamedTuple):
 
 NOTHING_BESIDE = Beside("", "")
 
+MAX_FEW = 1000
+"""How many rows are found before they are sorted; see `Statements.few_first`."""
+FEW = "__id = any(array(select __id from few))"
+"""The condition that a row is one of these."""
+NUMBER_OF_FEW = "select count(*) from few"
+
+ByRow = tuple[tuple[Column, str], ...]
+"""Columns that some rows show, and the conditions of those rows."""
+
 
 class Statements:
     """Statements on one table. Conditions and orders come from `data.where.compiler` and `data.rows.query`.
@@ -75,6 +84,8 @@ class Statements:
     With `creators`, rows say who created them. Those without are a column shorter for the callers who do not learn it.
 
     `shown` is the table as a caller sees it, whose columns the rows show; else they show all.
+
+    `by_row` are columns that rows show beside these where a condition holds, of what is called `chosen` in a select.
 
     `fields` is the placeholder of the names that are shown of a free-form table's rows; without it all are.
 
@@ -92,8 +103,10 @@ class Statements:
         shown: TableSchema | None = None,
         fields: str | None = None,
         beside: Beside = NOTHING_BESIDE,
+        by_row: ByRow = (),
     ) -> None:
         self.apart = apart
+        self._by_row = by_row
         self._beside = beside
         self._fields = fields
         self._table = table
@@ -109,6 +122,13 @@ class Statements:
         """Return the statements whose rows are shown with something beside them."""
         if not beside.tail:
             return self
+        return self._with(beside, self._by_row)
+
+    def with_by_row(self, by_row: ByRow) -> Statements:
+        """Return the statements whose rows show some columns where a condition holds."""
+        return self._with(self._beside, by_row)
+
+    def _with(self, beside: Beside, by_row: ByRow) -> Statements:
         return Statements(
             self._table,
             creators=self._creators,
@@ -116,6 +136,7 @@ class Statements:
             shown=self._shown,
             fields=self._fields,
             beside=beside,
+            by_row=by_row,
         )
 
     def _row(self, data: str, created_by: str = "", tail: str = "") -> str:
@@ -129,9 +150,9 @@ class Statements:
     @functools.cached_property
     def data(self) -> str:
         """The expression for the JSON text of a row's data; fields that were never set are left out."""
-        return self._data(self._shown.columns, self._shown.hidden)
+        return self._data(self._shown.columns, self._shown.hidden, self._by_row)
 
-    def _data(self, columns: Iterable[Column], hidden: Collection[str] = ()) -> str:
+    def _data(self, columns: Iterable[Column], hidden: frozenset[str] = frozenset(), by_row: ByRow = ()) -> str:
         if self._fields is not None:
             return (
                 "coalesce((select jsonb_object_agg(key, value)::text from jsonb_each(__extra) "
@@ -141,7 +162,13 @@ class Statements:
             return "coalesce(__extra::text, '{}')"
         parts = [_member(column) for column in columns]
         # It tells which columns are null.
-        rest = f"nullif(__extra - {text_array(hidden)}, '{{}}')" if hidden else "__extra"
+        parts += [f"case when {holds} then {_member(column)} end" for column, holds in by_row]
+        absent = text_array(hidden.difference(column.name for column, _ in by_row))
+        if by_row:
+            # A name that is null is none.
+            some = [f"case when ({holds}) is not true then {_label(column)} end" for column, holds in by_row]
+            absent = f"({absent} || array[{', '.join(some)}])"
+        rest = f"nullif(__extra - {absent}, '{{}}')" if hidden else "__extra"
         extra = f"substr({rest}::text, 2, length({rest}::text) - 2)"
         return f"'{{' || {_concat([*parts, extra])} || '}}'"
 
@@ -198,6 +225,18 @@ class Statements:
     def judge(self, holds: str) -> str:
         """Select the ids of those rows for which the condition of `insert_if` holds, to be inserted apart."""
         return f"select array_agg(__id::text) as ids from ({self._as_inserted()}) r where {holds}"
+
+    def shown_of_new(self, by_row: ByRow) -> str:
+        """Select of each row its id, and the names of those of the columns that its creator sees in it.
+
+        The conditions are of the row `r`.
+        """
+        return f"select __id::text as id, {_names_of(by_row)} as names from ({self._as_inserted()}) r"
+
+    def names_shown(self, by_row: ByRow, and_visible: str) -> str:
+        """Select the names of those of the columns that the row `$1` shows; the conditions are of the row `chosen`."""
+        found = f"select * from {self._table.physical} where __id = $1{and_visible} and {self._table.at_this_version}"
+        return f"select {_names_of(by_row)} from ({found}) chosen"
 
     def verdicts(self, rule: str, missing: Sequence[tuple[int, str]]) -> str:
         """Select of each row its id, whether a rule allows it, and the number of the first column without a target.
@@ -313,7 +352,7 @@ class Statements:
     def select(self, and_visible: str, found: str = "__id = $1") -> str:
         """Select the JSON of the row that satisfies a condition; `and_visible` is an additional one."""
         where = f"from {self._table.physical} where {found}{and_visible} and {self._table.at_this_version}"
-        if joins := self._beside.joins:
+        if (joins := self._beside.joins) or self._by_row:
             return f"select {self.row} from (select * {where}) chosen{joins}"
         return f"select {self.row} {where}"
 
@@ -376,7 +415,7 @@ class Statements:
         where = f"from {table.physical} where {condition} and {table.at_this_version} {slice_}"
         joins = self._beside.joins
         if deep:
-            source = f"{table.physical} chosen{joins}" if joins else table.physical
+            source = f"{table.physical} chosen{joins}" if joins or self._by_row else table.physical
             item = f"select {self.row} from {source} where __id = __chosen"
             return f"select ({item}) as __item from (select __id as __chosen {where}) chosen"
         return f"select {self.row} as __item from (select * {where}) chosen{joins}"
@@ -421,6 +460,22 @@ class Statements:
                 ) numbered
             ) sized
         """
+
+    def few_first(self, condition: str, few: str, many: str) -> str:
+        """Select what `few` selects, in which `FEW` stands for the condition, if it holds of at most `MAX_FEW` rows.
+
+        Else what `many` selects. PostgreSQL chooses an order's index where a page needs one, and would look through
+        the whole table for the few rows that a rule shows.
+        """
+        physical, version = self._table.physical, self._table.at_this_version
+        found = f"select __id from {physical} where {condition} and {version} limit {MAX_FEW + 1}"
+        are = f"select count(*) > {MAX_FEW} as are from few"
+        # A condition without rows in it is evaluated before anything of its part is read.
+        return f"""select * from (
+            with few as materialized ({found}), many as materialized ({are})
+            select * from ({few}) page where not (select are from many)
+            union all select * from ({many}) page where (select are from many)
+        ) found"""
 
     def row_count(self) -> str:
         """Select the exact number of the table's rows, in constant time."""
@@ -676,6 +731,15 @@ def _member(column: Column) -> str:
     if column.type in {ColumnType.DATE, ColumnType.UUID}:
         return f"""{name} || '"' || {column.physical} || '"'"""
     return f"{name} || {column.physical}"
+
+
+def _names_of(by_row: ByRow) -> str:
+    names = ", ".join(f"case when {holds} then {_label(column)} end" for column, holds in by_row)
+    return f"array_remove(array[{names}], null)"
+
+
+def _label(column: Column) -> str:
+    return f"'{column.name}'::text"
 
 
 def _concat(parts: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
@@ -20,10 +20,10 @@ from pilotis.data.indexes import drop_blocking_index
 from pilotis.data.indexes.recorder import AccessRecorder
 from pilotis.data.rows.emitting import CREATED
 from pilotis.data.rows.referring import ReferenceNotFoundError, Referring, RowReferencedError
-from pilotis.data.rows.statements import Beside, Statements
+from pilotis.data.rows.statements import Beside, ByRow, Statements
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rules.actions import Action
-from pilotis.data.rules.document import named_tables
+from pilotis.data.rules.document import asks_for_facts, named_tables
 from pilotis.data.rules.visibility import Visibility, everything, is_open, new_row_denied, visibility
 from pilotis.data.tables.encrypted_columns import ColumnCipher
 from pilotis.data.tables.keys import CREATOR_NUMBER, UniqueKey, UniqueViolationError, violated
@@ -118,6 +118,7 @@ class PreparedTable:
         self._creates: Batcher[bytes, datetime | None] = Batcher(self._insert)
         self.has_large_pages = False
         self._beside: dict[tuple[Statements, str, str], Statements] = {}
+        self._by_row: dict[tuple[Statements, ByRow], Statements] = {}
         self._partial: dict[tuple[frozenset[str] | str, bool], Statements] = {}
         self._page_batches: dict[tuple[int, bool], Batcher[int, FoundPage]] = {}
         self._reads, self._reads_with_creators = (
@@ -128,9 +129,14 @@ class PreparedTable:
     async def visible(self, principal: Principal, action: Action) -> Visibility:
         """Return the rows on which the caller may perform an action; raises an error if there can be none."""
         member = principal.member
-        if member is not None and self.schema.rules is not None:
+        if member is not None and self._asks_for_facts:
             member = await member.confirmed()
         return visibility(principal, self.schema, action, member, self.related, self.hash)
+
+    @functools.cached_property
+    def _asks_for_facts(self) -> bool:
+        # Who the member is, its token says; whether its session is alive, is found out beside the statement.
+        return self.schema.rules is not None and asks_for_facts(self.schema.rules)
 
     def visible_now(self, principal: Principal, action: Action, *, found_by_condition: bool = False) -> Visibility:
         """Return what `visible` does, for a request whose credential has been checked."""
@@ -170,13 +176,32 @@ class PreparedTable:
             seen = visible.table.__dict__["prepared"] = PreparedTable(
                 visible.table, self._database, self._cipher, self._uses, self._statistics, self._rows_emitted
             )
+            # It decrypts what only some rows show as well.
+            seen.cipher = self.cipher
         return seen
 
-    def statements_that_show(self, visible: Visibility) -> Statements:
-        """Return the statements whose rows show what the caller sees of them."""
+    def statements_that_show(self, visible: Visibility, arguments: Arguments, row: str) -> Statements:
+        """Return the statements whose rows, which they call `row`, show what the caller sees of them."""
         if not visible.hides:
             return self.statements_for(creators=visible.shows_creator)
-        return Statements(self.schema, creators=visible.shows_creator, apart=self.statements.apart, shown=visible.table)
+        return Statements(
+            self.schema,
+            creators=visible.shows_creator,
+            apart=self.statements.apart,
+            shown=visible.table,
+            by_row=visible.shown_by_row(arguments, row),
+        )
+
+    def by_row(self, statements: Statements, by_row: ByRow) -> Statements:
+        """Return statements whose rows show some columns where a condition holds."""
+        if not by_row:
+            return statements
+        key = statements, by_row
+        if key not in self._by_row:
+            if len(self._by_row) >= _MAX_PARTIAL:
+                self._by_row.clear()
+            self._by_row[key] = statements.with_by_row(by_row)
+        return self._by_row[key]
 
     def statements_for(self, *, creators: bool) -> Statements:
         """Return the statements whose rows say who created them, or those whose rows do not."""
@@ -376,6 +401,19 @@ class PreparedTable:
             return None
         names = {column.number: column.name for column in self.schema.columns}
         return ReferenceNotFoundError(names[row["missing"]])
+
+    async def shown_of_new(self, records: Sequence[bytes], visible: Visibility) -> Mapping[str, Collection[str]]:
+        """Return, for each of the rows, by its id, the columns of `by_row` that its creator sees in it."""
+        if not visible.by_row:
+            return {}
+        rows = await offload(sum(map(len, records)), _array, records)
+        sql, values = self.columns_of_new(rows, visible)
+        return {row["id"]: row["names"] for row in await self.fetch_plain(sql, *values)}
+
+    def columns_of_new(self, rows: str, visible: Visibility) -> tuple[str, list[Any]]:
+        """Return the statement that selects, for the rows of a JSON array, what `shown_of_new` returns."""
+        arguments = Arguments(rows, hash_=self.hash)
+        return self.statements.shown_of_new(visible.shown_by_row(arguments, "r")), arguments.values
 
     async def taken(self, records: Sequence[bytes], connection: Connection | None = None) -> dict[str, Taken]:
         """Return, for each of the rows that a unique key forbids, by its id, the key and the row that has its values.

@@ -20,8 +20,9 @@ from pilotis.data.rows import records
 from pilotis.data.rows.creating import list_of_rows
 from pilotis.data.rows.keyed import KeyIncompleteError, key_called, key_record
 from pilotis.data.rows.operations import Plan, RowNotFoundError, new_record, perform, plan_create, plan_update
+from pilotis.data.rows.query import statements_of
 from pilotis.data.rows.table import PreparedTable, PreparedTables
-from pilotis.data.rows.types import BulkFailure, RowOutcome, Upsert, UpsertMode, UpsertResult
+from pilotis.data.rows.types import BulkFailure, Query, RowOutcome, Upsert, UpsertMode, UpsertResult
 from pilotis.data.rules.actions import Action
 from pilotis.data.tables.keys import UniqueKey
 from pilotis.data.where.operands import Arguments
@@ -188,8 +189,12 @@ class _Work:
         record = self._record(data)
         # A key that is not complete is an error, also where nobody has it.
         key_record(principal, table, self._key, record.data, record.row_id)
-        visible = table.visible_now(principal, Action.CREATE)
-        if not visible.is_everything or not all(one.is_free for one in table.referring(principal)):
+        try:
+            visible = table.visible_now(principal, Action.CREATE)
+        except PilotisError:
+            # The caller may still change the row that has the key.
+            return None
+        if not visible.is_everything or visible.by_row or not all(one.is_free for one in table.referring(principal)):
             return None
         try:
             new = new_record(principal, table, visible, self._limits, record.data, record.row_id)
@@ -199,7 +204,7 @@ class _Work:
         moment = await table.insert(new.record)
         if moment is None:
             return None
-        return records.item(record.row_id, new.shown, rfc3339(moment), new.created_by)
+        return records.item(record.row_id, new.shown(), rfc3339(moment), new.created_by)
 
     def end(self, written: Sequence[_Written]) -> None:
         """Count what was committed, and begin to tell its events."""
@@ -246,7 +251,7 @@ class _Work:
         visible = self._table.visible_now(self._principal, Action.READ)
         table = self._table.seen_by(visible)
         arguments = Arguments(UUID(row_id), hash_=self._table.hash)
-        statements = table.statements_for(creators=visible.shows_creator)
+        statements = statements_of(table, Query(), visible, arguments)
         text = await connection.fetchval(statements.select(visible.and_condition(arguments)), *arguments.values)
         if text is None:
             raise IdTakenError(self._name)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.document import is_reference
+from pilotis.data.rules.paths import without_paths
 from pilotis.data.where.access_patterns import AccessKind, AccessPattern, AccessPatterns, Part
 from pilotis.data.where.operands import CREATOR, CREATOR_NAME
 
@@ -32,6 +33,7 @@ def needed(table_id: UUID, rules: Mapping[str, Json]) -> list[tuple[UUID, Access
 
     A new row is not found, but the rows of other tables that its rule asks for are.
     """
+    rules = without_paths(rules)
     reading = _Reading(rules.get("define") or {})
     for action in Action:
         if isinstance(rule := rules.get(action.value), Mapping):
@@ -39,7 +41,64 @@ def needed(table_id: UUID, rules: Mapping[str, Json]) -> list[tuple[UUID, Access
             reading.condition(rule)
             if action is not Action.CREATE:
                 reading.found += [(table_id, use) for use in reading.judged.patterns()]
+    for column in (rules.get("columns") or {}).values():
+        if isinstance(rule := column.get("read"), Mapping):
+            # It is asked of rows that have been found.
+            reading.condition(rule)
     return list(dict.fromkeys(reading.found))
+
+
+class Reading(NamedTuple):
+    """How a table is read for a branch of a rule: any of the patterns finds the rows; without one, all are read."""
+
+    table_id: UUID
+    patterns: tuple[AccessPattern, ...]
+
+
+def of_branches(table_id: UUID, rules: Mapping[str, Json]) -> list[Reading]:
+    """Return how lists under stored rules of a table read it and others: for each branch, the smallest part of an `or`.
+
+    What the caller's facts alone decide reads nothing.
+    """
+    rules = without_paths(rules)
+    defined = rules.get("define") or {}
+    found: list[Reading] = []
+    for action in (Action.READ, Action.LIST):
+        if isinstance(rule := rules.get(action.value), Mapping):
+            for branch in _branches(rule, defined):
+                reading = _Reading(defined)
+                reading.condition(branch)
+                found += [Reading(other, (use,)) for other, use in reading.found]
+                if not _is_found_otherwise(branch):
+                    found.append(Reading(table_id, tuple(reading.judged.patterns())))
+    return list(dict.fromkeys(found))
+
+
+def _branches(rule: Mapping[str, Json], defined: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
+    """Yield the alternatives of a rule, those of what it uses as well."""
+    if len(rule) == 1 and "$or" in rule:
+        for one in rule["$or"]:
+            yield from _branches(one, defined)
+    elif len(rule) == 1 and "$use" in rule:
+        yield from _branches(defined[rule["$use"]], defined)
+    else:
+        yield rule
+
+
+def _is_found_otherwise(branch: Mapping[str, Json]) -> bool:
+    """Return whether a branch reads no rows to see which it holds of: by their ids, or not depending on them."""
+    return all(
+        name == "$member" or (name == "$exists" and not _names_row(value["where"])) for name, value in branch.items()
+    ) or any(name == "id" and AccessKind.EQUALITY in _kinds(value) for name, value in branch.items())
+
+
+def _names_row(where: Json) -> bool:
+    """Return whether a condition on rows of another table names the judged row."""
+    if is_reference(where):
+        return "$row" in where
+    if isinstance(where, Mapping):
+        return any(_names_row(value) for name, value in where.items() if name != "$exists")
+    return isinstance(where, list) and any(map(_names_row, where))
 
 
 class _Reading:

@@ -49,7 +49,8 @@ def compile_rule(
     row before and after a change. `tables` are those that its `$exists` name. With `many` the statement judges many
     rows, so that what is looked up for all of them is looked up once.
     """
-    return _Rule(table, tables, arguments, row, old, new, many=many).conjunction(rule, "rules", 1)
+    compiler = _Rule(table, tables, arguments, row, old, new, many=many)
+    return compiler._with_needed(compiler.conjunction(rule, "rules", 1))
 
 
 class _Rule(Compiler):
@@ -85,7 +86,10 @@ class _Rule(Compiler):
 
     def _entry(self, name: str, value: Json, place: str, depth: int) -> str:
         if name == "$exists":
-            return self._exists(UUID(value["table"]), value["where"], depth)
+            if value.get("path") and self._negations:
+                # Where it leads nowhere, nothing is said of it, and its branch is false.
+                self._needed.append(self._led_to(value))
+            return self._exists(value, depth)
         if name in {"$old", "$new"}:
             return self._of(self._old if name == "$old" else self._new, value, depth)
         if name == CREATOR_NAME:
@@ -172,11 +176,23 @@ class _Rule(Compiler):
             return CREATOR_OPERAND._replace(sql=f"{row}.{CREATOR_OPERAND.sql}", column=None)
         return qualified(table, column_name_of(table, key), self._arguments, row)
 
-    def _exists(self, table_id: UUID, where: Mapping[str, Json], depth: int) -> str:
-        table = self._tables[table_id]
+    def _led_to(self, path: Mapping[str, Json]) -> str:
+        """Return the id of the row to which a path leads."""
+        table = self._tables[UUID(path["table"])]
         alias = f"e{len(self._outer) + 1}"
         around = (self._table, self._row or self._table.physical)
-        if self._many and (found := self._listed(table, alias, where, depth)):
+        inner = _Rule(table, self._tables, self._arguments, alias, "", "", (around, *self._outer), many=False)
+        here, rest = path["where"]["$and"]
+        beyond = rest.get("$exists", {})
+        last = inner._led_to(beyond) if beyond.get("path") else f"{alias}.__id"
+        return f"(select {last} from {table.physical} {alias} where {alias}.__id = {inner._referred(here['id']).sql})"
+
+    def _exists(self, exists: Mapping[str, Json], depth: int) -> str:
+        table, where = self._tables[UUID(exists["table"])], exists["where"]
+        alias = f"e{len(self._outer) + 1}"
+        around = (self._table, self._row or self._table.physical)
+        # The rows that have to do with the caller are few; of others PostgreSQL knows better how to look them up.
+        if self._many and exists["mine"] and (found := self._listed(table, alias, where, depth)):
             return found
         inner = _Rule(table, self._tables, self._arguments, alias, "", "", (around, *self._outer), many=False)
         with self._arguments.access.ignored():
@@ -196,9 +212,10 @@ class _Rule(Compiler):
             return None
         rest = [{name: value} for name, value in parts if (name, value) != (key, reference)]
         around = (self._table, self._row or self._table.physical)
-        inner = _Rule(table, self._tables, self._arguments, alias, "", "", (around, *self._outer), many=False)
+        inner = _Rule(table, self._tables, self._arguments, alias, "", "", (around, *self._outer), many=True)
         with self._arguments.access.ignored():
             condition = inner.conjunction({"$and": rest}, "rules", depth + 1) if rest else "true"
+            condition = inner._with_needed(condition)
             looked_up = inner._find(key)
         judged = self._judged(reference["$row"])
         if looked_up.kind is not judged.kind or judged.kind is Kind.JSON:
@@ -229,7 +246,8 @@ def _count_rows(_value: Json) -> int:
 def _(value: dict) -> int:  # type: ignore[type-arg]
     if is_reference(value):
         return int("$row" in value)
-    return sum(map(_count_rows, value.values()))
+    # Inside another `$exists` it is a column of that one's row.
+    return sum(_count_rows(item) for name, item in value.items() if name != "$exists")
 
 
 @_count_rows.register

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from pilotis.data.rules.actions import Action
-from pilotis.data.tables.schema import OWN_FIELDS, TableSchema, normal_path
+from pilotis.data.rules.paths import MAX_STEPS, first_step, step_of, stored_step
+from pilotis.data.tables.schema import OWN_FIELDS, Column, TableSchema, normal_path
 from pilotis.data.where.compiler import OPERATORS, InvalidOperatorError, compile_where
 from pilotis.data.where.operands import (
     CREATOR_NAME,
@@ -36,6 +37,8 @@ REFERENCES = frozenset({"$member", "$row", "$old", "$now", "$capability"})
 """The operands that stand for a value: the caller's, the judged row's, the row's before, the time, a shared link's."""
 _WITH_CAPABILITIES = frozenset({"read", "list", "update", "define"})
 MAX_EXISTS, MAX_DEPTH, MAX_DEFINITIONS = 8, 3, 20
+MAX_SUBQUERIES = 24
+"""How many `$exists` and steps of paths a rule has: planning 8 that are 3 deep takes half a second."""
 _MAX_SECONDS = 100 * 366 * 86_400
 _ORDERED = frozenset({"$gt", "$gte", "$lt", "$lte"})
 _BETWEEN_COLUMNS = frozenset({"$eq", "$ne", "$in", "$arrayContains"}) | _ORDERED
@@ -105,7 +108,7 @@ class MemberWritesThisError(InvalidRuleError):
 
 
 class ColumnRuleNeedsRowError(InvalidRuleError):
-    """400 `COLUMN_RULE_NEEDS_ROW`: a column's rule names a row, and may only ask for the member."""
+    """400 `COLUMN_RULE_NEEDS_ROW`: who may set a column depends on a row, and may only depend on the member."""
 
     code = "COLUMN_RULE_NEEDS_ROW"
 
@@ -221,6 +224,7 @@ class _Checker:
         """The kinds that may be compared with each other."""
         self._defined: Mapping[str, Json] = {}
         self._exists = 0
+        self._steps = 0
 
     def document(self, document: Mapping[str, Json]) -> dict[str, Json]:
         defined = document.get("define") or {}
@@ -230,7 +234,7 @@ class _Checker:
         result: dict[str, Json] = {}
         for action in _ACTIONS:
             if action in document:
-                self._exists = 0
+                self._exists = self._steps = 0
                 result[action] = self._rule(document[action], f"rules.{action}", _Context(self._table, action=action))
         if defined:
             result["define"] = {
@@ -246,7 +250,7 @@ class _Checker:
     def _columns(self, columns: Json) -> dict[str, Json]:
         if not isinstance(columns, dict):
             raise InvalidRuleError("columns is an object of columns.").at("rules.columns")
-        result = {}
+        result: dict[str, dict[str, Json]] = {}
         for name, rules in columns.items():
             place = f"rules.columns.{name[:100]}"
             column = self._table.by_name.get(normal_path(name))
@@ -254,10 +258,11 @@ class _Checker:
                 raise unknown(self._table, name).at(place)
             if not isinstance(rules, dict) or not set(rules) <= set(_COLUMN_ACTIONS):
                 raise InvalidRuleError("A column's rules are read, create and update.").at(place)
-            context = _Context(self._table, only_member=True)
-            result[f"#{column.number}"] = {
-                action: self._rule(rule, f"{place}.{action}", context) for action, rule in rules.items()
-            }
+            found = result[f"#{column.number}"] = {}
+            for action, rule in rules.items():
+                self._exists = self._steps = 0
+                context = _Context(self._table, only_member=action != "read")
+                found[action] = self._rule(rule, f"{place}.{action}", context)
         return result
 
     def _rule(self, rule: Json, place: str, context: _Context) -> Json:
@@ -293,7 +298,8 @@ class _Checker:
             _check_member(value, place)
             return name, value
         if context.only_member:
-            raise ColumnRuleNeedsRowError("A column's rule is null, true, or a condition on $member alone.").at(place)
+            message = "Who may set a column is null, true, or a condition on $member alone."
+            raise ColumnRuleNeedsRowError(message).at(place)
         if name == "$use":
             if not context.may_use or context.outer or not isinstance(value, str) or value not in self._defined:
                 raise InvalidOperandError("$use names a condition of define, not in define nor in $exists.").at(place)
@@ -304,6 +310,11 @@ class _Checker:
             return name, self._value(value, place, context)
         if name.startswith("$"):
             return name, self._about_rows(name, value, place, context)
+        if (path := first_step(context.table, name)) is not None:
+            return self._path(*path, value, place, context, 1)
+        return self._column(name, value, place, context)
+
+    def _column(self, name: str, value: Json, place: str, context: _Context) -> tuple[str, Json]:
         try:
             key = column_key(context.table, name)
         except PilotisError as error:
@@ -314,6 +325,35 @@ class _Checker:
         field = operand(context.table, name, Arguments(hash_=lambda _column, _value: b""))
         self._check_leaf(field, value, place, context)
         return key, self._value(value, place, context)
+
+    def _path(
+        self, column: Column, name: str, value: Json, place: str, context: _Context, steps: int
+    ) -> tuple[str, Json]:
+        """Check what is asked of the row to which a column refers."""
+        self._steps += 1
+        self._require_few(place)
+        if steps > MAX_STEPS:
+            raise RuleTooComplexError(f"A path follows at most {MAX_STEPS} references.").at(place)
+        if _of_other_rows(value):
+            message = "A path is compared with a value, or with the member's: compare rows by $exists."
+            raise InvalidOperandError(message).at(place)
+        assert column.references is not None
+        target = self._related.by_id.get(column.references.target)
+        if target is None:
+            raise UnknownTableError("The table to which this refers is gone.").at(place)
+        inner = context._replace(table=target, outer=(context.table, *context.outer))
+        if (path := first_step(target, name)) is not None:
+            key, item = self._path(*path, value, place, inner, steps + 1)
+        elif name.startswith("$") and name != CREATOR_NAME:
+            raise InvalidOperandError("A path ends with a column, an id, a time or $creator.").at(place)
+        else:
+            key, item = self._entry(name, value, place, inner)
+        return stored_step(column, target.table_id, key), item
+
+    def _require_few(self, place: str) -> None:
+        if self._exists + self._steps > MAX_SUBQUERIES:
+            message = f"A rule has at most {MAX_SUBQUERIES} $exists and references that it follows."
+            raise RuleTooComplexError(message).at(place)
 
     def _about_rows(self, name: str, value: Json, place: str, context: _Context) -> Json:
         if name in {"$old", "$new"}:
@@ -329,6 +369,7 @@ class _Checker:
         self._exists += 1
         if self._exists > MAX_EXISTS or len(context.outer) >= MAX_DEPTH:
             raise RuleTooComplexError(f"A rule has at most {MAX_EXISTS} $exists, {MAX_DEPTH} deep.").at(place)
+        self._require_few(place)
         if not isinstance(value, dict) or set(value) != {"table", "where"} or not isinstance(value["table"], str):
             raise InvalidOperandError('$exists takes {"table", "where"}.').at(place)
         other = self._related.find(value["table"])
@@ -457,7 +498,10 @@ def shown(rules: Mapping[str, Json], table: TableSchema, related: Related) -> di
     if "define" in rules:
         result["define"] = {name: names.condition(one, table) for name, one in rules["define"].items()}
     if "columns" in rules:
-        result["columns"] = {column_name_of(table, key): one for key, one in rules["columns"].items()}
+        result["columns"] = {
+            column_name_of(table, key): {action: names.condition(rule, table) for action, rule in one.items()}
+            for key, one in rules["columns"].items()
+        }
     return result
 
 
@@ -482,7 +526,13 @@ class _Names:
             return key, {"table": other.title, "where": self.condition(value["where"], other, (table, *outer))}
         if key in {"$member", "$use"}:
             return key, value
-        return column_name_of(table, key), self._operand(value, table, outer)
+        return self._name(key, table), self._operand(value, table, outer)
+
+    def _name(self, key: str, table: TableSchema) -> str:
+        step = step_of(key)
+        if step is None:
+            return column_name_of(table, key)
+        return f"{column_name_of(table, step.column)}.{self._name(step.rest, self._related.by_id[step.table_id])}"
 
     def _operand(self, value: Json, table: TableSchema, outer: tuple[TableSchema, ...]) -> Json:
         if is_reference(value):
@@ -507,7 +557,7 @@ def secrets_of(rules: Mapping[str, Json]) -> set[str]:
             for name, value in rule.items():
                 if name in {"$and", "$or", "$not", "$old", "$new"}:
                     visit(value)
-                elif name.startswith("#") and "'$capability'" in str(value):
+                elif name.startswith("#") and step_of(name) is None and "'$capability'" in str(value):
                     found.add(name)
 
     for part in (*_ACTIONS, "define"):
@@ -516,15 +566,31 @@ def secrets_of(rules: Mapping[str, Json]) -> set[str]:
     return found
 
 
+def asks_for_facts(rules: Json) -> bool:
+    """Return whether a stored document asks for more of a member than who it is."""
+    if isinstance(rules, Mapping):
+        member = rules.get("$member")
+        return (
+            (isinstance(member, str) and member != "id")
+            or (isinstance(member, Mapping) and not set(member) <= {"id"})
+            or any(map(asks_for_facts, rules.values()))
+        )
+    return isinstance(rules, list) and any(map(asks_for_facts, rules))
+
+
 def named_tables(rules: Mapping[str, Json]) -> set[UUID]:
-    """Return the ids of the tables that a stored document names in `$exists`."""
+    """Return the ids of the tables that a stored document names in `$exists` and in paths."""
     found: set[UUID] = set()
 
     def visit(value: Json) -> None:
         if isinstance(value, dict):
             if "$exists" in value:
                 found.add(UUID(value["$exists"]["table"]))
-            for item in value.values():
+            for name, item in value.items():
+                step = step_of(name)
+                while step is not None:
+                    found.add(step.table_id)
+                    step = step_of(step.rest)
                 visit(item)
         elif isinstance(value, list):
             for item in value:
@@ -532,6 +598,13 @@ def named_tables(rules: Mapping[str, Json]) -> set[UUID]:
 
     visit(rules)
     return found
+
+
+def _of_other_rows(value: Json) -> bool:
+    """Return whether a value names a column of another row."""
+    if is_reference(value):
+        return bool({"$row", "$old"} & set(value))
+    return isinstance(value, dict) and any(map(_of_other_rows, value.values()))
 
 
 def _kind_of(table: TableSchema, name: Json) -> Kind | None:

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
+import msgspec
+
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.document import column_name_of, is_reference, secrets_of
 from pilotis.data.rules.fold import Caller, Folded, fold
+from pilotis.data.rules.paths import without_paths
 from pilotis.data.rules.types import RuleFinding
 from pilotis.data.rules.visibility import LEVELS, both
 from pilotis.data.tables.schema import ColumnType, TableSchema
@@ -51,6 +54,10 @@ def exposed(app: AppInfo, tables: Sequence[TableSchema], storages: Sequence[Tabl
 
     `storages` are file storages with rules, as the tables that their rules are about.
     """
+    tables, storages = (
+        [msgspec.structs.replace(one, rules=without_paths(one.rules)) for one in several]
+        for several in (tables, storages)
+    )
     by_id = {table.table_id: table for table in tables}
     newcomer = _newcomer(app)
     found: list[RuleFinding] = []
@@ -182,8 +189,14 @@ def _self_promotion(
             leaves = list(_leaves(exists.where))
             if pair in told or not any(value in (_ME, {"$eq": _ME}) for _, value in leaves):
                 continue
-            deciding = {key for key, value in leaves if key.startswith("#") and value not in (_ME, {"$eq": _ME})}
-            for action in (Action.CREATE, Action.UPDATE):
+            names_row = any(key == "id" and is_reference(value) and "$row" in value for key, value in leaves)
+            # Where a row names the one that gives rights, no new one does, but who is named in it may be changed.
+            deciding = {
+                key for key, value in leaves if key.startswith("#") and (value in (_ME, {"$eq": _ME})) is names_row
+            }
+            if names_row and not deciding:
+                continue
+            for action in (Action.UPDATE,) if names_row else (Action.CREATE, Action.UPDATE):
                 can = _folded(exists.other, action, newcomer, by_id) is not False
                 if can and not any(_is_bound(exists.other, action.value, key, newcomer) for key in deciding):
                     told.add(pair)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from pilotis.data.rules.document import column_name_of, is_reference
+from pilotis.data.rules.paths import as_exists, step_of
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.where.operands import CREATOR_NAME, CREATOR_OPERAND, Arguments, Operand, operand
 from pilotis.http.api.capabilities import Capabilities
@@ -125,9 +126,11 @@ class _Folder:
             inner = self.all_of(value["where"], other)
             if inner is False:
                 return False
-            return {"$exists": {"table": value["table"], "where": {} if inner is True else inner}}
+            return {"$exists": {**value, "where": {} if inner is True else inner, "mine": _is_mine(value["where"])}}
         if name == CREATOR_NAME:
             return {name: self._operand(value, CREATOR_OPERAND)}
+        if (step := step_of(name)) is not None:
+            return self._entry("$exists", as_exists(step, value)["$exists"], table)
         found = operand(table, column_name_of(table, name), Arguments(hash_=lambda _column, _value: b""))
         return {name: self._operand(value, found)}
 
@@ -209,6 +212,25 @@ class _Folder:
         # Each is asked, since a missing claim decides whatever the others say.
         held = [holds(self._caller.fact(name), condition) for name, condition in conditions.items()]
         return all(held)
+
+
+def _is_mine(where: Mapping[str, Json]) -> bool:
+    """Return whether a condition on rows holds only of those that name the caller, which are few."""
+    for name, value in where.items():
+        if name == "$and" and any(map(_is_mine, value)):
+            return True
+        if name == "$exists" and _is_mine(value["where"]):
+            return True
+        if name.startswith("$") and name != CREATOR_NAME:
+            continue
+        given = [value] if is_reference(value) else list(value.values()) if _is_equality(value) else []
+        if any(is_reference(one) and "$member" in one for one in given):
+            return True
+    return False
+
+
+def _is_equality(value: Json) -> bool:
+    return isinstance(value, Mapping) and set(value) <= {"$eq", "$in", "$arrayContains"}
 
 
 def holds(value: Json, condition: Json) -> bool:

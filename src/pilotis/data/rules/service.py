@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection
 
-from pilotis.data.rules.access import needed
+from pilotis.data.rules.access import Reading, needed, of_branches
 from pilotis.data.rules.document import Related, named_tables, shown, stored
 from pilotis.data.rules.exposure import exposed
 from pilotis.data.rules.presets import PRESETS
@@ -57,6 +57,8 @@ class Rules:
         """Called with the app and how its tables will be read, where rules are being saved."""
         self.others: list[Callable[[UUID], Awaitable[list[TableSchema]]]] = []
         """Return what else of an app has rules, as the tables that these are about."""
+        self.lacking: Callable[[AppInfo, Sequence[Reading]], Awaitable[set[Reading]]] | None = None
+        """Returns those of the ways of reading tables that no index serves, though the tables are large."""
         tables.guards.append(_require_named)
         tables.rule_reader = self._read
 
@@ -83,9 +85,27 @@ class Rules:
         )
 
     async def exposed(self, app: AppInfo) -> list[RuleFinding]:
-        """Return what the rules of an app's tables, and of its file storages, leave open."""
+        """Return what the rules of an app's tables, and of its file storages, leave open, and those that take long."""
         storages = [table for find in self.others for table in await find(app.app_id)]
-        return exposed(app, await self._tables.schemas(app.app_id), storages)
+        tables = await self._tables.schemas(app.app_id)
+        return [*exposed(app, tables, storages), *await self._slow(app, tables)]
+
+    async def _slow(self, app: AppInfo, tables: Sequence[TableSchema]) -> list[RuleFinding]:
+        """Return a finding for each table whose rules look through a large table."""
+        titles = {table.table_id: table.title for table in tables}
+        readings = [(table, of_branches(table.table_id, table.rules)) for table in tables if table.rules is not None]
+        asked = list(dict.fromkeys(reading for _, several in readings for reading in several))
+        lacking = await self.lacking(app, asked) if self.lacking is not None and asked else set()
+        found = []
+        for table, several in readings:
+            read = sorted({titles[one.table_id] for one in several if one in lacking and one.table_id in titles})
+            if read:
+                message = (
+                    f"Table {table.title}: no index serves a part of its rules, so that a list reads all rows of "
+                    f"{' and '.join(read)}. Compare a column for equality."
+                )
+                found.append(RuleFinding("low", "SLOW_RULE", table.table_id, message))
+        return found
 
     async def draft(self, app: AppInfo, table_id: UUID, document: dict[str, Any]) -> dict[str, Any]:
         """Return the stored form of rules that are only tried; raises a 400 error that names the place."""

@@ -8,7 +8,7 @@ the rows it created. A table's own rules take its place.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -17,9 +17,9 @@ from pilotis.data.rules.actions import Action
 from pilotis.data.rules.compile import compile_rule
 from pilotis.data.rules.document import column_name_of, secrets_of
 from pilotis.data.rules.fold import Caller, Folded, fold
-from pilotis.data.tables.schema import AccessLevel, TableSchema
+from pilotis.data.tables.schema import AccessLevel, Column, TableSchema
 from pilotis.data.tables.values import UnknownColumnError
-from pilotis.data.where.access_patterns import AccessKind
+from pilotis.data.where.access_patterns import AccessKind, AccessPatterns
 from pilotis.data.where.operands import CREATOR, CREATOR_NAME, Arguments, ColumnNotReadableError, Hash
 from pilotis.http.api.principals import MemberInfo, Principal, RoleRequiredError
 from pilotis.kit import json
@@ -28,6 +28,8 @@ from pilotis.kit.errors import Detail, ForbiddenError, UnauthorizedError
 Json = Any
 Tables = Mapping[UUID, TableSchema]
 
+_MAX_KNOWN = 500
+"""For how many callers, and actions of theirs, a table's rules are kept as they are folded and compiled."""
 _ANY_MEMBER: Json = {"$member": {}}
 _OWN: Json = {"$creator": {"$member": "id"}}
 LEVELS: Mapping[AccessLevel, Mapping[Action, Json]] = {
@@ -74,7 +76,16 @@ class ColumnReadOnlyError(ForbiddenError):
         )
 
 
-class Visibility(msgspec.Struct, frozen=True):
+class _Compiled(NamedTuple):
+    """A compiled rule: its condition, what it binds, and how it reads the table."""
+
+    sql: str
+    values: Sequence[Any]
+    places: Sequence[str]
+    access: AccessPatterns
+
+
+class Visibility(msgspec.Struct, frozen=True, dict=True):
     """The rows of a table on which a caller may perform an action: all of them, or those of a condition.
 
     `table` is the table as the caller sees it, without the columns that are hidden from it, `whole` the table as it is,
@@ -95,6 +106,11 @@ class Visibility(msgspec.Struct, frozen=True):
     """For an update: its rule, which must hold of the row before and afterwards."""
     closed: frozenset[str] = frozenset()
     """The columns that the caller may not set."""
+    by_row: tuple[tuple[str, Mapping[str, Json]], ...] = ()
+    """The columns whose value the caller sees in the rows for which a condition holds, and that condition.
+
+    `table` does not have them: whoever could name such a column in a condition would learn its values.
+    """
     hash: Hash | None = None
     """Hashes the values with which a rule compares encrypted columns."""
 
@@ -128,7 +144,13 @@ class Visibility(msgspec.Struct, frozen=True):
     def key(self) -> Hashable:
         """What tells it from those with other rows or columns: answers are shared among equal ones only."""
         shown = tuple(column.number for column in self.table.columns) if self.hides else ()
-        return self.shows_creator, self.rule if isinstance(self.rule, bool) else json.encode(self.rule), shown
+        rule = self.rule if isinstance(self.rule, bool) else json.encode(self.rule)
+        return self.shows_creator, rule, shown, json.encode(self.by_row) if self.by_row else b""
+
+    def shown_by_row(self, arguments: Arguments, row: str) -> tuple[tuple[Column, str], ...]:
+        """Return the columns of `by_row`, and the conditions on the row that a statement calls `row`."""
+        columns = self.whole.by_name
+        return tuple((columns[name], self._compiled(rule, arguments, row=row)) for name, rule in self.by_row)
 
     def and_condition(self, arguments: Arguments, *, row: str = "", many: bool = False) -> str:
         """Return the condition of a statement, with a leading `and`; empty for all rows. See `compile_rule`.
@@ -151,14 +173,28 @@ class Visibility(msgspec.Struct, frozen=True):
         return f" and {self._compiled(rule, arguments, row=row, many=many)}"
 
     def _compiled(self, rule: Mapping[str, Json], arguments: Arguments, **names: Any) -> str:
-        own, arguments.hash = arguments.hash, self.hash
+        known: dict[Hashable, _Compiled] = self.__dict__.setdefault("compiled", {})
+        # Placeholders have the numbers after those that there are. The rules live as long as this does.
+        key = id(rule), len(arguments.values), *names.values()
+        if key not in known:
+            known[key] = self._compile(rule, len(arguments.values), names)
+        found = known[key]
+        arguments.add(found.values, found.places, found.access)
+        return found.sql
+
+    def _compile(self, rule: Mapping[str, Json], bound: int, names: Mapping[str, Any]) -> _Compiled:
+        arguments = Arguments(*[None] * bound, hash_=self.hash)
         try:
-            return compile_rule(rule, self.whole, self.tables, arguments, **names)
+            sql = compile_rule(rule, self.whole, self.tables, arguments, **names)
         except UnknownColumnError:
             # As in `_Asked`.
-            return "false"
-        finally:
-            arguments.hash = own
+            sql = "false"
+        return _Compiled(sql, arguments.values[bound:], arguments.places, arguments.access)
+
+    @property
+    def may_be_few(self) -> bool:
+        """Whether the rows may be few, and no index has them in the order of a list, so that they are found first."""
+        return not (isinstance(self.rule, bool) or _is_single(self.rule))
 
     @property
     def needs_before(self) -> bool:
@@ -198,8 +234,8 @@ def visibility(
     """Return the rows on which the caller may perform an action; raises an error if there can be none.
 
     `member` is the signed-in member with its facts, `tables` are those that the table's rules name, `hash_` hashes
-    values of encrypted columns. `found_by_condition` says that the request does not name the rows that it deletes, so
-    that only those which the caller may list may be found.
+    values of encrypted columns. `found_by_condition` says that the request does not name the rows that it changes
+    or deletes, so that only those which the caller may list may be found.
     """
     if principal.may(action.role):
         return everything(table, action, shows_creator=True)
@@ -211,8 +247,20 @@ def visibility(
     if table.rules is None and member is not None:
         own: Folded = True if action is Action.CREATE else {CREATOR_NAME: member.member_id}
         return Visibility(action, table, table, shows_creator=True, rule=own, readable=own)
-    visible = _under_rules(principal, table, action, member, tables, found_by_condition=found_by_condition)
-    return visible if hash_ is None else msgspec.structs.replace(visible, hash=hash_)
+    known: dict[Hashable, Visibility] = table.__dict__.setdefault("visible", {})
+    facts = None if member is None else (member.member_id, member.is_guest, member.roles, json.encode(member.claims))
+    versions = frozenset((other.table_id, other.version) for other in tables.values())
+    key = principal.role, action, facts, found_by_condition, versions
+    visible = known.get(key)
+    if visible is None:
+        visible = _under_rules(principal, table, action, member, tables, found_by_condition=found_by_condition)
+        if hash_ is not None:
+            visible = msgspec.structs.replace(visible, hash=hash_)
+        if table.rules is None or not _names(table.rules, "$now"):
+            if len(known) >= _MAX_KNOWN:
+                known.clear()
+            known[key] = visible
+    return visible
 
 
 def _under_rules(
@@ -226,30 +274,10 @@ def _under_rules(
 ) -> Visibility:
     asked = _Asked(principal, table, Caller.of(member, principal.capabilities), tables)
     shows_creator = principal.role is not None or _shows_creator(table)
-    seen = asked.seen()
-    match action:
-        case Action.CREATE:
-            rule = asked.fold(Action.CREATE)
-            return Visibility(action, table, seen, shows_creator, rule, tables, closed=asked.closed(action))
-        case Action.READ:
-            rule = asked.fold(Action.READ)
-            return Visibility(action, table, seen, shows_creator, rule, tables, rule)
-        case Action.LIST:
-            rule = both(*asked.fold_all(*asked.listing(), Action.READ))
-            return Visibility(action, table, seen, shows_creator, rule, tables, rule)
-        case Action.DELETE:
-            changed, *seen_rows = asked.fold_all(
-                Action.DELETE, *(asked.listing() if found_by_condition else ()), Action.READ
-            )
-            readable = both(*seen_rows)
-            return Visibility(action, table, seen, shows_creator, both(readable, changed), tables, readable)
-        case Action.UPDATE:
-            changed, readable = asked.fold_all(Action.UPDATE, Action.READ)
-            before = both(readable, of_row_before(changed))
-            closed = asked.closed(action)
-            # Nobody changes who created a row.
-            after = True if not isinstance(changed, bool) and _is_own(changed) else changed
-            return Visibility(action, table, seen, shows_creator, before, tables, readable, after, closed)
+    hidden, by_row = asked.hidden()
+    seen = table.without(hidden) if hidden else table
+    visible = asked.visible(action, seen, shows_creator, found_by_condition=found_by_condition)
+    return msgspec.structs.replace(visible, by_row=by_row) if by_row else visible
 
 
 def everything(table: TableSchema, action: Action, *, shows_creator: bool = False) -> Visibility:
@@ -270,6 +298,38 @@ class _Asked:
         self._caller = caller
         self._tables = tables
         self._rules: Mapping[Any, Json] = LEVELS[table.access_level] if table.rules is None else table.rules
+
+    def visible(
+        self, action: Action, seen: TableSchema, shows_creator: bool, *, found_by_condition: bool
+    ) -> Visibility:
+        """Return the rows on which the caller may perform an action, of which it sees the columns of `seen`."""
+        table, tables = self._table, self._tables
+        match action:
+            case Action.CREATE:
+                rule = self.fold(Action.CREATE)
+                return Visibility(action, table, seen, shows_creator, rule, tables, closed=self.closed(action))
+            case Action.READ:
+                rule = self.fold(Action.READ)
+                return Visibility(action, table, seen, shows_creator, rule, tables, rule)
+            case Action.LIST:
+                rule = both(*self.fold_all(*self.listing(), Action.READ))
+                return Visibility(action, table, seen, shows_creator, rule, tables, rule)
+            case Action.DELETE:
+                changed, *seen_rows = self.fold_all(
+                    Action.DELETE, *(self.listing() if found_by_condition else ()), Action.READ
+                )
+                readable = both(*seen_rows)
+                return Visibility(action, table, seen, shows_creator, both(readable, changed), tables, readable)
+            case Action.UPDATE:
+                changed, *seen_rows = self.fold_all(
+                    Action.UPDATE, *(self.listing() if found_by_condition else ()), Action.READ
+                )
+                readable = both(*seen_rows)
+                before = both(readable, of_row_before(changed))
+                closed = self.closed(action)
+                # Nobody changes who created a row.
+                after = True if not isinstance(changed, bool) and _is_own(changed) else changed
+                return Visibility(action, table, seen, shows_creator, before, tables, readable, after, closed)
 
     def listing(self) -> tuple[Action, ...]:
         """Return the action that lists ask for beside reading, if the rules tell it apart."""
@@ -309,10 +369,11 @@ class _Asked:
         """Return the columns that the caller may not set."""
         return self._columns(action.value)
 
-    def seen(self) -> TableSchema:
-        """Return the table without the columns that the caller may not read."""
-        hidden = self._columns("read") | self._secrets()
-        return self._table.without(hidden) if hidden else self._table
+    def hidden(self) -> tuple[frozenset[str], tuple[tuple[str, Mapping[str, Json]], ...]]:
+        """Return the columns that the caller may not name, and of these the ones that it sees in some rows."""
+        folded = {name: self._folded(rule) for name, rule in self._column_rules("read")}
+        hidden = frozenset(name for name, rule in folded.items() if rule is not True) | self._secrets()
+        return hidden, tuple((name, rule) for name, rule in folded.items() if not isinstance(rule, bool))
 
     def _secrets(self) -> frozenset[str]:
         """Return the columns that are compared with a capability, unless the rules say who may read them."""
@@ -325,12 +386,11 @@ class _Asked:
         return frozenset(name for name in names if name in self._table.by_name)
 
     def _columns(self, part: str) -> frozenset[str]:
+        return frozenset(name for name, rule in self._column_rules(part) if self._folded(rule) is not True)
+
+    def _column_rules(self, part: str) -> list[tuple[str, Json]]:
         rules = self._rules.get("columns") or {}
-        return frozenset(
-            column_name_of(self._table, key)
-            for key, column in rules.items()
-            if part in column and self._folded(column[part]) is not True
-        )
+        return [(column_name_of(self._table, key), column[part]) for key, column in rules.items() if part in column]
 
 
 def both(*parts: Folded) -> Folded:
@@ -373,6 +433,14 @@ def _before(rule: Mapping[str, Json]) -> Folded:
 def _is_own(rule: Mapping[str, Json]) -> bool:
     """Return whether a rule is that of the rows that one member created."""
     return len(rule) == 1 and isinstance(rule.get(CREATOR_NAME), str)
+
+
+def _is_single(rule: Mapping[str, Json]) -> bool:
+    """Return whether a rule is one equality, by which an index finds the rows in the order of their ids."""
+    ((name, value), *others) = rule.items()
+    if others or (name.startswith("$") and name != CREATOR_NAME):
+        return False
+    return not isinstance(value, Mapping) or set(value) == {"$eq"} or not any(key.startswith("$") for key in value)
 
 
 def _names(rule: Json, name: str) -> bool:

@@ -116,6 +116,13 @@ class Arguments:
         self._places.append(place)
         return place
 
+    def add(self, values: Iterable[Any], places: Iterable[str], access: AccessPatterns) -> None:
+        """Add what a condition binds and reads that was compiled for the place behind the values that there are."""
+        self.values += values
+        self._places += places
+        self.access.parts += access.parts
+        self.access.alternatives += access.alternatives
+
     @contextmanager
     def about(self, hash_: Hash | None, creators: bool, own: str | None) -> Iterator[None]:
         """Compile what is about another table, of which the caller sees this much."""

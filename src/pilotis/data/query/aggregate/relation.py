@@ -13,6 +13,7 @@ from pilotis.data.where.operands import (
     CONVERSIONS,
     KINDS,
     Arguments,
+    ColumnNotReadableError,
     EncryptedColumnError,
     Kind,
     Operand,
@@ -27,7 +28,8 @@ class Relation(NamedTuple):
 
     `source` is a FROM item. `fields` are expressions over it, by name. `rest` is jsonb with further fields of unknown
     names, which can be referenced if the relation is `open`. `order` are columns of the source with a direction.
-    `hidden` are encrypted columns, which exist but cannot be referenced.
+    `hidden` are encrypted columns, which exist but cannot be referenced, `unreadable` those that the caller may not
+    read.
     """
 
     source: str
@@ -36,6 +38,7 @@ class Relation(NamedTuple):
     rest: str | None = None
     hidden: frozenset[str] = frozenset()
     open: bool = False
+    unreadable: frozenset[str] = frozenset()
 
     def resolve(self, path: str, arguments: Arguments, place: str) -> Value:
         """Return the value of a field or a nested one: `a`, `a.b`; `$ROOT` is the whole document.
@@ -45,7 +48,7 @@ class Relation(NamedTuple):
         """
         try:
             value = self._find(path, arguments)
-        except (EncryptedColumnError, UnknownColumnError) as error:
+        except (ColumnNotReadableError, EncryptedColumnError, UnknownColumnError) as error:
             error.at(place)
             raise
         name = normal_path(path.removeprefix("$ROOT."))
@@ -64,6 +67,8 @@ class Relation(NamedTuple):
             raise EncryptedColumnError(name, "A pipeline cannot read it; find its rows by where, on the query route.")
         value = self.fields.get(name)
         if value is None:
+            if name in self.unreadable:
+                raise ColumnNotReadableError(name)
             if self.rest is None or not self.open:
                 raise _unknown(name, self.fields)
             value = Value(f"({self.rest} -> {arguments.bind(name, 'text')})", Kind.JSON)
@@ -99,7 +104,7 @@ def of_table(table: TableSchema) -> Relation:
     }
     hidden = frozenset(column.name for column in table.columns if column.encrypted)
     rest = f"(__extra - {text_array(table.hidden)})" if table.hidden else "__extra"
-    return Relation(table.physical, fields, [("__id", "asc")], rest, hidden, table.is_free_form)
+    return Relation(table.physical, fields, [("__id", "asc")], rest, hidden, table.is_free_form, table.hidden)
 
 
 def _column(column: Column) -> Value:

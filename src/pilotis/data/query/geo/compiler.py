@@ -7,6 +7,7 @@ from typing import NamedTuple
 from pilotis.data.query.geo.shapes import Box, Cap, Polygons, Ring, Shape
 from pilotis.data.query.geo.sphere import Bounds, Vector
 from pilotis.data.rows import found
+from pilotis.data.rows.statements import ByRow
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.where.access_patterns import AccessKind
 from pilotis.data.where.fields import Field
@@ -29,6 +30,8 @@ class Scope(NamedTuple):
     arguments: Arguments
     page_bytes: int
     creators: bool = False
+    by_row: ByRow = ()
+    """The columns that some rows show, with conditions on the row `nearest`."""
 
 
 def compile_geo(scope: Scope, shape: Shape) -> str:
@@ -46,7 +49,7 @@ def compile_geo(scope: Scope, shape: Shape) -> str:
     condition = _inside(scope, shape, indexed, chord) + scope.and_visible
     physical = table.schema.physical
     limit, offset = arguments.bind(scope.limit, "bigint"), arguments.bind(scope.offset, "bigint")
-    whole = table.statements_for(creators=scope.creators).row
+    whole = table.by_row(table.statements_for(creators=scope.creators), scope.by_row).row
     rows = f"""
         select row_number() over (order by __chord, __id) as place, __chord as chord, {whole} as whole
         from (

@@ -55,7 +55,10 @@ class Geo:
             and_visible, patterns = and_where(table.schema, request.where, visible, arguments, limits, paths=paths)
             limit = limits.page_size(request.limit)
             page_bytes, creators = limits.page_bytes, visible.shows_creator
-            scope = Scope(table, field, cube, and_visible, limit, request.offset, arguments, page_bytes, creators)
+            by_row = visible.shown_by_row(arguments, "nearest")
+            scope = Scope(
+                table, field, cube, and_visible, limit, request.offset, arguments, page_bytes, creators, by_row
+            )
             sql = compile_geo(scope, shape)
             records = await fetch_compiled(table, CompiledQuery(sql, arguments.values, patterns, arguments.access))
             shown = await found.beside(table, related, records, limits)

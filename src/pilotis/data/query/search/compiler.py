@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pilotis.data.query.search.text import SearchText, Spelled, Term, all_of, any_of, tsquery
 from pilotis.data.rows import found
+from pilotis.data.rows.statements import ByRow
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.where.access_patterns import AccessKind
 from pilotis.data.where.fields import Field
@@ -47,6 +48,8 @@ class Scope(NamedTuple):
     arguments: Arguments
     page_bytes: int
     creators: bool = False
+    by_row: ByRow = ()
+    """The columns that some rows show, with conditions on the row that is called by the table's own name."""
 
     @property
     def characters_shown(self) -> int:
@@ -171,7 +174,7 @@ def _compiled(scope: Scope, condition: str, score: str, search: SearchText, *, f
         candidates = f"(select {scored} from {physical} where ctid = any({latest}))"
         matched = f"select __id, ctid as __ctid {where}"
     best = f"select * from {candidates} scored order by __score desc, __id desc limit {limit} offset {offset}"
-    whole = table.statements_for(creators=scope.creators).row
+    whole = table.by_row(table.statements_for(creators=scope.creators), scope.by_row).row
     rows = f"""
         select row_number() over (order by __score desc, best.__id desc) as place, __score as score, whole, texts
         from ({best}) best cross join lateral (

@@ -213,7 +213,8 @@ def _scope(
     window = Window(app.limits.page_size(request.limit), request.offset)
     and_visible, patterns = and_where(table.schema, request.where, visible, arguments, app.limits, paths=paths)
     page_bytes, creators = app.limits.page_bytes, visible.shows_creator
-    return Scope(table, fields, and_visible, window, arguments, page_bytes, creators), patterns
+    by_row = visible.shown_by_row(arguments, table.schema.physical)
+    return Scope(table, fields, and_visible, window, arguments, page_bytes, creators, by_row), patterns
 
 
 async def _answer(
