@@ -255,7 +255,8 @@ class Batches:
                 is_deletion = operation.type == "delete"
                 along = await cascade_of(self._tables, principal, table) if is_deletion else None
                 try:
-                    plan = await offload(size, _plan, principal, app, table, operation, made, along)
+                    writer = await self._tables.introduced(principal, table)
+                    plan = await offload(size, _plan, writer, app, table, operation, made, along)
                 except PilotisError as error:
                     if await self._tables.forget_outdated(table.schema, error):
                         raise _OutdatedError from error

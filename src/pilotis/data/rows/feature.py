@@ -38,7 +38,13 @@ def feature(
     """Return the feature."""
     statistics = TableStatistics(floor.database)
     prepared = PreparedTables(
-        floor.database, tables.tables, floor.encryption, indexes.uses, statistics, floor.events.committed
+        floor.database,
+        tables.tables,
+        floor.encryption,
+        indexes.uses,
+        statistics,
+        floor.events.committed,
+        members.members.nickname,
     )
     rows = Rows(prepared)
     keyed = KeyedRows(prepared, rows, floor.rate_limits)

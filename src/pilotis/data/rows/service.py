@@ -30,6 +30,7 @@ from pilotis.data.rows.operations import (
     refusal,
     requirements,
     sources,
+    writer_of,
 )
 from pilotis.data.rows.paths import Paths, paths_of
 from pilotis.data.rows.query import (
@@ -94,7 +95,8 @@ class Rows:
             new_id = row_id or uuid7_text()
             size = len(memoryview(data))
             visible = table.visible_now(principal, Action.CREATE)
-            new = await offload(size, new_record, principal, table, visible, app.limits, data, new_id)
+            writer = await self._tables.introduced(principal, table)
+            new = await offload(size, new_record, writer, table, visible, app.limits, data, new_id)
             refers = table.referring(principal)
             # What anybody may create and refer to is inserted together with that of others.
             is_free = visible.is_everything and all(one.is_free for one in refers)
@@ -112,7 +114,7 @@ class Rows:
     def begin_create(self, principal: PublicClient, table_id: UUID, data: msgspec.Raw) -> Begun | None:
         """Begin what `create` does, for a prepared table; raises the same errors for an invalid row."""
         table = self._tables.known(principal.app, table_id)
-        if table is None or is_list(data) or table.schema.rules is not None:
+        if table is None or is_list(data) or table.schema.rules is not None or table.schema.copies_nickname:
             return None
         if table.schema.references and not self._tables.refers_to_open_tables(table):
             return None
@@ -138,7 +140,8 @@ class Rows:
         async def create(table: PreparedTable) -> bytes:
             visible = table.visible_now(principal, Action.CREATE)
             creator = creator_of_new_row(principal)
-            rows, failed = await offload(size, new_rows, principal, table, visible, data, first_id, creator, app.limits)
+            writer = await self._tables.introduced(principal, table)
+            rows, failed = await offload(size, new_rows, writer, table, visible, data, first_id, creator, app.limits)
             made = [row.record for row in rows]
             refers = table.referring(principal)
             if visible.is_everything and not table.schema.keys and not refers:
@@ -433,22 +436,22 @@ class Rows:
 
         async def update(table: PreparedTable) -> int:
             visible = table.visible_now(principal, Action.UPDATE, found_by_condition=True)
-            row, columns = await offload(len(memoryview(request.data)), change_of_many, table, limits, request.data)
+            size = len(memoryview(request.data))
+            row, columns, named = await offload(size, change_of_many, table, limits, request.data, writer_of(principal))
             source, lifted, extra = sources(table, row, row, columns)
-            given = [*row.fields] if table.schema.is_free_form else [column.name for column in columns]
+            given = [*row.fields] if table.schema.is_free_form else [column.name for column in (*columns, *row.now)]
             changed = list(dict.fromkeys([*given, *row.changes]))
-            visible.require_settable([*changed, *row.nulls])
+            visible.require_settable(named)
             visible.require_readable(row.changes)
             seen = table.seen_by(visible).schema
             paths = await paths_of(self._tables, principal, table, seen, request.where)
             own = creator_of_new_row(principal)
-            size = limits.row_bytes + records.BESIDE_DATA
             arguments = Arguments(
                 most,
                 source.decode(),
                 lifted,
                 extra.decode(),
-                size,
+                limits.row_bytes + records.BESIDE_DATA,
                 hash_=table.hash,
                 creators=visible.shows_creator,
                 own=own,
@@ -459,7 +462,7 @@ class Rows:
             cause = bound_cause(principal, table, UPDATED, arguments, changed)
             after = visible.holds_after(arguments, old="before", new="written")
             requires = requirements(principal, table, row, arguments)
-            sql = table.statements.update_many(columns, condition, changes, cause, after, requires)
+            sql = table.statements.update_many(columns, condition, changes, cause, after, requires, row.now)
             compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
             try:
                 found = await run_compiled(table, compiled, read_only=False)

@@ -44,6 +44,7 @@ from pilotis.security.encryption.cipher import Cipher
 from pilotis.security.encryption.service import Encryption
 
 Result = TypeVar("Result")
+CallerT = TypeVar("CallerT", bound=Principal)
 
 _MAX_TRIES = 5
 _MAX_PAGES = 16
@@ -565,8 +566,10 @@ class PreparedTables:
         uses: AccessRecorder | None = None,
         statistics: TableStatistics | None = None,
         rows_emitted: Callable[[UUID], None] | None = None,
+        nickname: Callable[[UUID, str], Awaitable[str | None]] | None = None,
     ) -> None:
         self._rows_emitted = rows_emitted
+        self._nickname = nickname
         self._database = database
         self._tables = tables
         self._encryption = encryption
@@ -613,6 +616,14 @@ class PreparedTables:
                 "table_id", "No table has this id or title; both are listed by GET /v1/public/tables.", "INVALID_ID"
             )
         return found
+
+    async def introduced(self, principal: CallerT, table: PreparedTable) -> CallerT:
+        """Return the caller with the nickname of the member, where new rows of the table copy it."""
+        member = principal.member
+        if member is None or self._nickname is None or not table.schema.copies_nickname:
+            return principal
+        nickname = await self._nickname(table.schema.app_id, member.member_id)
+        return msgspec.structs.replace(principal, member=msgspec.structs.replace(member, nickname=nickname))
 
     async def current(self, app: AppInfo, table_id: UUID) -> PreparedTable:
         """Return a prepared table, which may be slightly out of date; see `Tables.current`."""

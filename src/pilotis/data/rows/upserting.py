@@ -100,7 +100,7 @@ class Upserts:
         """Write one row; return whether it was created, and its JSON."""
 
         async def run(table: PreparedTable) -> tuple[bool, bytes]:
-            work = _Work(principal, table, asked)
+            work = _Work(await self._tables.introduced(principal, table), table, asked)
             if (item := await work.create_freely(asked.data)) is not None:
                 return True, item[:-1] + b',"created":true}'
             async with table.transaction() as connection:
@@ -116,7 +116,7 @@ class Upserts:
         items = list_of_rows(asked.data, _app(principal).limits.bulk_rows)
 
         async def run(table: PreparedTable) -> UpsertResult:
-            work = _Work(principal, table, asked)
+            work = _Work(await self._tables.introduced(principal, table), table, asked)
             written: dict[int, _Written] = {}
             failed: list[BulkFailure] = []
             details: list[Detail] = []

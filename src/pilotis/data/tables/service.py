@@ -29,12 +29,14 @@ from pilotis.data.tables.schema import (
     Column,
     NewReference,
     TableSchema,
+    check_makers,
     check_reference,
     column_name,
     column_type,
     given_checks,
     numbered,
     parse_schema,
+    steps_of,
 )
 from pilotis.data.tables.types import (
     ColumnChange,
@@ -72,6 +74,8 @@ _KEPT = 10_000
 _LOCK_MILLISECONDS = 300
 RETRY_SECONDS = 15.0
 _DDL_SECONDS = 600
+# The places of a column's options on the column routes; see `check_makers`.
+_MADE = ("default_value", "on_update", "normalize")
 
 
 class TableNotFoundError(NotFoundError):
@@ -416,8 +420,11 @@ class Tables:
             new.encrypted,
             references=None if new.references is None else new.references.stored,
             checks=merged(None, new),
+            on_update=new.on_update,
+            normalize=steps_of(new.normalize),
         )
         check_reference(column, "")
+        check_makers(column, _MADE)
         require_sensible(column.checks, column.type.value, "")
         check_default(column, app.limits.default_bytes, "default_value")
 
@@ -445,6 +452,7 @@ class Tables:
             column = _column(table, name)
             new = _changed_column(column, change)
             check_reference(new, "")
+            check_makers(new, _MADE)
             require_sensible(new.checks, new.type.value, "")
             if new.references != column.references:
                 new = await references.looked_up(connection, table, new, "references")
@@ -753,12 +761,15 @@ def _changed_column(column: Column, change: ColumnChange) -> Column:
         "default": change.default_value,
         "description": change.description,
         "encrypted": change.encrypted,
+        "on_update": change.on_update,
     }
     given |= {field: value for field, value in options.items() if value is not msgspec.UNSET}
     if change.references is None:
         given["references"] = None
     elif isinstance(change.references, NewReference):
         given["references"] = change.references.stored
+    if change.normalize is not msgspec.UNSET:
+        given["normalize"] = steps_of(change.normalize)
     given["checks"] = merged(column.checks, change)
     return msgspec.structs.replace(column, **given)
 
@@ -803,5 +814,7 @@ def _column_item(column: Column, order: int) -> ColumnItem:
             )
         ),
         checks=column.shown_checks or msgspec.UNSET,
+        on_update=msgspec.UNSET if column.on_update is None else column.on_update,
+        normalize=column.shown_normalize or msgspec.UNSET,
         migrating=("decrypting" if column.encrypted else "encrypting") if column.migrating else msgspec.UNSET,
     )

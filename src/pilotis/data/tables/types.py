@@ -9,7 +9,7 @@ import msgspec
 
 from pilotis.data.tables.checks import GivenChecks
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, MAX_COLUMNS, UniqueKey
-from pilotis.data.tables.schema import AccessLevel, Description, NewReference, OnDelete, TableSchema
+from pilotis.data.tables.schema import AccessLevel, Description, NewReference, Normalize, OnDelete, TableSchema
 from pilotis.data.tables.schemas import ColumnDefinition, ColumnDefinitions, ColumnTypeName
 
 Title = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -113,7 +113,11 @@ class TableDefinition(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewColumn(GivenChecks, forbid_unknown_fields=True):
-    """A column to add; `min` to `format` are checks of its values."""
+    """A column to add; `min` to `format` are checks of its values.
+
+    `on_update` is the value after each change that does not name the column, `normalize` the steps to the normal form
+    of a text.
+    """
 
     name: Annotated[str, msgspec.Meta(max_length=255)]
     data_type: ColumnTypeName
@@ -122,12 +126,15 @@ class NewColumn(GivenChecks, forbid_unknown_fields=True):
     description: Description | None = None
     encrypted: bool | None = None
     references: NewReference | None = None
+    on_update: Any = None
+    normalize: Normalize | None = None
 
 
 class ColumnChange(GivenChecks, forbid_unknown_fields=True):
     """Changes of a column; absent fields stay as they are.
 
-    A null `default_value`, `description` or `references`, or a check of its values (`min` to `format`), is removed.
+    A null `default_value`, `on_update`, `normalize`, `description` or `references`, or a check of its values (`min` to
+    `format`), is removed.
     Checks hold for what is written from then on; with `validate` the rows that are there must keep them, too.
     """
 
@@ -137,6 +144,8 @@ class ColumnChange(GivenChecks, forbid_unknown_fields=True):
     description: Description | msgspec.UnsetType | None = msgspec.UNSET
     encrypted: bool | msgspec.UnsetType = msgspec.UNSET
     references: NewReference | msgspec.UnsetType | None = msgspec.UNSET
+    on_update: Any = msgspec.UNSET
+    normalize: Normalize | msgspec.UnsetType | None = msgspec.UNSET
     validate: bool = False
 
 
@@ -181,8 +190,8 @@ class SchemaPreview(msgspec.Struct, frozen=True):
 class ColumnItem(msgspec.Struct, kw_only=True):
     """A column on the column routes; `order` counts from 1 in the order in which columns were added.
 
-    `references` is present where the column refers to rows, `checks` where its values have checks, `migrating` only
-    while the values are being encrypted or decrypted in the background.
+    `references` is present where the column refers to rows, `checks` where its values have checks, `on_update` and
+    `normalize` where they are set, `migrating` only while the values are encrypted or decrypted in the background.
     """
 
     name: str
@@ -194,6 +203,8 @@ class ColumnItem(msgspec.Struct, kw_only=True):
     order: int
     references: ShownReference | msgspec.UnsetType = msgspec.UNSET
     checks: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    on_update: Any = msgspec.UNSET
+    normalize: list[str] | msgspec.UnsetType = msgspec.UNSET
     migrating: Literal["encrypting", "decrypting"] | msgspec.UnsetType = msgspec.UNSET
 
 

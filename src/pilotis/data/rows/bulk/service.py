@@ -19,6 +19,7 @@ from pilotis.data.rows.bulk.types import Batch, Failure, NewRow, Source, StoredR
 from pilotis.data.rows.table import PreparedTable, PreparedTables, row_id_of
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import everything
+from pilotis.data.tables.generated import Writer
 from pilotis.data.tables.schema import TableSchema
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import AppInfo
@@ -137,7 +138,7 @@ def _checked(
     for source in sources:
         try:
             data, creator = new_row(table.schema, source)
-            row = table.new_rows.decode(data)
+            row = table.new_rows.decode(data, Writer(creator))
             records.check_size(row, max_bytes)
         except PilotisError as error:
             failed.append(Failure(source, error))
