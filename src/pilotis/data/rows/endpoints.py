@@ -24,8 +24,6 @@ from pilotis.data.rows.related import UnknownReferenceError
 from pilotis.data.rows.rule_tests import RuleTests
 from pilotis.data.rows.service import (
     Rows,
-    TooManyRowsError,
-    WhereRequiredError,
     count_rows,
     is_list,
 )
@@ -53,6 +51,7 @@ from pilotis.data.rows.types import (
     UpsertedRow,
 )
 from pilotis.data.rows.upserting import DuplicateInRequestError, NothingWrittenError, Upserts
+from pilotis.data.rows.where_writes import TooManyRowsError, WhereRequiredError
 from pilotis.data.rules.document import RULE_ERRORS
 from pilotis.data.rules.types import RuleTest, RuleTestResult
 from pilotis.data.rules.visibility import MemberTokenRequiredError
