@@ -376,6 +376,8 @@ WITHOUT_DOOR = {
     "rows.statements.Statements.taken": "Unique keys count hidden rows; `Rows` names only those that one may read.",
     "rows.statements.Statements.lock": "An upsert then reads or changes the row as its caller may.",
     "rows.statements.Statements.with_key": "As `lock`.",
+    "rows.statements.Statements.with_key_of_each": "For an import, by the app's own side.",
+    "rows.bulk.upserts.Upserts._change_of": "An import, by the app's own side.",
     "rows.statements.Statements.has_key": "`KeyedRows` asks for what the caller may read beside it.",
     "rows.statements.Statements.lock_all": "It shows nothing; then each operation asks for its own row.",
     "rows.statements.Statements._rows": "Its condition is its callers'.",

@@ -65,7 +65,7 @@ def key_called(table: PreparedTable, name: str) -> UniqueKey:
     raise UnknownKeyError
 
 
-def key_record(principal: Principal, table: PreparedTable, key: UniqueKey, data: msgspec.Raw, row_id: str) -> str:
+def key_record(creator: str | None, table: PreparedTable, key: UniqueKey, data: msgspec.Raw, row_id: str) -> str:
     """Return the JSON array of a record with the values of a key; raises `KeyIncompleteError` if one is missing."""
     try:
         row = table.changes.decode_change(data)
@@ -73,7 +73,6 @@ def key_record(principal: Principal, table: PreparedTable, key: UniqueKey, data:
         raise error.within("data") from None
     given = {column.number for column in table.changes.given(row)}
     names = {column.number: column.name for column in table.schema.columns}
-    creator = creator_of_new_row(principal)
     for number in key.columns:
         name = names.get(number, CREATOR)
         if (number == CREATOR_NUMBER and creator is None) or (
@@ -154,7 +153,9 @@ class KeyedRows:
             key = key_called(table, name)
             data = msgspec.Raw(json.encode(_given(table, key, values)))
             visible = await table.visible(principal, Action.READ)
-            arguments = Arguments(key_record(principal, table, key, data, uuid7_text()), hash_=table.hash)
+            arguments = Arguments(
+                key_record(creator_of_new_row(principal), table, key, data, uuid7_text()), hash_=table.hash
+            )
             # Only once, should the schema prove outdated and this run again.
             if not is_guess and await self._is_guess(principal, table):
                 await self._counter.count(client, app, _RATE)

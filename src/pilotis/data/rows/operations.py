@@ -404,8 +404,13 @@ def bound_changes(table: PreparedTable, row: Row, arguments: Arguments) -> list[
     return bound
 
 
-def requirements(principal: Principal, table: PreparedTable, row: Row, arguments: Arguments) -> list[Requirement]:
-    """Return what must hold after a change: references that it sets lead to rows, and what operators make fits."""
+def requirements(
+    principal: Principal | None, table: PreparedTable, row: Row, arguments: Arguments
+) -> list[Requirement]:
+    """Return what must hold after a change: references that it sets lead to rows, and what operators make fits.
+
+    Without a principal it is a change by the app itself.
+    """
     found = []
     for one in table.referring(principal) if table.schema.references else ():
         value = table.changes.value(row, one.column)

@@ -281,6 +281,15 @@ class Statements:
             )) and {self._table.at_this_version} for update
         """
 
+    def with_key_of_each(self, key: UniqueKey) -> str:
+        """Select, for the records of the JSON array `$1` whose key a row has, their `id` and the row's, locked."""
+        physical, same = self._table.physical, keys.equal(key, self._table.key_columns, "t", "r")
+        return f"""
+            select r.__id::text as id, t.__id::text as existing
+            from ({self._as_inserted()}) r join {physical} t on {same}
+            where {self._table.at_this_version} order by t.__id for update of t
+        """
+
     def has_key(self, key: UniqueKey) -> str:
         """Return the condition that a row has the values of a key in the record of the JSON array `$1`."""
         physical, same = self._table.physical, keys.equal(key, self._table.key_columns, "t", "r")

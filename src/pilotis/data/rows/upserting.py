@@ -23,6 +23,7 @@ from pilotis.data.rows.operations import Plan, RowNotFoundError, new_record, per
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rows.types import BulkFailure, RowOutcome, Upsert, UpsertMode, UpsertResult
 from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import creator_of_new_row
 from pilotis.data.tables.keys import UniqueKey
 from pilotis.data.where.operands import Arguments
 from pilotis.http.api.principals import AppInfo, Principal
@@ -195,7 +196,7 @@ class Upserting:
             return None
         record = self._record(data)
         # A key that is not complete is an error, also where nobody has it.
-        key_record(principal, table, self._key, record.data, record.row_id)
+        key_record(creator_of_new_row(principal), table, self._key, record.data, record.row_id)
         visible = table.visible_now(principal, Action.CREATE)
         if not visible.is_everything or not all(one.is_free for one in table.referring(principal)):
             return None
@@ -266,7 +267,8 @@ class Upserting:
         if self._key is None:
             sql, value = statements.lock, record.row_id
         else:
-            value = key_record(self._principal, self._table, self._key, record.data, record.row_id)
+            creator = creator_of_new_row(self._principal)
+            value = key_record(creator, self._table, self._key, record.data, record.row_id)
             sql = statements.with_key(self._key)
         found: str | None = await connection.fetchval(sql, value)
         return found
