@@ -10,7 +10,7 @@ import msgspec
 from pilotis.data.rows.creating import NothingCreatedError
 from pilotis.data.rows.cursors import CursorExpiredError, InvalidCursorError
 from pilotis.data.rows.examples import BY_KEY, EXAMPLES, RULE_TESTS
-from pilotis.data.rows.keyed import KeyedRows, KeyIncompleteError, UnknownKeyError
+from pilotis.data.rows.keyed import KeyedRows, KeyIncompleteError, KeyNotReadyError, UnknownKeyError
 from pilotis.data.rows.operations import (
     CannotChangeError,
     CannotIncrementError,
@@ -126,6 +126,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         errors=[
             *_ALWAYS,
             UnknownKeyError,
+            KeyNotReadyError,
             KeyIncompleteError,
             NothingWrittenError,
             UniqueViolationError,
@@ -323,6 +324,7 @@ class KeyedRowEndpoints(Endpoints, tag="Table data", examples=BY_KEY):
             *_ALWAYS,
             RowNotFoundError,
             UnknownKeyError,
+            KeyNotReadyError,
             KeyIncompleteError,
             UnknownColumnError,
             UnknownReferenceError,
@@ -349,6 +351,7 @@ class KeyedRowEndpoints(Endpoints, tag="Table data", examples=BY_KEY):
             *_ALWAYS,
             RowNotFoundError,
             UnknownKeyError,
+            KeyNotReadyError,
             KeyIncompleteError,
             UnknownColumnError,
             RowTooLargeError,
@@ -369,6 +372,7 @@ class KeyedRowEndpoints(Endpoints, tag="Table data", examples=BY_KEY):
             *_ALWAYS,
             RowNotFoundError,
             UnknownKeyError,
+            KeyNotReadyError,
             KeyIncompleteError,
             RowReferencedError,
             TooManyReferencesError,

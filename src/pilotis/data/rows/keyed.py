@@ -17,11 +17,11 @@ from pilotis.data.rows.types import ReadRow, RowChange
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, UniqueKey
-from pilotis.data.tables.schema import Column, ColumnType
+from pilotis.data.tables.schema import Column, ColumnType, TableSchema
 from pilotis.data.where.operands import Arguments
 from pilotis.http.api.principals import AppInfo, Client, Principal
 from pilotis.kit import json
-from pilotis.kit.errors import BadRequestError, NotFoundError, PilotisError, invalid
+from pilotis.kit.errors import BadRequestError, ConflictError, NotFoundError, PilotisError, invalid
 from pilotis.kit.ids import uuid7_text
 
 Found = TypeVar("Found")
@@ -37,6 +37,13 @@ class UnknownKeyError(NotFoundError):
 
     code = "UNIQUE_KEY_NOT_FOUND"
     message = "The table has no such unique key."
+
+
+class KeyNotReadyError(ConflictError):
+    """409 `UNIQUE_KEY_NOT_READY`: the unique key is being built, or could not be."""
+
+    code = "UNIQUE_KEY_NOT_READY"
+    message = "This unique key is not built yet, or could not be built. The table's unique keys show its state."
 
 
 class KeyIncompleteError(BadRequestError):
@@ -58,9 +65,16 @@ class Counter(Protocol):
 
 
 def key_called(table: PreparedTable, name: str) -> UniqueKey:
-    """Return a table's unique key; raises `UnknownKeyError`."""
-    for key in table.schema.keys:
+    """Return a table's unique key; raises what `key_of` does."""
+    return key_of(table.schema, name)
+
+
+def key_of(schema: TableSchema, name: str) -> UniqueKey:
+    """Return a table's unique key; raises `UnknownKeyError`, or `KeyNotReadyError` if it does not hold yet."""
+    for key in schema.keys:
         if key.name == name:
+            if key.state != "ready":
+                raise KeyNotReadyError
             return key
     raise UnknownKeyError
 

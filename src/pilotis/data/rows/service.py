@@ -120,7 +120,7 @@ class Rows:
             rows, failed = await offload(size, new_rows, writer, table, visible, data, first_id, creator, app.limits)
             made = [row.record for row in rows]
             refers = table.referring(principal)
-            if visible.is_everything and not table.schema.keys and not refers:
+            if visible.is_everything and not table.schema.enforced_keys and not refers:
                 created = rfc3339(await table.insert_many(made))
             else:
                 moment, errors = await self._insert(principal, table, visible, refers, made)

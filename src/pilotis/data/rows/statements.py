@@ -253,7 +253,7 @@ class Statements:
         found += [
             f"select r.__id, {key.number}, t.__id from r join {physical} t "
             f"on {keys.equal(key, columns, 't', 'r')} and t.__id <> r.__id"
-            for key in self._table.keys
+            for key in self._table.enforced_keys
         ]
         return f"""
             with r as materialized ({self._as_inserted()})

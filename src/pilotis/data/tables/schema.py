@@ -265,9 +265,14 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         return known
 
     @functools.cached_property
+    def enforced_keys(self) -> Sequence[UniqueKey]:
+        """The unique keys that may forbid a row; one that is being built may already."""
+        return [key for key in self.keys if key.state != "failed"]
+
+    @functools.cached_property
     def texts_in_keys(self) -> frozenset[int]:
         """The numbers of the columns whose texts must fit into an entry of a key's index."""
-        return frozenset(n for key in self.keys for n in key.columns if self.key_columns[n].is_text)
+        return frozenset(n for key in self.enforced_keys for n in key.columns if self.key_columns[n].is_text)
 
     @functools.cached_property
     def references(self) -> Sequence[tuple[Column, Reference]]:
@@ -398,6 +403,7 @@ class _Definition(GivenChecks, forbid_unknown_fields=True):
     references: NewReference | None = None
     on_update: Any = None
     normalize: Normalize | None = None
+    unique: bool | None = None
 
 
 def parse_schema(schema: Mapping[str, Any], limits: Limits) -> list[Column]:
@@ -417,6 +423,11 @@ def given_checks(schema: Mapping[str, Any], name: str) -> GivenChecks:
         if isinstance(definition, dict) and normal_path(key) == name:
             return msgspec.convert({one: definition[one] for one in CHECKS if one in definition}, GivenChecks)
     return GivenChecks()
+
+
+def unique_columns(schema: Mapping[str, Any]) -> list[str]:
+    """Return the names of the columns to which valid definitions give unique keys of their own."""
+    return [normal_path(name) for name, one in schema.items() if isinstance(one, dict) and one.get("unique")]
 
 
 def _parse_column(name: str, definition: Any, max_name_bytes: int) -> Column:

@@ -33,6 +33,10 @@ _COLUMNS: dict[str, Json] = {
                 "description": 'What a change makes of the column that it does not name: `{"$now": true}` of a date, '
                 '`{"$member": "id"}` of a string.',
             },
+            "unique": {
+                "type": "boolean",
+                "description": "Gives the column a unique key of its own. False and absent take none away.",
+            },
             "normalize": {
                 "type": "array",
                 "items": {"type": "string", "enum": ["trim", "lower"]},

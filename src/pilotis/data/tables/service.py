@@ -37,6 +37,7 @@ from pilotis.data.tables.schema import (
     numbered,
     parse_schema,
     steps_of,
+    unique_columns,
 )
 from pilotis.data.tables.types import (
     ColumnChange,
@@ -135,9 +136,9 @@ class KeyKeeper(Protocol):
         """Remove the keys that are not wanted, and return the table without them."""
 
     async def complete(
-        self, connection: Connection, app_id: UUID, table_id: UUID, wanted: Sequence[NewUniqueKey]
+        self, connection: Connection, app: AppInfo, table_id: UUID, wanted: Sequence[tuple[str, NewUniqueKey]]
     ) -> None:
-        """Add the keys that the table lacks."""
+        """Add the keys that the table lacks, each given with its place in the request."""
 
 
 RuleReader = Callable[[Connection, AppInfo, UUID, dict[str, Any]], Awaitable[str]]
@@ -290,7 +291,7 @@ class Tables:
         async def edit(connection: Connection, table: TableSchema) -> None:
             wanted = await _looked_up(connection, table, definition.title, asked)
             if definition.unique is not msgspec.UNSET and self.keys is not None:
-                table = await self.keys.keep(connection, table, definition.unique)
+                table = await self.keys.keep(connection, table, [key for _, key in _keys_of(definition)])
             for column in table.columns:
                 if column.name not in wanted:
                     await self._columns.trash(connection, table, column, app.limits.trash_columns)
@@ -330,8 +331,15 @@ class Tables:
     async def _complete_keys(
         self, connection: Connection, app: AppInfo, table_id: UUID, definition: TableDefinition
     ) -> None:
-        if definition.unique is not msgspec.UNSET and self.keys is not None:
-            await self.keys.complete(connection, app.app_id, table_id, definition.unique)
+        if (wanted := _keys_of(definition)) and self.keys is not None:
+            await self.keys.complete(connection, app, table_id, wanted)
+
+    async def _make_unique(
+        self, connection: Connection, app: AppInfo, table_id: UUID, name: str, unique: bool | None
+    ) -> None:
+        """Give a column a key of its own, unless it has one."""
+        if unique and self.keys is not None:
+            await self.keys.complete(connection, app, table_id, [("unique", NewUniqueKey(columns=[name]))])
 
     async def _set_rules(
         self, connection: Connection, app: AppInfo, table_id: UUID, rules: dict[str, Any] | msgspec.UnsetType | None
@@ -436,6 +444,7 @@ class Tables:
             await self._columns.add(
                 connection, table, await references.looked_up(connection, table, column, "references")
             )
+            await self._make_unique(connection, app, table_id, column.name, new.unique)
 
         refers = column.references is not None
         await self.change(app.app_id, actor, table_id, edit, "column.create", locks_app=refers, column=column.name)
@@ -460,6 +469,7 @@ class Tables:
             goes_on = await self._columns.change(connection, table, column, new, app.limits.column_migration_rows)
             if change.validate:
                 await self._columns.validate(connection, table, new)
+            await self._make_unique(connection, app, table_id, new.name, change.unique)
             if goes_on:
                 await self._request_migration(connection)
 
@@ -735,6 +745,13 @@ async def _publish(
     for statement in ddl.index_creators(msgspec.structs.replace(table, access_level=access_level)):
         await connection.execute(statement)
     await publish(connection, Topic.TABLE, f"{table.app_id}/{table.table_id}")
+
+
+def _keys_of(definition: TableDefinition) -> list[tuple[str, NewUniqueKey]]:
+    """Return the unique keys that a definition asks for, with their places: its own, and those of single columns."""
+    listed = [] if definition.unique is msgspec.UNSET else definition.unique
+    own = [(f"schema.{name}.unique", NewUniqueKey(columns=[name])) for name in unique_columns(definition.schema)]
+    return [*((f"unique[{at}]", key) for at, key in enumerate(listed)), *own]
 
 
 def _wanted(app: AppInfo, definition: TableDefinition) -> dict[str, Column]:

@@ -363,6 +363,19 @@ async def set_rules(connection: Connection, app_id: UUID, table_id: UUID, rules:
     )
 
 
+async def building_keys(connection: Connection) -> list[tuple[UUID, UUID, int]]:
+    """Return the app, table and number of each unique key that is being built, oldest table first."""
+    rows = await connection.fetch(
+        """
+        select app_id, table_id, (key ->> 'number')::integer as number
+        from pilotis.tables, jsonb_array_elements(unique_keys) key
+        where unique_keys @> '[{"state": "building"}]' and key ->> 'state' = 'building' and dropped_at is null
+        order by table_id, number
+        """
+    )
+    return [(row["app_id"], row["table_id"], row["number"]) for row in rows]
+
+
 async def next_key(connection: Connection, app_id: UUID, table_id: UUID) -> int:
     """Return the number of a table's next unique key; numbers are not used again."""
     number: int = await connection.fetchval(

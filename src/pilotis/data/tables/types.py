@@ -32,24 +32,35 @@ class NewUniqueKey(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ShownUniqueKey(msgspec.Struct, kw_only=True):
-    """A unique key: no two rows that it covers have the same values in its columns."""
+    """A unique key: no two rows that it covers have the same values in its columns.
+
+    `state` is present while it is being built in the background, `building`, and if that has `failed`, because `rows`
+    have the values of other rows; `pairs` has the ids of some of them.
+    """
 
     name: str
     columns: list[str]
     ignore_case: bool
     nulls: Literal["distinct", "equal"]
     where: dict[str, Any] | None
+    state: Literal["building", "failed"] | msgspec.UnsetType = msgspec.UNSET
+    rows: int | msgspec.UnsetType = msgspec.UNSET
+    pairs: list[list[str]] | msgspec.UnsetType = msgspec.UNSET
 
 
 def shown_key(table: TableSchema, key: UniqueKey) -> ShownUniqueKey:
     """Return a table's key with the names of its columns."""
     names = {column.number: column.name for column in table.columns} | {CREATOR_NUMBER: CREATOR}
+    has_failed = key.state == "failed"
     return ShownUniqueKey(
         name=key.name,
         columns=[names[number] for number in key.columns],
         ignore_case=key.ignore_case,
         nulls=key.nulls,
         where={names[int(number)]: operators for number, operators in key.where.items()} or None,
+        state=msgspec.UNSET if key.state == "ready" else key.state,
+        rows=key.conflicts if has_failed else msgspec.UNSET,
+        pairs=[pair.split(" ") for pair in key.pairs] if has_failed else msgspec.UNSET,
     )
 
 
@@ -113,7 +124,7 @@ class TableDefinition(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewColumn(GivenChecks, forbid_unknown_fields=True):
-    """A column to add; `min` to `format` are checks of its values.
+    """A column to add; `min` to `format` are checks of its values. With `unique` it gets a unique key of its own.
 
     `on_update` is the value after each change that does not name the column, `normalize` the steps to the normal form
     of a text.
@@ -128,6 +139,7 @@ class NewColumn(GivenChecks, forbid_unknown_fields=True):
     references: NewReference | None = None
     on_update: Any = None
     normalize: Normalize | None = None
+    unique: bool | None = None
 
 
 class ColumnChange(GivenChecks, forbid_unknown_fields=True):
@@ -135,7 +147,8 @@ class ColumnChange(GivenChecks, forbid_unknown_fields=True):
 
     A null `default_value`, `on_update`, `normalize`, `description` or `references`, or a check of its values (`min` to
     `format`), is removed.
-    Checks hold for what is written from then on; with `validate` the rows that are there must keep them, too.
+    Checks hold for what is written from then on; with `validate` the rows that are there must keep them, too. `unique`
+    gives the column a unique key of its own, unless it has one; it never takes one away.
     """
 
     data_type: ColumnTypeName | msgspec.UnsetType = msgspec.UNSET
@@ -147,6 +160,7 @@ class ColumnChange(GivenChecks, forbid_unknown_fields=True):
     on_update: Any = msgspec.UNSET
     normalize: Normalize | msgspec.UnsetType | None = msgspec.UNSET
     validate: bool = False
+    unique: bool | None = None
 
 
 class ColumnRename(msgspec.Struct, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from asyncpg import Connection
 
 from pilotis.data.rows.bulk.service import BulkRows
 from pilotis.data.rows.bulk.types import Batch, Failure, UpsertBy
-from pilotis.data.rows.keyed import UnknownKeyError
+from pilotis.data.rows.keyed import key_of
 from pilotis.data.tables import events
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.service import TableNotFoundError
@@ -143,8 +143,8 @@ class Transfer:
         Invalid lines go to `rejections` and do not stop the import.
         """
         schema = await self._rows.schema(app, table_id)
-        if options.unique_key is not None and all(key.name != options.unique_key for key in schema.keys):
-            raise UnknownKeyError
+        if options.unique_key is not None:
+            key_of(schema, options.unique_key)
         key = options.key or str(uuid4())
         try:
             begun = await store.begin(
