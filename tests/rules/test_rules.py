@@ -405,6 +405,7 @@ WITHOUT_DOOR = {
     "rows.table.PreparedTable._read_pages": "Only `begin_page` comes here, for tables that are open to all.",
     "rows.table.PreparedTable._read": "For callers who see every row, and for tables that are open to all.",
     "rows.bulk.service._begin": "An import, by the app's own side.",
+    "query.pages.sorted_rows": "Its condition is its callers'.",
     "query.geo.compiler._all_points": "Only where no condition limits what the caller sees.",
 }
 

@@ -388,8 +388,7 @@ class Members:
     async def nickname(self, app_id: UUID, member_id: str) -> str | None:
         """Return a member's nickname; None if it has none."""
         row = await store.own_record(self._database, app_id, member_id)
-        found: str | None = None if row is None else row["nickname"]
-        return found
+        return None if row is None else row.nickname
 
     async def own_record(self, app: AppInfo, member: MemberInfo) -> CurrentMember:
         """Return a member's own record."""

@@ -191,7 +191,7 @@ def _walk(
         assert query.cursor is not None
         bound_to = walk_binding(prepared.schema, query)
         last = cursors.decode(bound_to, query.cursor, len(order.keys))
-        parts, still_there = _after(prepared, visible, order, last, condition, arguments)
+        parts, still_there = after_cursor(prepared, visible, order, last, condition, arguments)
     total = _total(statements, condition) if counts else "null::bigint"
     sorts = [key.sql for key in order.keys] or ["__id"]
     sql = statements.page_of_walk(parts, total, sorts, order.clause, rows, limits.page_bytes)
@@ -200,7 +200,7 @@ def _walk(
     return CompiledQuery(mention_all(sql, arguments.places), arguments.values, patterns, arguments.access)
 
 
-def _after(
+def after_cursor(
     prepared: PreparedTable, visible: Visibility, order: Order, last: Cursor, condition: str, arguments: Arguments
 ) -> tuple[list[str], str | None]:
     """Return the conditions of the rows after a cursor, and one that its row must still fulfil, if any.
