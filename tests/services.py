@@ -10,6 +10,7 @@ import asyncpg
 from pilotis import server
 from pilotis.apps.feature import AppsFeature
 from pilotis.data.indexes.feature import IndexesFeature
+from pilotis.data.keys.feature import KeysFeature
 from pilotis.data.query.feature import QueryFeature
 from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.tables.feature import TablesFeature
@@ -44,6 +45,7 @@ class Services:
         self.apps, self.statistics = apps.apps, apps.statistics
         tables = self.features.get(TablesFeature)
         self.tables, self.column_migrator = tables.tables, tables.migrator
+        self.key_builder = self.features.get(KeysFeature).builder
         indexes = self.features.get(IndexesFeature)
         self.indexes, self.index_uses = indexes.indexes, indexes.uses
         rows = self.features.get(RowsFeature)

@@ -202,8 +202,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     polygon_points: App[Positive] = 10_000
     """Points of a polygon."""
     column_migration_rows: Count = 20_000
-    """Rows up to which turning `encrypted` on or off rewrites a table at once; larger tables are converted in the
-    background.
+    """Rows up to which turning `encrypted` on or off rewrites a table at once, and a unique key is built at once; for
+    larger tables both are done in the background.
     """
     index_rows: Positive = 10_000
     """Rows from which a table automatically gets the indexes that its queries need."""

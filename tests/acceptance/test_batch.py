@@ -181,7 +181,7 @@ async def test_an_ill_formed_operation_fails_by_itself(app: App, operation: dict
 NOT_OPERATIONS: dict[str, tuple[Any, str]] = {
     "no object": (1, ""),
     "an unknown field": ({"type": "delete", "table_id": NOWHERE, "upsert": 1}, ".upsert"),
-    "an unknown type": ({"type": "upsert", "table_id": NOWHERE}, ".type"),
+    "an unknown type": ({"type": "replace", "table_id": NOWHERE}, ".type"),
     "no type": ({"table_id": NOWHERE}, ".type"),
     "no table": ({"type": "create", "data": {}}, ".table_id"),
     "no id of a table": ({"type": "create", "table_id": "t"}, ".table_id"),

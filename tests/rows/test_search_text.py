@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotis.data.query.search.compiler import Scope, Window, all_found
+from pilotis.data.query.pages import Window
+from pilotis.data.query.search.compiler import Scope, all_found
 from pilotis.data.query.search.completion import following
 from pilotis.data.query.search.highlights import by_similarity, by_words
 from pilotis.data.query.search.text import Term, all_of, folded, parse, tsquery
@@ -124,7 +125,7 @@ def test_the_end_of_a_range_of_prefixes(prefix: str, end: str | None):
 )
 def test_highlights_take_bounded_time(limit: int, fields: int, expected: int):
     names = {f"f{index}": Field("f", None) for index in range(fields)}
-    scope = Scope(None, names, "", Window(limit, 0), Arguments(), 0)  # type: ignore[arg-type]
+    scope = Scope(None, names, "", Window(limit, 0), Arguments(), 0, None)  # type: ignore[arg-type]
     assert scope.characters_shown == expected
 
 
@@ -151,7 +152,7 @@ async def test_looking_for_the_words_first_loses_no_text(server: Server):
             found = []
             for spelled in (tsquery, spelled_otherwise):
                 arguments = Arguments()
-                scope = Scope(None, {name: Field(name, None) for name in names}, "", Window(1, 0), arguments, 0)
+                scope = Scope(None, {name: Field(name, None) for name in names}, "", Window(1, 0), arguments, 0, None)
                 condition = all_found(scope, terms(query), spelled)
                 texts = f"unnest({arguments.bind(TEXTS, 'text[]')}) value, (select ''::text as other) others"
                 rows = await database.fetch(f"select value from {texts} where {condition}", *arguments.values)

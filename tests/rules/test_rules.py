@@ -377,6 +377,8 @@ WITHOUT_DOOR = {
     "rows.statements.Statements.taken": "Unique keys count hidden rows; `Rows` names only those that one may read.",
     "rows.statements.Statements.lock": "An upsert then reads or changes the row as its caller may.",
     "rows.statements.Statements.with_key": "As `lock`.",
+    "rows.statements.Statements.with_key_of_each": "For an import, by the app's own side.",
+    "rows.bulk.upserts.Upserts._change_of": "An import, by the app's own side.",
     "rows.statements.Statements.has_key": "`KeyedRows` asks for what the caller may read beside it.",
     "rows.statements.Statements.lock_all": "It shows nothing; then each operation asks for its own row.",
     "rows.statements.Statements._rows": "Its condition is its callers'.",
@@ -393,7 +395,8 @@ WITHOUT_DOOR = {
     "rows.related.Related.of_rows": "Rows that a search has found, for a caller who sees them.",
     "rows.related._Compilation._list": "Its condition is that of `_found`, and of `_one` for the far rows.",
     "rows.related._Compilation._counted": "Its condition is that of `_found`.",
-    "rows.service._delete_with": "Its condition is its caller's.",
+    "rows.where_writes.DeleteMany.alone": "Its condition is that of `plan_delete_where`.",
+    "rows.where_writes.DeleteMany.within": "Its condition is that of `plan_delete_where`.",
     "rows.service.Rows._count": "For those whom the rules of the table do not concern.",
     "rows.rule_tests.RuleTests._try": "The row before a change that is only tried.",
     "rows.query._statement": "Its condition is `compile_query`'s.",
@@ -404,6 +407,7 @@ WITHOUT_DOOR = {
     "rows.table.PreparedTable._read_pages": "Only `begin_page` comes here, for tables that are open to all.",
     "rows.table.PreparedTable._read": "For callers who see every row, and for tables that are open to all.",
     "rows.bulk.service._begin": "An import, by the app's own side.",
+    "query.pages.sorted_rows": "Its condition is its callers'.",
     "query.geo.compiler._all_points": "Only where no condition limits what the caller sees.",
 }
 

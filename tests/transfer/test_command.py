@@ -492,3 +492,20 @@ async def test_tests_of_rules_live_in_a_file(app: App, tmp_path: Path):
     tests.write_text("tests:\n  - {action: read, as: public, expect: allowed, rules: {read: {nme: 1}}}\n")
     done = await beside(run, app, "rules", "test", "things", tests, status=1)
     assert b"tests.yaml:2: " in done.stderr
+
+
+async def test_a_file_is_imported_again_by_a_key(app: App, tmp_path: Path):
+    file = tmp_path / "stock.csv"
+    file.write_text("sku,stock\na,1\nb,2\n")
+    made = await beside(imported, app, file, "--title", "stock")
+    async with app.client(app.secret_key) as client:
+        answer = await client.post(f"/v1/apps/{app.app_id}/tables/{made['table_id']}/unique", json={"columns": ["sku"]})
+        assert answer.status_code == 201, answer.text
+    file.write_text("sku,stock\nb,3\nc,4\n")
+    done = await beside(imported, app, file, "--table", "stock", "--key", "sku")
+    assert (done["created"], done["updated"]) == (1, 1)
+    assert await rows(app, made["table_id"]) == [
+        {"sku": "a", "stock": 1},
+        {"sku": "b", "stock": 3},
+        {"sku": "c", "stock": 4},
+    ]

@@ -53,6 +53,13 @@ _OWN_FIELDS = click.option(
 @_OWN_FIELDS
 @click.option("--rejected", metavar="FILE", help="File for rejected lines. Default: FILE.rejected.jsonl.")
 @click.option("--again", is_flag=True, help="Import a file again that was already imported completely.")
+@click.option("--key", metavar="NAME", help="A unique key of the table: rows that have its values are changed.")
+@click.option(
+    "--mode",
+    type=click.Choice(["merge", "replace", "ignore"]),
+    default="merge",
+    help="With --key: change the given fields of a row that is there, all fields, or nothing.",
+)
 def import_(
     place: Place,
     file: str,
@@ -66,6 +73,8 @@ def import_(
     own_fields: bool,
     rejected: str | None,
     again: bool,
+    key: str | None,
+    mode: str,
 ) -> Outcome:
     """Import CSV or JSON lines into a table. After an interruption, the same command resumes.
 
@@ -73,6 +82,7 @@ def import_(
     exit status is then 1.
     """
     from pilotis.cli import transfers
+    from pilotis.data.rows.types import UpsertMode
 
     if (table is None) == (title is None):
         raise click.BadParameter("give either --table or --title", param_hint="--table")
@@ -80,7 +90,14 @@ def import_(
         raise click.BadParameter(f"there is no file {file}", param_hint="FILE")
     target = _target(table, title, schema, access_level)
     given = transfers.Import(
-        file, rejected or _beside(file), _format(format_, file), _delimiter(delimiter), own_fields, again
+        file,
+        rejected or _beside(file),
+        _format(format_, file),
+        _delimiter(delimiter),
+        own_fields,
+        again,
+        key,
+        UpsertMode(mode),
     )
     return _outcome(place.run(lambda on: transfers.import_(on, app, target, given)), given.rejected)
 
@@ -218,11 +235,16 @@ def _beside(file: str) -> str:
 
 def _outcome(result: ImportResult, rejected: str) -> Outcome:
     fields: dict[str, Any] = {"table_id": result.table_id, "created": result.created, "rejected": result.rejected}
+    if result.updated:
+        fields["updated"] = result.updated
+    if result.ignored:
+        fields["ignored"] = result.ignored
     if result.resumed_at_line is not None:
         fields["resumed_after_line"] = result.resumed_at_line
     if result.was_finished:
         click.echo("This file was already imported into this table; --again imports it again.", err=True)
     if result.rejected:
         click.echo(f"pilotis: {result.rejected} records were rejected; see {rejected}.", err=True)
-    said = [] if result.was_finished else [f"{result.created} rows are imported into the table."]
+    changed = f", and {result.updated} changed" if result.updated else ""
+    said = [] if result.was_finished else [f"{result.created} rows are imported into the table{changed}."]
     return Outcome(fields, fields, int(bool(result.rejected)), said)

@@ -17,6 +17,7 @@ import msgspec
 from pilotis.cli.session import Session
 from pilotis.data.rows.bulk.types import Failure
 from pilotis.data.rows.feature import RowsFeature
+from pilotis.data.rows.types import UpsertMode
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.data.tables.schema import AccessLevel
 from pilotis.data.tables.service import Tables
@@ -53,6 +54,8 @@ class Import(NamedTuple):
     delimiter: str
     own_fields: bool
     again: bool
+    unique_key: str | None
+    mode: UpsertMode
 
 
 async def import_(on: Session, app_id: UUID, target: Target, given: Import) -> ImportResult:
@@ -67,6 +70,8 @@ async def import_(on: Session, app_id: UUID, target: Target, given: Import) -> I
         key=_key(path, given) if path else None,
         own_fields=given.own_fields,
         again=given.again,
+        unique_key=given.unique_key,
+        mode=given.mode,
     )
     table_id = await _table(tables, app, target, lambda: infer_schema(sample(), options))
     with _progress_bar(path) as progressed, RejectionsFile(Path(given.rejected)) as rejections:
@@ -207,7 +212,8 @@ async def _stdin_chunks() -> AsyncIterator[bytes]:
 def _key(path: Path, given: Import) -> str:
     """Return a key that identifies a file by its content and how it is read: its size, its beginning and its end."""
     size = path.stat().st_size
-    digest = hashlib.sha256(f"{size} {given.delimiter} {given.own_fields}".encode())
+    by = "" if given.unique_key is None else f" {given.unique_key} {given.mode}"
+    digest = hashlib.sha256(f"{size} {given.delimiter} {given.own_fields}{by}".encode())
     with path.open("rb") as file:
         digest.update(file.read(_CHUNK))
         file.seek(max(0, size - _CHUNK))

@@ -385,6 +385,11 @@ class Members:
         if not active:
             raise MemberInactiveError
 
+    async def nickname(self, app_id: UUID, member_id: str) -> str | None:
+        """Return a member's nickname; None if it has none."""
+        row = await store.own_record(self._database, app_id, member_id)
+        return None if row is None else row.nickname
+
     async def own_record(self, app: AppInfo, member: MemberInfo) -> CurrentMember:
         """Return a member's own record."""
         row = await store.own_record(self._database, app.app_id, member.member_id)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import msgspec
+
 from pilotis.data.keys.examples import EXAMPLES
 from pilotis.data.keys.service import (
     KeyExistsError,
@@ -20,6 +22,8 @@ from pilotis.http.api.endpoint import Endpoints, delete, get, post
 from pilotis.http.api.principals import Role, console
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Whole
+from pilotis.http.replies.reply import Reply
+from pilotis.kit import json
 
 _KEYS = "/v1/apps/:app_id/tables/:table_id/unique"
 
@@ -41,6 +45,8 @@ class UniqueKeyEndpoints(Endpoints, tag="Unique keys", examples=EXAMPLES):
         status=201,
         creates="name",
         again="created",
+        returns=ShownUniqueKey,
+        other_statuses=(202,),
         errors=[
             TableNotFoundError,
             UnknownColumnError,
@@ -50,12 +56,15 @@ class UniqueKeyEndpoints(Endpoints, tag="Unique keys", examples=EXAMPLES):
             TableBusyError,
         ],
     )
-    async def create(self, call: Call, app_id: UUID, table_id: UUID, body: NewUniqueKey) -> ShownUniqueKey:
+    async def create(self, call: Call, app_id: UUID, table_id: UUID, body: NewUniqueKey) -> Reply:
         """Create a unique key; from then on a row that another one forbids is answered 409 `UNIQUE_VIOLATION`.
 
-        If rows have the same values already, nothing is changed, and `details` names five pairs.
+        If rows have the same values already, nothing is changed, and `details` names five pairs. In a table with more
+        rows than `column_migration_rows` the answer is 202 and the key is built in the background: until its `state` is
+        gone it may forbid rows, and if rows are not unique the `state` is `failed`, which another request tries again.
         """
-        return await self._keys.create(call.app, call.actor, table_id, body)
+        key = await self._keys.create(call.app, call.actor, table_id, body)
+        return Reply(json.encode(key), 201 if key.state is msgspec.UNSET else 202)
 
     async def created(self, call: Call, app_id: UUID, table_id: UUID, body: NewUniqueKey) -> ShownUniqueKey:
         """Return the answer for a created key."""

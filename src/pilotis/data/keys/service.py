@@ -11,6 +11,7 @@ import asyncpg
 import msgspec
 from asyncpg import Connection
 
+from pilotis.data.keys.builder import BUILD
 from pilotis.data.keys.types import UniqueKeyList
 from pilotis.data.tables import keys, store
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, MAX_KEYS, UniqueKey
@@ -20,6 +21,7 @@ from pilotis.data.tables.types import NewUniqueKey, ShownUniqueKey, shown_key
 from pilotis.data.tables.values import unknown_column
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
+from pilotis.jobs.queue import Jobs
 from pilotis.kit import ids
 from pilotis.kit.clock import parse_rfc3339
 from pilotis.kit.errors import BadRequestError, ConflictError, Detail, NotFoundError, PilotisError, invalid
@@ -58,9 +60,10 @@ class RowsNotUniqueError(ConflictError):
 class UniqueKeys:
     """Creates and removes unique keys. Each change is one of the table's schema, and holds on every node at once."""
 
-    def __init__(self, database: Database, tables: Tables) -> None:
+    def __init__(self, database: Database, tables: Tables, jobs: Jobs) -> None:
         self._database = database
         self._tables = tables
+        self._jobs = jobs
         tables.keys = self
 
     async def list(self, app: AppInfo, table_id: UUID) -> UniqueKeyList:
@@ -81,11 +84,16 @@ class UniqueKeys:
         return shown_key(table, found)
 
     async def create(self, app: AppInfo, actor: Actor, table_id: UUID, new: NewUniqueKey) -> ShownUniqueKey:
-        """Create a unique key; raises a 400 error that names the field, or `RowsNotUniqueError`."""
+        """Create a unique key; raises a 400 error that names the field, or `RowsNotUniqueError`.
+
+        In a large table it is built in the background: its `state` says so.
+        """
         made: list[ShownUniqueKey] = []
 
         async def edit(connection: Connection, table: TableSchema) -> None:
-            key = await _add(connection, table, new)
+            if same := next((key for key in table.keys if key.state == "failed" and _is(table, key, new)), None):
+                table = await _without(connection, table, same)
+            key = await self._add(connection, app, table, new)
             made.append(shown_key(table, key))
 
         columns = list(new.columns)
@@ -108,29 +116,38 @@ class UniqueKeys:
         kept = [key for key in table.keys if any(_is(table, key, new) for new in wanted)]
         for key in table.keys:
             if key not in kept:
-                await _drop(connection, table, key)
-                table = msgspec.structs.replace(table, keys=tuple(one for one in table.keys if one is not key))
+                table = await _without(connection, table, key)
         return table
 
     async def complete(
-        self, connection: Connection, app_id: UUID, table_id: UUID, wanted: Sequence[NewUniqueKey]
+        self, connection: Connection, app: AppInfo, table_id: UUID, wanted: Sequence[tuple[str, NewUniqueKey]]
     ) -> None:
-        """Add the keys that a locked table lacks."""
-        for at, new in enumerate(wanted):
-            row = await store.live_table(connection, app_id, table_id)
+        """Add the keys that a locked table lacks, each given with its place in the request."""
+        for place, new in wanted:
+            row = await store.live_table(connection, app.app_id, table_id)
             assert row is not None
             table = store.table_schema(row)
-            if not any(_is(table, key, new) for key in table.keys):
+            if not any(_is(table, key, new) or _does(table, key, new) for key in table.keys):
                 try:
-                    await _add(connection, table, new)
+                    await self._add(connection, app, table, new)
                 except PilotisError as error:
-                    raise error.within(f"unique[{at}]") if error.status == 400 else error from None
+                    raise error.within(place) if error.status == 400 else error from None
+
+    async def _add(self, connection: Connection, app: AppInfo, table: TableSchema, new: NewUniqueKey) -> UniqueKey:
+        """Add a key to a locked table, or let it be built if the table is large."""
+        key = checked(table, new)
+        key = msgspec.structs.replace(key, number=await store.next_key(connection, table.app_id, table.table_id))
+        if await store.row_count(connection, table) > app.limits.column_migration_rows:
+            key = msgspec.structs.replace(key, state="building")
+            await self._jobs.request(BUILD, connection)
+        else:
+            await _create(connection, table, key)
+        await store.set_keys(connection, table.app_id, table.table_id, [*table.keys, key])
+        return key
 
 
-async def _add(connection: Connection, table: TableSchema, new: NewUniqueKey) -> UniqueKey:
-    """Add a key to a locked table."""
-    key = checked(table, new)
-    key = msgspec.structs.replace(key, number=await store.next_key(connection, table.app_id, table.table_id))
+async def _create(connection: Connection, table: TableSchema, key: UniqueKey) -> None:
+    """Create the index of a key."""
     columns = table.key_columns
     found = await connection.fetchrow(keys.duplicates(key, columns, table.physical))
     if found is not None and found["total"]:
@@ -141,8 +158,12 @@ async def _add(connection: Connection, table: TableSchema, new: NewUniqueKey) ->
         raise NotForUniqueError(f"Rows have texts of more than {keys.MAX_TEXT_BYTES} bytes in these columns.").at(
             "columns"
         ) from None
-    await store.set_keys(connection, table.app_id, table.table_id, [*table.keys, key])
-    return key
+
+
+async def _without(connection: Connection, table: TableSchema, key: UniqueKey) -> TableSchema:
+    """Remove a key, and return the table without it."""
+    await _drop(connection, table, key)
+    return msgspec.structs.replace(table, keys=tuple(one for one in table.keys if one is not key))
 
 
 async def _drop(connection: Connection, table: TableSchema, key: UniqueKey) -> None:
@@ -161,6 +182,12 @@ def _is(table: TableSchema, key: UniqueKey, new: NewUniqueKey) -> bool:
     }
     wanted = (new.name or _default_name(new), list(new.columns), new.ignore_case, new.nulls, where or None)
     return (has.name, has.columns, has.ignore_case, has.nulls, has.where) == wanted
+
+
+def _does(table: TableSchema, key: UniqueKey, new: NewUniqueKey) -> bool:
+    """Whether a key already makes the one column unique that is asked for alone."""
+    asked = NewUniqueKey(columns=new.columns)
+    return new == asked and len(new.columns) == 1 and not key.where and shown_key(table, key).columns == new.columns
 
 
 def _default_name(new: NewUniqueKey) -> str:

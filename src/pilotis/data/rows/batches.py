@@ -9,7 +9,7 @@ import random
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 from uuid import UUID
 
 import asyncpg
@@ -27,14 +27,27 @@ from pilotis.data.rows.operations import (
     plan_update,
 )
 from pilotis.data.rows.query import ResultTooLargeError
-from pilotis.data.rows.references import Made, reference, with_references
+from pilotis.data.rows.references import Made, reference, where_with_references, with_references
 from pilotis.data.rows.referring import RowReferencedError
+from pilotis.data.rows.running import try_patterns
 from pilotis.data.rows.service import Rows
 from pilotis.data.rows.table import TOO_OLD, PreparedTable, PreparedTables
-from pilotis.data.rows.types import Operation, OperationFailure, OperationResult, OperationResults
+from pilotis.data.rows.types import (
+    DeleteWhere,
+    Operation,
+    OperationFailure,
+    OperationResult,
+    OperationResults,
+    UpdateWhere,
+    Upsert,
+    UpsertMode,
+)
+from pilotis.data.rows.upserting import Upserting, Upserts, Written
+from pilotis.data.rows.where_writes import WhereWrite, plan_delete_where, plan_update_where
 from pilotis.data.rules.actions import Action
 from pilotis.db.pool import ACQUIRE_SECONDS, Database
 from pilotis.http.api.principals import AppInfo, Principal
+from pilotis.http.api.repeating import ContendedError
 from pilotis.kit import ids, json
 from pilotis.kit.errors import ConflictError, PilotisError, UnavailableError, invalid
 from pilotis.kit.keyed_locks import KeyedLocks
@@ -60,11 +73,17 @@ class AnswerTooLargeError(ResultTooLargeError):
 
 
 class _Written(msgspec.Struct):
-    """The part of a row's JSON that goes into a result; `data` is empty if the row is gone."""
+    """The part of a row's JSON that goes into a result; `data` is empty if the row is gone.
 
-    id: str
+    A write by a condition has no row, but a count.
+    """
+
+    id: str | None = None
     data: msgspec.Raw = msgspec.Raw()
     updated_at: str | None = None
+    created: bool | None = None
+    updated_count: int | None = None
+    deleted_count: int | None = None
 
 
 _written = msgspec.json.Decoder(_Written).decode
@@ -87,9 +106,60 @@ class _Sent(NamedTuple):
 _operation = json.decoder(Operation)
 
 
+class _Work(Protocol):
+    """An operation that is more than the statement of a plan."""
+
+    @property
+    def row_id(self) -> str:
+        """The row, or what stands for it among those that this node writes one after another."""
+
+    async def run(self, connection: Connection) -> _Written:
+        """Run it in a transaction."""
+
+    def committed(self) -> None:
+        """Tell of what was written, once the transaction is over."""
+
+
+class _UpsertWork:
+    """An upsert of one row."""
+
+    def __init__(self, upserting: Upserting, data: msgspec.Raw) -> None:
+        self._upserting = upserting
+        self._data = data
+        self._done: list[Written] = []
+        self.row_id = upserting.lock_name(data)
+
+    async def run(self, connection: Connection) -> _Written:
+        done = await self._upserting.write(connection, self._data, set())
+        self._done = [done]
+        written = _written(done.item)
+        written.created = done.outcome == "created"
+        return written
+
+    def committed(self) -> None:
+        self._upserting.end(self._done)
+
+
+class _WhereWork:
+    """A change or a deletion of the rows that satisfy a condition; `counted` is the field of their number."""
+
+    def __init__(self, write: WhereWrite, table: PreparedTable, counted: str) -> None:
+        self._write = write
+        self._counted = counted
+        self.row_id = f"{table.schema.table_id} where"
+
+    async def run(self, connection: Connection) -> _Written:
+        written = _Written()
+        setattr(written, self._counted, await self._write.within(connection))
+        return written
+
+    def committed(self) -> None:
+        self._write.committed()
+
+
 class _Planned(NamedTuple):
     table: PreparedTable
-    plan: Plan
+    plan: Plan | _Work
 
 
 class _Answer:
@@ -110,7 +180,16 @@ class _Answer:
         size = len(memoryview(written.data))
         self._room -= size
         data = written.data if size else None
-        self._add(operation, success=True, id=written.id, data=data, updated_at=written.updated_at)
+        self._add(
+            operation,
+            success=True,
+            id=written.id,
+            data=data,
+            updated_at=written.updated_at,
+            created=written.created,
+            updated_count=written.updated_count,
+            deleted_count=written.deleted_count,
+        )
 
     def add_failed(self, operation: Operation | _Sent, error: PilotisError) -> None:
         row_id = operation.doc_id if isinstance(operation.doc_id, str) and ids.is_uuid(operation.doc_id) else None
@@ -143,10 +222,11 @@ class _TableIds:
 class Batches:
     """Runs batches and transactions."""
 
-    def __init__(self, database: Database, tables: PreparedTables, rows: Rows) -> None:
+    def __init__(self, database: Database, tables: PreparedTables, rows: Rows, upserts: Upserts) -> None:
         self._database = database
         self._tables = tables
         self._rows = rows
+        self._upserts = upserts
         self._row_locks = KeyedLocks()
 
     async def batch(self, principal: Principal, operations: Sequence[msgspec.Raw]) -> OperationResults:
@@ -187,11 +267,9 @@ class Batches:
             try:
                 async with self._locked_rows(planned):
                     answer = await self._attempt(app, operations, planned, together=together)
-                for table, plan in planned:
-                    table.written(1)
-                    plan.committed()
+                _tell(planned)
                 return answer
-            except _CONFLICTS:
+            except (*_CONFLICTS, ContendedError):
                 continue
             except UndecidedError:
                 together = False
@@ -233,6 +311,10 @@ class Batches:
         expected = operation.expected_updated_at
         if operation.type == "create":
             return _written(await self._rows.create(principal, table_id, operation.data))
+        if operation.type == "upsert":
+            return _written((await self._upserts.one(principal, table_id, _upsert(operation, operation.data)))[1])
+        if operation.type in _BY_CONDITION:
+            raise invalid("type", f"An operation of type {operation.type} is for transactions. It has a route, too.")
         row_id = _row_id(operation.doc_id, [])
         if operation.type == "update":
             return _written(await self._rows.update(principal, table_id, row_id, operation.data, expected))
@@ -252,10 +334,15 @@ class Batches:
                 table = await self._tables.current(app, table_id)
                 # Many small ones take as long together as a large one.
                 size += len(memoryview(operation.data))
-                is_deletion = operation.type == "delete"
-                along = await cascade_of(self._tables, principal, table) if is_deletion else None
+                plan: Plan | _Work
                 try:
-                    plan = await offload(size, _plan, principal, app, table, operation, made, along)
+                    if operation.type in _BY_CONDITION:
+                        plan = await self._by_condition(principal, table, operation, made)
+                    else:
+                        is_deletion = operation.type == "delete"
+                        along = await cascade_of(self._tables, principal, table) if is_deletion else None
+                        writer = await self._tables.introduced(principal, table)
+                        plan = await offload(size, _plan, writer, app, table, operation, made, along)
                 except PilotisError as error:
                     if await self._tables.forget_outdated(table.schema, error):
                         raise _OutdatedError from error
@@ -264,6 +351,20 @@ class Batches:
             planned.append(_Planned(table, plan))
             made.append(plan.row_id if operation.type == "create" else None)
         return planned
+
+    async def _by_condition(
+        self, principal: Principal, table: PreparedTable, operation: Operation, made: Made
+    ) -> _WhereWork:
+        where, all_ = where_with_references(operation.where, made), bool(operation.all)
+        write: WhereWrite
+        if operation.type == "update-where":
+            data = with_references(operation.data, made)
+            changes = UpdateWhere(data, where, all_, operation.max_rows)
+            write = await plan_update_where(self._tables, principal, table, changes)
+        else:
+            write = await plan_delete_where(self._tables, principal, table, DeleteWhere(where, all_))
+        await try_patterns(table, write.patterns)
+        return _WhereWork(write, table, _BY_CONDITION[operation.type])
 
     async def _attempt(
         self, app: AppInfo, operations: Sequence[Operation], planned: Sequence[_Planned], *, together: bool
@@ -283,19 +384,31 @@ class Batches:
 
 
 async def _perform_in(
-    connection: Connection, operations: Sequence[Operation], run: Sequence[Plan], answer: _Answer
+    connection: Connection, operations: Sequence[Operation], run: Sequence[Plan | _Work], answer: _Answer
 ) -> None:
     """Run plans with the same statement in one round trip, and add their results to the answer."""
     first = len(answer.results)
     answer.check_room()
+    plans = [plan for plan in run if isinstance(plan, Plan)]
     with _OperationIndex(first):
-        if len(run) == 1:
-            items = [await perform(connection.fetchrow, run[0])]
+        if len(plans) > 1:
+            items = await perform_many(connection.fetchmany, plans)
+        elif plans:
+            items = [await perform(connection.fetchrow, plans[0])]
         else:
-            items = await perform_many(connection.fetchmany, run)
-    for index, (plan, item) in enumerate(zip(run, items, strict=True), first):
+            answer.add_done(operations[first], await cast("_Work", run[0]).run(connection))
+            return
+    for index, (plan, item) in enumerate(zip(plans, items, strict=True), first):
         answer.check_room()
         answer.add_done(operations[index], _written(item) if item else _Written(plan.row_id))
+
+
+def _tell(planned: Sequence[_Planned]) -> None:
+    """Tell of what was written, once the transaction is over."""
+    for table, plan in planned:
+        if isinstance(plan, Plan):
+            table.written(1)
+        plan.committed()
 
 
 def _needs_no_transaction(app: AppInfo, planned: Sequence[_Planned]) -> bool:
@@ -307,7 +420,8 @@ def _needs_no_transaction(app: AppInfo, planned: Sequence[_Planned]) -> bool:
     """
     table, plan = planned[0]
     return (
-        (len(planned) == 1 or plan.action is Action.CREATE)
+        isinstance(plan, Plan)
+        and (len(planned) == 1 or plan.action is Action.CREATE)
         and len(planned) * app.limits.row_bytes <= app.limits.page_bytes
         and plan.is_whole
         and table.schema.rules is None
@@ -319,7 +433,11 @@ def _locks(planned: Sequence[_Planned]) -> str:
 
     Whoever locks rows in another order waits for somebody who waits for it.
     """
-    written = [(one.table.schema.table_id, one.plan.row_id) for one in planned if one.plan.action is not Action.CREATE]
+    written = [
+        (table.schema.table_id, plan.row_id)
+        for table, plan in planned
+        if isinstance(plan, Plan) and plan.action is not Action.CREATE
+    ]
     if written == sorted(written):
         return ""
     statements = {one.table.schema.table_id: one.table.statements for one in planned}
@@ -327,9 +445,9 @@ def _locks(planned: Sequence[_Planned]) -> str:
     return "; ".join(statements[table_id].lock_all(row_id for _, row_id in rows) for table_id, rows in by_table)
 
 
-def _runs(plans: Sequence[Plan], limit: int) -> Generator[Sequence[Plan]]:
+def _runs(plans: Sequence[Plan | _Work], limit: int) -> Generator[Sequence[Plan | _Work]]:
     """Yield the plans in order, adjacent ones with the same statement together, in groups of bounded size."""
-    for _, alike in itertools.groupby(plans, key=lambda plan: plan.sql):
+    for _, alike in itertools.groupby(plans, key=lambda plan: plan.sql if isinstance(plan, Plan) else id(plan)):
         run = list(alike)
         for start in range(0, len(run), limit):
             yield run[start : start + limit]
@@ -394,14 +512,20 @@ def _plan(
     operation: Operation,
     made: Made,
     along: Cascade | None,
-) -> Plan:
+) -> Plan | _Work:
     data = with_references(operation.data, made)
+    if operation.type == "upsert":
+        return _UpsertWork(Upserting(principal, table, _upsert(operation, data)), data)
     if operation.type == "create":
         return plan_create(principal, table, app.limits, data)
     row_id = _row_id(operation.doc_id, made)
     if operation.type == "update":
         return plan_update(principal, table, app.limits, row_id, data, operation.expected_updated_at)
     return plan_delete(principal, table, row_id, operation.expected_updated_at, along)
+
+
+def _upsert(operation: Operation, data: msgspec.Raw) -> Upsert:
+    return Upsert(operation.key or "", data, operation.mode or UpsertMode.MERGE)
 
 
 def _check_form(operation: Operation) -> None:
@@ -411,17 +535,38 @@ def _check_form(operation: Operation) -> None:
         "data": bytes(operation.data) != b"null",
         "doc_id": operation.doc_id is not None,
         "expected_updated_at": operation.expected_updated_at is not None,
+        "key": operation.key is not None,
+        "mode": operation.mode is not None,
+        "where": operation.where is not None,
+        "all": operation.all is not None,
+        "max_rows": operation.max_rows is not None,
     }
     for field in _NEEDS[kind]:
         if not given[field]:
             raise invalid(field, f"An operation of type {kind} needs {field}.", "REQUIRED")
-    for field in _REFUSES[kind]:
-        if given[field]:
+    for field, is_given in given.items():
+        if is_given and field not in _TAKES[kind]:
             raise invalid(field, f"An operation of type {kind} takes no {field}.")
 
 
-_NEEDS = {"create": ["data"], "update": ["doc_id", "data"], "delete": ["doc_id"]}
-_REFUSES = {"create": ["doc_id", "expected_updated_at"], "update": [], "delete": ["data"]}
+_NEEDS = {
+    "create": ["data"],
+    "update": ["doc_id", "data"],
+    "delete": ["doc_id"],
+    "upsert": ["key", "data"],
+    "update-where": ["data"],
+    "delete-where": [],
+}
+_TAKES = {
+    "create": ["data"],
+    "update": ["doc_id", "data", "expected_updated_at"],
+    "delete": ["doc_id", "expected_updated_at"],
+    "upsert": ["key", "data", "mode"],
+    "update-where": ["where", "all", "data", "max_rows"],
+    "delete-where": ["where", "all"],
+}
+# The operations on all rows that satisfy a condition, with the fields of their results that tell how many they were.
+_BY_CONDITION = {"update-where": "updated_count", "delete-where": "deleted_count"}
 
 
 def _row_id(doc_id: str | dict[str, int] | None, made: Made) -> UUID:

@@ -20,6 +20,7 @@ from pilotis.data.rows.emitting import DELETED, UPDATED
 from pilotis.data.rows.operations import FetchRow, bound_cause, change_of_many, sources
 from pilotis.data.rows.referring import TooManyReferencesError
 from pilotis.data.rows.table import PreparedTable, PreparedTables
+from pilotis.data.tables.generated import NOBODY
 from pilotis.data.tables.references import name_of
 from pilotis.data.tables.schema import OnDelete, Referrer
 from pilotis.data.where.operands import Arguments
@@ -133,7 +134,7 @@ class Cascade:
         """Make the references of rows null that stay."""
         limits = self._app.limits
         data = msgspec.Raw(json.encode({one.column: None}))
-        row, columns = change_of_many(child, limits, data)
+        row, columns, _ = change_of_many(child, limits, data, NOBODY)
         source, lifted, extra = sources(child, row, row, columns)
         size = limits.row_bytes + records.BESIDE_DATA
         arguments = Arguments(self._left, source.decode(), lifted, extra.decode(), size)
@@ -141,7 +142,9 @@ class Cascade:
         refers = f"{columns[0].physical} = any({arguments.bind(list(targets), 'uuid[]')})"
         condition = f"{refers} and __id <> all({arguments.bind(list(going), 'uuid[]')})"
         cause = bound_cause(self._principal, child, UPDATED, arguments, [one.column])
-        found = await fetchrow(child.statements.update_many(columns, condition, [], cause), *arguments.values)
+        found = await fetchrow(
+            child.statements.update_many(columns, condition, [], cause, now=row.now), *arguments.values
+        )
         assert found is not None
         self._left -= found["found"]
         self._require_few()

@@ -9,10 +9,11 @@ import msgspec
 
 from pilotis.data.rows import records
 from pilotis.data.rows.emitting import CREATED
-from pilotis.data.rows.operations import cause_of
+from pilotis.data.rows.operations import cause_of, writer_of
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rows.types import BulkFailure
 from pilotis.data.rules.visibility import Visibility
+from pilotis.data.tables.generated import Writer
 from pilotis.data.tables.values import Row
 from pilotis.http.api.principals import Principal
 from pilotis.kit import json
@@ -50,7 +51,7 @@ def new_rows(
     Raises `NothingCreatedError` if none is valid, and `ValidationError` for too few or too many rows.
     """
     cause = cause_of(principal) if CREATED in table.schema.emits else None
-    decoded, failed = _decoded(table, visible, data, limits)
+    decoded, failed = _decoded(table, visible, data, writer_of(principal), limits)
     ids = uuid7_texts(len(decoded))
     if first_id is not None:
         ids[0] = first_id
@@ -95,22 +96,22 @@ def bulk_result(rows: Sequence[NewRow], failed: Sequence[BulkFailure], created: 
 
 
 def _decoded(
-    table: PreparedTable, visible: Visibility, data: msgspec.Raw, limits: Limits
+    table: PreparedTable, visible: Visibility, data: msgspec.Raw, writer: Writer, limits: Limits
 ) -> tuple[Sequence[Row | None], list[BulkFailure]]:
     """Return the rows, None in place of each invalid one, and the errors."""
     if not visible.closed and len(memoryview(data)) <= records.MAX_RAW_FACTOR * limits.row_bytes:
-        found = table.new_rows.decode_list(data)
+        found = table.new_rows.decode_list(data, writer)
         if (
             found
             and len(found) <= limits.bulk_rows
             and not any(records.is_too_large(row, limits.row_bytes) for row in found)
         ):
             return found, []
-    return _decoded_singly(table, visible, list_of_rows(data, limits.bulk_rows), limits.row_bytes)
+    return _decoded_singly(table, visible, list_of_rows(data, limits.bulk_rows), writer, limits.row_bytes)
 
 
 def _decoded_singly(
-    table: PreparedTable, visible: Visibility, items: Sequence[msgspec.Raw], max_bytes: int
+    table: PreparedTable, visible: Visibility, items: Sequence[msgspec.Raw], writer: Writer, max_bytes: int
 ) -> tuple[Sequence[Row | None], list[BulkFailure]]:
     rows: list[Row | None] = []
     failed: list[BulkFailure] = []
@@ -118,7 +119,7 @@ def _decoded_singly(
     for index, item in enumerate(items):
         try:
             records.check_raw_size(item, max_bytes)
-            row = table.new_rows.decode(item)
+            row = table.new_rows.decode(item, writer)
             if visible.closed:
                 visible.require_settable(records.names_in(item))
             records.check_size(row, max_bytes)

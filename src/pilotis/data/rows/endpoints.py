@@ -10,7 +10,7 @@ import msgspec
 from pilotis.data.rows.creating import NothingCreatedError
 from pilotis.data.rows.cursors import CursorExpiredError, InvalidCursorError
 from pilotis.data.rows.examples import BY_KEY, EXAMPLES, RULE_TESTS
-from pilotis.data.rows.keyed import KeyedRows, KeyIncompleteError, UnknownKeyError
+from pilotis.data.rows.keyed import KeyedRows, KeyIncompleteError, KeyNotReadyError, UnknownKeyError
 from pilotis.data.rows.operations import (
     CannotChangeError,
     CannotIncrementError,
@@ -24,8 +24,6 @@ from pilotis.data.rows.related import UnknownReferenceError
 from pilotis.data.rows.rule_tests import RuleTests
 from pilotis.data.rows.service import (
     Rows,
-    TooManyRowsError,
-    WhereRequiredError,
     count_rows,
     is_list,
 )
@@ -53,6 +51,7 @@ from pilotis.data.rows.types import (
     UpsertedRow,
 )
 from pilotis.data.rows.upserting import DuplicateInRequestError, NothingWrittenError, Upserts
+from pilotis.data.rows.where_writes import TooManyRowsError, WhereRequiredError
 from pilotis.data.rules.document import RULE_ERRORS
 from pilotis.data.rules.types import RuleTest, RuleTestResult
 from pilotis.data.rules.visibility import MemberTokenRequiredError
@@ -127,6 +126,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         errors=[
             *_ALWAYS,
             UnknownKeyError,
+            KeyNotReadyError,
             KeyIncompleteError,
             NothingWrittenError,
             UniqueViolationError,
@@ -324,6 +324,7 @@ class KeyedRowEndpoints(Endpoints, tag="Table data", examples=BY_KEY):
             *_ALWAYS,
             RowNotFoundError,
             UnknownKeyError,
+            KeyNotReadyError,
             KeyIncompleteError,
             UnknownColumnError,
             UnknownReferenceError,
@@ -350,6 +351,7 @@ class KeyedRowEndpoints(Endpoints, tag="Table data", examples=BY_KEY):
             *_ALWAYS,
             RowNotFoundError,
             UnknownKeyError,
+            KeyNotReadyError,
             KeyIncompleteError,
             UnknownColumnError,
             RowTooLargeError,
@@ -370,6 +372,7 @@ class KeyedRowEndpoints(Endpoints, tag="Table data", examples=BY_KEY):
             *_ALWAYS,
             RowNotFoundError,
             UnknownKeyError,
+            KeyNotReadyError,
             KeyIncompleteError,
             RowReferencedError,
             TooManyReferencesError,

@@ -38,20 +38,27 @@ def feature(
     """Return the feature."""
     statistics = TableStatistics(floor.database)
     prepared = PreparedTables(
-        floor.database, tables.tables, floor.encryption, indexes.uses, statistics, floor.events.committed
+        floor.database,
+        tables.tables,
+        floor.encryption,
+        indexes.uses,
+        statistics,
+        floor.events.committed,
+        members.members.nickname,
     )
     rows = Rows(prepared)
+    upserts = Upserts(prepared)
     keyed = KeyedRows(prepared, rows, floor.rate_limits)
     rule_tests = RuleTests(floor.database, tables.tables, prepared, rules.rules, members.members)
     return RowsFeature(
         name="rows",
-        endpoints=[RowEndpoints(rows, Upserts(prepared)), KeyedRowEndpoints(keyed), RuleTestEndpoints(rule_tests)],
+        endpoints=[RowEndpoints(rows, upserts), KeyedRowEndpoints(keyed), RuleTestEndpoints(rule_tests)],
         periodic=periodic(floor.database),
         event_types=EVENT_TYPES,
         close=statistics.stop,
         rows=rows,
         rule_tests=rule_tests,
-        batches=Batches(floor.database, prepared, rows),
+        batches=Batches(floor.database, prepared, rows, upserts),
         prepared_tables=prepared,
         statistics=statistics,
     )

@@ -17,11 +17,11 @@ from pilotis.data.rows.types import ReadRow, RowChange
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, UniqueKey
-from pilotis.data.tables.schema import Column, ColumnType
+from pilotis.data.tables.schema import Column, ColumnType, TableSchema
 from pilotis.data.where.operands import Arguments, ColumnNotReadableError
 from pilotis.http.api.principals import AppInfo, Client, Principal
 from pilotis.kit import json
-from pilotis.kit.errors import BadRequestError, NotFoundError, PilotisError, invalid
+from pilotis.kit.errors import BadRequestError, ConflictError, NotFoundError, PilotisError, invalid
 from pilotis.kit.ids import uuid7_text
 
 Found = TypeVar("Found")
@@ -37,6 +37,13 @@ class UnknownKeyError(NotFoundError):
 
     code = "UNIQUE_KEY_NOT_FOUND"
     message = "The table has no such unique key."
+
+
+class KeyNotReadyError(ConflictError):
+    """409 `UNIQUE_KEY_NOT_READY`: the unique key is being built, or could not be."""
+
+    code = "UNIQUE_KEY_NOT_READY"
+    message = "This unique key is not built yet, or could not be built. The table's unique keys show its state."
 
 
 class KeyIncompleteError(BadRequestError):
@@ -58,14 +65,21 @@ class Counter(Protocol):
 
 
 def key_called(table: PreparedTable, name: str) -> UniqueKey:
-    """Return a table's unique key; raises `UnknownKeyError`."""
-    for key in table.schema.keys:
+    """Return a table's unique key; raises what `key_of` does."""
+    return key_of(table.schema, name)
+
+
+def key_of(schema: TableSchema, name: str) -> UniqueKey:
+    """Return a table's unique key; raises `UnknownKeyError`, or `KeyNotReadyError` if it does not hold yet."""
+    for key in schema.keys:
         if key.name == name:
+            if key.state != "ready":
+                raise KeyNotReadyError
             return key
     raise UnknownKeyError
 
 
-def key_record(principal: Principal, table: PreparedTable, key: UniqueKey, data: msgspec.Raw, row_id: str) -> str:
+def key_record(creator: str | None, table: PreparedTable, key: UniqueKey, data: msgspec.Raw, row_id: str) -> str:
     """Return the JSON array of a record with the values of a key; raises `KeyIncompleteError` if one is missing."""
     try:
         row = table.changes.decode_change(data)
@@ -73,7 +87,6 @@ def key_record(principal: Principal, table: PreparedTable, key: UniqueKey, data:
         raise error.within("data") from None
     given = {column.number for column in table.changes.given(row)}
     names = {column.number: column.name for column in table.schema.columns}
-    creator = creator_of_new_row(principal)
     for number in key.columns:
         name = names.get(number, CREATOR)
         if (number == CREATOR_NUMBER and creator is None) or (
@@ -155,7 +168,9 @@ class KeyedRows:
             data = msgspec.Raw(json.encode(_given(table, key, values)))
             visible = await table.visible(principal, Action.READ)
             _require_readable(table, visible, key)
-            arguments = Arguments(key_record(principal, table, key, data, uuid7_text()), hash_=table.hash)
+            arguments = Arguments(
+                key_record(creator_of_new_row(principal), table, key, data, uuid7_text()), hash_=table.hash
+            )
             # Only once, should the schema prove outdated and this run again.
             if not is_guess and await self._is_guess(principal, table):
                 await self._counter.count(client, app, _RATE)

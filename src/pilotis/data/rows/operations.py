@@ -18,6 +18,7 @@ from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import RuleDeniedError, Visibility, creator_of_new_row, new_row_denied
 from pilotis.data.tables.checks import conditions
+from pilotis.data.tables.generated import NOBODY, Writer
 from pilotis.data.tables.schema import Column
 from pilotis.data.tables.values import Row
 from pilotis.data.where.operands import Arguments, EncryptedColumnError
@@ -261,7 +262,7 @@ def new_record(
     creator = creator_of_new_row(principal)
     records.check_raw_size(data, limits.row_bytes)
     try:
-        row = table.new_rows.decode(data)
+        row = table.new_rows.decode(data, writer_of(principal))
     except PilotisError as error:
         raise error.within("data") from None
     if visible.closed:
@@ -275,6 +276,12 @@ def new_record(
         visible.table.hidden,
         created_by,
     )
+
+
+def writer_of(principal: Principal) -> Writer:
+    """Return the member who writes, as columns get its values by themselves."""
+    member = principal.member
+    return NOBODY if member is None else Writer(member.member_id, member.nickname)
 
 
 def cause_of(principal: Principal) -> Cause:
@@ -316,31 +323,36 @@ def plan_update(
     visible = table.visible_now(principal, Action.UPDATE)
     records.check_raw_size(data, limits.row_bytes)
     decoder = table.new_rows if replaces else table.changes
+    writer = writer_of(principal)
     try:
-        row = decoder.decode(data) if replaces else decoder.decode_change(data)
+        row = decoder.decode(data, writer) if replaces else decoder.decode_change(data)
     except PilotisError as error:
         raise error.within("data") from None
+    named = records.names_in(data) if replaces else table.changes.named(row)
+    row = decoder.touched(row, writer, named)
     records.check_size(row, limits.row_bytes)
     stored = table.encrypted(row, str(row_id))
+    columns = decoder.given(row)
     if replaces:
-        columns = [column for column in visible.table.columns if column.name not in visible.closed]
-    else:
-        columns = table.changes.given(row)
+        kept = visible.closed | visible.table.hidden
+        made = [column for column in columns if column.update_maker and column.name not in named]
+        columns = [column for column in table.schema.columns if column.name not in kept or column in made]
+        columns = [column for column in columns if column not in row.now]
     source, lifted, extra = sources(table, row, stored, columns)
     limit = limits.row_bytes + records.BESIDE_DATA
     arguments = Arguments(row_id, source.decode(), lifted, extra.decode(), limit)
     changes = bound_changes(table, row, arguments)
     condition = _condition(visible, expected, arguments, row="" if visible.is_simple else "t")
-    given = row.fields if table.schema.is_free_form else [column.name for column in columns]
+    given = row.fields if table.schema.is_free_form else [column.name for column in (*columns, *row.now)]
     changed = list(dict.fromkeys([*given, *row.changes]))
-    visible.require_settable(records.names_in(data) if replaces else [*changed, *row.nulls])
+    visible.require_settable(named)
     visible.require_readable(row.changes)
     cause = bound_cause(principal, table, UPDATED, arguments, changed)
     statements = table.statements_that_show(visible, arguments, "written")
     after = visible.holds_after(arguments, old="before", new="written")
     requires = requirements(principal, table, row, arguments)
     sql = statements.update(
-        columns, condition, changes, cause, after, reads_before=visible.needs_before, requires=requires
+        columns, condition, changes, cause, after, reads_before=visible.needs_before, requires=requires, now=row.now
     )
 
     def finish(item: str) -> bytes:
@@ -363,8 +375,10 @@ def plan_update(
     )
 
 
-def change_of_many(table: PreparedTable, limits: Limits, data: msgspec.Raw) -> tuple[Row, list[Column]]:
-    """Return the decoded change of an unknown number of rows, and the columns that it sets.
+def change_of_many(
+    table: PreparedTable, limits: Limits, data: msgspec.Raw, writer: Writer
+) -> tuple[Row, list[Column], list[str]]:
+    """Return the decoded change of an unknown number of rows, the columns that it sets, and the fields that it names.
 
     Raises `EncryptedColumnError` if one is encrypted: its stored value depends on the row.
     """
@@ -373,12 +387,14 @@ def change_of_many(table: PreparedTable, limits: Limits, data: msgspec.Raw) -> t
         row = table.changes.decode_change(data)
     except PilotisError as error:
         raise error.within("data") from None
+    named = table.changes.named(row)
+    row = table.changes.touched(row, writer, named)
     records.check_size(row, limits.row_bytes)
     columns = table.changes.given(row)
     for column in columns:
         if column.encrypted:
             raise EncryptedColumnError(column.name, "Change it row by row.").at(f"data.{column.name}")
-    return row, columns
+    return row, columns, named
 
 
 def sources(table: PreparedTable, row: Row, stored: Row, columns: Sequence[Column]) -> tuple[bytes, list[str], bytes]:
@@ -388,7 +404,7 @@ def sources(table: PreparedTable, row: Row, stored: Row, columns: Sequence[Colum
     """
     if table.schema.is_free_form:
         return b"{}", list(row.changes), row.data
-    lifted = [column.name for column in columns] + list(row.changes)
+    lifted = [column.name for column in (*columns, *row.now)] + list(row.changes)
     return records.change(stored), lifted, json.encode(dict.fromkeys(row.nulls))
 
 
@@ -403,8 +419,13 @@ def bound_changes(table: PreparedTable, row: Row, arguments: Arguments) -> list[
     return bound
 
 
-def requirements(principal: Principal, table: PreparedTable, row: Row, arguments: Arguments) -> list[Requirement]:
-    """Return what must hold after a change: references that it sets lead to rows, and what operators make fits."""
+def requirements(
+    principal: Principal | None, table: PreparedTable, row: Row, arguments: Arguments
+) -> list[Requirement]:
+    """Return what must hold after a change: references that it sets lead to rows, and what operators make fits.
+
+    Without a principal it is a change by the app itself.
+    """
     found = []
     for one in table.referring(principal) if table.schema.references else ():
         value = table.changes.value(row, one.column)

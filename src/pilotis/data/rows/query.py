@@ -196,7 +196,7 @@ def _walk(
         assert query.cursor is not None
         bound_to = walk_binding(prepared.schema, query)
         last = cursors.decode(bound_to, query.cursor, len(order.keys))
-        parts, still_there = _after(prepared, visible, order, last, arguments)
+        parts, still_there = after_cursor(prepared, visible, order, last, arguments)
     sorts = [key.sql for key in order.keys] or ["__id"]
 
     def page(condition: str, number: str) -> str:
@@ -212,7 +212,7 @@ def _walk(
     return CompiledQuery(mention_all(sql, arguments.places), arguments.values, patterns, arguments.access)
 
 
-def _after(
+def after_cursor(
     prepared: PreparedTable, visible: Visibility, order: Order, last: Cursor, arguments: Arguments
 ) -> tuple[list[str], str | None]:
     """Return the conditions that rows are after a cursor, and one that its row must still fulfil, if any.

@@ -32,6 +32,9 @@ BESIDE_DATA = len('{"id":"","data":,"created_at":"","updated_at":""}') + 36 + 2 
 """The bytes of an item's JSON in addition to its data: an id, two times, and the syntax around them."""
 
 
+_MOMENT_BYTES = len(',"":"2026-01-31T12:00:00.000Z"')
+
+
 def too_large(max_bytes: int) -> RowTooLargeError:
     """Return the error for a row whose data has more than `max_bytes` bytes of JSON."""
     return RowTooLargeError(f"A row has at most {max_bytes} bytes of JSON.")
@@ -61,7 +64,7 @@ def check_size(row: Row, max_bytes: int) -> None:
 
 def is_too_large(row: Row, max_bytes: int) -> bool:
     """Return whether a row has more than `max_bytes` bytes of JSON, as `check_size` counts them."""
-    size = len(row.data)
+    size = len(row.data) + sum(len(column.name) * 4 + _MOMENT_BYTES for column in row.now)
     if size * _MAX_GROWTH <= max_bytes:
         return False
     # A row that is too large in any case is not searched for exponents, which is slow.
@@ -118,9 +121,11 @@ def shown(row: Row, hidden: Collection[str]) -> Row:
     """Return a row without the fields that the caller may not read."""
     if not hidden:
         return row
-    kept = {name: value for name, value in _fields(row.data).items() if name not in hidden}
-    members = b",".join(json.encode(name) + b":" + bytes(raw) for name, raw in kept.items())
-    return msgspec.structs.replace(row, data=b"{" + members + b"}")
+    fields = row.fields
+    names = zip(fields.__struct_fields__, fields.__struct_encode_fields__, strict=True)
+    kept = msgspec.structs.replace(fields, **{key: msgspec.UNSET for key, name in names if name in hidden})
+    now = [column for column in row.now if column.name not in hidden]
+    return msgspec.structs.replace(row, fields=kept, data=json.encode(kept), now=now)
 
 
 _ITEM = b'{"id":"%b","data":%b,"created_at":"%b"%b,"updated_at":"%b"}'
@@ -129,11 +134,11 @@ _ITEM = b'{"id":"%b","data":%b,"created_at":"%b"%b,"updated_at":"%b"}'
 def item(row_id: str, row: Row, created: str, creator: bytes = b"") -> bytes:
     """Return the JSON of a new row; `created` is the time in the format of answers, `creator` from `created_by`."""
     moment = created.encode()
-    return _ITEM % (row_id.encode(), json.plain_numbers(row.data), moment, creator, moment)
+    return _ITEM % (row_id.encode(), json.plain_numbers(row.at(created)), moment, creator, moment)
 
 
 def items(rows: Iterable[tuple[str, Row]], created: str, creator: bytes) -> bytes:
     """Return the JSON of many new rows, each with its id, with commas between them; the rest as for `item`."""
     moment = created.encode()
-    texts = [_ITEM % (row_id.encode(), row.data, moment, creator, moment) for row_id, row in rows]
+    texts = [_ITEM % (row_id.encode(), row.at(created), moment, creator, moment) for row_id, row in rows]
     return json.plain_numbers(b",".join(texts))

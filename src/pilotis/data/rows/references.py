@@ -32,6 +32,12 @@ def with_references(data: msgspec.Raw, made: Made) -> msgspec.Raw:
     return msgspec.Raw(json.encode(_replaced(json.decode(raw), made)))
 
 
+def where_with_references(where: dict[str, Json] | None, made: Made) -> dict[str, Json] | None:
+    """Return a condition with references replaced by ids; raises `InvalidReferenceError`."""
+    replaced: dict[str, Json] | None = _replaced(where, made)
+    return replaced
+
+
 def reference(value: dict[str, Json], made: Made) -> str:
     """Return the id for a reference; raises `InvalidReferenceError`."""
     index = value.get("$ref")

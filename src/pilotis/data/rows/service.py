@@ -13,71 +13,48 @@ import asyncpg
 import msgspec
 
 from pilotis.data.rows import records
-from pilotis.data.rows.cascades import Cascade, cascade_of
+from pilotis.data.rows.cascades import cascade_of
 from pilotis.data.rows.creating import as_shown, bulk_result, failed_apart, new_rows
 from pilotis.data.rows.cursors import InvalidCursorError
-from pilotis.data.rows.emitting import DELETED, UPDATED
 from pilotis.data.rows.operations import (
     Plan,
     RowNotFoundError,
-    bound_cause,
-    bound_changes,
-    change_of_many,
     new_record,
     perform,
     plan_delete,
     plan_update,
-    refusal,
-    requirements,
-    sources,
 )
-from pilotis.data.rows.paths import Paths, paths_of
+from pilotis.data.rows.paths import paths_of
 from pilotis.data.rows.query import (
-    CompiledQuery,
     ResultTooLargeError,
     compile_query,
     next_cursor,
     statements_of,
-    within,
 )
 from pilotis.data.rows.referring import Referring, RowReferencedError
 from pilotis.data.rows.related import Related, plan
-from pilotis.data.rows.running import run_compiled, telling_what_is_too_large, try_patterns
+from pilotis.data.rows.running import run_compiled
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, row_id_of
 from pilotis.data.rows.types import DeleteWhere, Page, Query, ReadRow, UpdateWhere
+from pilotis.data.rows.where_writes import plan_delete_where, plan_update_where
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row, is_open, new_row_denied
-from pilotis.data.tables.schema import Referrer, TableSchema
-from pilotis.data.where.compiler import compile_where
-from pilotis.data.where.operands import COMMON_COUNTS, CREATOR_NAME, Arguments, operand
+from pilotis.data.tables.schema import Referrer
+from pilotis.data.where.operands import COMMON_COUNTS, CREATOR_NAME, Arguments
 from pilotis.http.api.direct import Begun, StartOverError
 from pilotis.http.api.principals import AppInfo, Principal, PublicClient
 from pilotis.http.api.repeating import ContendedError
 from pilotis.kit import json
 from pilotis.kit.clock import optional_rfc3339, rfc3339
-from pilotis.kit.errors import BadRequestError, PilotisError, QueryTimeoutError
+from pilotis.kit.errors import PilotisError, QueryTimeoutError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.offload import offload
-from pilotis.limits import Limits
 
 Ended = TypeVar("Ended")
 
 # Up to this offset a page takes about a millisecond, so it may wait for others.
 _NEAR = 10_000
 _INSERT_TRIES = 3
-
-
-class TooManyRowsError(BadRequestError):
-    """400 `TOO_MANY_ROWS`: more rows satisfy the condition than one update may change."""
-
-    code = "TOO_MANY_ROWS"
-
-
-class WhereRequiredError(BadRequestError):
-    """400: a conditional delete without a condition."""
-
-    code = "WHERE_REQUIRED"
-    message = "Give a condition in where, or all: true to delete every row."
 
 
 class Rows:
@@ -94,7 +71,8 @@ class Rows:
             new_id = row_id or uuid7_text()
             size = len(memoryview(data))
             visible = table.visible_now(principal, Action.CREATE)
-            new = await offload(size, new_record, principal, table, visible, app.limits, data, new_id)
+            writer = await self._tables.introduced(principal, table)
+            new = await offload(size, new_record, writer, table, visible, app.limits, data, new_id)
             refers = table.referring(principal)
             # What anybody may create and refer to is inserted together with that of others.
             is_free = visible.is_everything and all(one.is_free for one in refers)
@@ -116,7 +94,7 @@ class Rows:
     def begin_create(self, principal: PublicClient, table_id: UUID, data: msgspec.Raw) -> Begun | None:
         """Begin what `create` does, for a prepared table; raises the same errors for an invalid row."""
         table = self._tables.known(principal.app, table_id)
-        if table is None or is_list(data) or table.schema.rules is not None:
+        if table is None or is_list(data) or table.schema.rules is not None or table.schema.copies_nickname:
             return None
         if table.schema.references and not self._tables.refers_to_open_tables(table):
             return None
@@ -142,10 +120,11 @@ class Rows:
         async def create(table: PreparedTable) -> bytes:
             visible = table.visible_now(principal, Action.CREATE)
             creator = creator_of_new_row(principal)
-            rows, failed = await offload(size, new_rows, principal, table, visible, data, first_id, creator, app.limits)
+            writer = await self._tables.introduced(principal, table)
+            rows, failed = await offload(size, new_rows, writer, table, visible, data, first_id, creator, app.limits)
             made = [row.record for row in rows]
             refers = table.referring(principal)
-            if visible.is_everything and not table.schema.keys and not refers:
+            if visible.is_everything and not table.schema.enforced_keys and not refers:
                 created = rfc3339(await table.insert_many(made))
             else:
                 moment, errors = await self._insert(principal, table, visible, refers, made)
@@ -401,136 +380,19 @@ class Rows:
 
     async def delete_where(self, principal: Principal, table_id: UUID, request: DeleteWhere) -> int:
         """Delete the rows that satisfy a condition and return their number."""
-        app = _app(principal)
-        if not request.where and not request.all:
-            raise WhereRequiredError
 
         async def delete(table: PreparedTable) -> int:
-            visible = table.visible_now(principal, Action.DELETE, found_by_condition=True)
-            seen = table.seen_by(visible).schema
-            paths = await paths_of(self._tables, principal, table, seen, request.where)
-            own = creator_of_new_row(principal)
-            arguments = Arguments(hash_=table.hash, creators=visible.shows_creator, own=own)
-            condition, patterns = _matching(seen, request, arguments, app.limits, paths)
-            condition = within(visible, condition, patterns, arguments)
-            along = await cascade_of(self._tables, principal, table)
-            if along is not None:
-                return await _delete_with(principal, table, along, condition, patterns, arguments)
-            sql = table.statements.delete(condition, bound_cause(principal, table, DELETED, arguments))
-            compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
-            try:
-                row = await run_compiled(table, compiled, read_only=False)
-            except asyncpg.ForeignKeyViolationError as error:
-                if (refused := table.violated(str(error))) is None:
-                    raise
-                raise refused from None
-            count: int = row["count"]
-            table.written(count)
-            return count
+            return await (await plan_delete_where(self._tables, principal, table, request)).alone()
 
-        return await self._tables.use(app, table_id, delete)
+        return await self._tables.use(_app(principal), table_id, delete)
 
     async def update_where(self, principal: Principal, table_id: UUID, request: UpdateWhere) -> int:
         """Change the rows that satisfy a condition and return their number; nothing if they are too many."""
-        app = _app(principal)
-        limits = app.limits
-        most = min(request.max_rows or limits.update_where_rows, limits.update_where_rows)
-        if not request.where and not request.all:
-            raise WhereRequiredError
 
         async def update(table: PreparedTable) -> int:
-            visible = table.visible_now(principal, Action.UPDATE, found_by_condition=True)
-            row, columns = await offload(len(memoryview(request.data)), change_of_many, table, limits, request.data)
-            source, lifted, extra = sources(table, row, row, columns)
-            given = [*row.fields] if table.schema.is_free_form else [column.name for column in columns]
-            changed = list(dict.fromkeys([*given, *row.changes]))
-            visible.require_settable([*changed, *row.nulls])
-            visible.require_readable(row.changes)
-            seen = table.seen_by(visible).schema
-            paths = await paths_of(self._tables, principal, table, seen, request.where)
-            own = creator_of_new_row(principal)
-            size = limits.row_bytes + records.BESIDE_DATA
-            arguments = Arguments(
-                most,
-                source.decode(),
-                lifted,
-                extra.decode(),
-                size,
-                hash_=table.hash,
-                creators=visible.shows_creator,
-                own=own,
-            )
-            condition, patterns = _matching(seen, request, arguments, limits, paths)
-            condition = within(visible, condition, patterns, arguments)
-            changes = bound_changes(table, row, arguments)
-            cause = bound_cause(principal, table, UPDATED, arguments, changed)
-            after = visible.holds_after(arguments, old="before", new="written")
-            requires = requirements(principal, table, row, arguments)
-            sql = table.statements.update_many(columns, condition, changes, cause, after, requires)
-            compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
-            try:
-                found = await run_compiled(table, compiled, read_only=False)
-            except asyncpg.PostgresError as error:
-                if (refused := refusal(error, limits.row_bytes, table.violated)) is None:
-                    raise
-                raise refused from None
-            if found["found"] > most:
-                raise TooManyRowsError(f"More than {most} rows satisfy the condition. Nothing was changed.")
-            count: int = found["updated"]
-            table.emitted()
-            return count
+            return await (await plan_update_where(self._tables, principal, table, request)).alone()
 
-        return await self._tables.use(app, table_id, update)
-
-
-def _matching(
-    seen: TableSchema,
-    request: DeleteWhere | UpdateWhere,
-    arguments: Arguments,
-    limits: Limits,
-    paths: Paths | None,
-) -> tuple[str, list[str]]:
-    """Return the request's own condition and its `$matches` patterns; raises `WhereRequiredError` if it has none."""
-    condition, patterns = compile_where(
-        request.where or {},
-        lambda name: operand(seen, name, arguments),
-        limits,
-        arguments,
-        through=None if paths is None else paths.through(arguments, limits),
-    )
-    if condition == "true" and not request.all:
-        raise WhereRequiredError
-    return condition, patterns
-
-
-async def _delete_with(
-    principal: Principal,
-    table: PreparedTable,
-    along: Cascade,
-    condition: str,
-    patterns: Sequence[str],
-    arguments: Arguments,
-) -> int:
-    """Delete the rows that satisfy a condition, and what that takes along; return the number of the former."""
-    await try_patterns(table, patterns)
-    async with table.transaction() as connection:
-        try:
-            with telling_what_is_too_large():
-                ids = await along.run(connection.fetchrow, condition, arguments.values)
-            chosen = Arguments(list(ids))
-            sql = table.statements.delete("__id = any($1::uuid[])", bound_cause(principal, table, DELETED, chosen))
-            row = await connection.fetchrow(sql, *chosen.values)
-        except asyncpg.ForeignKeyViolationError as error:
-            if (refused := table.violated(str(error))) is None:
-                raise
-            raise refused from None
-        assert row is not None
-        count: int = row["count"]
-        if table.statements.apart:
-            await table.settle(connection.execute, -count, row.get("events"))
-    table.written(count)
-    along.committed()
-    return count
+        return await self._tables.use(_app(principal), table_id, update)
 
 
 async def _perform(table: PreparedTable, plan: Plan) -> bytes:

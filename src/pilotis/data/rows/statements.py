@@ -16,6 +16,7 @@ from typing import NamedTuple
 from pilotis.data.rows.cursors import MAX_VALUE_BYTES
 from pilotis.data.rows.emitting import CREATED, BoundCause, Emitter, literal
 from pilotis.data.tables import keys
+from pilotis.data.tables.generated import Maker
 from pilotis.data.tables.keys import UniqueKey
 from pilotis.data.tables.schema import PHYSICAL_TYPES, Column, ColumnType, TableSchema
 from pilotis.data.tables.vectors import words_of
@@ -258,7 +259,7 @@ class Statements:
     @functools.cached_property
     def _given(self) -> tuple[list[str], list[str], str]:
         """The columns that an insert sets, their values, and the records that these come from."""
-        parts = _parts(self._table.columns)
+        parts = _parts(self._table.columns, creates=True)
         source = [
             "__id uuid",
             "__creator text",
@@ -291,7 +292,7 @@ class Statements:
         found += [
             f"select r.__id, {key.number}, t.__id from r join {physical} t "
             f"on {keys.equal(key, columns, 't', 'r')} and t.__id <> r.__id"
-            for key in self._table.keys
+            for key in self._table.enforced_keys
         ]
         return f"""
             with r as materialized ({self._as_inserted()})
@@ -317,6 +318,15 @@ class Statements:
             select __id::text from {physical} where __id = any(array(
                 select t.__id from ({self._as_inserted()}) r join {physical} t on {same}
             )) and {self._table.at_this_version} for update
+        """
+
+    def with_key_of_each(self, key: UniqueKey) -> str:
+        """Select, for the records of the JSON array `$1` whose key a row has, their `id` and the row's, locked."""
+        physical, same = self._table.physical, keys.equal(key, self._table.key_columns, "t", "r")
+        return f"""
+            select r.__id::text as id, t.__id::text as existing
+            from ({self._as_inserted()}) r join {physical} t on {same}
+            where {self._table.at_this_version} order by t.__id for update of t
         """
 
     def has_key(self, key: UniqueKey) -> str:
@@ -487,13 +497,20 @@ class Statements:
         """Select the number of the rows that satisfy a condition."""
         return f"select count(*) from {self._table.physical} where {condition} and {self._table.at_this_version}"
 
-    def _assigned(self, columns: Sequence[Column], changes: Sequence[BoundChange]) -> tuple[str, str]:
-        """Return what an update sets, and the records from which it reads that: the JSON object `$2`."""
+    def _assigned(
+        self, columns: Sequence[Column], changes: Sequence[BoundChange], now: Sequence[Column]
+    ) -> tuple[str, str]:
+        """Return what an update sets, and the records from which it reads that: the JSON object `$2`.
+
+        The columns in `now` get the time of the update.
+        """
         table = self._table
         parts = _parts(columns)
         source = [f"{part.member} {part.json_type}" for part in parts]
         assignments = [f"{part.name} = {part.value}" for part in parts]
         assignments += [f"{name} = {value}" for name, value in _words(columns).items()]
+        updated = f"greatest(now(), {_one_millisecond_after('t.__updated_at')})"
+        assignments += [f"{name} = {value}" for column in now for name, value in _at(column, updated).items()]
         changed_columns = [table.by_name[change.name] for change in changes if change.name in table.by_name]
         assignments += [
             # The value that the background migration derived from the old one is outdated, and will be derived again.
@@ -511,7 +528,7 @@ class Statements:
                 assignments += [f"{name} = {value}" for name, value in _column_after(column, change).items()]
         assignments += [
             f"__extra = nullif({extra}, '{{}}')",
-            f"__updated_at = greatest(now(), {_one_millisecond_after('t.__updated_at')})",
+            f"__updated_at = {updated}",
         ]
         read = f", json_to_record(given.record) as r({', '.join(source)})" if source else ""
         # In an update Citus allows only immutable functions on columns, which to_json, to_char and even timestamptz +
@@ -529,17 +546,18 @@ class Statements:
         *,
         reads_before: bool = False,
         requires: Sequence[Requirement] = (),
+        now: Sequence[Column] = (),
     ) -> str:
         """Set columns of row `$1` from the JSON object `$2`; returns the row's JSON.
 
         `$3` are the names whose explicit nulls are removed, `$4` the JSON of fields without a column, `$5` the largest
-        size of the row's JSON afterwards, in bytes, without its creator. `changes` depend on the row before. `cause`
-        is set if the table emits updates. `condition` is on the row before, `t`; `after` is one on the row afterwards,
-        `written`, and with `reads_before` also on `before`: where it does not hold, the update is undone. So it is
-        where one of `requires` does not hold.
+        size of the row's JSON afterwards, in bytes, without its creator. `changes` depend on the row before, and the
+        columns in `now` get the time of the update. `cause` is set if the table emits updates. `condition` is on the
+        row before, `t`; `after` is one on the row afterwards, `written`, and with `reads_before` also on `before`:
+        where it does not hold, the update is undone. So it is where one of `requires` does not hold.
         """
         table = self._table
-        assigned, given = self._assigned(columns, changes)
+        assigned, given = self._assigned(columns, changes, now)
         before = locked = emitted = ""
         beside = f" + octet_length('{_CREATED_BY}')" if self._creators else ""
         if cause is not None or reads_before:
@@ -575,13 +593,14 @@ class Statements:
         cause: BoundCause | None = None,
         after: str = "",
         requires: Sequence[Requirement] = (),
+        now: Sequence[Column] = (),
     ) -> str:
         """Set columns of the rows that satisfy a condition like `update`, unless they are more than `$1`.
 
         Returns how many were `found`, at most one more than that, and how many were `updated`.
         """
         table = self._table
-        assigned, given = self._assigned(columns, changes)
+        assigned, given = self._assigned(columns, changes, now)
         judged = ""
         if after:
             holds = f"select bool_and(coalesce({after}, false)) from written join before on before.__id = written.__id"
@@ -701,7 +720,8 @@ class _Part(NamedTuple):
     value: str
 
 
-def _parts(columns: Iterable[Column]) -> list[_Part]:
+def _parts(columns: Iterable[Column], *, creates: bool = False) -> list[_Part]:
+    """Return what is written of columns; with `creates` it is a new row, for which some values are made."""
     parts = []
     for column in columns:
         # A record uses the field's own name, which can differ from the physical column's.
@@ -709,11 +729,26 @@ def _parts(columns: Iterable[Column]) -> list[_Part]:
         if column.encrypted:
             parts.append(_Part(column.physical, sent, "text", f"decode(r.{sent}, 'base64')"))
             parts.append(_Part(column.hash, column.hash, "text", f"decode(r.{column.hash}, 'base64')"))
-        else:
-            parts.append(_Part(column.physical, sent, PHYSICAL_TYPES[column.type], f"r.{sent}"))
+            continue
+        values = {column.physical: f"r.{sent}"}
         if column.has_time:
-            parts.append(_Part(column.time, column.time, "timestamptz", f"r.{column.time}"))
+            values[column.time] = f"r.{column.time}"
+        if creates and column.default_maker is Maker.NOW:
+            is_absent = f"r.{sent} is null and not coalesce(r.__extra ? {literal(column.name)}, false)"
+            made = _at(column, "now()")
+            values = {
+                name: f"case when {is_absent} then {made[name]} else {given} end" for name, given in values.items()
+            }
+        parts.append(_Part(column.physical, sent, PHYSICAL_TYPES[column.type], values[column.physical]))
+        if column.has_time:
+            parts.append(_Part(column.time, column.time, "timestamptz", values[column.time]))
     return parts
+
+
+def _at(column: Column, moment: str) -> dict[str, str]:
+    """Return the values of a date's physical columns at a moment, rounded like the times of rows."""
+    whole = f"({moment})::timestamptz(3)"
+    return {column.physical: f"pilotis.rfc3339({whole})", column.time: whole}
 
 
 def _words(columns: Iterable[Column]) -> dict[str, str]:

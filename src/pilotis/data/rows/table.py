@@ -44,6 +44,7 @@ from pilotis.security.encryption.cipher import Cipher
 from pilotis.security.encryption.service import Encryption
 
 Result = TypeVar("Result")
+CallerT = TypeVar("CallerT", bound=Principal)
 
 _MAX_TRIES = 5
 _MAX_PAGES = 16
@@ -340,7 +341,7 @@ class PreparedTable:
         if self.statements.apart:
             return await self._insert_judged(records, rows, visible, refers)
         if is_judged:
-            sql, values = self.insert_if(rows, visible, refers, unless_taken=bool(self.schema.keys))
+            sql, values = self.insert_if(rows, visible, refers, unless_taken=bool(self.schema.enforced_keys))
             (found,) = await self._database.fetch(sql, *values, tenant=self.schema.app_id)
         else:
             (found,) = await self._database.fetch(self.statements.insert_unless_taken, rows, tenant=self.schema.app_id)
@@ -363,7 +364,7 @@ class PreparedTable:
                     rows = await offload(
                         len(rows), _array, [record for record in records if row_id_of(record) in allowed]
                     )
-            if self.schema.keys:
+            if self.schema.enforced_keys:
                 (found,) = await connection.fetch(self.statements.insert_unless_taken, rows)
                 ids, created = set(found["ids"] or ()), found["created_at"]
                 await self.settle(connection.execute, len(ids), found.get("events"))
@@ -423,7 +424,7 @@ class PreparedTable:
         rows = await offload(sum(map(len, records)), _array, records)
         sql = self.statements.taken
         found = await (connection.fetch(sql, rows) if connection else self.fetch_plain(sql, rows))
-        keys = {key.number: key for key in self.schema.keys}
+        keys = {key.number: key for key in self.schema.enforced_keys}
         if any(row["key"] == 0 for row in found):
             raise asyncpg.UniqueViolationError("The id of the row is taken.")
         return {row["id"]: Taken(keys[row["key"]], row["existing"]) for row in found}
@@ -451,7 +452,7 @@ class PreparedTable:
                     return RowReferencedError(one)
             return None
         number = violated(message)
-        return next((self.violation(key) for key in self.schema.keys if key.number == number), None)
+        return next((self.violation(key) for key in self.schema.enforced_keys if key.number == number), None)
 
     def insert_if(
         self, rows: str, visible: Visibility, refers: Sequence[Referring], *, unless_taken: bool = False
@@ -465,7 +466,7 @@ class PreparedTable:
         if not refers:
             return self.statements.import_unless_taken
         holds, _ = self._good("", everything(self.schema, Action.CREATE), refers)
-        return self.statements.import_if(holds, unless_taken=bool(self.schema.keys))
+        return self.statements.import_if(holds, unless_taken=bool(self.schema.enforced_keys))
 
     def judge(self, rows: str, visible: Visibility, refers: Sequence[Referring]) -> tuple[str, list[Any]]:
         """Return the statement that selects the ids of those rows that a rule allows and that refer to rows."""
@@ -489,7 +490,7 @@ class PreparedTable:
         return self._creates.begin(record)
 
     async def _insert(self, records: Sequence[bytes]) -> Sequence[datetime | None]:
-        if self.schema.keys or self.schema.references:
+        if self.schema.enforced_keys or self.schema.references:
             try:
                 inserted = await self._insert_free(records)
             except asyncpg.ForeignKeyViolationError:
@@ -521,7 +522,7 @@ class PreparedTable:
             for column, reference in self.schema.references
         ]
         visible = everything(self.schema, Action.CREATE)
-        sql, _ = self.insert_if("", visible, free, unless_taken=bool(self.schema.keys))
+        sql, _ = self.insert_if("", visible, free, unless_taken=bool(self.schema.enforced_keys))
         return sql
 
     async def _inserted(self, rows: str, number: int) -> datetime:
@@ -603,8 +604,10 @@ class PreparedTables:
         uses: AccessRecorder | None = None,
         statistics: TableStatistics | None = None,
         rows_emitted: Callable[[UUID], None] | None = None,
+        nickname: Callable[[UUID, str], Awaitable[str | None]] | None = None,
     ) -> None:
         self._rows_emitted = rows_emitted
+        self._nickname = nickname
         self._database = database
         self._tables = tables
         self._encryption = encryption
@@ -651,6 +654,14 @@ class PreparedTables:
                 "table_id", "No table has this id or title; both are listed by GET /v1/public/tables.", "INVALID_ID"
             )
         return found
+
+    async def introduced(self, principal: CallerT, table: PreparedTable) -> CallerT:
+        """Return the caller with the nickname of the member, where new rows of the table copy it."""
+        member = principal.member
+        if member is None or self._nickname is None or not table.schema.copies_nickname:
+            return principal
+        nickname = await self._nickname(table.schema.app_id, member.member_id)
+        return msgspec.structs.replace(principal, member=msgspec.structs.replace(member, nickname=nickname))
 
     async def current(self, app: AppInfo, table_id: UUID) -> PreparedTable:
         """Return a prepared table, which may be slightly out of date; see `Tables.current`."""

@@ -342,17 +342,25 @@ class UpdatedRows(msgspec.Struct):
 TableName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, description="The id of a table, or its title.")]
 
 
+OperationType = Literal["create", "update", "delete", "upsert", "update-where", "delete-where"]
+
+
 class Operation(msgspec.Struct, forbid_unknown_fields=True):
     """One write. `doc_id` names the row to update or delete; in a transaction it may be `{"$ref": n}`.
 
     A null field counts as absent.
     """
 
-    type: Literal["create", "update", "delete"]
+    type: OperationType
     table_id: TableName
     doc_id: str | dict[str, int] | None = None
     data: msgspec.Raw = msgspec.Raw(b"null")
     expected_updated_at: str | None = None
+    key: str | None = None
+    mode: UpsertMode | None = None
+    where: WhereObject | None = None
+    all: bool | None = None
+    max_rows: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class Operations(msgspec.Struct, forbid_unknown_fields=True):
@@ -364,15 +372,23 @@ class Operations(msgspec.Struct, forbid_unknown_fields=True):
 class OperationBody(msgspec.Struct):
     """One write: `data` to create or update, `doc_id` to update or delete.
 
+    `upsert` takes `key`, `data` and `mode`, as the route of its name does. In a transaction `update-where` takes
+    `where` or `all`, `data` and `max_rows`, and `delete-where` takes `where` or `all`.
+
     `{"$inc": n}` in place of a number adds to it. In a transaction `{"$ref": n}` in place of a value is the id of the
     row that operation `n` created.
     """
 
-    type: Literal["create", "update", "delete"]
+    type: OperationType
     table_id: TableName
     doc_id: UUID | ReferenceObject | None = None
     data: dict[str, Any] | None = None
     expected_updated_at: str | None = None
+    key: str | None = None
+    mode: UpsertMode | None = None
+    where: WhereObject | None = None
+    all: bool | None = None
+    max_rows: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class WriteRequestBody(msgspec.Struct):
@@ -389,7 +405,11 @@ class OperationFailure(msgspec.Struct):
 
 
 class OperationResult(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The result of one operation; `data` and `updated_at` are the row's after a create or an update."""
+    """The result of one operation; `data` and `updated_at` are the row's after a create, an update or an upsert.
+
+    `created` says whether an upsert created it, `updated_count` and `deleted_count` how many rows were changed or
+    deleted by a condition.
+    """
 
     index: int
     type: str
@@ -397,6 +417,9 @@ class OperationResult(msgspec.Struct, omit_defaults=True, kw_only=True):
     id: str | None = None
     data: JsonObject | None = None
     updated_at: str | None = None
+    created: bool | None = None
+    updated_count: int | None = None
+    deleted_count: int | None = None
     error: OperationFailure | None = None
 
 

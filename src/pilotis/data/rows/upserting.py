@@ -24,6 +24,7 @@ from pilotis.data.rows.query import statements_of
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rows.types import BulkFailure, Query, RowOutcome, Upsert, UpsertMode, UpsertResult
 from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import creator_of_new_row
 from pilotis.data.tables.keys import UniqueKey
 from pilotis.data.where.operands import Arguments
 from pilotis.http.api.principals import AppInfo, Principal
@@ -72,7 +73,7 @@ class NothingWrittenError(BadRequestError):
     message = "None of the rows could be written."
 
 
-class _Written(NamedTuple):
+class Written(NamedTuple):
     """A row that was created, changed or left as it is, and its JSON."""
 
     row_id: str
@@ -101,7 +102,7 @@ class Upserts:
         """Write one row; return whether it was created, and its JSON."""
 
         async def run(table: PreparedTable) -> tuple[bool, bytes]:
-            work = _Work(principal, table, asked)
+            work = Upserting(await self._tables.introduced(principal, table), table, asked)
             if (item := await work.create_freely(asked.data)) is not None:
                 return True, item[:-1] + b',"created":true}'
             async with table.transaction() as connection:
@@ -117,8 +118,8 @@ class Upserts:
         items = list_of_rows(asked.data, _app(principal).limits.bulk_rows)
 
         async def run(table: PreparedTable) -> UpsertResult:
-            work = _Work(principal, table, asked)
-            written: dict[int, _Written] = {}
+            work = Upserting(await self._tables.introduced(principal, table), table, asked)
+            written: dict[int, Written] = {}
             failed: list[BulkFailure] = []
             details: list[Detail] = []
             seen: set[str] = set()
@@ -151,7 +152,7 @@ class Upserts:
         return await self._tables.use(_app(principal), table_id, run)
 
 
-class _Work:
+class Upserting:
     """The upsert of a request into a table at one version of its schema."""
 
     def __init__(self, principal: Principal, table: PreparedTable, asked: Upsert) -> None:
@@ -166,7 +167,7 @@ class _Work:
         if asked.mode is UpsertMode.REPLACE and table.schema.is_free_form:
             raise invalid("mode", "In a table without a schema, rows are merged: nothing says which fields they have.")
 
-    async def write(self, connection: Connection, data: msgspec.Raw, seen: set[str]) -> _Written:
+    async def write(self, connection: Connection, data: msgspec.Raw, seen: set[str]) -> Written:
         """Write a record; `seen` has the ids of the rows that the request has written before."""
         record = self._record(data)
         for _ in range(_TRIES):
@@ -178,6 +179,14 @@ class _Work:
                 continue
         raise ContendedError
 
+    def lock_name(self, data: msgspec.Raw) -> str:
+        """Return a name that upserts of one row usually share."""
+        fields = json.decode(bytes(data), _raw_fields)
+        columns = {column.number: column.name for column in self._table.schema.columns}
+        names = [_OWN_ID] if self._key is None else [columns.get(number, "") for number in self._key.columns]
+        values = [bytes(fields.get(name, b"")).decode() for name in names]
+        return " ".join([str(self._table.schema.table_id), self._name, *values])
+
     async def create_freely(self, data: msgspec.Raw) -> bytes | None:
         """Create a row together with others, as a create does, and return its JSON; None if one has the key.
 
@@ -188,7 +197,7 @@ class _Work:
             return None
         record = self._record(data)
         # A key that is not complete is an error, also where nobody has it.
-        key_record(principal, table, self._key, record.data, record.row_id)
+        key_record(creator_of_new_row(principal), table, self._key, record.data, record.row_id)
         try:
             visible = table.visible_now(principal, Action.CREATE)
         except PilotisError:
@@ -206,11 +215,11 @@ class _Work:
             return None
         return records.item(record.row_id, new.shown(), rfc3339(moment), new.created_by)
 
-    def end(self, written: Sequence[_Written]) -> None:
+    def end(self, written: Sequence[Written]) -> None:
         """Count what was committed, and begin to tell its events."""
         self._table.written(sum(one.outcome == "created" for one in written))
 
-    async def _write(self, connection: Connection, record: _Record, seen: set[str]) -> _Written:
+    async def _write(self, connection: Connection, record: _Record, seen: set[str]) -> Written:
         existing = await self._look_up(connection, record)
         if existing in seen:
             raise DuplicateInRequestError
@@ -220,7 +229,7 @@ class _Work:
         seen.add(written.row_id)
         return written
 
-    async def _create(self, connection: Connection, record: _Record) -> _Written:
+    async def _create(self, connection: Connection, record: _Record) -> Written:
         plan = plan_create(self._principal, self._table, self._limits, record.data, record.row_id)
         try:
             item = await perform(connection.fetchrow, plan)
@@ -231,14 +240,14 @@ class _Work:
             if error.extra.get("key") == self._name:
                 raise _BeatenError from None
             raise
-        return _Written(plan.row_id, "created", item)
+        return Written(plan.row_id, "created", item)
 
-    async def _change(self, connection: Connection, record: _Record, row_id: str) -> _Written:
+    async def _change(self, connection: Connection, record: _Record, row_id: str) -> Written:
         if self._mode is UpsertMode.IGNORE:
-            return _Written(row_id, "ignored", await self._read(connection, row_id))
+            return Written(row_id, "ignored", await self._read(connection, row_id))
         plan = self._plan_change(record, UUID(row_id))
         try:
-            return _Written(row_id, "updated", await perform(connection.fetchrow, plan))
+            return Written(row_id, "updated", await perform(connection.fetchrow, plan))
         except RowNotFoundError:
             # It is there, and hidden from the caller.
             raise IdTakenError(self._name) from None
@@ -263,7 +272,8 @@ class _Work:
         if self._key is None:
             sql, value = statements.lock, record.row_id
         else:
-            value = key_record(self._principal, self._table, self._key, record.data, record.row_id)
+            creator = creator_of_new_row(self._principal)
+            value = key_record(creator, self._table, self._key, record.data, record.row_id)
             sql = statements.with_key(self._key)
         found: str | None = await connection.fetchval(sql, value)
         return found

@@ -12,6 +12,8 @@ from pilotis.db.pool import Database
 CONNECTION_NAME = "indexes"
 """The name of the connections that build indexes and analyze tables, as `Database.dedicated` takes it."""
 APPLICATION_NAME = f"pilotis {CONNECTION_NAME}"
+KEY_BUILDS = "unique_keys.build"
+"""The name of the task that builds unique keys, which is in that of its connection."""
 
 
 async def cancel_builds(database: Database, app_id: UUID, table_id: UUID) -> None:
@@ -19,10 +21,12 @@ async def cancel_builds(database: Database, app_id: UUID, table_id: UUID) -> Non
     await database.execute(
         """
         select pg_cancel_backend(pid) from pg_stat_activity
-        where datname = current_database() and application_name = $2 and state <> 'idle' and position($1 in query) > 0
+        where datname = current_database() and (application_name = $2 or starts_with(application_name, $3))
+            and state <> 'idle' and position($1 in query) > 0
         """,
         f"app_{app_id.hex}.t_{table_id.hex}",
         APPLICATION_NAME,
+        f"pilotis job {KEY_BUILDS} ",
         tenant=app_id,
     )
 

@@ -28,7 +28,8 @@ class UniqueKey(msgspec.Struct, frozen=True, omit_defaults=True):
     """A unique key: its columns by number, and which rows it covers.
 
     With `nulls` "distinct", a row that lacks one of the values is outside of it. `where` maps numbers of columns, as
-    text, to the operators that a row of the key fulfils.
+    text, to the operators that a row of the key fulfils. A key that has `failed` is not enforced: `conflicts` rows were
+    not unique, and `pairs` has the ids of some, two in a text.
     """
 
     number: int
@@ -37,6 +38,9 @@ class UniqueKey(msgspec.Struct, frozen=True, omit_defaults=True):
     ignore_case: bool = False
     nulls: Literal["distinct", "equal"] = "distinct"
     where: dict[str, dict[str, Json]] = {}
+    state: Literal["ready", "building", "failed"] = "ready"
+    conflicts: int = 0
+    pairs: tuple[str, ...] = ()
 
     def names(self, column: int) -> bool:
         """Whether the key depends on a column."""
@@ -122,12 +126,15 @@ def equal(key: UniqueKey, columns: Mapping[int, Names], one: str, other: str) ->
     return " and ".join(filter(None, [*compared, covers(key, columns, one), covers(key, columns, other)]))
 
 
-def create(key: UniqueKey, columns: Mapping[int, Names], table_hex: str, physical: str) -> str:
+def create(
+    key: UniqueKey, columns: Mapping[int, Names], table_hex: str, physical: str, *, concurrently: bool = False
+) -> str:
     """Return the statement that creates a key's index."""
     where = covers(key, columns)
     nulls = " nulls not distinct" if key.nulls == "equal" else ""
+    how = "concurrently " if concurrently else ""
     return (
-        f"create unique index {index_name(table_hex, key.number)} on {physical} "
+        f"create unique index {how}{index_name(table_hex, key.number)} on {physical} "
         f"({', '.join(map(_in_parentheses, expressions(key, columns)))}){nulls}{f' where {where}' if where else ''}"
     )
 

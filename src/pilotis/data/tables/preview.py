@@ -46,6 +46,8 @@ def _options(column: Column) -> tuple[object, ...]:
         bool(column.encrypted),
         column.references,
         column.checks,
+        column.on_update,
+        column.normalize,
     )
 
 

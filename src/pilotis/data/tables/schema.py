@@ -13,6 +13,7 @@ import msgspec
 
 from pilotis.data.tables.checks import NAMES as CHECKS
 from pilotis.data.tables.checks import Checks, GivenChecks, merged, require_sensible
+from pilotis.data.tables.generated import Maker, Normalization, check_made, check_normalized, maker_of
 from pilotis.data.tables.keys import CREATOR_NUMBER, Names, UniqueKey
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, invalid
@@ -131,6 +132,18 @@ class Column(msgspec.Struct, frozen=True):
     vector: VectorState | None = None
     references: Reference | None = None
     checks: Checks | None = None
+    on_update: Any = None
+    normalize: tuple[str, ...] | None = None
+
+    @property
+    def default_maker(self) -> Maker | None:
+        """What makes the value of a new row that has none."""
+        return maker_of(self.type.value, self.default)
+
+    @property
+    def update_maker(self) -> Maker | None:
+        """What makes the value of a row that changes."""
+        return maker_of(self.type.value, self.on_update)
 
     @property
     def physical(self) -> str:
@@ -187,6 +200,8 @@ class Column(msgspec.Struct, frozen=True):
             "default": self.default,
             "description": self.description,
             "encrypted": self.encrypted,
+            "on_update": self.on_update,
+            "normalize": self.shown_normalize,
         }
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         if self.references is not None:
@@ -194,6 +209,11 @@ class Column(msgspec.Struct, frozen=True):
         if self.checks is not None:
             given |= self.shown_checks
         return {"type": self.type.value, **given} if given else self.type.value
+
+    @property
+    def shown_normalize(self) -> list[str] | None:
+        """The steps to the normal form of its texts."""
+        return None if self.normalize is None else list(self.normalize)
 
     @property
     def shown_checks(self) -> dict[str, Any]:
@@ -245,14 +265,24 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         return known
 
     @functools.cached_property
+    def enforced_keys(self) -> Sequence[UniqueKey]:
+        """The unique keys that may forbid a row; one that is being built may already."""
+        return [key for key in self.keys if key.state != "failed"]
+
+    @functools.cached_property
     def texts_in_keys(self) -> frozenset[int]:
         """The numbers of the columns whose texts must fit into an entry of a key's index."""
-        return frozenset(n for key in self.keys for n in key.columns if self.key_columns[n].is_text)
+        return frozenset(n for key in self.enforced_keys for n in key.columns if self.key_columns[n].is_text)
 
     @functools.cached_property
     def references(self) -> Sequence[tuple[Column, Reference]]:
         """The columns that refer to tables, hidden ones included, with what they refer to."""
         return [(column, column.references) for column in self.columns if column.references is not None]
+
+    @functools.cached_property
+    def copies_nickname(self) -> bool:
+        """Whether new rows get the nickname of the member who creates them."""
+        return any(column.default_maker is Maker.NICKNAME for column in self.columns)
 
     @property
     def is_free_form(self) -> bool:
@@ -348,6 +378,10 @@ def _is_name_character(character: str) -> bool:
     return character == "_" or unicodedata.category(character) in {"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Mn", "Mc"}
 
 
+# Generators of clients want to be told what the items are.
+Normalize = Annotated[list[Normalization], msgspec.Meta(max_length=2)]
+
+
 class NewReference(msgspec.Struct, forbid_unknown_fields=True):
     """The table, by its title or id, whose rows a column refers to, and what their deletion does."""
 
@@ -367,6 +401,9 @@ class _Definition(GivenChecks, forbid_unknown_fields=True):
     description: Description | None = None
     encrypted: bool | None = None
     references: NewReference | None = None
+    on_update: Any = None
+    normalize: Normalize | None = None
+    unique: bool | None = None
 
 
 def parse_schema(schema: Mapping[str, Any], limits: Limits) -> list[Column]:
@@ -386,6 +423,11 @@ def given_checks(schema: Mapping[str, Any], name: str) -> GivenChecks:
         if isinstance(definition, dict) and normal_path(key) == name:
             return msgspec.convert({one: definition[one] for one in CHECKS if one in definition}, GivenChecks)
     return GivenChecks()
+
+
+def unique_columns(schema: Mapping[str, Any]) -> list[str]:
+    """Return the names of the columns to which valid definitions give unique keys of their own."""
+    return [normal_path(name) for name, one in schema.items() if isinstance(one, dict) and one.get("unique")]
 
 
 def _parse_column(name: str, definition: Any, max_name_bytes: int) -> Column:
@@ -412,10 +454,27 @@ def _parse_column(name: str, definition: Any, max_name_bytes: int) -> Column:
         parsed.encrypted,
         references=None if parsed.references is None else parsed.references.stored,
         checks=merged(None, parsed),
+        on_update=parsed.on_update,
+        normalize=steps_of(parsed.normalize),
     )
     check_reference(column, field)
+    check_makers(column, (f"{field}.default", f"{field}.on_update", f"{field}.normalize"))
     require_sensible(column.checks, type_.value, field)
     return column
+
+
+def steps_of(normalize: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the steps of a request to the normal form of a text, each once; None for none."""
+    return tuple(dict.fromkeys(normalize)) if normalize else None
+
+
+def check_makers(column: Column, fields: tuple[str, str, str]) -> None:
+    """Raise a 400 error if the values of a column cannot be made, or normalized, as it is defined.
+
+    `fields` are the places of its default, `on_update` and `normalize`.
+    """
+    check_made(column.type.value, column.encrypted, column.default, column.on_update, fields[:2])
+    check_normalized(column.type.value, column.normalize, fields[2])
 
 
 def check_reference(column: Column, field: str) -> None:

@@ -24,7 +24,25 @@ _COLUMNS: dict[str, Json] = {
         "properties": {
             "type": reference("ColumnType"),
             "required": {"type": "boolean", "description": "Whether each row must have a value."},
-            "default": {"description": "The default value of new rows."},
+            "default": {
+                "description": 'The default value of new rows; `{"$now": true}` of a date, `{"$uuid": true}` of a '
+                'uuid, `{"$member": "id"}` and `{"$member": "nickname"}` of a string are made for each of them.'
+            },
+            "on_update": {
+                "type": "object",
+                "description": 'What a change makes of the column that it does not name: `{"$now": true}` of a date, '
+                '`{"$member": "id"}` of a string.',
+            },
+            "unique": {
+                "type": "boolean",
+                "description": "Gives the column a unique key of its own. False and absent take none away.",
+            },
+            "normalize": {
+                "type": "array",
+                "items": {"type": "string", "enum": ["trim", "lower"]},
+                "maxItems": 2,
+                "description": "What is done to a string before it is checked and stored.",
+            },
             "description": {"type": "string", "maxLength": 2000},
             "encrypted": {"type": "boolean", "description": "Whether values are encrypted at rest."},
             "references": reference("ColumnReference"),

@@ -29,12 +29,15 @@ from pilotis.data.tables.schema import (
     Column,
     NewReference,
     TableSchema,
+    check_makers,
     check_reference,
     column_name,
     column_type,
     given_checks,
     numbered,
     parse_schema,
+    steps_of,
+    unique_columns,
 )
 from pilotis.data.tables.types import (
     ColumnChange,
@@ -72,6 +75,8 @@ _KEPT = 10_000
 _LOCK_MILLISECONDS = 300
 RETRY_SECONDS = 15.0
 _DDL_SECONDS = 600
+# The places of a column's options on the column routes; see `check_makers`.
+_MADE = ("default_value", "on_update", "normalize")
 
 
 class TableNotFoundError(NotFoundError):
@@ -135,9 +140,9 @@ class KeyKeeper(Protocol):
         """Remove the keys that are not wanted, and return the table without them."""
 
     async def complete(
-        self, connection: Connection, app_id: UUID, table_id: UUID, wanted: Sequence[NewUniqueKey]
+        self, connection: Connection, app: AppInfo, table_id: UUID, wanted: Sequence[tuple[str, NewUniqueKey]]
     ) -> None:
-        """Add the keys that the table lacks."""
+        """Add the keys that the table lacks, each given with its place in the request."""
 
 
 RuleReader = Callable[[Connection, AppInfo, UUID, dict[str, Any]], Awaitable[str]]
@@ -293,7 +298,7 @@ class Tables:
         async def edit(connection: Connection, table: TableSchema) -> None:
             wanted = await _looked_up(connection, table, definition.title, asked)
             if definition.unique is not msgspec.UNSET and self.keys is not None:
-                table = await self.keys.keep(connection, table, definition.unique)
+                table = await self.keys.keep(connection, table, [key for _, key in _keys_of(definition)])
             for column in table.columns:
                 if column.name not in wanted:
                     await self._columns.trash(connection, table, column, app.limits.trash_columns)
@@ -333,8 +338,15 @@ class Tables:
     async def _complete_keys(
         self, connection: Connection, app: AppInfo, table_id: UUID, definition: TableDefinition
     ) -> None:
-        if definition.unique is not msgspec.UNSET and self.keys is not None:
-            await self.keys.complete(connection, app.app_id, table_id, definition.unique)
+        if (wanted := _keys_of(definition)) and self.keys is not None:
+            await self.keys.complete(connection, app, table_id, wanted)
+
+    async def _make_unique(
+        self, connection: Connection, app: AppInfo, table_id: UUID, name: str, unique: bool | None
+    ) -> None:
+        """Give a column a key of its own, unless it has one."""
+        if unique and self.keys is not None:
+            await self.keys.complete(connection, app, table_id, [("unique", NewUniqueKey(columns=[name]))])
 
     async def _set_rules(
         self, connection: Connection, app: AppInfo, table_id: UUID, rules: dict[str, Any] | msgspec.UnsetType | None
@@ -423,8 +435,11 @@ class Tables:
             new.encrypted,
             references=None if new.references is None else new.references.stored,
             checks=merged(None, new),
+            on_update=new.on_update,
+            normalize=steps_of(new.normalize),
         )
         check_reference(column, "")
+        check_makers(column, _MADE)
         require_sensible(column.checks, column.type.value, "")
         check_default(column, app.limits.default_bytes, "default_value")
 
@@ -436,6 +451,7 @@ class Tables:
             await self._columns.add(
                 connection, table, await references.looked_up(connection, table, column, "references")
             )
+            await self._make_unique(connection, app, table_id, column.name, new.unique)
 
         refers = column.references is not None
         await self.change(app.app_id, actor, table_id, edit, "column.create", locks_app=refers, column=column.name)
@@ -452,6 +468,7 @@ class Tables:
             column = _column(table, name)
             new = _changed_column(column, change)
             check_reference(new, "")
+            check_makers(new, _MADE)
             require_sensible(new.checks, new.type.value, "")
             if new.references != column.references:
                 new = await references.looked_up(connection, table, new, "references")
@@ -459,6 +476,7 @@ class Tables:
             goes_on = await self._columns.change(connection, table, column, new, app.limits.column_migration_rows)
             if change.validate:
                 await self._columns.validate(connection, table, new)
+            await self._make_unique(connection, app, table_id, new.name, change.unique)
             if goes_on:
                 await self._request_migration(connection)
 
@@ -736,6 +754,13 @@ async def _publish(
     await publish(connection, Topic.TABLE, f"{table.app_id}/{table.table_id}")
 
 
+def _keys_of(definition: TableDefinition) -> list[tuple[str, NewUniqueKey]]:
+    """Return the unique keys that a definition asks for, with their places: its own, and those of single columns."""
+    listed = [] if definition.unique is msgspec.UNSET else definition.unique
+    own = [(f"schema.{name}.unique", NewUniqueKey(columns=[name])) for name in unique_columns(definition.schema)]
+    return [*((f"unique[{at}]", key) for at, key in enumerate(listed)), *own]
+
+
 def _wanted(app: AppInfo, definition: TableDefinition) -> dict[str, Column]:
     """Return the columns of a definition by name; raises a 400 error."""
     wanted = {column.name: column for column in parse_schema(definition.schema, app.limits)}
@@ -760,12 +785,15 @@ def _changed_column(column: Column, change: ColumnChange) -> Column:
         "default": change.default_value,
         "description": change.description,
         "encrypted": change.encrypted,
+        "on_update": change.on_update,
     }
     given |= {field: value for field, value in options.items() if value is not msgspec.UNSET}
     if change.references is None:
         given["references"] = None
     elif isinstance(change.references, NewReference):
         given["references"] = change.references.stored
+    if change.normalize is not msgspec.UNSET:
+        given["normalize"] = steps_of(change.normalize)
     given["checks"] = merged(column.checks, change)
     return msgspec.structs.replace(column, **given)
 
@@ -810,5 +838,7 @@ def _column_item(column: Column, order: int) -> ColumnItem:
             )
         ),
         checks=column.shown_checks or msgspec.UNSET,
+        on_update=msgspec.UNSET if column.on_update is None else column.on_update,
+        normalize=column.shown_normalize or msgspec.UNSET,
         migrating=("decrypting" if column.encrypted else "encrypting") if column.migrating else msgspec.UNSET,
     )

@@ -19,7 +19,8 @@ _TABLE = """
         select json_agg(json_build_object(
             'number', c.number, 'name', c.name, 'type', c.type, 'required', c.required,
             'default', c.default_value, 'description', c.description, 'encrypted', c.encrypted,
-            'migrating', c.rewriting, 'vector', c.vector, 'checks', c.checks,
+            'migrating', c.rewriting, 'vector', c.vector, 'checks', c.checks, 'on_update', c.on_update,
+            'normalize', c.normalize,
             'references', case when c.references_table is not null then json_build_object(
                 'table', (
                     select r.title from pilotis.tables r where r.app_id = c.app_id and r.table_id = c.references_table
@@ -133,8 +134,8 @@ async def insert_column(connection: Connection, table: TableSchema, column: Colu
         """
         insert into pilotis.columns
             (app_id, table_id, number, name, type, required, default_value, description, encrypted, references_table,
-            on_delete, checks)
-        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+            on_delete, checks, on_update, normalize)
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
         """,
         table.app_id,
         table.table_id,
@@ -158,7 +159,8 @@ async def update_column(connection: Connection, table: TableSchema, column: Colu
         """
         update pilotis.columns
         set name = $4, type = $5, required = $6, default_value = $7, description = $8, encrypted = $9,
-            references_table = $10, on_delete = $11, checks = $12, rewriting = $13, vector = $14
+            references_table = $10, on_delete = $11, checks = $12, on_update = $13, normalize = $14, rewriting = $15,
+            vector = $16
         where app_id = $1 and table_id = $2 and number = $3
         """,
         table.app_id,
@@ -302,12 +304,14 @@ async def delete_table(connection: Connection, app_id: UUID, table_id: UUID) -> 
 
 
 def _definition(column: Column) -> tuple[Any, ...]:
-    default = None if column.default is None else json.encode(column.default).decode()
+    default, on_update = (
+        None if made is None else json.encode(made).decode() for made in (column.default, column.on_update)
+    )
     refers = column.references
     reference = (None, None) if refers is None else (refers.target, refers.on_delete.value)
     checks = None if column.checks is None else json.encode(column.checks).decode()
     given = column.name, column.type.value, column.required, default, column.description, column.encrypted
-    return *given, *reference, checks
+    return *given, *reference, checks, on_update, column.normalize
 
 
 async def set_emits(connection: Connection, table: TableSchema, operations: Collection[str]) -> None:
@@ -357,6 +361,19 @@ async def set_rules(connection: Connection, app_id: UUID, table_id: UUID, rules:
         table_id,
         rules,
     )
+
+
+async def building_keys(connection: Connection) -> list[tuple[UUID, UUID, int]]:
+    """Return the app, table and number of each unique key that is being built, oldest table first."""
+    rows = await connection.fetch(
+        """
+        select app_id, table_id, (key ->> 'number')::integer as number
+        from pilotis.tables, jsonb_array_elements(unique_keys) key
+        where unique_keys @> '[{"state": "building"}]' and key ->> 'state' = 'building' and dropped_at is null
+        order by table_id, number
+        """
+    )
+    return [(row["app_id"], row["table_id"], row["number"]) for row in rows]
 
 
 async def next_key(connection: Connection, app_id: UUID, table_id: UUID) -> int:

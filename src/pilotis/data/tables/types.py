@@ -9,7 +9,7 @@ import msgspec
 
 from pilotis.data.tables.checks import GivenChecks
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, MAX_COLUMNS, UniqueKey
-from pilotis.data.tables.schema import AccessLevel, Description, NewReference, OnDelete, TableSchema
+from pilotis.data.tables.schema import AccessLevel, Description, NewReference, Normalize, OnDelete, TableSchema
 from pilotis.data.tables.schemas import ColumnDefinition, ColumnDefinitions, ColumnTypeName
 
 Title = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -32,24 +32,35 @@ class NewUniqueKey(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ShownUniqueKey(msgspec.Struct, kw_only=True):
-    """A unique key: no two rows that it covers have the same values in its columns."""
+    """A unique key: no two rows that it covers have the same values in its columns.
+
+    `state` is present while it is being built in the background, `building`, and if that has `failed`, because `rows`
+    have the values of other rows; `pairs` has the ids of some of them.
+    """
 
     name: str
     columns: list[str]
     ignore_case: bool
     nulls: Literal["distinct", "equal"]
     where: dict[str, Any] | None
+    state: Literal["building", "failed"] | msgspec.UnsetType = msgspec.UNSET
+    rows: int | msgspec.UnsetType = msgspec.UNSET
+    pairs: list[list[str]] | msgspec.UnsetType = msgspec.UNSET
 
 
 def shown_key(table: TableSchema, key: UniqueKey) -> ShownUniqueKey:
     """Return a table's key with the names of its columns."""
     names = {column.number: column.name for column in table.columns} | {CREATOR_NUMBER: CREATOR}
+    has_failed = key.state == "failed"
     return ShownUniqueKey(
         name=key.name,
         columns=[names[number] for number in key.columns],
         ignore_case=key.ignore_case,
         nulls=key.nulls,
         where={names[int(number)]: operators for number, operators in key.where.items()} or None,
+        state=msgspec.UNSET if key.state == "ready" else key.state,
+        rows=key.conflicts if has_failed else msgspec.UNSET,
+        pairs=[pair.split(" ") for pair in key.pairs] if has_failed else msgspec.UNSET,
     )
 
 
@@ -113,7 +124,11 @@ class TableDefinition(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewColumn(GivenChecks, forbid_unknown_fields=True):
-    """A column to add; `min` to `format` are checks of its values."""
+    """A column to add; `min` to `format` are checks of its values. With `unique` it gets a unique key of its own.
+
+    `on_update` is the value after each change that does not name the column, `normalize` the steps to the normal form
+    of a text.
+    """
 
     name: Annotated[str, msgspec.Meta(max_length=255)]
     data_type: ColumnTypeName
@@ -122,13 +137,18 @@ class NewColumn(GivenChecks, forbid_unknown_fields=True):
     description: Description | None = None
     encrypted: bool | None = None
     references: NewReference | None = None
+    on_update: Any = None
+    normalize: Normalize | None = None
+    unique: bool | None = None
 
 
 class ColumnChange(GivenChecks, forbid_unknown_fields=True):
     """Changes of a column; absent fields stay as they are.
 
-    A null `default_value`, `description` or `references`, or a check of its values (`min` to `format`), is removed.
-    Checks hold for what is written from then on; with `validate` the rows that are there must keep them, too.
+    A null `default_value`, `on_update`, `normalize`, `description` or `references`, or a check of its values (`min` to
+    `format`), is removed.
+    Checks hold for what is written from then on; with `validate` the rows that are there must keep them, too. `unique`
+    gives the column a unique key of its own, unless it has one; it never takes one away.
     """
 
     data_type: ColumnTypeName | msgspec.UnsetType = msgspec.UNSET
@@ -137,7 +157,10 @@ class ColumnChange(GivenChecks, forbid_unknown_fields=True):
     description: Description | msgspec.UnsetType | None = msgspec.UNSET
     encrypted: bool | msgspec.UnsetType = msgspec.UNSET
     references: NewReference | msgspec.UnsetType | None = msgspec.UNSET
+    on_update: Any = msgspec.UNSET
+    normalize: Normalize | msgspec.UnsetType | None = msgspec.UNSET
     validate: bool = False
+    unique: bool | None = None
 
 
 class ColumnRename(msgspec.Struct, forbid_unknown_fields=True):
@@ -181,8 +204,8 @@ class SchemaPreview(msgspec.Struct, frozen=True):
 class ColumnItem(msgspec.Struct, kw_only=True):
     """A column on the column routes; `order` counts from 1 in the order in which columns were added.
 
-    `references` is present where the column refers to rows, `checks` where its values have checks, `migrating` only
-    while the values are being encrypted or decrypted in the background.
+    `references` is present where the column refers to rows, `checks` where its values have checks, `on_update` and
+    `normalize` where they are set, `migrating` only while the values are encrypted or decrypted in the background.
     """
 
     name: str
@@ -194,6 +217,8 @@ class ColumnItem(msgspec.Struct, kw_only=True):
     order: int
     references: ShownReference | msgspec.UnsetType = msgspec.UNSET
     checks: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    on_update: Any = msgspec.UNSET
+    normalize: list[str] | msgspec.UnsetType = msgspec.UNSET
     migrating: Literal["encrypting", "decrypting"] | msgspec.UnsetType = msgspec.UNSET
 
 

@@ -11,13 +11,14 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from pilotis.data.tables.checks import broken
 from pilotis.data.tables.checks import error as broken_check
+from pilotis.data.tables.generated import NOBODY, Maker, Writer, normalized
 from pilotis.data.tables.keys import MAX_TEXT_BYTES
 from pilotis.data.tables.schema import Column, ColumnType, free_field_name
 from pilotis.kit import json
@@ -91,7 +92,7 @@ class Row(msgspec.Struct):
 
     `data` is their JSON. `moments` has the moment of each date by column number, `nulls` the names of the fields set to
     null, `hashes` the hash of each encrypted value by column number, `changes` what depends on the value there is,
-    `fields` the decoded struct (a dict for a free-form table).
+    `fields` the decoded struct (a dict for a free-form table), `now` the columns that get the time of the write.
     """
 
     fields: Any
@@ -100,6 +101,13 @@ class Row(msgspec.Struct):
     nulls: list[str]
     hashes: dict[int, str] = {}
     changes: dict[str, Change] = {}
+    now: Sequence[Column] = ()
+
+    def at(self, moment: str) -> bytes:
+        """Return the JSON of the values with the time of the write, in the format of answers."""
+        if not self.now:
+            return self.data
+        return json.encode(msgspec.structs.replace(self.fields, **{f"c{column.number}": moment for column in self.now}))
 
 
 class _Operators(msgspec.Struct, forbid_unknown_fields=True, rename=lambda name: "$" + name):
@@ -139,6 +147,15 @@ class RowDecoder:
         self._by_name = {column.name: column for column in columns}
         self._numbers = [key for key, column in self._columns.items() if column.type is ColumnType.NUMBER]
         self._checked = [(key, column) for key, column in self._columns.items() if column.checks is not None]
+        self._normalized = [(key, column.normalize) for key, column in self._columns.items() if column.normalize]
+        made = (
+            {} if partial else {key: maker for key, column in self._columns.items() if (maker := column.default_maker)}
+        )
+        self._made_now = [key for key, maker in made.items() if maker is Maker.NOW]
+        self._made_of_member = [
+            (key, maker) for key, maker in made.items() if maker in {Maker.MEMBER_ID, Maker.NICKNAME}
+        ]
+        self._on_update = [(key, column) for key, column in self._columns.items() if column.update_maker]
         self._dates = [key for key, column in self._columns.items() if column.type is ColumnType.DATE]
         # What an operator takes is no value of the column yet.
         unchecked = [msgspec.structs.replace(column, checks=None) for column in columns]
@@ -196,7 +213,7 @@ class RowDecoder:
         value = operand if column is None else self.value(row, column)
         return Change(operator, json.encode(value).decode(), moment)
 
-    def decode_list(self, data: bytes | msgspec.Raw) -> list[Row] | None:
+    def decode_list(self, data: bytes | msgspec.Raw, writer: Writer = NOBODY) -> list[Row] | None:
         """Return the rows of a JSON array, all checked in one step; None unless every row is valid.
 
         Then `decode` finds the errors of each.
@@ -206,15 +223,15 @@ class RowDecoder:
             return None
         try:
             found = self._list_decoder.decode(raw)
-            rows = [self._row(fields) for fields in found]
+            rows = [self._row(fields, writer) for fields in found]
             for row in rows:
                 json.check_depth(row.data)
             return rows
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, PilotisError):
             return None
 
-    def decode(self, data: bytes | msgspec.Raw) -> Row:
-        """Return the row; raises a 400 error that names the invalid column."""
+    def decode(self, data: bytes | msgspec.Raw, writer: Writer = NOBODY) -> Row:
+        """Return the row, with what defaults make of its writer; raises a 400 error that names the invalid column."""
         raw = bytes(data)
         fields = self._decoded(raw)
         if b"\\u0000" in raw and json.has_nul(msgspec.to_builtins(fields)):
@@ -222,9 +239,53 @@ class RowDecoder:
         if not self._columns:
             fields = _free(fields)
             return Row(fields, json.encode(fields), {}, [])
-        return self._row(fields)
+        return self._row(fields, writer)
 
-    def _row(self, fields: Any) -> Row:
+    def touched(self, row: Row, writer: Writer, named: Collection[str]) -> Row:
+        """Return a changed row with what `on_update` makes of the columns that the change does not name."""
+        changed = [(key, column) for key, column in self._on_update if column.name not in named]
+        if not changed:
+            return row
+        fields, now = row.fields, []
+        for key, column in changed:
+            if column.update_maker is Maker.NOW:
+                setattr(fields, key, UNSET)
+                now.append(column)
+            elif writer.member_id is not None:
+                setattr(fields, key, writer.member_id)
+        touched = self._row(fields, NOBODY)
+        touched.changes = row.changes
+        touched.now = [*(column for column in touched.now if column not in now), *now]
+        return touched
+
+    def _row(self, fields: Any, writer: Writer) -> Row:
+        for key, maker in self._made_of_member:
+            if getattr(fields, key) is UNSET:
+                self._make(fields, key, writer.value(maker))
+        if self._normalized:
+            self._normalize(fields)
+        self._check_all(fields)
+        moments = {}
+        for key in self._dates:
+            text = getattr(fields, key)
+            if text is not UNSET and text is not None:
+                moment = text if is_plain_utc(text) else self._moment(key, text)
+                column = self._columns[key]
+                if column.has_time:
+                    moments[column.number] = moment
+        encoded = json.encode(fields)
+        row = Row(fields, encoded, moments, self._nulls(fields) if b"null" in encoded else [])
+        if self._made_now:
+            row.now = [self._columns[key] for key in self._made_now if getattr(fields, key) is UNSET]
+        return row
+
+    def _normalize(self, fields: Any) -> None:
+        for key, steps in self._normalized:
+            text = getattr(fields, key)
+            if type(text) is str:
+                setattr(fields, key, normalized(text, steps))
+
+    def _check_all(self, fields: Any) -> None:
         for key in self._numbers:
             number = getattr(fields, key)
             if type(number) is not Decimal:
@@ -237,16 +298,13 @@ class RowDecoder:
             value = getattr(fields, key)
             if value is not UNSET and value is not None:
                 self._check(column, value)
-        moments = {}
-        for key in self._dates:
-            text = getattr(fields, key)
-            if text is not UNSET and text is not None:
-                moment = text if is_plain_utc(text) else self._moment(key, text)
-                column = self._columns[key]
-                if column.has_time:
-                    moments[column.number] = moment
-        encoded = json.encode(fields)
-        return Row(fields, encoded, moments, self._nulls(fields) if b"null" in encoded else [])
+
+    def _make(self, fields: Any, key: str, value: str | None) -> None:
+        if value is not None:
+            setattr(fields, key, value)
+        elif self._columns[key].required:
+            name = self._columns[key].name
+            raise invalid(name, f"{name}: no member is signed in to give it a value, so send one.", "REQUIRED")
 
     def _decoded(self, raw: bytes) -> Any:
         try:
@@ -267,6 +325,11 @@ class RowDecoder:
     def given(self, row: Row) -> list[Column]:
         """Return the columns that were given a value or null."""
         return [column for key, column in self._columns.items() if getattr(row.fields, key) is not UNSET]
+
+    def named(self, row: Row) -> list[str]:
+        """Return the names of the fields that a change names."""
+        given = [column.name for column in self.given(row)] if self._columns else list(row.fields)
+        return [*given, *row.changes, *row.nulls]
 
     def _check_number(self, key: str, value: Any) -> None:
         if value is UNSET or type(value) is int or type(value) is Decimal:
@@ -362,6 +425,11 @@ def _field(key: str, column: Column, partial: bool) -> tuple[Any, ...]:
         value_type = value_type | None if value_type is not Any else Any
     if partial:
         return key, value_type | UnsetType if value_type is not Any else Any, UNSET
+    maker = column.default_maker
+    if maker is Maker.UUID:
+        return key, value_type, msgspec.field(default_factory=uuid4)
+    if maker is not None:
+        return key, value_type | UnsetType, UNSET
     if column.default is not None:
         default = column.default
         if isinstance(default, (dict, list)):
@@ -377,7 +445,7 @@ def check_default(column: Column, max_bytes: int, field: str) -> None:
 
     Every row without a value gets it. `field` is its place in the request.
     """
-    if column.default is None:
+    if column.default is None or column.default_maker is not None:
         return
     if len(json.encode(column.default)) > max_bytes:
         raise invalid(field, f"A default has at most {max_bytes} bytes of JSON.", "INVALID_DEFAULT")

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from uuid import UUID
 
 from pilotis.data.rows.bulk.service import ExportsBusyError
+from pilotis.data.rows.keyed import KeyNotReadyError, UnknownKeyError
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.transfer.examples import EXAMPLES
@@ -55,6 +56,8 @@ class TransferEndpoints(Endpoints, tag="Import and export", examples=EXAMPLES):
         errors=[
             TableNotFoundError,
             UnknownColumnError,
+            UnknownKeyError,
+            KeyNotReadyError,
             NotUtf8Error,
             NoHeaderError,
             ImportRunningError,
@@ -68,7 +71,8 @@ class TransferEndpoints(Endpoints, tag="Import and export", examples=EXAMPLES):
 
         Rows are created while the body arrives, and are kept if the connection breaks. A request with a `key` of your
         choice can be repeated in full: it continues where the last one with that key was interrupted. A rejected line
-        does not stop the others.
+        does not stop the others. With `unique_key`, the name of a unique key of the table, lines change the rows that
+        have its values already, as `mode` says.
         """
         if not query.delimiter.isascii() or query.delimiter in '"\r\n':
             raise invalid("delimiter", "delimiter must be one ASCII character other than a quote or a line end.")
@@ -77,6 +81,8 @@ class TransferEndpoints(Endpoints, tag="Import and export", examples=EXAMPLES):
             delimiter=query.delimiter,
             key=query.key,
             own_fields=query.own_fields,
+            unique_key=query.unique_key,
+            mode=query.mode,
         )
         rejections = FirstRejections()
         result = await self._transfer.import_(call.app, call.actor, table_id, from_offset(body), options, rejections)

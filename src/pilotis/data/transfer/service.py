@@ -17,7 +17,8 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.data.rows.bulk.service import BulkRows
-from pilotis.data.rows.bulk.types import Batch, Failure
+from pilotis.data.rows.bulk.types import Batch, Failure, UpsertBy
+from pilotis.data.rows.keyed import key_of
 from pilotis.data.tables import events
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.service import TableNotFoundError
@@ -142,6 +143,8 @@ class Transfer:
         Invalid lines go to `rejections` and do not stop the import.
         """
         schema = await self._rows.schema(app, table_id)
+        if options.unique_key is not None:
+            key_of(schema, options.unique_key)
         key = options.key or str(uuid4())
         try:
             begun = await store.begin(
@@ -151,9 +154,9 @@ class Transfer:
             # The table was deleted permanently after its schema was read.
             raise TableNotFoundError from None
         if begun.is_finished:
-            return ImportResult(
-                table_id=table_id, key=key, created=begun.created, rejected=begun.rejected, was_finished=True
-            )
+            result = _result(table_id, key, begun, options)
+            result.was_finished = True
+            return result
         if begun.format != options.format.value:
             raise ImportFormatError
         state = msgspec.structs.replace(begun, rejected_position=rejections.begin(begun.rejected_position))
@@ -169,13 +172,13 @@ class Transfer:
                 rows = JsonRows(own_fields=options.own_fields)
             async for batch in _batches(records):
                 self._room.require()
-                state = await self._write(app, table_id, key, state, batch, rows, rejections)
+                state = await self._write(app, table_id, key, state, batch, rows, rejections, options.by)
                 progressed(state)
         await self._finish(schema, actor, key, state)
         resumed = begun.line if begun.position else None
-        return ImportResult(
-            table_id=table_id, key=key, created=state.created, rejected=state.rejected, resumed_at_line=resumed
-        )
+        result = _result(table_id, key, state, options)
+        result.resumed_at_line = resumed
+        return result
 
     async def progress(self, app: AppInfo, table_id: UUID, key: str) -> ImportProgress:
         """Return how far an import is; raises a 404 error."""
@@ -233,6 +236,7 @@ class Transfer:
         records: Sequence[Record],
         rows: CsvRows | JsonRows,
         rejections: Rejections,
+        by: UpsertBy | None,
     ) -> Progress:
         after = state
 
@@ -244,6 +248,8 @@ class Transfer:
                 line=records[-1].last,
                 created=state.created + batch.made,
                 rejected=state.rejected + len(batch.failed),
+                updated=state.updated + batch.updated,
+                ignored=state.ignored + batch.ignored,
             )
             # Stored before the commit; if the commit fails, they are truncated later.
             if batch.failed:
@@ -251,7 +257,7 @@ class Transfer:
             if not await store.advance(connection, app.app_id, table_id, key, state.position, after):
                 raise ImportRunningError
 
-        await self._rows.insert(app, table_id, records, rows.new_row, record_progress)
+        await self._rows.insert(app, table_id, records, rows.new_row, record_progress, by)
         return after
 
     async def _finish(self, table: TableSchema, actor: Actor, key: str, state: Progress) -> None:
@@ -264,6 +270,13 @@ class Transfer:
             await audit(connection, app_id, actor, "table.import", table_id, **counts)
             event = events.imported(actor, table, state.created, state.rejected)
             await self._events.emit_all(connection, app_id, [event])
+
+
+def _result(table_id: UUID, key: str, state: Progress, options: ImportOptions) -> ImportResult:
+    result = ImportResult(table_id=table_id, key=key, created=state.created, rejected=state.rejected)
+    if options.unique_key is not None:
+        result.updated, result.ignored = state.updated, state.ignored
+    return result
 
 
 async def infer_schema(chunks: AsyncIterator[bytes], options: ImportOptions) -> dict[str, str]:

@@ -11,7 +11,8 @@ from pilotis.db.pool import Database
 
 _KEPT = "interval '30 days'"
 _READ = """
-    select format, header, position, line, created, rejected, rejected_position, finished_at is not null as is_finished
+    select format, header, position, line, created, rejected, rejected_position, updated, ignored,
+        finished_at is not null as is_finished
     from pilotis.imports where app_id = $1 and table_id = $2 and key = $3
 """
 
@@ -26,6 +27,8 @@ class Progress(msgspec.Struct):
     created: int
     rejected: int
     rejected_position: int
+    updated: int
+    ignored: int
     is_finished: bool
 
 
@@ -71,7 +74,7 @@ async def advance(
         """
         update pilotis.imports
         set header = $5, position = $6, line = $7, created = $8, rejected = $9, rejected_position = $10,
-            finished_at = case when $11 then now() end, updated_at = now()
+            updated = $11, ignored = $12, finished_at = case when $13 then now() end, updated_at = now()
         where app_id = $1 and table_id = $2 and key = $3 and position = $4 and finished_at is null
         returning true
         """,
@@ -85,6 +88,8 @@ async def advance(
         progress.created,
         progress.rejected,
         progress.rejected_position,
+        progress.updated,
+        progress.ignored,
         progress.is_finished,
     )
     return done is not None

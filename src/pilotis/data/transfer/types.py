@@ -8,6 +8,8 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.data.rows.bulk.types import UpsertBy
+from pilotis.data.rows.types import UpsertMode
 from pilotis.data.transfer.formats import Format
 
 Open = Callable[[int], AsyncIterator[bytes]]
@@ -23,7 +25,8 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to read a file. `key` names the import: with the same key it continues where it was interrupted.
 
     With `own_fields` the field `__creator` names the member that owns a row, and `__id`, `__created_at` and
-    `__updated_at` are ignored. With `again` a finished import with the key runs again.
+    `__updated_at` are ignored. With `again` a finished import with the key runs again. With `unique_key` a row that has
+    the values of this key of the table already is changed, as `mode` says, instead of created.
     """
 
     format: Format
@@ -31,6 +34,13 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     own_fields: bool = False
     again: bool = False
+    unique_key: str | None = None
+    mode: UpsertMode = UpsertMode.MERGE
+
+    @property
+    def by(self) -> UpsertBy | None:
+        """How rows that are there are found and changed."""
+        return None if self.unique_key is None else UpsertBy(self.unique_key, self.mode)
 
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +67,7 @@ class Rejected(msgspec.Struct, kw_only=True):
 class ImportResult(msgspec.Struct, kw_only=True):
     """The result of an import: every record of the file is either `created` or `rejected`.
 
+    With `unique_key`, records may also have `updated` a row, or been `ignored` for one that is there.
     `rejections` lists those of this request, at most a thousand. `resumed_at_line` is the line after which it continued
     an interrupted import.
     """
@@ -65,6 +76,8 @@ class ImportResult(msgspec.Struct, kw_only=True):
     key: str
     created: int
     rejected: int
+    updated: int | msgspec.UnsetType = msgspec.UNSET
+    ignored: int | msgspec.UnsetType = msgspec.UNSET
     rejections: list[Rejected] = []
     resumed_at_line: int | None = None
     was_finished: bool = False
@@ -107,6 +120,8 @@ class ImportQuery(msgspec.Struct, forbid_unknown_fields=True):
     delimiter: Annotated[str, msgspec.Meta(min_length=1, max_length=1)] = ","
     key: Key | None = None
     own_fields: bool = False
+    unique_key: Annotated[str, msgspec.Meta(min_length=1, max_length=63)] | None = None
+    mode: UpsertMode = UpsertMode.MERGE
 
 
 class ExportQuery(msgspec.Struct, forbid_unknown_fields=True):

@@ -169,6 +169,8 @@ class MemberInfo(msgspec.Struct, frozen=True):
     roles: tuple[str, ...] = ()
     """What the app says of the member, with `claims`; rules ask for them, and the member cannot change them."""
     claims: dict[str, Any] = {}
+    nickname: str | None = None
+    """Only where a table asks for it: a new row copies it."""
     confirm: Callable[[], Awaitable[MemberInfo]] | None = None
     """Returns the whole member where only the token was checked so far: then nothing but the ids is known."""
 

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from pilotis.data.query.geo.shapes import Box, Cap, Polygons, Ring, Shape
 from pilotis.data.query.geo.sphere import Bounds, Vector
+from pilotis.data.query.pages import Window, sorted_rows
 from pilotis.data.rows import found
-from pilotis.data.rows.statements import ByRow
+from pilotis.data.rows.statements import Statements
 from pilotis.data.rows.table import PreparedTable
+from pilotis.data.rules.visibility import Visibility
 from pilotis.data.where.access_patterns import AccessKind
 from pilotis.data.where.fields import Field
 from pilotis.data.where.index_expressions import indexed_point_of, no_point, point_of
@@ -18,20 +20,19 @@ from pilotis.data.where.operands import Arguments
 class Scope(NamedTuple):
     """What to search: an object field, a condition on the rows, and the page of the results.
 
-    `cube` is the schema of the extension `cube`. With `creators`, the rows say who created them.
+    `cube` is the schema of the extension `cube`, `statements` those whose rows are shown, `visible` what the caller
+    sees.
     """
 
     table: PreparedTable
     field: Field
     cube: str
     and_visible: str
-    limit: int
-    offset: int
+    window: Window
     arguments: Arguments
     page_bytes: int
-    creators: bool = False
-    by_row: ByRow = ()
-    """The columns that some rows show, with conditions on the row `nearest`."""
+    statements: Statements
+    visible: Visibility
 
 
 def compile_geo(scope: Scope, shape: Shape) -> str:
@@ -48,8 +49,19 @@ def compile_geo(scope: Scope, shape: Shape) -> str:
     )
     condition = _inside(scope, shape, indexed, chord) + scope.and_visible
     physical = table.schema.physical
-    limit, offset = arguments.bind(scope.limit, "bigint"), arguments.bind(scope.offset, "bigint")
-    whole = table.by_row(table.statements_for(creators=scope.creators), scope.by_row).row
+    whole = scope.statements.row
+    everywhere = shape.bounds is None and not scope.and_visible
+    total = _all_points(scope) if everywhere else table.statements.count(condition)
+    if scope.window.order is not None:
+        chosen = sorted_rows(table, scope.window, condition, scope.visible, arguments)
+        selected = f"""
+            select row_number() over (order by {chosen.place}) as place, {chord} as chord,
+                {whole} as whole{chosen.columns}
+            from {chosen.source} chosen
+        """
+        names = ("chord", *(("id", "sorts") if chosen.columns else ()))
+        return found.page(total, selected, names, scope.page_bytes, chosen.still_there)
+    limit, offset = arguments.bind(scope.window.limit, "bigint"), arguments.bind(scope.window.offset, "bigint")
     rows = f"""
         select row_number() over (order by __chord, __id) as place, __chord as chord, {whole} as whole
         from (
@@ -57,8 +69,6 @@ def compile_geo(scope: Scope, shape: Shape) -> str:
             where {condition} and {table.schema.at_this_version} order by {order}, __id limit {limit} offset {offset}
         ) nearest
     """
-    everywhere = shape.bounds is None and not scope.and_visible
-    total = _all_points(scope) if everywhere else table.statements.count(condition)
     return found.page(total, rows, ("chord",), scope.page_bytes)
 
 

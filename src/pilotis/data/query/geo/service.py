@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from asyncpg import Record
 
+from pilotis.data.query import pages
 from pilotis.data.query.geo.compiler import Scope, compile_geo
 from pilotis.data.query.geo.shapes import count_points, shape_of
 from pilotis.data.query.geo.sphere import metres
 from pilotis.data.query.geo.types import GeoRequest
+from pilotis.data.query.pages import window_of
 from pilotis.data.rows import found
 from pilotis.data.rows.paths import paths_of
-from pilotis.data.rows.query import CompiledQuery, and_where
+from pilotis.data.rows.query import CompiledQuery, and_where, statements_of
 from pilotis.data.rows.related import plan
-from pilotis.data.rows.running import fetch_compiled
 from pilotis.data.rows.table import PreparedTable, PreparedTables
+from pilotis.data.rows.types import Query
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import creator_of_new_row
 from pilotis.data.where.fields import json_field
@@ -53,16 +56,16 @@ class Geo:
             field = json_field(table.schema, request.field, arguments, "field")
             cube = await self._extensions.schema("cube")
             and_visible, patterns = and_where(table.schema, request.where, visible, arguments, limits, paths=paths)
-            limit = limits.page_size(request.limit)
-            page_bytes, creators = limits.page_bytes, visible.shows_creator
-            by_row = visible.shown_by_row(arguments, "nearest")
-            scope = Scope(
-                table, field, cube, and_visible, limit, request.offset, arguments, page_bytes, creators, by_row
-            )
+            where = {name: getattr(request, name) for name in ("near", "within", "polygon", "where")}
+            window = window_of(table, request, limits, arguments, "geo", request.field, msgspec.to_builtins(where))
+            row = "nearest" if window.order is None else "chosen"
+            statements = statements_of(table, Query(fields=request.fields), visible, arguments, row)
+            scope = Scope(table, field, cube, and_visible, window, arguments, limits.page_bytes, statements, visible)
             sql = compile_geo(scope, shape)
-            records = await fetch_compiled(table, CompiledQuery(sql, arguments.values, patterns, arguments.access))
+            compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
+            records = await pages.fetch(table, compiled, window)
             shown = await found.beside(table, related, records, limits)
-            return await offload(found.size_of(records), found.answer, table, records, _distance, shown)
+            return await offload(found.size_of(records), found.answer, table, records, _distance, shown, window)
 
         table_id = await self._tables.id_of(app, request.table_id)
         return await self._tables.use(app, table_id, run)

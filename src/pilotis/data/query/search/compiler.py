@@ -6,10 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from pilotis.data.query.pages import Window, sorted_rows
 from pilotis.data.query.search.text import SearchText, Spelled, Term, all_of, any_of, tsquery
 from pilotis.data.rows import found
-from pilotis.data.rows.statements import ByRow
+from pilotis.data.rows.query import statements_of
 from pilotis.data.rows.table import PreparedTable
+from pilotis.data.rows.types import Query
+from pilotis.data.rules.visibility import Visibility
 from pilotis.data.where.access_patterns import AccessKind
 from pilotis.data.where.fields import Field
 from pilotis.data.where.index_expressions import trigrams_of
@@ -28,17 +31,10 @@ _WEIGHTS = "ABCD"
 _PLAIN = re.compile(r"[a-z]+|[0-9]+")
 
 
-class Window(NamedTuple):
-    """The page of the results, best first."""
-
-    limit: int
-    offset: int
-
-
 class Scope(NamedTuple):
     """What to search: text fields by name, most important first, and a condition on the rows.
 
-    With `creators`, the rows say who created them.
+    `visible` is what the caller sees.
     """
 
     table: PreparedTable
@@ -47,9 +43,7 @@ class Scope(NamedTuple):
     window: Window
     arguments: Arguments
     page_bytes: int
-    creators: bool = False
-    by_row: ByRow = ()
-    """The columns that some rows show, with conditions on the row that is called by the table's own name."""
+    visible: Visibility
 
     @property
     def characters_shown(self) -> int:
@@ -154,11 +148,25 @@ def _compiled(scope: Scope, condition: str, score: str, search: SearchText, *, f
     table, arguments = scope.table, scope.arguments
     vectors = _vectors(scope)
     condition += "".join(f" and {_anywhere(vectors, tsquery(term), arguments)} is not true" for term in search.excluded)
-    limit = common_count(scope.window.limit, arguments)
-    offset = common_count(scope.window.offset, arguments)
+    limit = offset = ""
+    if scope.window.order is None:
+        limit, offset = (common_count(count, arguments) for count in (scope.window.limit, scope.window.offset))
     characters = arguments.bind(scope.characters_shown, "integer")
     read = ", ".join(f"left({field.sql}, {characters})" for field in scope.fields.values())
     physical = table.schema.physical
+    row = physical if scope.window.order is None else "chosen"
+    whole = statements_of(table, Query(), scope.visible, arguments, row).row
+    if scope.window.order is not None:
+        found_by = f"true{scope.and_visible} and {condition}"
+        chosen = sorted_rows(table, scope.window, found_by, scope.visible, arguments)
+        selected = f"""
+            select row_number() over (order by {chosen.place}) as place, {score} as score, {whole} as whole,
+                array[{read}]::text[] as texts{chosen.columns}
+            from {chosen.source} chosen
+        """
+        names = ("score", "texts", *(("id", "sorts") if chosen.columns else ()))
+        total = table.statements.count(found_by)
+        return found.page(total, selected, names, scope.page_bytes, chosen.still_there)
     # Within one statement, a row is found again by ctid, its place on disk, at almost no cost.
     # Internal names begin with __, so that they cannot clash with columns of the table.
     scored = f"{score} as __score, __id, ctid as __ctid"
@@ -174,7 +182,6 @@ def _compiled(scope: Scope, condition: str, score: str, search: SearchText, *, f
         candidates = f"(select {scored} from {physical} where ctid = any({latest}))"
         matched = f"select __id, ctid as __ctid {where}"
     best = f"select * from {candidates} scored order by __score desc, __id desc limit {limit} offset {offset}"
-    whole = table.by_row(table.statements_for(creators=scope.creators), scope.by_row).row
     rows = f"""
         select row_number() over (order by __score desc, best.__id desc) as place, __score as score, whole, texts
         from ({best}) best cross join lateral (

@@ -7,8 +7,10 @@ from typing import Any
 
 from asyncpg import Record
 
+from pilotis.data.query import pages
+from pilotis.data.query.pages import Window, window_of
 from pilotis.data.query.search import text as texts
-from pilotis.data.query.search.compiler import MAX_SCORED, Scope, Window, compile_search, compile_similar
+from pilotis.data.query.search.compiler import MAX_RANKED, MAX_SCORED, Scope, compile_search, compile_similar
 from pilotis.data.query.search.completion import MAX_READ, Completion
 from pilotis.data.query.search.highlights import Highlight, by_similarity, by_words
 from pilotis.data.query.search.text import Spelled
@@ -32,7 +34,6 @@ from pilotis.kit.offload import in_thread, offload
 from pilotis.limits import Limits
 
 _MAX_FIELDS = 50
-_NOTHING_FOUND = b'{"data":[],"total_count":0}'
 _IN_A_MOMENT = 20_000
 """The number of characters below which highlighting is faster than starting a thread."""
 
@@ -57,17 +58,22 @@ class Search:
             names = _names(table.schema, request.fields)
             own = creator_of_new_row(principal)
             if not search.terms:
-                _scope(table, names, request, app, visible, own, paths)
-                return _NOTHING_FOUND
+                scope, _ = _scope(table, names, request, app, visible, own, paths)
+                return _nothing_found(scope.window)
+            window = Window(0, 0)
 
             async def fetch(compile_: Callable[[Scope], str]) -> list[Record]:
+                nonlocal window
                 scope, patterns = _scope(table, names, request, app, visible, own, paths)
-                sql, arguments = compile_(scope), scope.arguments
-                return await fetch_compiled(table, CompiledQuery(sql, arguments.values, patterns, arguments.access))
+                sql, arguments, window = compile_(scope), scope.arguments, scope.window
+                compiled = CompiledQuery(sql, arguments.values, patterns, arguments.access)
+                return await pages.fetch(table, compiled, window)
 
             async def fetch_words(spelled: Spelled) -> list[Record]:
                 # Most searches have few matches; these are scored as they are read.
-                few = all(field.stored for field in _fields(table, names, Arguments()).values())
+                few = request.order_by is None and all(
+                    field.stored for field in _fields(table, names, Arguments()).values()
+                )
                 records = await fetch(lambda scope: compile_search(scope, search, spelled, few=few))
                 if few and records[0]["total_count"] > MAX_SCORED:
                     records = await fetch(lambda scope: compile_search(scope, search, spelled))
@@ -76,12 +82,12 @@ class Search:
             records = await fetch_words(texts.tsquery)
             if records[0]["total_count"] or search.is_exact:
                 shown = await found.beside(table, related, records, app.limits)
-                return await _answer(table, names, records, by_words(search), shown)
+                return await _answer(table, names, records, by_words(search), shown, window)
             records = await fetch_words(with_typos_whole)
             if not records[0]["total_count"] and (trigram := await self._trigram()):
                 records = await fetch(lambda scope: compile_similar(scope, search, trigram))
             shown = await found.beside(table, related, records, app.limits)
-            return await _answer(table, names, records, by_similarity(search), shown)
+            return await _answer(table, names, records, by_similarity(search), shown, window)
 
         table_id = await self._tables.id_of(app, request.table_id)
         return await self._tables.use(app, table_id, run)
@@ -210,11 +216,15 @@ def _scope(
     """Return what to search, and the patterns in the request's condition."""
     arguments = Arguments(hash_=table.hash, creators=visible.shows_creator, own=own)
     fields = _fields(table, names, arguments)
-    window = Window(app.limits.page_size(request.limit), request.offset)
+    bound = "search", request.query, names, request.where or {}
+    window = window_of(table, request, app.limits, arguments, *bound)
     and_visible, patterns = and_where(table.schema, request.where, visible, arguments, app.limits, paths=paths)
-    page_bytes, creators = app.limits.page_bytes, visible.shows_creator
-    by_row = visible.shown_by_row(arguments, table.schema.physical)
-    return Scope(table, fields, and_visible, window, arguments, page_bytes, creators, by_row), patterns
+    return Scope(table, fields, and_visible, window, arguments, app.limits.page_bytes, visible), patterns
+
+
+def _nothing_found(window: Window) -> bytes:
+    following = b"" if window.bound_to is None else b',"next_cursor":null'
+    return b'{"data":[],"total_count":%b%b}' % (b"0" if window.counts else b"null", following)
 
 
 async def _answer(
@@ -223,11 +233,14 @@ async def _answer(
     records: list[Record],
     highlight: Highlight,
     related: Mapping[str, Mapping[str, Any]],
+    window: Window,
 ) -> bytes:
+    last_place = MAX_RANKED if window.order is None else None
+
     def beside(record: Record) -> dict[str, Any]:
         shown = zip(names, map(highlight, record["texts"]), strict=True)
         return {"score": record["score"], "highlights": {name: text for name, text in shown if text is not None}}
 
     if sum(len(text) for record in records for text in record["texts"] or () if text) < _IN_A_MOMENT:
-        return await offload(found.size_of(records), found.answer, table, records, beside, related)
-    return await in_thread(found.answer, table, records, beside, related)
+        return await offload(found.size_of(records), found.answer, table, records, beside, related, window, last_place)
+    return await in_thread(found.answer, table, records, beside, related, window, last_place)

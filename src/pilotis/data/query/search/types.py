@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from pilotis.data.rows.schemas import WhereObject
-from pilotis.data.rows.types import CountOptions, Expand, Row, TableName
-from pilotis.http.api.schemas import Count, Limit, Paged
+from pilotis.data.rows.types import CountOptions, Direction, Expand, OrderBy, Row, TableName
+from pilotis.http.api.schemas import Count, Limit, Paged, replace_nulls
 
 
 class SearchRequest(Paged, forbid_unknown_fields=True):
@@ -15,6 +15,10 @@ class SearchRequest(Paged, forbid_unknown_fields=True):
     The last word also matches words that begin with it. `fields` are names of string columns, most important first; by
     default all. Without `"` and `-`, the search tolerates typing errors if nothing is found otherwise. `where` is a
     condition that the rows satisfy as well. `expand` and `counts` show related rows and their numbers, as in a query.
+
+    With `order_by`, and `order_direction`, all matches are sorted by columns, as in a query. `cursor` is `first`, and
+    then each answer's `next_cursor`; without an order it is a place among the first 1000. `count` says whether there is
+    a total; by default there is one without a cursor.
     """
 
     table_id: TableName
@@ -25,6 +29,15 @@ class SearchRequest(Paged, forbid_unknown_fields=True):
     where: WhereObject | None = None
     expand: Expand = None
     counts: dict[str, CountOptions] | None = None
+    order_by: OrderBy = None
+    order_direction: Direction = "asc"
+    cursor: str | None = None
+    count: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Replace nulls with defaults."""
+        super().__post_init__()
+        replace_nulls(self, order_direction="asc")
 
 
 class SearchHit(Row, kw_only=True):
@@ -35,10 +48,15 @@ class SearchHit(Row, kw_only=True):
 
 
 class SearchResult(msgspec.Struct):
-    """The matching rows, best first, and their total number; only the first 1000 can be requested."""
+    """The matching rows, best first, and their total number; only the first 1000 can be requested.
+
+    With an order all can be. `total_count` is null where `count` is false, and with a cursor unless it is true. With a
+    cursor, `next_cursor` is the one of the next page, or null after the last.
+    """
 
     data: list[SearchHit]
-    total_count: int
+    total_count: int | None
+    next_cursor: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class AutocompleteRequest(Paged, forbid_unknown_fields=True):

@@ -15,10 +15,12 @@ from asyncpg import Connection
 from asyncpg.cursor import Cursor
 
 from pilotis.data.rows import records
-from pilotis.data.rows.bulk.types import Batch, Failure, NewRow, Source, StoredRow
+from pilotis.data.rows.bulk.types import Batch, Failure, NewRow, Source, StoredRow, UpsertBy
+from pilotis.data.rows.bulk.upserts import Upserts
 from pilotis.data.rows.table import PreparedTable, PreparedTables, row_id_of
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import everything
+from pilotis.data.tables.generated import Writer
 from pilotis.data.tables.schema import TableSchema
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import AppInfo
@@ -65,18 +67,21 @@ class BulkRows:
         sources: Sequence[Source],
         new_row: Callable[[TableSchema, Source], NewRow],
         beside: Callable[[Connection, Batch[Source]], Awaitable[None]],
+        by: UpsertBy | None = None,
     ) -> Batch[Source]:
         """Create a row for each valid source, in one transaction with what `beside` does.
 
-        `new_row` may raise a `PilotisError` for an invalid source. If the schema changes meanwhile, everything runs
-        again.
+        With `by`, a row that has the source's unique key already is changed instead. `new_row` may raise a
+        `PilotisError` for an invalid source. If the schema changes meanwhile, everything runs again.
         """
+        if by is not None:
+            return await self._upsert(app, table_id, sources, new_row, beside, by)
 
         async def insert(table: PreparedTable) -> Batch[Source]:
             new, failed = await in_thread(_checked, table, sources, new_row, app.limits.row_bytes)
             async with table.transaction() as connection:
                 made = len(new)
-                if new and (table.schema.keys or table.schema.references):
+                if new and (table.schema.enforced_keys or table.schema.references):
                     made, taken = await _insert_unless_taken(connection, table, list(new))
                     failed = [*failed, *(Failure(new[record], error) for record, error in taken)]
                     places = {id(source): at for at, source in enumerate(sources)}
@@ -93,6 +98,27 @@ class BulkRows:
             return batch
 
         return await self._tables.use(app, table_id, insert)
+
+    async def _upsert(
+        self,
+        app: AppInfo,
+        table_id: UUID,
+        sources: Sequence[Source],
+        new_row: Callable[[TableSchema, Source], NewRow],
+        beside: Callable[[Connection, Batch[Source]], Awaitable[None]],
+        by: UpsertBy,
+    ) -> Batch[Source]:
+        async def upsert(table: PreparedTable) -> Batch[Source]:
+            async with table.transaction() as connection:
+                upserts = Upserts[Source](connection, table, by, app.limits.row_bytes)
+                batch = await upserts.run(sources, new_row)
+                if batch.made and table.statements.apart:
+                    await connection.execute(table.statements.add_to_count, batch.made)
+                await beside(connection, batch)
+            table.written(batch.made)
+            return batch
+
+        return await self._tables.use(app, table_id, upsert)
 
     @asynccontextmanager
     async def snapshot(
@@ -137,7 +163,7 @@ def _checked(
     for source in sources:
         try:
             data, creator = new_row(table.schema, source)
-            row = table.new_rows.decode(data)
+            row = table.new_rows.decode(data, Writer(creator))
             records.check_size(row, max_bytes)
         except PilotisError as error:
             failed.append(Failure(source, error))

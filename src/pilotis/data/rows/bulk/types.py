@@ -6,6 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from pilotis.data.rows.types import UpsertMode
 from pilotis.kit.errors import PilotisError
 
 Source = TypeVar("Source")
@@ -18,6 +19,13 @@ class NewRow(NamedTuple):
     creator: str | None = None
 
 
+class UpsertBy(NamedTuple):
+    """The unique key by which rows are looked up, and what happens to those that are there."""
+
+    key: str
+    mode: UpsertMode
+
+
 class Failure(NamedTuple, Generic[Source]):
     """A source that could not become a row, and why."""
 
@@ -26,10 +34,15 @@ class Failure(NamedTuple, Generic[Source]):
 
 
 class Batch(NamedTuple, Generic[Source]):
-    """The number of rows created from a batch, and the sources that failed, in order."""
+    """The number of rows created from a batch, and the sources that failed, in order.
+
+    By a unique key, `updated` rows were changed and `ignored` ones were left as they are.
+    """
 
     made: int
     failed: list[Failure[Source]]
+    updated: int = 0
+    ignored: int = 0
 
 
 class StoredRow(msgspec.Struct):
