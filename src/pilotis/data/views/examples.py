@@ -32,7 +32,7 @@ _VIEW = {
     "created_at": "2026-01-31T12:00:00.000Z",
     "updated_at": "2026-01-31T12:00:00.000Z",
 }
-_DOCUMENTS = {"data": [{"_id": "espresso", "cafes": 1}, {"_id": "wifi", "cafes": 1}], "total_count": 2}
+_DOCUMENTS = {"data": [{"_id": "espresso", "cafes": 2}, {"_id": "wifi", "cafes": 1}], "total_count": 2}
 
 EXAMPLES = [
     Example(route=f"POST {_ROUTE}", operation="createView", body=_NEW, answer=_VIEW),
@@ -52,14 +52,14 @@ EXAMPLES = [
     Example(
         route="POST /v1/public/views/:name",
         operation="callView",
-        path={"name": "$VIEW"},
+        path={"name": "popular-tags"},
         body={"params": {"since": "2021-01-01"}},
         answer=_DOCUMENTS,
     ),
     Example(
         route="GET /v1/public/views/:name",
         operation="getViewResult",
-        path={"name": "$VIEW"},
+        path={"name": "popular-tags"},
         query={"since": "2021-01-01"},
         answer=_DOCUMENTS,
     ),

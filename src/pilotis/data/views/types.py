@@ -29,7 +29,7 @@ class ViewParameter(msgspec.Struct, forbid_unknown_fields=True):
 
     type: ParameterType
     default: Any = msgspec.UNSET
-    description: Description | None = None
+    description: Description | msgspec.UnsetType = msgspec.UNSET
 
 
 Parameters = dict[str, ViewParameter]
