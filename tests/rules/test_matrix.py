@@ -17,7 +17,9 @@ from tests import databases
 from tests.rules.oracle import Denied, Oracle, Row, World
 from tests.rules.test_rules import manager, rows
 from tests.support import App, Server
+from tests.views.support import save
 
+GROUPS = [{"$group": {"_id": "$state", "n": {"$count": {}}}}]
 ME: dict[str, Any] = {"$member": "id"}
 SIGNED_IN: dict[str, Any] = {"$member": {}}
 SEATED = {"$exists": {"table": "seats", "where": {"team": {"$row": "team"}, "member": ME}}}
@@ -144,6 +146,10 @@ async def place(app: App, server: Server) -> Place:
     ]
     for number, (data, creator) in enumerate(things):
         await make("things", table, {"name": f"thing {number}", "place": spot} | data, creator)
+    by_state = [{"$match": {"price": {"$gte": {"$param": "least"}}}}, *GROUPS]
+    params = {"least": {"type": "number", "default": 0}}
+    await save(app, name="by-state", table_id=table, pipeline=GROUPS)
+    await save(app, name="all-states", table_id=table, pipeline=by_state, params=params, run_as="app", read=True)
     return Place(app, table, await app.table({"name": "string"}), world, tokens, facts)
 
 
@@ -199,14 +205,19 @@ async def reads(place: Place, oracle: Oracle, client: httpx.AsyncClient, caller:
         "groups": (
             "POST",
             "/v1/public/aggregate",
-            {"table_id": table, "pipeline": [{"$group": {"_id": "$state", "n": {"$count": {}}}}]},
+            {"table_id": table, "pipeline": GROUPS},
         ),
+        "view": ("GET", "/v1/public/views/by-state", None),
         "division": (
             "POST",
             "/v1/public/aggregate",
             {"table_id": table, "pipeline": [ratio, {"$match": {"ratio": {"$gt": 0}}}]},
         ),
     }
+    # As the app, a view is the same whatever the rules say.
+    shown = await client.post("/v1/public/views/all-states", json={})
+    states = [row.get("state") for row in place.things if (row.get("price") or -1) >= 0 or row.get("price") == 0]
+    assert {one["_id"]: one["n"] for one in shown.json()["data"]} == {state: states.count(state) for state in states}
     for kind, (method, path, body) in requests.items():
         answer = await client.request(method, path, json=body)
         where = caller, kind, answer.text
@@ -225,7 +236,7 @@ async def reads(place: Place, oracle: Oracle, client: httpx.AsyncClient, caller:
             assert body["suggestions"] == (
                 ["published"] if any(row.get("state") == "published" for row in listed) else []
             ), where
-        elif kind == "groups":
+        elif kind in {"groups", "view"}:
             states = [row.get("state") for row in listed]
             assert {one["_id"]: one["n"] for one in body["data"]} == {state: states.count(state) for state in states}, (
                 where
