@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
+from tests.commands import run
 from tests.console import owner_of
+from tests.functions.support import Functions
 from tests.rules.test_rules import SIGNED_IN, manager
 from tests.rules.test_rules import save as save_rules
 from tests.support import App, assert_error
@@ -360,3 +363,77 @@ async def test_a_view_is_not_saved_beside_the_end_of_what_it_needs(app: App):
             if saved.status_code == 201:
                 assert await called(client, f"race{turn}") == []
                 assert (await side.delete(f"/views/{saved.json()['id']}")).status_code == 200
+
+
+async def test_functions_call_views(functions: Functions, app: App):
+    table, ada, _ = await voted(app)
+    await save(app, name="charts", table_id=table, pipeline=SUM, run_as="app", read=True)
+    by_post = [{"$match": {"post": {"$param": "post"}}}, *SUM]
+    await save(app, name="of-post", table_id=table, pipeline=by_post, params={"post": {"type": "string"}})
+    typescript = """
+        export default async (_: unknown, ctx: any) => [
+          (await ctx.api.view("charts")).total_count,
+          (await ctx.asCaller.view("of-post", { post: "a" })).data[0].votes,
+          await ctx.api.view("of-post").catch((error: any) => error.code),
+        ];
+    """
+    python = """
+from pilotis import ApiError
+
+async def handler(payload, ctx):
+    charts = await ctx.api.view("charts")
+    own = await ctx.as_caller.view("of-post", {"post": "a"})
+    try:
+        await ctx.api.view("of-post")
+    except ApiError as error:
+        return [charts["total_count"], own["data"][0]["votes"], error.code]
+"""
+    await functions.made("reader", {"index.ts": typescript})
+    token = ada["access_token"]
+    assert (await functions.call("reader", {}, token)).json()["result"] == [2, 3, "PARAMETER_MISSING"]
+    await functions.made("reader-py", {"main.py": python}, "python")
+    assert (await functions.call("reader-py", {}, token)).json()["result"] == [2, 3, "PARAMETER_MISSING"]
+
+
+def test_views_move_between_apps_in_files(app: App, other_app: App, tmp_path: Path):
+    server = app.server
+
+    def pilotis(*words: str, status: int = 0) -> str:
+        process = run(*words, *server.place)
+        assert process.returncode == status, process
+        return process.stdout or process.stderr
+
+    async def tables() -> None:
+        for one in (app, other_app):
+            await one.table({"name": "string", "n": "int"}, title="things")
+
+    asyncio.run(tables())
+    file = tmp_path / "views.yaml"
+    file.write_text(
+        """
+name: counted
+table_id: things
+pipeline:
+  - $match: {n: {$gte: {$param: least}}}
+  - $sort: {n: -1, name: 1}
+params:
+  least: {type: int, default: 1}
+run_as: app
+read: null
+cache_seconds: 60
+"""
+    )
+    assert "counted is saved" in pilotis("views", "set", str(file), "--app", app.app_id)
+    shown = pilotis("views", "show", "--app", app.app_id)
+    file.write_text(shown)
+    for _ in range(2):
+        pilotis("views", "set", str(file), "--app", other_app.app_id)
+    assert pilotis("views", "show", "--app", other_app.app_id) == shown
+    assert "things" in pilotis("views", "list", "--app", other_app.app_id)
+    file.write_text(shown.replace("n: -1", "m: -1"))
+    told = pilotis("views", "set", str(file), "--app", other_app.app_id, status=1)
+    line = next(at for at, text in enumerate(file.read_text().splitlines(), 1) if "m: -1" in text)
+    assert f"views.yaml:{line}: " in told
+    assert "m" in told
+    assert "is deleted" in pilotis("views", "delete", "counted", "--app", app.app_id)
+    assert "no view counted" in pilotis("views", "show", "counted", "--app", app.app_id, status=1)
