@@ -20,6 +20,9 @@ const SCREENS = /** @type {[string, () => Promise<any>][]} */ ([
   ["/apps/:app/tables", () => import("./screens/tables.js")],
   ["/apps/:app/tables/:table", () => import("./screens/table.js")],
   ["/apps/:app/tables/:table/:tab", () => import("./screens/table.js")],
+  ["/apps/:app/diagram", () => import("./screens/diagram.js")],
+  ["/apps/:app/views", () => import("./screens/views.js")],
+  ["/apps/:app/views/:view", () => import("./screens/view.js")],
   ["/apps/:app/members", () => import("./screens/members.js")],
   ["/apps/:app/files", () => import("./screens/files.js")],
   ["/apps/:app/files/:storage", () => import("./screens/files.js")],
@@ -128,6 +131,7 @@ function Screens({ config, path }) {
                       found?.params.run ||
                       found?.params.workflow ||
                       found?.params.webhook ||
+                      found?.params.view ||
                       "")
                   }
                   config=${config} ...${found?.params}
