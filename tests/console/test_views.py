@@ -65,6 +65,11 @@ async def test_a_view_is_written_saved_tried_and_deleted(server: Server, app: Ap
         await expect(call.get_by_role("status")).to_contain_text("200")
         assert await obstacles(page, axe) == []
         await keep_picture(page, "console-view")
+        await page.set_viewport_size(NARROW)
+        assert await obstacles(page, axe) == []
+        assert not await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        await keep_picture(page, "console-view-phone", full_page=True)
+        await page.set_viewport_size({"width": 1280, "height": 860})
         # A change has to be saved before it can be tried, and stays while one looks elsewhere.
         await page.get_by_label("Who may call it").select_option("nobody")
         await expect(call.get_by_role("button", name="Run")).to_have_attribute("aria-disabled", "true")
@@ -98,6 +103,7 @@ async def test_a_viewer_looks_at_views_and_changes_none(server: Server, app: App
         await expect(row).to_contain_text("sales")
         await expect(row).to_contain_text("the app")
         assert await obstacles(page, axe) == []
+        await keep_picture(page, "console-views")
         await expect(page.get_by_role("button", name="New view")).to_have_attribute("aria-disabled", "true")
         await row.get_by_role("link").click()
         await expect(page.get_by_label("Default of parameter 1")).to_have_value("9007199254740993")
@@ -147,6 +153,7 @@ async def test_the_diagram_shows_what_refers_to_what(server: Server, app: App, v
             # By the keyboard, in the direction of the arrow.
             await plan.get_by_role("link", name="customers").focus()
             await expect(plan.locator("g.on")).to_have_count(2)
+            assert await obstacles(page, axe) == []
             await page.keyboard.press("ArrowRight")
             assert await page.evaluate("document.activeElement.dataset.table") in {ids["orders"], ids["reviews"]}
             await page.keyboard.press("ArrowLeft")

@@ -75,10 +75,15 @@ function Screens({ config, path }) {
   const [palette, setPalette] = useState(/** @type {any} */ (null));
   const load = found?.value;
   useEffect(() => {
+    // One that comes late must not stand in for the screen that was opened since.
+    let isOpen = true;
     load?.().then(
-      (module) => setScreen({ load, module }),
-      (error) => setScreen({ load, error }),
+      (module) => isOpen && setScreen({ load, module }),
+      (error) => isOpen && setScreen({ load, error }),
     );
+    return () => {
+      isOpen = false;
+    };
   }, [load]);
   // The list of apps is read anew whenever it is opened; every other screen needs it once.
   const isList = found?.value === SCREENS[0][1];

@@ -148,8 +148,7 @@ function Diagram({ all, strip }) {
           ${[...places].map(([id, place]) => {
             const table = /** @type {Table} */ (all.find((one) => one.id === id));
             return html`<${Card}
-              key=${id} table=${table} place=${place} far=${connected.size > 0 && !connected.has(id)}
-              choose=${() => setNear(id)}
+              key=${id} table=${table} place=${place} near=${connected.has(id)} choose=${() => setNear(id)}
             />`;
           })}
         </div>
@@ -158,12 +157,12 @@ function Diagram({ all, strip }) {
   </div>`;
 }
 
-/** @param {{table: Table, place: {x: number, y: number}, far: boolean, choose: () => void}} props */
-function Card({ table, place, far, choose }) {
+/** @param {{table: Table, place: {x: number, y: number}, near: boolean, choose: () => void}} props */
+function Card({ table, place, near, choose }) {
   const columns = columnsOf(table);
   const rest = restOf(table);
   return html`<article
-    class=${`entity ${far ? "far" : ""}`} onMouseEnter=${choose} onFocusIn=${choose}
+    class=${`entity ${near ? "near" : ""}`} onMouseEnter=${choose} onFocusIn=${choose}
     style=${{ left: `${place.x}px`, top: `${place.y}px`, width: `${WIDTH}px`, height: `${heightOf(table)}px` }}
   >
     <a data-table=${table.id} href=${href(`/apps/${appId.value}/tables/${table.id}/schema`)}>

@@ -204,7 +204,7 @@ function View({ view, set, config }) {
           <${Icon} name="fail" />
           <span>${said(action.error)}${place && html` <code>${plain(place, 120)}</code>`}</span>
         </p>`}
-        <section class="slab pad form">
+        <section class="slab pad form viewform">
           <${TextField}
             label=${t.name} value=${form.name} maxlength="63" autocomplete="off" required readonly=${!!why}
             help=${t.views.nameHelp} onInput=${(/** @type {string} */ name) => put({ name })}
@@ -225,7 +225,7 @@ function View({ view, set, config }) {
           />
           <${SelectField}
             label=${t.views.read} value=${form.read} disabled=${!!why}
-            options=${READS.map((name) => [name, t.rules.who[name]])}
+            options=${READS.map((name) => [name, name === "custom" ? t.views.byRule : t.rules.who[name]])}
             onInput=${(/** @type {string} */ name) => put({ read: name })}
           />
           ${form.read === "custom" && html`<${TextAreaField}
@@ -311,11 +311,14 @@ function Parameters({ params, why, put }) {
         </li>`,
       )}
     </ol>
-    <${Button}
-      kind="small" icon="plus" why=${why} onClick=${() => put([...params, { name: "", type: "string", fallback: "" }])}
-    >
-      ${t.views.addParam}
-    </${Button}>
+    <p>
+      <${Button}
+        kind="small" icon="plus" why=${why}
+        onClick=${() => put([...params, { name: "", type: "string", fallback: "" }])}
+      >
+        ${t.views.addParam}
+      </${Button}>
+    </p>
   `;
 }
 

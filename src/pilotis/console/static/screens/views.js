@@ -18,7 +18,7 @@ export const callers = (read) =>
       ? t.rules.who.nobody
       : JSON.stringify(read) === '{"$member":{}}'
         ? t.rules.who.members
-        : t.rules.who.custom;
+        : t.views.byRule;
 
 export function Screen() {
   const { data, error, reload } = useLoad((signal) => onApp("/views", { signal }), [appId.value]);

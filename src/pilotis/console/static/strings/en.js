@@ -1550,6 +1550,7 @@ export default {
     table: "Table",
     runAs: "Reads rows as",
     read: "Who may call it",
+    byRule: "By a rule",
     cache: "Cached",
     ways: { caller: "its caller", app: "the app" },
     wayTexts: {

@@ -1519,6 +1519,7 @@ export default {
     table: "테이블",
     runAs: "행을 읽는 주체",
     read: "호출할 수 있는 사람",
+    byRule: "규칙에 따름",
     cache: "캐시",
     ways: { caller: "호출한 사람", app: "앱" },
     wayTexts: {
