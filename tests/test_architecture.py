@@ -48,7 +48,8 @@ ROOF = {"server", "serve", "cli", "__main__", "__init__"}
 FEATURE_MAY = {"http", "db", "blobs", "kit", "limits", "jobs", "events"}
 # Inside `data/`, from the bottom up: a part may import every module of a part below it, and nothing above.
 DATA_LAYERS = [
-    f"data.{part}" for part in ("tables", "keys", "where", "rules", "indexes", "rows", "query", "transfer", "trash")
+    f"data.{part}"
+    for part in ("tables", "keys", "where", "rules", "indexes", "rows", "query", "views", "transfer", "trash")
 ]
 # Exceptions to "through its service or its types": modules without I/O that another feature computes with.
 EXCEPTIONS = {

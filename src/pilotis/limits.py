@@ -133,6 +133,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Length of a column name; PostgreSQL allows no more."""
     tables: App[Positive] = 1000
     """Tables of an app."""
+    views: App[Positive] = 100
+    """Saved views of an app."""
     key_misses_per_minute: App[Rate] = 60
     """Rows that one client address asks for by a unique key without finding them, where it may not list the table."""
     schema_per_minute: App[OptionalRate] = 120

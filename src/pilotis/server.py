@@ -22,6 +22,7 @@ from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.data.transfer.feature import TransferFeature
 from pilotis.data.trash.feature import TrashFeature
+from pilotis.data.views.feature import ViewsFeature
 from pilotis.db import sharding
 from pilotis.db.migrations import require_current
 from pilotis.db.pool import Database
@@ -73,6 +74,7 @@ FEATURES: tuple[type[Feature], ...] = (
     IndexesFeature,
     RowsFeature,
     QueryFeature,
+    ViewsFeature,
     TransferFeature,
     TrashFeature,
     FilesFeature,

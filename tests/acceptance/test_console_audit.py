@@ -238,6 +238,21 @@ async def _create_key(app: App, console: httpx.AsyncClient, table_id: str = "") 
     return await console.post(f"/apps/{app.app_id}/tables/{table_id}/unique", json={"columns": ["a"]})
 
 
+async def _view(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    view = {"name": "counted", "table_id": await app.table({"a": "string"}), "pipeline": [{"$count": "n"}]}
+    return await console.post(f"/apps/{app.app_id}/views", json=view)
+
+
+async def _change_view(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    view = (await _view(app, console)).json()
+    return await console.patch(f"/apps/{app.app_id}/views/{view['id']}", json={"description": "x"})
+
+
+async def _delete_view(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    view = (await _view(app, console)).json()
+    return await console.delete(f"/apps/{app.app_id}/views/{view['id']}")
+
+
 async def _delete_key(app: App, console: httpx.AsyncClient) -> httpx.Response:
     table_id = await app.table({"a": "string"})
     assert (await _create_key(app, console, table_id)).status_code == 201
@@ -622,6 +637,9 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
     "POST /v1/apps/:app_id/tables/:table_id/columns/:name/rename": ("column.rename", _rename_column),
     "POST /v1/apps/:app_id/tables/:table_id/unique": ("unique_key.create", _create_key),
     "DELETE /v1/apps/:app_id/tables/:table_id/unique/:name": ("unique_key.delete", _delete_key),
+    "POST /v1/apps/:app_id/views": ("view.create", _view),
+    "PATCH /v1/apps/:app_id/views/:view_id": ("view.update", _change_view),
+    "DELETE /v1/apps/:app_id/views/:view_id": ("view.delete", _delete_view),
     "PATCH /v1/apps/:app_id/storages/files/:storage_id/items/:file_id": ("file.move", _rename_file),
     "POST /v1/apps/:app_id/workflows": (
         "workflow.create",

@@ -73,6 +73,7 @@ _NEEDED = {
     "getAttention": "TABLE_ID",
     "getUsage": "WEB_STORAGE_ID",
     "previewSchema": "ROW_ID",
+    **dict.fromkeys(["listViews", "callView", "getViewResult"], "VIEW_ID"),
     **dict.fromkeys(["autocompleteValues", "searchRowsByLocation", "getStats"], "ROW_ID"),
     **dict.fromkeys(["listTrash", "deleteTrash"], "DELETED_TABLE_ID"),
     **dict.fromkeys(["signInMember", "listMembers"], "MEMBER_ID"),
@@ -235,6 +236,26 @@ class World:
     def table_id(self) -> str:
         body = {"title": "cafes", "schema": SCHEMA, "access_level": "Public"}
         return self._public("POST", "/v1/public/tables", body)["id"]
+
+    @cached_property
+    def view_id(self) -> str:
+        assert self.row_id
+        pipeline = [
+            {"$match": {"opened": {"$gte": {"$param": "since"}}}},
+            {"$unwind": "$tags"},
+            {"$group": {"_id": "$tags", "cafes": {"$count": {}}}},
+            {"$sort": {"cafes": -1, "_id": 1}},
+        ]
+        view = {
+            "name": "popular-tags",
+            "table_id": self.table_id,
+            "pipeline": pipeline,
+            "params": {"since": {"type": "date", "default": "2000-01-01"}},
+            "read": True,
+            "run_as": "app",
+            "cache_seconds": 60,
+        }
+        return self._of_app("POST", "/views", view)["id"]
 
     @cached_property
     def row_id(self) -> str:

@@ -26,7 +26,7 @@ PAGED = [
 ]
 # Routes that make a thing with a name or an identifier of its own.
 # Words of the pipeline's language.
-MONGODB = {"_id", "includeArrayIndex", "preserveNullAndEmptyArrays"}
+MONGODB = {"_id", "includeArrayIndex", "localField", "preserveNullAndEmptyArrays"}
 MAKES = {"signup", "app-members", "apps", "public", "secret", "invitations", "tables", "columns", "data", "bulk"}
 MAKES |= {"files", "folders", "webs", "domains", "webhooks", "events"}
 
@@ -95,6 +95,7 @@ MAKES |= {
     "workflows",
     "trigger",
     "unique",
+    "views",
 }
 # What is accepted now and done later.
 ACCEPTS = {"execute", "replay", ":token"}

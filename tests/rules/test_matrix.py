@@ -17,8 +17,10 @@ from tests import databases
 from tests.rules.oracle import NOT_FOUND, Denied, Oracle, Row, World
 from tests.rules.test_rules import manager, rows
 from tests.support import App, Server
+from tests.views.support import save
 from tests.whole import WHOLE
 
+GROUPS = [{"$group": {"_id": "$state", "n": {"$count": {}}}}]
 ME: dict[str, Any] = {"$member": "id"}
 SIGNED_IN: dict[str, Any] = {"$member": {}}
 SEATED = {"$exists": {"table": "seats", "where": {"team": {"$row": "team"}, "member": ME}}}
@@ -164,6 +166,10 @@ async def place(app: App, server: Server) -> Place:
         await make("things", table, {"name": f"thing {number}", "place": spot, "code": f"{number}"} | data, creator)
     for thing in world.tables["things"]:
         await app.row(marks, {"thing": thing["id"]})
+    by_state = [{"$match": {"price": {"$gte": {"$param": "least"}}}}, *GROUPS]
+    params = {"least": {"type": "number", "default": 0}}
+    await save(app, name="by-state", table_id=table, pipeline=GROUPS)
+    await save(app, name="all-states", table_id=table, pipeline=by_state, params=params, run_as="app", read=True)
     return Place(app, table, seats, marks, await app.table({"name": "string"}), world, tokens, facts)
 
 
@@ -221,14 +227,19 @@ async def reads(place: Place, oracle: Oracle, client: httpx.AsyncClient, caller:
         "groups": (
             "POST",
             "/v1/public/aggregate",
-            {"table_id": table, "pipeline": [{"$group": {"_id": "$state", "n": {"$count": {}}}}]},
+            {"table_id": table, "pipeline": GROUPS},
         ),
+        "view": ("GET", "/v1/public/views/by-state", None),
         "division": (
             "POST",
             "/v1/public/aggregate",
             {"table_id": table, "pipeline": [ratio, {"$match": {"ratio": {"$gt": 0}}}]},
         ),
     }
+    # As the app, a view is the same whatever the rules say.
+    shown = await client.post("/v1/public/views/all-states", json={})
+    states = [row.get("state") for row in place.things if (row.get("price") or -1) >= 0 or row.get("price") == 0]
+    assert {one["_id"]: one["n"] for one in shown.json()["data"]} == {state: states.count(state) for state in states}
     for kind, (method, path, body) in requests.items():
         answer = await client.request(method, path, json=body)
         where = caller, kind, answer.text
@@ -250,7 +261,7 @@ async def reads(place: Place, oracle: Oracle, client: httpx.AsyncClient, caller:
             assert body["suggestions"] == (
                 ["published"] if any(row.get("state") == "published" for row in listed) else []
             ), where
-        elif kind == "groups":
+        elif kind in {"groups", "view"}:
             states = [row.get("state") for row in listed]
             assert {one["_id"]: one["n"] for one in body["data"]} == {state: states.count(state) for state in states}, (
                 where

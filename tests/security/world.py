@@ -209,8 +209,23 @@ async def _path(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
     return f"{tenant.login_id}.txt" if endpoint.method == "GET" else "new/file.txt"
 
 
+async def _view_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """A view, whose name is that of the tenant's login, so that no other app has it."""
+    async with plain_client(f"{tenant.app.server.url}/v1/apps/{tenant.app.app_id}") as side:
+        side.headers["Authorization"] = f"Bearer {tenant.app.secret_key}"
+        for view in (await side.get("/views")).json()["views"]:
+            return str(view["id"])
+        view = {"name": tenant.login_id, "table_id": tenant.table_id, "pipeline": [{"$count": "n"}]}
+        made = await side.post("/views", json=view)
+        assert made.status_code == 201, made.text
+        return str(made.json()["id"])
+
+
 async def _name(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
-    """The name of a column, or of a scope."""
+    """The name of a column, a scope or a view."""
+    if "/views/" in endpoint.path:
+        await _view_id(operator, tenant, endpoint)
+        return tenant.login_id
     if "/oauth/" not in endpoint.path:
         return "name"
     # PUT creates a scope under the given name, so no name can belong to another tenant.
@@ -534,6 +549,7 @@ PROVIDERS: dict[str, Provider] = {
     "table_id": _table_id,
     "row_id": _row_id,
     "name": _name,
+    "view_id": _view_id,
     "client_id": _client_id,
     "request_id": _request_id,
     "consent_id": _consent_id,
@@ -747,6 +763,9 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "RuleEndpoints.save": {"rules": {"read": True}},
         "RowEndpoints.upsert": {"key": "id", "data": {"id": str(uuid7()), "name": "new"}},
         "UniqueKeyEndpoints.create": {"columns": ["name"]},
+        "ViewEndpoints.create": {"name": f"new-{uuid7()}", "pipeline": [{"$count": "n"}]},
+        "ViewEndpoints.change": {"name": f"new-{uuid7()}", "pipeline": [{"$count": "m"}]},
+        "ViewEndpoints.call": {"params": {}},
         "WebhookEndpoints.test": {"event_type": "row.created"},
         "WebhookEndpoints.recover": {"since": "2026-01-01T00:00:00Z"},
         "FunctionEndpoints.create": {"name": f"new-{uuid7()}"},

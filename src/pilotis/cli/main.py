@@ -20,6 +20,7 @@ COMMANDS = {
     "app": "apps",
     "key": "keys",
     "table": "tables",
+    "views": "views",
     "storage": "storage",
     "user": "users",
     "jobs": "jobs",

@@ -21,7 +21,7 @@ class Exposure(NamedTuple):
     storages: Sequence[Storage]
     sites: int = 0
     rules: Sequence[RuleFinding] = ()
-    """What the rules of its tables leave open."""
+    """What the rules of its tables leave open, and what its views show."""
 
     @property
     def anybody_can_sign_up(self) -> bool:

@@ -20,6 +20,7 @@ from pilotis.console.types import Attention, Usage
 from pilotis.console.usage import usage_of
 from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
+from pilotis.data.views.feature import ViewsFeature
 from pilotis.dead_jobs.feature import DeadJobsFeature
 from pilotis.feature import Feature
 from pilotis.files.feature import FilesFeature
@@ -52,6 +53,7 @@ def feature(
     apps: AppsFeature,
     tables: TablesFeature,
     rules: RulesFeature,
+    views: ViewsFeature,
     files: FilesFeature,
     hosting: HostingFeature,
     functions: FunctionsFeature,
@@ -71,7 +73,7 @@ def feature(
             await tables.tables.all(app),
             await files.files.storages.all(app.app_id),
             (await hosting.hosting.storages.page(app, Paging(limit=1))).total_count,
-            await rules.rules.exposed(app),
+            [*await rules.rules.exposed(app), *await views.views.exposed(app)],
         )
 
     async def attention(app: AppInfo) -> Attention:

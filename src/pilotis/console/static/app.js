@@ -20,6 +20,9 @@ const SCREENS = /** @type {[string, () => Promise<any>][]} */ ([
   ["/apps/:app/tables", () => import("./screens/tables.js")],
   ["/apps/:app/tables/:table", () => import("./screens/table.js")],
   ["/apps/:app/tables/:table/:tab", () => import("./screens/table.js")],
+  ["/apps/:app/diagram", () => import("./screens/diagram.js")],
+  ["/apps/:app/views", () => import("./screens/views.js")],
+  ["/apps/:app/views/:view", () => import("./screens/view.js")],
   ["/apps/:app/members", () => import("./screens/members.js")],
   ["/apps/:app/files", () => import("./screens/files.js")],
   ["/apps/:app/files/:storage", () => import("./screens/files.js")],
@@ -72,10 +75,15 @@ function Screens({ config, path }) {
   const [palette, setPalette] = useState(/** @type {any} */ (null));
   const load = found?.value;
   useEffect(() => {
+    // One that comes late must not stand in for the screen that was opened since.
+    let isOpen = true;
     load?.().then(
-      (module) => setScreen({ load, module }),
-      (error) => setScreen({ load, error }),
+      (module) => isOpen && setScreen({ load, module }),
+      (error) => isOpen && setScreen({ load, error }),
     );
+    return () => {
+      isOpen = false;
+    };
   }, [load]);
   // The list of apps is read anew whenever it is opened; every other screen needs it once.
   const isList = found?.value === SCREENS[0][1];
@@ -128,6 +136,7 @@ function Screens({ config, path }) {
                       found?.params.run ||
                       found?.params.workflow ||
                       found?.params.webhook ||
+                      found?.params.view ||
                       "")
                   }
                   config=${config} ...${found?.params}

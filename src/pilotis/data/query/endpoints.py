@@ -118,7 +118,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes", examples=EXAMPLES
         """Run a pipeline of up to 20 stages over a table's rows.
 
         Rows enter as documents with `id`, the columns, `created_at` and `updated_at`. The stages are `$match`,
-        `$group`, `$sort`, `$limit`, `$skip`, `$project`, `$count`, `$unwind` and `$addFields`.
+        `$group`, `$sort`, `$limit`, `$skip`, `$project`, `$count`, `$unwind`, `$addFields` and `$lookup`.
         """
         return Reply(await self._aggregation.run(call.principal, body.table_id, body.pipeline))
 

@@ -106,6 +106,7 @@ _STAGES: dict[str, Json] = {
             "anyOf": [{"type": "string"}, reference("UnwindOptions")],
         },
     ),
+    "LookupStage": _stage("$lookup", reference("Lookup")),
     "CountStage": _stage("$count", {**_NAME, "description": "The name of the field with the number of documents."}),
 }
 
@@ -133,6 +134,23 @@ PIPELINE: dict[str, Json] = {
             "preserveNullAndEmptyArrays": {"type": "boolean", "default": False},
         },
         "required": ["path"],
+        "additionalProperties": False,
+    },
+    "Lookup": {
+        "description": "What is added to each document: with `localField` the row to which a field refers, or null; "
+        "with `from`, such as `comments.post`, the list of the rows that refer to the document's own.",
+        "type": "object",
+        "properties": {
+            "as": {**_NAME, "description": "The name of the field that is added."},
+            "localField": {**_NAME, "description": "A field that refers to rows of another table."},
+            "from": {**_NAME, "description": "A table, and its column that refers to this one."},
+            "fields": {"type": "array", "items": {"type": "string"}, "description": "The columns that are shown."},
+            "where": _WHERE,
+            "order_by": {"type": "string"},
+            "order_direction": {"type": "string", "enum": ["asc", "desc"]},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Required with `from`."},
+        },
+        "required": ["as"],
         "additionalProperties": False,
     },
     **_STAGES,

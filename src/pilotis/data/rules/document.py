@@ -203,6 +203,11 @@ def stored(
     return checker.document(document)
 
 
+def checked_rule(rule: Json, place: str, table: TableSchema, limits: Limits) -> Json:
+    """Check one rule on `$member` alone; raises a 400 error whose detail names the place."""
+    return _Checker(table, Related({}, {}), limits).only_member(rule, place)
+
+
 class _Context(NamedTuple):
     """Where a condition stands: its table, the tables around it, and what may be named there."""
 
@@ -216,7 +221,9 @@ class _Context(NamedTuple):
 
 
 class _Checker:
-    def __init__(self, table: TableSchema, related: Related, limits: Limits, alike: frozenset[Kind]) -> None:
+    def __init__(
+        self, table: TableSchema, related: Related, limits: Limits, alike: frozenset[Kind] = frozenset()
+    ) -> None:
         self._table = table
         self._related = related
         self._limits = limits
@@ -264,6 +271,9 @@ class _Checker:
                 context = _Context(self._table, only_member=action != "read")
                 found[action] = self._rule(rule, f"{place}.{action}", context)
         return result
+
+    def only_member(self, rule: Json, place: str) -> Json:
+        return self._rule(rule, place, _Context(self._table, only_member=True))
 
     def _rule(self, rule: Json, place: str, context: _Context) -> Json:
         if rule is None or rule is True:

@@ -361,7 +361,7 @@ class _Asked:
     def _denied(self, action: Action, rule: Json) -> ForbiddenError | UnauthorizedError:
         if self._principal.role is not None:
             return RoleRequiredError()
-        if self._caller.member is None and _mentions_member(rule, self._rules):
+        if self._caller.member is None and mentions_member(rule, self._rules):
             return MemberTokenRequiredError()
         return RuleDeniedError(action)
 
@@ -449,7 +449,8 @@ def _names(rule: Json, name: str) -> bool:
     return isinstance(rule, list) and any(_names(value, name) for value in rule)
 
 
-def _mentions_member(rule: Json, rules: Mapping[Any, Json]) -> bool:
+def mentions_member(rule: Json, rules: Mapping[Any, Json]) -> bool:
+    """Return whether a rule, one of `rules`, asks who the member is."""
     return _names(rule, "$member") or (_names(rule, "$use") and _names(rules.get("define"), "$member"))
 
 

@@ -198,6 +198,10 @@ class Api:
         """Return the rows of a table, by its title or id."""
         return Rows(self, table)
 
+    def view(self, name, params=None):
+        """Call a view with the values of its parameters."""
+        return self.json("POST", "/v1/public/views/" + _part(name), {"params": params or {}})
+
     def table(self, table):
         """Read a table."""
         return self.json("GET", "/v1/public/tables/{table}", table=table)

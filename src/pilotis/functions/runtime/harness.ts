@@ -128,6 +128,7 @@ function apiOf(id: number, caller: boolean, member?: string) {
       });
     },
     table: (table: string) => json("GET", "/v1/public/tables/{table}", undefined, table),
+    view: (name: string, params: any = {}) => json("POST", `/v1/public/views/${part(name)}`, { params }),
     members: Object.freeze({
       list: (values?: any) => json("GET", "/v1/apps/{app}/members" + query(values)),
       get: (member: string) => json("GET", `/v1/apps/{app}/members/${part(member)}`),

@@ -69,6 +69,8 @@ export interface Api {
   /** The rows of a table, by its title or id. */
   rows(table: string): Rows;
   table(table: string): Promise<any>;
+  /** The documents of a saved view, with the values of its parameters. */
+  view<Item = any>(name: string, params?: Record<string, unknown>): Promise<{ data: Item[]; total_count: number }>;
   members: {
     list(query?: MemberQuery): Promise<Page<any>>;
     get(member: string): Promise<any>;

@@ -19,6 +19,7 @@ const STAGES = {
   $unwind: (column) => `$${column}`,
   $limit: () => 10,
   $skip: () => 10,
+  $lookup: (column) => ({ localField: column, as: "related" }),
   $count: () => "documents",
 };
 const SHOWN = 20;

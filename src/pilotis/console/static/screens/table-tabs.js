@@ -25,6 +25,7 @@ import {
 import { Calls, RunAs, useMember, usePublicKey } from "../ui/calls.js";
 import { sampleRow } from "../ui/snippets.js";
 import { levels } from "../ui/access.js";
+import { valuesOf } from "./view.js";
 
 /** @typedef {{table: import("../state/app.js").Table, tabs: any, config: any}} Props */
 
@@ -238,6 +239,7 @@ export function Api({ table, tabs, config }) {
   const bearer = table.access_level === "Public" ? {} : { bearer: "ACCESS_TOKEN" };
   const rows = `/v1/public/tables/${table.id}/data`;
   const first = useLoad((signal) => ofApp(rows, { query: { limit: 1 }, signal }), [rows]);
+  const saved = useLoad((signal) => onApp("/views", { signal }), [appId.value]);
   const id = first.data?.data[0]?.id || "…";
   const column = Object.keys(table.schema)[0];
   const data = sampleRow(table.schema);
@@ -277,6 +279,12 @@ export function Api({ table, tabs, config }) {
       { method: "PATCH", path: `${rows}/${id}`, body: { data: Object.fromEntries(Object.entries(data).slice(0, 1)) } },
     ],
     [t.api.delete, { method: "DELETE", path: `${rows}/${id}` }],
+    ...(saved.data?.views || [])
+      .filter((/** @type {any} */ view) => view.table_id === table.id)
+      .map((/** @type {any} */ view) => [
+        t.api.view(plain(view.name, 63)),
+        { method: "POST", path: `/v1/public/views/${view.name}`, body: { params: valuesOf(view) } },
+      ]),
   ]);
   const why = (/** @type {any} */ request) =>
     (key === null && t.noPublicKey) ||

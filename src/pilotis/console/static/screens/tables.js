@@ -10,6 +10,7 @@ import { sampleOf } from "../grid/csv.js";
 import { handOver } from "../grid/handed.js";
 import { Access, levels } from "../ui/access.js";
 import { usePublicKey } from "../ui/calls.js";
+import { TableViews } from "../ui/table-views.js";
 import { ColumnList, newColumn, schemaOf } from "./columns.js";
 
 export const head = () => ({ title: t.sectionNames.tables });
@@ -55,8 +56,9 @@ export function Screen() {
   </${Button}>`;
   return html`<div class="data">
     <div class="strip tabstrip">
-      <span class="soft s13">${all && t.tables.count(all.length)}</span>
+      <${TableViews} on="tables" />
       <span class="grow"></span>
+      <span class="soft s13 wide">${all && t.tables.count(all.length)}</span>
       ${all?.length ? create : null}
     </div>
     <div class="scroll">

@@ -68,6 +68,7 @@ export const LIMITS = [
       bulk_rows: ["Rows in one bulk create", "한 번에 만드는 행"],
       batch_operations: ["Operations in a batch", "배치의 작업"],
       transaction_operations: ["Operations in a transaction", "트랜잭션의 작업"],
+      views: ["Saved views", "저장된 뷰"],
       key_misses_per_minute: ["Guesses at keys of a closed table", "목록이 닫힌 테이블의 키 추측"],
       schema_per_minute: ["Changes of schemas", "스키마 변경"],
       column_migration_rows: ["Rows up to which encryption is changed at once", "암호화를 바로 바꾸는 행의 수"],

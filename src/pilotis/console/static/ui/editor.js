@@ -193,6 +193,8 @@ function Full(props) {
           EditorState.readOnly.of(!!readOnly),
           EditorView.contentAttributes.of(() => ({
             "aria-label": label,
+            // What scrolls can be reached by keys, which those who check that know by this.
+            tabindex: "0",
             ...(latest.current.wrong ? { "aria-invalid": "true" } : {}),
           })),
           // Chromium would keep the look of a replaced text in an inline style, which the policy forbids.

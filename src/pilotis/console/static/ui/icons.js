@@ -15,6 +15,7 @@ const PATHS = {
   search: "M7 11.5a4.500 4.500 0 1 0 0-9 4.500 4.500 0 0 0 0 9zM10.4 10.4l3.1 3.1",
   more: "M3.5 8h.01M8 8h.01M12.5 8h.01",
   plus: "M8 3v10M3 8h10",
+  minus: "M3 8h10",
   check: "M3 8.5l3.2 3.2L13 5",
   cross: "M4 4l8 8M12 4l-8 8",
   down: "M4 6l4 4 4-4",

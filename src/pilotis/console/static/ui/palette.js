@@ -33,6 +33,13 @@ function entries() {
             path: name === "overview" ? base : `${base}/${name}`,
           })),
         ),
+        ...["diagram", "views"].map((name) => ({
+          group: t.palette.go,
+          icon: "table",
+          text: /** @type {any} */ (t.tables.sections)[name],
+          note: t.sectionNames.tables,
+          path: `${base}/${name}`,
+        })),
         ...["sign-in", "limits", "people", "trash"].map((tab) => ({
           group: t.palette.go,
           icon: "gear",

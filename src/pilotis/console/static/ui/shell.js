@@ -20,7 +20,10 @@ export const SECTIONS = /** @type {const} */ ([
 /** @param {string} section */
 export const sectionHref = (section) => href(`/apps/${appId.value}${section === "overview" ? "" : `/${section}`}`);
 
-const section = computed(() => place.value.path.split("/")[3] || "overview");
+/** Screens that belong to another section than their own name's. */
+const WITHIN = /** @type {Record<string, string>} */ ({ diagram: "tables", views: "tables" });
+const screen = computed(() => place.value.path.split("/")[3] || "overview");
+const section = computed(() => WITHIN[screen.value] || screen.value);
 
 /**
  * @param {{config: any, title: any, crumbs?: {text: string, href: string}[], aside?: any, children?: any, onFind: () =>
@@ -110,7 +113,7 @@ function Rail({ config }) {
 
 /** @param {{name: string, icon: string}} props */
 function RailItem({ name, icon }) {
-  const tableId = place.value.path.split("/")[4];
+  const tableId = screen.value === "tables" ? place.value.path.split("/")[4] : undefined;
   const on = section.value === name && !(name === "tables" && tableId);
   const label = /** @type {any} */ (t.sectionNames)[name];
   const mark = markOf(name);

@@ -10,6 +10,8 @@ from pilotis.data.query.aggregate import relation as relations
 from pilotis.data.query.aggregate import values
 from pilotis.data.query.aggregate.accumulators import ACCUMULATORS, ordering
 from pilotis.data.query.aggregate.expressions import Budget, Expressions, wrong
+from pilotis.data.query.aggregate.joins import NONE, Joins
+from pilotis.data.query.aggregate.lookup import MAX_LOOKUPS, LookupCompiler
 from pilotis.data.query.aggregate.relation import Relation
 from pilotis.data.query.aggregate.values import Value
 from pilotis.data.rules.visibility import Visibility
@@ -45,16 +47,23 @@ class CompiledPipeline(NamedTuple):
 
 
 def compile_pipeline(
-    table: TableSchema, pipeline: Sequence[Json], visible: Visibility, limits: Limits, own: str | None = None
+    table: TableSchema,
+    pipeline: Sequence[Json],
+    visible: Visibility,
+    limits: Limits,
+    own: str | None = None,
+    joins: Joins = NONE,
 ) -> CompiledPipeline:
     """Compile a pipeline for a caller who sees the rows of `visible`; `own` is its id, if it is a member.
+
+    `joins` are the tables that its `$lookup` stages read.
 
     The statement yields one document more than `aggregate_documents` if there are too many, and no `data` if the
     documents exceed the size of a page.
     """
     if len(pipeline) > limits.aggregate_stages:
         raise wrong("pipeline", f"A pipeline has at most {limits.aggregate_stages} stages.")
-    compiler = _Pipeline(table, limits, own, creators=visible.shows_creator)
+    compiler = _Pipeline(table, limits, own, joins, creators=visible.shows_creator)
     relation = relations.of_table(table)
     condition = table.at_this_version + visible.and_condition(compiler.arguments, many=True)
     # A stage that fails, or takes long, must not meet rows that a rule hides, however cheap it seems.
@@ -82,15 +91,17 @@ def compile_pipeline(
 
 
 class _Pipeline:
-    def __init__(self, table: TableSchema, limits: Limits, own: str | None, *, creators: bool) -> None:
+    def __init__(self, table: TableSchema, limits: Limits, own: str | None, joins: Joins, *, creators: bool) -> None:
         self._table = table
         self._limits = limits
+        self._lookups = 0
         # Whether the documents are still the table's rows, for which indexes apply.
         self._indexable = True
         self._names = 0
         self._budget = Budget()
         self.arguments = Arguments(creators=creators, own=own)
         self.patterns: list[str] = []
+        self._lookup_compiler = LookupCompiler(joins, self.arguments, limits, own, self.patterns)
 
     def stage(self, relation: Relation, stage: Json, place: str) -> Relation:
         """Return the documents after a stage."""
@@ -164,7 +175,7 @@ class _Pipeline:
         if key.text is not None:
             text = self._name("written")
             inner[text] = key.text
-        return Value(column, key.kind, text, computed=key.computed or not inside, null=null)
+        return Value(column, key.kind, text, computed=key.computed or not inside, null=null, target=key.target)
 
     def _accumulated(
         self,
@@ -326,6 +337,22 @@ class _Pipeline:
             self._put(fields, index, Value(f"({number})", Kind.NUMERIC, computed=True), place)
         return relation._replace(source=source, fields=fields, order=[*relation.order, (position, "asc")], rest=rest)
 
+    def _lookup(self, relation: Relation, operand: Json, place: str) -> Relation:
+        self._lookups += 1
+        if self._lookups > MAX_LOOKUPS:
+            raise wrong(place, f"A pipeline has at most {MAX_LOOKUPS} $lookup stages.")
+        local, column, inner = self._name("l"), self._name("l"), self._name("s")
+        with self.arguments.access.ignored():
+            join = self._lookup_compiler.compile(relation, operand, place, (local, column, inner))
+        # What the other table is compared with has a name of its own, which no column of that table has.
+        left = self._from(f"select *, {join.local} as {local} from {relation.source}")
+        source = self._from(f"select * from {left} left join lateral ({join.select}) {self._name('s')} on true")
+        fields, rest = dict(relation.fields), relation.rest
+        if rest is not None:
+            rest = f"({rest} - {self.arguments.bind(operand['as'], 'text')})"
+        self._put(fields, operand["as"], join.value, f"{place}.as")
+        return relation._replace(source=source, fields=fields, rest=rest)
+
     def _put(self, fields: dict[str, Value], name: str, value: Value, place: str) -> None:
         """Set a value at a name or a dotted path."""
         first, *inside = _names(name, place)
@@ -421,6 +448,7 @@ _STAGES: dict[str, Stage] = {
     "$count": _Pipeline._count,
     "$unwind": _Pipeline._unwind,
     "$addFields": _Pipeline._add_fields,
+    "$lookup": _Pipeline._lookup,
 }
 
 

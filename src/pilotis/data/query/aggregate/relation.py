@@ -97,7 +97,7 @@ def of_table(table: TableSchema) -> Relation:
     """Return the rows of a table as documents: `id`, the columns, `created_at`, `updated_at`."""
     columns = {column.name: _column(column) for column in table.columns if not column.encrypted}
     fields = {
-        "id": Value("__id", Kind.UUID),
+        "id": Value("__id", Kind.UUID, target=table.table_id),
         **columns,
         "created_at": Value("__created_at", Kind.TIME),
         "updated_at": Value("__updated_at", Kind.TIME),
@@ -110,7 +110,8 @@ def of_table(table: TableSchema) -> Relation:
 def _column(column: Column) -> Value:
     if column.type is ColumnType.DATE:
         return Value(column.time, Kind.TIME, text=column.physical)
-    return Value(column.physical, KINDS[column.type])
+    target = None if column.references is None else column.references.table_id
+    return Value(column.physical, KINDS[column.type], target=target)
 
 
 def _inside(value: Value, path: Sequence[str], whole: str, arguments: Arguments, fields: Collection[str]) -> Value:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
+from uuid import UUID
 
 from pilotis.data.where.operands import Arguments, Kind
 from pilotis.kit import json
@@ -22,7 +23,8 @@ class Value(NamedTuple):
     `text` is the original text of a date. `computed` values appear as null in answers, others are left out, because
     they may be missing fields. `members` are the fields of a document built in the pipeline, whose names are bound in
     `arguments`; its `sql` is empty. `moment` is the moment that a constant text denotes. `null` is a condition that is
-    true, where the value is SQL's null, for an explicit null and not for a missing field.
+    true, where the value is SQL's null, for an explicit null and not for a missing field. `target` is the id of the
+    table to whose rows it refers.
     """
 
     sql: str
@@ -33,6 +35,7 @@ class Value(NamedTuple):
     arguments: Arguments | None = None
     moment: str | None = None
     null: str | None = None
+    target: UUID | None = None
 
 
 MAX_BYTES = 16 * 1024 * 1024

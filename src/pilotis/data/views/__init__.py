@@ -1,0 +1,1 @@
+"""Views: saved pipelines with parameters."""
