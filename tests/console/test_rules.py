@@ -40,6 +40,7 @@ async def test_rules_are_tried_before_they_are_saved(server: Server, app: App, v
         trial = page.locator("section", has=page.get_by_role("heading", name="Try"))
         await trial.get_by_role("button", name="Try").click()
         await expect(trial.get_by_text("Allowed")).to_be_visible()
+        await expect(trial.get_by_text("Sees the columns name, state.")).to_be_visible()
         await page.get_by_label("Read", exact=True).select_option("Members, on their own rows")
         await trial.get_by_label("As", exact=True).select_option("A member that does not exist")
         await trial.get_by_label("Id of the row").fill(row["id"])

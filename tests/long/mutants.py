@@ -15,11 +15,8 @@ from typing import NamedTuple
 
 RULES = Path("src/pilotis/data/rules")
 ROWS = Path("src/pilotis/data/rows")
-# The quick ones first: a mutant ends with the first test that fails.
-TESTS = [
-    *(f"tests/rules/test_{name}.py" for name in ("columns_by_row", "paths", "rules", "trying", "guide", "few_first")),
-    "tests/rules/test_matrix.py",
-]
+# A mutant ends with the first test that fails.
+TESTS = ["rules", "guide", "paths", "columns_by_row", "few_first", "nodes", "trying", "matrix"]
 
 
 class Mutant(NamedTuple):
@@ -28,6 +25,8 @@ class Mutant(NamedTuple):
     file: Path
     before: str
     after: str
+    first: str = "rules"
+    """The tests with which it begins."""
 
 
 MUTANTS = [
@@ -45,60 +44,92 @@ MUTANTS = [
         RULES / "visibility.py",
         "rule = both(*self.fold_all(*self.listing(), Action.READ))",
         "rule = self.fold(Action.READ)",
+        "guide",
     ),
     Mutant(
-        RULES / "visibility.py", "before = both(readable, of_row_before(changed))", "before = of_row_before(changed)"
+        RULES / "visibility.py",
+        "before = both(readable, of_row_before(changed))",
+        "before = of_row_before(changed)",
+        "guide",
     ),
     Mutant(
         RULES / "visibility.py",
         "shows_creator, both(readable, changed), tables, readable",
         "shows_creator, changed, tables, readable",
+        "guide",
     ),
     Mutant(
         RULES / "visibility.py",
         "Action.UPDATE, *(self.listing() if found_by_condition else ()), Action.READ",
         "Action.UPDATE, Action.READ",
+        "guide",
     ),
     Mutant(
         RULES / "visibility.py",
         "Action.DELETE, *(self.listing() if found_by_condition else ()), Action.READ",
         "Action.DELETE, Action.READ",
+        "guide",
     ),
     # The row after a change holds the rule.
-    Mutant(RULES / "visibility.py", 'return f"{of(old)} and {of(new)}" if', "return of(old) if"),
-    Mutant(ROWS / "statements.py", 'item = f"pilotis.require({holds}, {item})"', "pass"),
-    Mutant(ROWS / "statements.py", "judged = f\", pilotis.require(coalesce(({holds}), true), '') as judged\"", "pass"),
+    Mutant(RULES / "visibility.py", 'return f"{of(old)} and {of(new)}" if', "return of(old) if", "guide"),
+    Mutant(ROWS / "statements.py", 'item = f"pilotis.require({holds}, {item})"', "pass", "guide"),
+    Mutant(
+        ROWS / "statements.py",
+        "judged = f\", pilotis.require(coalesce(({holds}), true), '') as judged\"",
+        "pass",
+        "guide",
+    ),
     # A new row holds the rule.
     Mutant(
         ROWS / "statements.py",
         "select * from ({self._as_inserted()}) r where {holds}",
         "select * from ({self._as_inserted()}) r",
+        "guide",
     ),
     # Columns: hidden, shown by row, and closed.
     Mutant(
         RULES / "visibility.py",
         "name for name, rule in folded.items() if rule is not True",
         "name for name, rule in folded.items() if rule is False",
+        "columns_by_row",
     ),
     Mutant(
         ROWS / "statements.py",
         'f"case when {holds} then {_member(column)} end" for column, holds in by_row',
         "_member(column) for column, holds in by_row",
+        "columns_by_row",
     ),
     Mutant(
         ROWS / "statements.py",
         "case when ({holds}) is not true then {_label(column)} end",
         "case when false then {_label(column)} end",
+        "columns_by_row",
     ),
-    Mutant(ROWS / "operations.py", "return records.shown(self.row, self.hidden.difference(also))", "return self.row"),
-    Mutant(ROWS / "creating.py", "records.shown(one.row, hidden.difference(shown.get(one.row_id, ())))", "one.row"),
+    Mutant(
+        ROWS / "operations.py",
+        "return records.shown(self.row, self.hidden.difference(also))",
+        "return self.row",
+        "columns_by_row",
+    ),
+    Mutant(
+        ROWS / "creating.py",
+        "records.shown(one.row, hidden.difference(shown.get(one.row_id, ())))",
+        "one.row",
+        "columns_by_row",
+    ),
     Mutant(
         RULES / "visibility.py",
         "if self.closed and (refused := sorted(self.closed & set(names))):",
         "if refused := []:",
+        "columns_by_row",
     ),
-    Mutant(RULES / "visibility.py", "if name in self.table.hidden:", "if False:"),
-    Mutant(ROWS / "keyed.py", "if column.number in key.columns and column.name in visible.table.hidden:", "if False:"),
+    Mutant(RULES / "visibility.py", "if name in self.table.hidden:", "if False:", "columns_by_row"),
+    Mutant(
+        ROWS / "keyed.py",
+        "if column.number in key.columns and column.name in visible.table.hidden:",
+        "if False:",
+        "columns_by_row",
+    ),
     # A missing value closes its branch.
     Mutant(
         RULES / "fold.py",
@@ -115,7 +146,7 @@ MUTANTS = [
         "        if self._caller.member is None:\n            raise NoValueError\n        # Each",
         "        if self._caller.member is None:\n            return False\n        # Each",
     ),
-    Mutant(RULES / "compile.py", "self._needed.append(self._led_to(value))", "pass"),
+    Mutant(RULES / "compile.py", "self._needed.append(self._led_to(value))", "pass", "paths"),
     Mutant(
         RULES / "compile.py", 'if operator == "$ne" or self._negations:\n            self._needed.append(other)', "pass"
     ),
@@ -124,33 +155,41 @@ MUTANTS = [
     ),
     # A condition on another table holds of its rows.
     Mutant(
-        RULES / "compile.py", "{alias} where {inner._with_needed(condition)} and {version})", "{alias} where {version})"
+        RULES / "compile.py",
+        "{alias} where {inner._with_needed(condition)} and {version})",
+        "{alias} where {version})",
+        "guide",
     ),
     Mutant(
         RULES / "compile.py",
         "{table.physical} {alias} where {condition} and {version}",
         "{table.physical} {alias} where {version}",
+        "guide",
     ),
     # What a rule hides is not met by a pattern or a calculation.
-    Mutant(ROWS / "query.py", 'condition = f"case when true{rule} then {condition} end"', "pass"),
+    Mutant(ROWS / "query.py", 'condition = f"case when true{rule} then {condition} end"', "pass", "matrix"),
     # A statement under rules of before fails.
-    Mutant(RULES / "compile.py", 'version = f"(true or {alias}.{table.version_column})"', 'version = "true"'),
+    Mutant(RULES / "compile.py", 'version = f"(true or {alias}.{table.version_column})"', 'version = "true"', "nodes"),
     # Answers are shared among equal callers alone.
-    Mutant(RULES / "visibility.py", "return self.shows_creator, rule, shown,", "return self.shows_creator, shown,"),
+    Mutant(
+        RULES / "visibility.py", "return self.shows_creator, rule, shown,", "return self.shows_creator, shown,", "guide"
+    ),
     Mutant(
         RULES / "visibility.py",
         "key = principal.role, action, facts, found_by_condition, versions",
         "key = principal.role, action, found_by_condition, versions",
+        "guide",
     ),
     Mutant(
         RULES / "visibility.py",
         "key = principal.role, action, facts, found_by_condition, versions",
         "key = principal.role, facts, found_by_condition, versions",
+        "guide",
     ),
-    Mutant(ROWS / "table.py", "if member is not None and self._asks_for_facts:", "if False:"),
+    Mutant(ROWS / "table.py", "if member is not None and self._asks_for_facts:", "if False:", "guide"),
     # Few first: what is few is sorted and counted, what is many is not cut.
-    Mutant(ROWS / "statements.py", 'limit {MAX_FEW + 1}"', 'limit {MAX_FEW}"'),
-    Mutant(ROWS / "statements.py", "page where not (select are from many)", "page where true"),
+    Mutant(ROWS / "statements.py", 'limit {MAX_FEW + 1}"', 'limit {MAX_FEW}"', "few_first"),
+    Mutant(ROWS / "statements.py", "page where not (select are from many)", "page where true", "few_first"),
 ]
 
 
@@ -163,7 +202,9 @@ def survives(mutant: Mutant) -> bool:
         text = file.read_text("utf-8")
         assert mutant.before in text, f"{mutant.file} has no longer: {mutant.before}"
         file.write_text(text.replace(mutant.before, mutant.after, 1), "utf-8")
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *TESTS]
+        names = [mutant.first, *(name for name in TESTS if name != mutant.first)]
+        tests = [f"tests/rules/test_{name}.py" for name in names]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
         environment = os.environ | {"PYTHONPATH": str(source)}
         return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
 

@@ -17,7 +17,7 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A table's rules: who may do what. A rule is null (only the app itself), true (everybody) or a condition.
 
     An action that is absent is closed; `list` that is absent is as `read`. `define` has conditions that others `$use`,
-    `columns` the rules of single columns: `{"salary": {"read": null}}`.
+    `columns` the rules of single columns: `{"salary": {"read": null}}`. `read` of a column may depend on the row.
     """
 
     list: Rule | msgspec.UnsetType = msgspec.UNSET
@@ -114,9 +114,10 @@ class RulePart(msgspec.Struct, frozen=True):
 class RuleTestResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller would be answered, and why.
 
-    `code` and `message` are those of the error. `visible_count` is the number of rows that the caller could list, where
-    listing was tried and could be counted in time. `index` says how they are found: by an index, without one, or
-    without one in a table that is too small for that to matter; null where no rows were looked for.
+    `visible_columns` are those of every row, and those that the row of `row_id` shows besides. `code` and `message` are
+    those of the error. `visible_count` is the number of rows that the caller could list, where listing was tried and
+    could be counted in time. `index` says how they are found: by an index, without one, or without one in a table
+    that is too small for that to matter; null where no rows were looked for.
     """
 
     allowed: bool

@@ -974,6 +974,7 @@ export default {
     allowed: "Allowed",
     refused: "Refused",
     visible: (/** @type {number} */ count) => `Sees ${plural(count, "row", "rows")}.`,
+    columns: (/** @type {string} */ names) => `Sees the columns ${names}.`,
     condition: "Condition",
     holds: "Holds",
     held: { yes: "yes", no: "no", unknown: "not decided" },

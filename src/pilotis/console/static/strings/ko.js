@@ -953,6 +953,7 @@ export default {
     allowed: "허용됨",
     refused: "거부됨",
     visible: (/** @type {number} */ count) => `행 ${count.toLocaleString("ko")}개를 볼 수 있습니다.`,
+    columns: (/** @type {string} */ names) => `볼 수 있는 열: ${names}`,
     condition: "조건",
     holds: "충족",
     held: { yes: "예", no: "아니요", unknown: "결정되지 않음" },
