@@ -50,25 +50,21 @@ MUTANTS = [
         RULES / "visibility.py",
         "before = both(readable, of_row_before(changed))",
         "before = of_row_before(changed)",
-        "guide",
     ),
     Mutant(
         RULES / "visibility.py",
         "shows_creator, both(readable, changed), tables, readable",
         "shows_creator, changed, tables, readable",
-        "guide",
     ),
     Mutant(
         RULES / "visibility.py",
         "Action.UPDATE, *(self.listing() if found_by_condition else ()), Action.READ",
         "Action.UPDATE, Action.READ",
-        "guide",
     ),
     Mutant(
         RULES / "visibility.py",
         "Action.DELETE, *(self.listing() if found_by_condition else ()), Action.READ",
         "Action.DELETE, Action.READ",
-        "guide",
     ),
     # The row after a change holds the rule.
     Mutant(RULES / "visibility.py", 'return f"{of(old)} and {of(new)}" if', "return of(old) if", "guide"),

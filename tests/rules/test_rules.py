@@ -263,13 +263,39 @@ async def test_wrong_rules_name_their_place(app: App):
 
 
 async def test_what_only_a_condition_finds_must_be_listed(app: App):
-    table = await ruled(app, {"name": "string"}, {"list": None, "read": True, "create": True, "delete": True})
+    rules = {"list": None, "read": True, "create": True, "update": True, "delete": True}
+    table = await ruled(app, {"name": "string"}, rules)
     async with app.client() as client:
         path = f"{rows(table)}/{(await client.post(rows(table), json={'data': {'name': 'a'}})).json()['id']}"
         # The number of deleted rows would tell how many there are, and which values they have.
         for body in ({"all": True}, {"where": {"name": "a"}}):
             assert_error(await client.post(f"{rows(table)}/delete-where", json=body), 403, "RULE_DENIED")
+            change = {**body, "data": {"name": "a"}}
+            assert_error(await client.post(f"{rows(table)}/update-where", json=change), 403, "RULE_DENIED")
         assert (await client.delete(path)).status_code == 200
+
+
+async def test_what_may_not_be_read_is_neither_changed_nor_deleted(app: App):
+    rules = {"read": OWN, "create": None, "update": True, "delete": True}
+    table = await ruled(app, {"name": "string", "code": "string"}, rules)
+    ada = await app.member("ada")
+    async with app.client(app.secret_key) as side, app.client(ada["access_token"]) as member, manager(app) as console:
+        assert (await console.post(f"/tables/{table}/unique", json={"columns": ["code"]})).status_code == 201
+        hidden = (await side.post(rows(table), json={"data": {"name": "a", "code": "1"}})).json()["id"]
+        change: dict[str, Any] = {"data": {"name": "x"}}
+        assert_error(await member.patch(f"{rows(table)}/{hidden}", json=change), 404, "ROW_NOT_FOUND")
+        assert_error(await member.delete(f"{rows(table)}/{hidden}"), 404, "ROW_NOT_FOUND")
+        everything = {**change, "all": True}
+        assert (await member.post(f"{rows(table)}/update-where", json=everything)).json()["updated_count"] == 0
+        assert (await member.post(f"{rows(table)}/delete-where", json={"all": True})).json()["deleted_count"] == 0
+        upsert = {"key": "code", "data": {"name": "x", "code": "1"}}
+        assert_error(await member.post(f"{rows(table)}/upsert", json=upsert), 409, "UNIQUE_VIOLATION")
+        # Who may not create rows still changes one by its key.
+        await save(app, table, rules | {"read": True})
+        answer = await member.post(f"{rows(table)}/upsert", json=upsert)
+        assert (answer.status_code, answer.json()["data"]["name"]) == (200, "x"), answer.text
+        new = {"key": "code", "data": {"name": "y", "code": "2"}}
+        assert_error(await member.post(f"{rows(table)}/upsert", json=new), 403, "RULE_DENIED")
 
 
 async def test_a_change_tells_nothing_of_a_hidden_column(app: App):

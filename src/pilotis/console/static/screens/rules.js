@@ -172,8 +172,10 @@ function Try({ table, rules, why }) {
             ${" "}<code>${result.status}${result.code && ` ${result.code}`}</code>
             ${result.message && html`<br />${plain(result.message, 300)}`}
             ${result.visible_count !== null && html`<br />${t.rules.visible(result.visible_count)}`}
-            ${result.allowed && result.visible_columns.length > 0
-              && html`<br />${t.rules.columns(plain(result.visible_columns.join(", "), 300))}`}
+            ${result.allowed && result.visible_columns.length > 0 && html`
+              <br />
+              ${t.rules.columns(plain(result.visible_columns.join(", "), 300))}
+            `}
           </span>
         </p>
         ${result.parts.length > 0 && html`<table class="list">
