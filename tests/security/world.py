@@ -761,6 +761,7 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "WebhookEndpoints.create": {"url": "http://localhost:9/hooks", "event_types": ["row.created"]},
         "WebhookEndpoints.change": {"url": "http://localhost:9/hooks"},
         "RuleEndpoints.save": {"rules": {"read": True}},
+        "StorageRuleEndpoints.save_rules": {"rules": {"read": True}},
         "RowEndpoints.upsert": {"key": "id", "data": {"id": str(uuid7()), "name": "new"}},
         "UniqueKeyEndpoints.create": {"columns": ["name"]},
         "ViewEndpoints.create": {"name": f"new-{uuid7()}", "pipeline": [{"$count": "n"}]},
