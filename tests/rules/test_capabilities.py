@@ -101,14 +101,18 @@ async def test_a_folder_of_files_is_shared_by_a_link(app: App):
 
 
 async def test_a_request_is_repeated_for_the_same_link_alone(app: App):
-    rules = {"read": LINK, "create": True, "update": LINK}
-    table = await ruled_table(app, {"secret": "string", "name": "string"}, rules)
-    row = await app.row(table, {"secret": SECRET, "name": "a"})
-    change, key = {"data": {"name": "b"}}, {"Idempotency-Key": "once"}
+    trails = await ruled_table(app, {"secret": "string"}, {"read": LINK, "create": True}, title="trails")
+    trail = await app.row(trails, {"secret": SECRET})
+    async with app.client(app.secret_key) as side:
+        column = {"type": "uuid", "references": {"table": "trails"}}
+        body = {"title": "notes", "schema": {"trail": column}, "access_level": "Public"}
+        made = await side.post("/v1/public/tables", json=body)
+    new, key = {"data": {"trail": trail["id"]}}, {"Idempotency-Key": "once"}
     async with with_link(app, SECRET) as guest, with_link(app, "w" * 20) as wrong:
-        path = f"{rows(table)}/{row['id']}"
-        assert (await guest.patch(path, json=change, headers=key)).status_code == 200
-        assert_error(await wrong.patch(path, json=change, headers=key), 404, "ROW_NOT_FOUND")
+        path = rows(made.json()["id"])
+        answers = [await guest.post(path, json=new, headers=key) for _ in range(2)]
+        assert answers[0].json() == answers[1].json()
+        assert_error(await wrong.post(path, json=new, headers=key), 400, "REFERENCE_NOT_FOUND")
 
 
 async def test_what_is_no_capability(app: App):
