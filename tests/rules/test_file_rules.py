@@ -7,14 +7,19 @@ import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 
 import pilotis
+from pilotis.apps.feature import AppsFeature
+from pilotis.data.tables.feature import TablesFeature
+from pilotis.files.feature import FilesFeature
+from pilotis.files.types import ItemQuery, NewFixedUpload
+from pilotis.http.api.principals import AppMember, MemberInfo
 from pilotis.server import endpoint_table
 from tests.acceptance.test_files import PNG, complete, fixed, permit, put_at, send, storage, upload
-from tests.console import owner_of
+from tests.console import owner_of, second_node
 from tests.rules.test_rules import OWN, SIGNED_IN, findings, manager, rows
 from tests.support import App, assert_error
 
@@ -241,6 +246,31 @@ async def test_rules_follow_the_tables_that_they_name(app: App):
         async with manager(app) as side:
             shown = (await side.get(f"/storages/files/{base.rpartition('/')[2]}/rules")).json()
         assert shown["rules"]["read"]["$exists"]["where"]["band"] == {"$row": "segment.0"}
+
+
+async def test_a_node_that_has_not_heard_of_a_change_makes_its_statements_again(app: App):
+    """Outside of a transaction and in one, which goes on after the statement that failed."""
+    seats = await app.table({"team": "string", "member": "string"}, title="seats")
+    seated = {"$exists": {"table": "seats", "where": {"team": {"$row": "segment.0"}, "member": {"$member": "id"}}}}
+    base = await ruled(app, same(seated))
+    ada = await app.member("ada")
+    await app.row(seats, {"team": "red", "member": ada["member_id"]})
+    async with app.client(ada["access_token"]) as member:
+        await put_at(member, base, "red/a.png")
+    storage_id = UUID(base.rpartition("/")[2])
+    async with second_node(app.server, listening=False) as node, owner_of(app).client(app) as console:
+        info = await node.made.get(AppsFeature).apps.by_id(UUID(app.app_id))
+        caller = AppMember(info, MemberInfo(ada["member_id"], uuid4(), is_guest=False))
+        tables, files = node.made.get(TablesFeature).tables, node.made.get(FilesFeature).files
+        for name, new in (("team", "group"), ("group", "band")):
+            assert name in (await tables.current(info.app_id, UUID(seats))).by_name
+            address = f"/tables/{seats}/columns/{name}/rename"
+            assert (await console.post(address, json={"name": new})).status_code == 200
+            if new == "group":
+                assert (await files.listing.page(info, caller, storage_id, ItemQuery())).total_count == 1
+            else:
+                wanted = NewFixedUpload(file_size=1, mime_type="image/png")
+                await files.uploads.presign_path(info, caller, storage_id, "red/b.png", wanted)
 
 
 async def test_a_rule_of_files_that_makes_no_sense(app: App):
