@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
+from tests.backstage import run_sql
 from tests.chromium import PICTURES, keep_picture
 from tests.console import owner_of, the_log
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.console.rows import cell, fill, stored, until_stored
+from tests.console.test_administration import pictures
 from tests.functions.support import Functions
 from tests.hosting.sites import zipped
 from tests.support import App, Server
@@ -486,3 +488,74 @@ async def test_checks_of_values_are_set_and_removed(server: Server, app: App, vi
 
 async def schema_is(read: Callable[[], Awaitable[dict[str, Any]]], expected: dict[str, Any]) -> bool:
     return await read() == expected
+
+
+async def test_values_are_made_normalized_and_unique(server: Server, app: App, visit: Opening, axe: str) -> None:
+    async with visit("about:blank", width=1440) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables")
+        await page.get_by_role("button", name="New table").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Name", exact=True).fill("contacts")
+        await dialog.get_by_label("Name of column 1").fill("mail")
+        await dialog.get_by_label("unique").first.check()
+        await dialog.get_by_role("button", name="Create table").click()
+        await expect(page.get_by_role("heading", name="contacts")).to_be_visible()
+        (table,) = await tables(app)
+        assert [key["name"] for key in table["unique"]] == ["mail"]
+        base = f"{server.url}/console/apps/{app.app_id}/tables/{table['id']}"
+        async with app.client() as client:
+            new = {"name": "edited", "data_type": "date"}
+            await client.post(f"/v1/public/tables/{table['id']}/columns", json=new)
+        await page.goto(f"{base}/schema")
+        await page.get_by_role("button", name="Checks, mail").click()
+        await dialog.get_by_label("Cut off white space around it").check()
+        await dialog.get_by_label("Make its letters small").check()
+        assert await obstacles(page, axe) == []
+        await pictures(page, "normalize")
+        await dialog.get_by_role("button", name="Use these checks").click()
+        await page.get_by_role("button", name="Checks, edited").click()
+        await dialog.get_by_label("Set to the time of each change").check()
+        await dialog.get_by_role("button", name="Use these checks").click()
+        await page.get_by_label("Default: edited").fill('{"$now": true}')
+        await page.get_by_role("button", name="Review 2 changes").click()
+        await expect(dialog).to_contain_text("normalize trim, lower")
+        await expect(dialog).to_contain_text("on_update $now")
+        await dialog.get_by_role("button", name="Change schema").click()
+        await expect(page.get_by_text("Schema changed.")).to_be_visible()
+        (table,) = await tables(app)
+        assert table["schema"] == {
+            "mail": {"type": "string", "normalize": ["trim", "lower"]},
+            "edited": {"type": "date", "default": {"$now": True}, "on_update": {"$now": True}},
+        }
+        row = await app.row(table["id"], {"mail": " Ada@X "}, (await app.member())["access_token"])
+        # A file changes the rows that have its keys.
+        await page.goto(base)
+        await page.get_by_role("button", name="Import").first.click()
+        file = {"name": "c.csv", "mimeType": "text/csv", "buffer": b"mail,edited\nADA@x,\nbob@x,\n"}
+        await dialog.locator("input[type=file]").set_input_files([file])
+        await dialog.get_by_label("Rows that are there already").select_option("mail")
+        assert await obstacles(page, axe) == []
+        await pictures(page, "import-by-key")
+        await dialog.get_by_role("button", name="Import rows").click()
+        await expect(dialog.get_by_text("1 row created. 1 row changed.")).to_be_visible()
+        # A key that could not be built says so, with the rows.
+        failed = '{"state": "failed", "conflicts": 2, "pairs": ["' + f"{row['id']} {row['id']}" + '"]}'
+        await run_sql(
+            server,
+            "update pilotis.tables set unique_keys = jsonb_build_array(unique_keys -> 0 || $2::text::jsonb) "
+            "where table_id = $1::text::uuid",
+            table["id"],
+            failed,
+        )
+        await page.goto(f"{base}/indexes")
+        await expect(page.get_by_text("not built: 2 rows are not unique")).to_be_visible()
+        assert await obstacles(page, axe) == []
+        await pictures(page, "key-failed")
+        await page.get_by_role("link", name="Show").click()
+        await expect(page.get_by_text("ada@x")).to_be_visible()
+        await expect(page.get_by_text("bob@x")).to_have_count(0)
+
+
+async def tables(app: App) -> list[dict[str, Any]]:
+    async with app.client() as client:
+        return (await client.get("/v1/public/tables")).json()["tables"]

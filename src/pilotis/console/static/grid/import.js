@@ -22,7 +22,7 @@ const POLL = 1000;
 /** What this browser remembers of an import that may be continued. @param {string} tableId @param {File} file */
 const memoryOf = (tableId, file) => `pilotis.import.${tableId}.${file.name}.${file.size}.${file.lastModified}`;
 
-/** @param {string} name @returns {{key: string, mapping: Record<string, string>} | null} */
+/** @param {string} name @returns {{key: string, mapping: Record<string, string>, by?: string} | null} */
 function remembered(name) {
   try {
     return JSON.parse(localStorage.getItem(name) || "null");
@@ -78,16 +78,20 @@ export function ImportDialog({ table, onClose, given }) {
   const [sent, setSent] = useState(
     /** @type {{at: number, of: number, created: number, rejected: number} | null} */ (null),
   );
-  const [result, setResult] = useState(/** @type {{created: number, rejected: number} | null} */ (null));
+  const [result, setResult] = useState(
+    /** @type {{created: number, updated: number, rejected: number} | null} */ (null),
+  );
   const [mended, setMended] = useState(/** @type {Mended[]} */ ([]));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [resumes, setResumes] = useState(0);
+  const [by, setBy] = useState("");
   const [over, setOver] = useState(false);
   const running = useRef(/** @type {Sending | null} */ (null));
   const picker = useRef(/** @type {HTMLInputElement | null} */ (null));
   const path = `/v1/apps/${appId.peek()}/tables/${table.id}`;
   const columns = Object.keys(table.schema);
   const free = columns.length === 0;
+  const keys = /** @type {any[]} */ (table.unique || []).filter((key) => !key.state).map((key) => key.name);
   const isCsv = !!file && !/\.(jsonl|ndjson)$/i.test(file.name);
   useEffect(() => () => running.current?.sending.abort(), []);
 
@@ -104,7 +108,7 @@ export function ImportDialog({ table, onClose, given }) {
     try {
       if (known) {
         const so = await request(`${path}/imports/${known.key}`).catch(() => null);
-        if (so && !so.finished && so.line) setResumes(so.line);
+        if (so && !so.finished && so.line) (setResumes(so.line), setBy(known.by || ""));
         else localStorage.removeItem(memoryOf(table.id, chosen));
       }
       if (/\.(jsonl|ndjson)$/i.test(chosen.name)) return;
@@ -165,7 +169,7 @@ export function ImportDialog({ table, onClose, given }) {
    * @param {(line: number) => number} original
    */
   const send = async (body, key, original) => {
-    const before = result || { created: 0, rejected: 0 };
+    const before = result || { created: 0, updated: 0, rejected: 0 };
     const one = (running.current = new Sending(path, key, isCsv ? "text/csv" : "application/jsonl"));
     const shown = { at: 0, of: body.size, created: before.created, rejected: 0 };
     const poll = setInterval(async () => {
@@ -180,7 +184,7 @@ export function ImportDialog({ table, onClose, given }) {
     try {
       const answer = await one.send(
         body,
-        `format=${isCsv ? "csv" : "jsonl"}${header ? `&delimiter=${encodeURIComponent(header.delimiter)}` : ""}`,
+        `format=${isCsv ? "csv" : "jsonl"}${header ? `&delimiter=${encodeURIComponent(header.delimiter)}` : ""}${by ? `&unique_key=${encodeURIComponent(by)}` : ""}`,
         () => {},
       );
       const lines = await linesOf(
@@ -204,7 +208,11 @@ export function ImportDialog({ table, onClose, given }) {
           };
         }),
       );
-      setResult({ created: before.created + answer.created, rejected: answer.rejected });
+      setResult({
+        created: before.created + answer.created,
+        updated: before.updated + (answer.updated || 0),
+        rejected: answer.rejected,
+      });
       return true;
     } catch (failed) {
       if (/** @type {any} */ (failed).name !== "AbortError") setError(failed);
@@ -220,7 +228,7 @@ export function ImportDialog({ table, onClose, given }) {
     const name = memoryOf(table.id, file);
     // A part that was imported before the connection broke is skipped by the key.
     const key = remembered(name)?.key || crypto.randomUUID();
-    store(name, JSON.stringify({ key, mapping }));
+    store(name, JSON.stringify({ key, mapping, by }));
     setSent({ at: 0, of: file.size, created: 0, rejected: 0 });
     const body = await content();
     if (await send(body, key, (line) => line)) localStorage.removeItem(name);
@@ -286,7 +294,10 @@ export function ImportDialog({ table, onClose, given }) {
   >
     ${result
       ? html`
-          <p class="state ok" role="status"><${Icon} name="done" />${t.transfer.created(result.created)}</p>
+          <p class="state ok" role="status">
+            <${Icon} name="done" />
+            ${t.transfer.created(result.created)} ${result.updated > 0 && t.transfer.updated(result.updated)}
+          </p>
           ${result.rejected > 0 && html`<p class="notice warn">
             <${Icon} name="warn" />
             <span>
@@ -320,6 +331,20 @@ export function ImportDialog({ table, onClose, given }) {
               onChange=${(/** @type {any} */ event) => take(event.target.files[0])}
             />
           </div>
+          ${file && !sent && keys.length > 0 && html`<label class="field">
+            <span class="label">${t.transfer.byKey}</span>
+            <select
+              class="in" value=${by} disabled=${resumes > 0}
+              onChange=${(/** @type {any} */ event) => setBy(event.target.value)}
+            >
+              <option value="">${t.transfer.byNoKey}</option>
+              ${keys.map(
+                (name) => html`<option value=${name} selected=${name === by}>
+                  ${t.transfer.byKeyNamed(plain(name, 40))}
+                </option>`,
+              )}
+            </select>
+          </label>`}
           ${header && !sent && html`<div class="field">
             <span class="label">${t.transfer.mapping}</span>
             <div class="mapping">

@@ -9,15 +9,22 @@ import { Button, FormDialog, TextField } from "../ui/widgets.js";
 const OF_TYPE = {
   number: ["min", "max", "enum"],
   int: ["min", "max", "enum"],
-  date: ["min", "max"],
-  string: ["min_length", "max_length", "enum", "format"],
+  date: ["min", "max", "on_update"],
+  string: ["min_length", "max_length", "enum", "format", "normalize", "on_update"],
   array: ["min_length", "max_length"],
 };
-export const CHECKS = ["min", "max", "min_length", "max_length", "enum", "format"];
+export const CHECKS = ["min", "max", "min_length", "max_length", "enum", "format", "normalize", "on_update"];
+const STEPS = ["trim", "lower"];
+/** What a change makes of a column by itself. @type {Record<string, any>} */
+const MADE = { date: { $now: true }, string: { $member: "id" } };
 const FORMATS = ["email", "url", "slug", "hostname", "e164", "color"];
 
-/** The checks of a column as the routes show it. @param {any} column @returns {Checks} */
-export const checksOf = (column) => column.checks || {};
+/** The checks of a column as the routes show it, with what is made of its values. @param {any} column @returns {Checks} */
+export const checksOf = (column) => ({
+  ...column.checks,
+  ...(column.normalize ? { normalize: column.normalize } : {}),
+  ...(column.on_update ? { on_update: column.on_update } : {}),
+});
 
 /**
  * What of a draft's checks a change sends: what differs, with null for what is gone.
@@ -35,8 +42,12 @@ export const changedChecks = (checks, before) =>
 /** Checks in a few words. @param {Checks} checks */
 export const checksText = (checks) =>
   CHECKS.filter((name) => checks[name] !== undefined)
-    .map((name) => `${name} ${Array.isArray(checks[name]) ? checks[name].join(", ") : checks[name]}`)
+    .map((name) => `${name} ${shown(checks[name])}`)
     .join(" · ");
+
+/** @param {any} value */
+const shown = (value) =>
+  Array.isArray(value) ? value.join(", ") : value && typeof value === "object" ? Object.keys(value)[0] : value;
 
 /** @param {unknown} value */
 const textOf = (value) => (value === undefined ? "" : Array.isArray(value) ? value.join("\n") : String(value));
@@ -51,6 +62,8 @@ const textOf = (value) => (value === undefined ? "" : Array.isArray(value) ? val
 function meant(name, text, type) {
   const trimmed = text.trim();
   if (!trimmed) return {};
+  if (name === "on_update") return { value: MADE[type] };
+  if (name === "normalize") return { value: trimmed.split("\n") };
   if (name === "format" || (type === "date" && name !== "enum")) return { value: trimmed };
   const values =
     name === "enum"
@@ -104,6 +117,9 @@ function ChecksDialog({ name, type, checks, onClose, done }) {
       ),
     );
   const labels = /** @type {Record<string, string>} */ (t.checks.names);
+  const steps = texts.normalize.split("\n").filter(Boolean);
+  const toggle = (/** @type {string} */ step) =>
+    set("normalize")(STEPS.filter((one) => (one === step) !== steps.includes(one)).join("\n"));
   return html`<${FormDialog}
     title=${t.checks.of(name)} action=${t.checks.use} why=${wrong} onClose=${onClose} submit=${submit}
   >
@@ -117,22 +133,39 @@ function ChecksDialog({ name, type, checks, onClose, done }) {
               onInput=${(/** @type {any} */ event) => set(one)(event.target.value)}
             ></textarea>
           </label>`
-        : one === "format"
-          ? html`<label class="field">
-              <span class="label">${labels[one]}</span>
-              <select
-                class="in" value=${texts[one]} onChange=${(/** @type {any} */ event) => set(one)(event.target.value)}
-              >
-                <option value=""></option>
-                ${FORMATS.map(
-                  (format) => html`<option value=${format} selected=${format === texts[one]}>${format}</option>`,
-                )}
-              </select>
-            </label>`
-          : html`<${TextField}
-              label=${labels[one]} value=${texts[one]} onInput=${set(one)}
-              placeholder=${type === "date" ? "2026-01-31" : ""} inputmode=${type === "date" ? undefined : "decimal"}
-            />`,
+        : one === "normalize"
+          ? html`<fieldset class="field">
+              <legend class="label">${labels[one]}</legend>
+              ${STEPS.map(
+                (step) => html`<label class="check">
+                  <input type="checkbox" checked=${steps.includes(step)} onChange=${() => toggle(step)} />
+                  ${/** @type {Record<string, string>} */ (t.checks.steps)[step]}
+                </label>`,
+              )}
+            </fieldset>`
+          : one === "on_update"
+            ? html`<label class="check">
+                <input type="checkbox" checked=${!!texts[one]} onChange=${() => set(one)(texts[one] ? "" : "made")} />
+                ${/** @type {Record<string, string>} */ (t.checks.made)[type]}
+              </label>`
+            : one === "format"
+              ? html`<label class="field">
+                  <span class="label">${labels[one]}</span>
+                  <select
+                    class="in" value=${texts[one]}
+                    onChange=${(/** @type {any} */ event) => set(one)(event.target.value)}
+                  >
+                    <option value=""></option>
+                    ${FORMATS.map(
+                      (format) => html`<option value=${format} selected=${format === texts[one]}>${format}</option>`,
+                    )}
+                  </select>
+                </label>`
+              : html`<${TextField}
+                  label=${labels[one]} value=${texts[one]} onInput=${set(one)}
+                  placeholder=${type === "date" ? "2026-01-31" : ""}
+                  inputmode=${type === "date" ? undefined : "decimal"}
+                />`,
     )}
     ${wrong && html`<p class="wrong s12">${wrong}</p>`}
   </${FormDialog}>`;

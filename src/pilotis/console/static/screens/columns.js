@@ -7,7 +7,7 @@ import { Button } from "../ui/widgets.js";
 
 /** `refers` is the table to whose rows a uuid column refers, by its id; "" for none.
  * @typedef {{key: number, name: string, type: string, required: boolean, encrypted: boolean, refers: string, onDelete:
- *   string, checks: Record<string, any>, was?: string, from?: string}} Draft
+ *   string, checks: Record<string, any>, unique?: boolean, was?: string, from?: string}} Draft
  */
 
 export const TYPES = ["string", "number", "int", "boolean", "date", "uuid", "object", "array"];
@@ -38,10 +38,14 @@ export const schemaOf = (columns) =>
           type: column.type,
           ...(column.required ? { required: true } : {}),
           ...(column.encrypted ? { encrypted: true } : {}),
+          ...(column.unique && canBeUnique(column.type) ? { unique: true } : {}),
           ...(referenceOf(column) ? { references: referenceOf(column) } : {}),
         },
       ]),
   );
+
+/** Whether a unique key compares values of a type. @param {string} type */
+const canBeUnique = (type) => type !== "object" && type !== "array";
 
 /** What a draft's column refers to, as the routes take it. @param {Draft} draft */
 export const referenceOf = (draft) =>
@@ -101,6 +105,13 @@ export function ColumnList({ columns, onChange }) {
             onChange=${(/** @type {any} */ event) => set(column.key, { required: event.target.checked })}
           />
           ${t.grid.required}
+        </label>
+        <label class="check s12 wide" title=${t.unique.columnHelp}>
+          <input
+            type="checkbox" checked=${!!column.unique && canBeUnique(column.type)} disabled=${!canBeUnique(column.type)}
+            onChange=${(/** @type {any} */ event) => set(column.key, { unique: event.target.checked })}
+          />
+          ${t.unique.column}
         </label>
         <label class="check s12 wide" title=${t.tables.encryptedHelp}>
           <input

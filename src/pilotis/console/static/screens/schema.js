@@ -19,6 +19,13 @@ import { Refers, TYPES, newColumn, referenceOf } from "./columns.js";
  *   Promise<any>}} Change
  */
 
+/** Defaults that are made for each row, by the column's type. @type {Record<string, string[]>} */
+const MADE = {
+  date: ['{"$now": true}'],
+  uuid: ['{"$uuid": true}'],
+  string: ['{"$member": "id"}', '{"$member": "nickname"}'],
+};
+
 /** @param {any} column @returns {Draft} */
 const draftFor = (column) =>
   /** @type {Draft} */ (
@@ -317,7 +324,7 @@ export function Schema({ table, tabs }) {
                           class="in mono" aria-label=${`${t.tables.fallback}: ${draft.name}`}
                           aria-invalid=${isJson(draft.fallback) ? undefined : "true"}
                           placeholder=${draft.type === "string" ? '"…"' : "…"} disabled=${!!why || draft.gone}
-                          value=${draft.fallback} spellcheck="false"
+                          list=${`made-${draft.type}`} value=${draft.fallback} spellcheck="false"
                           onInput=${(/** @type {any} */ event) => set(draft.key, { fallback: event.target.value })}
                         />
                       </td>
@@ -343,6 +350,11 @@ export function Schema({ table, tabs }) {
                   )}
                 </tbody>
               </table>
+              ${Object.entries(MADE).map(
+                ([type, values]) => html`<datalist id=${`made-${type}`}>
+                  ${values.map((value) => html`<option value=${value}></option>`)}
+                </datalist>`,
+              )}
               <p class="under">
                 <${Button} kind="flat small" icon="plus" why=${why} onClick=${add}>${t.tables.addColumn}</${Button}>
               </p>

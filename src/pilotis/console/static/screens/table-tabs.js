@@ -1,8 +1,8 @@
 /** The quieter tabs of a table: its indexes, how it is called, its title and access level. */
-import { html, useState } from "../vendor/view.js";
+import { html, useEffect, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { appId, denied, loadTables, ofApp, onApp } from "../state/app.js";
-import { go } from "../state/router.js";
+import { go, href } from "../state/router.js";
 import { ago, count, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import {
@@ -101,6 +101,12 @@ function NewKey({ table, onClose, done }) {
 function UniqueKeys({ table }) {
   const { data, error, reload } = useLoad((signal) => onApp(`/tables/${table.id}/unique`, { signal }), [table.id]);
   const [makes, setMakes] = useState(false);
+  const isBuilding = data?.unique.some((/** @type {any} */ key) => key.state === "building");
+  useEffect(() => {
+    if (!isBuilding) return;
+    const timer = setTimeout(reload, 2000);
+    return () => clearTimeout(timer);
+  }, [isBuilding, data]);
   const [removed, setRemoved] = useState(/** @type {any} */ (null));
   const why = denied("editor");
   const done = () => {
@@ -143,7 +149,23 @@ function UniqueKeys({ table }) {
               <tbody>
                 ${data.unique.map(
                   (/** @type {any} */ key) => html`<tr key=${key.name}>
-                    <td class="main">${plain(key.name, 63)}</td>
+                    <td class="main">
+                      ${plain(key.name, 63)}
+                      ${" "}${key.state === "building" && html`<${Pill} kind="info" icon="run">
+                        ${t.unique.building}
+                      </${Pill}>`}
+                      ${key.state === "failed" && html`
+                        <${Pill} kind="bad" icon="fail">${t.unique.failed(key.rows)}</${Pill}>
+                        ${" "}${key.pairs.length > 0 && html`<a
+                          class="link s12"
+                          href=${href(
+                            `/apps/${appId.value}/tables/${table.id}?where=${encodeURIComponent(JSON.stringify({ id: { $in: key.pairs.flat() } }))}`,
+                          )}
+                        >
+                          ${t.tables.showRows}
+                        </a>`}
+                      `}
+                    </td>
                     <td>${key.columns.map((/** @type {string} */ one) => html`<code>${plain(one, 63)}</code> `)}</td>
                     <td class="soft wide">${plain(notes(key), 160) || "–"}</td>
                     <td class="r">

@@ -9,7 +9,7 @@ import * as begun from "./begin.js";
  *   "owner" | "editor" | "viewer"}} App
  */
 /**
- * @typedef {{id: string, title: string, schema: Record<string, any>, access_level: string, has_rules?: boolean,
+ * @typedef {{id: string, title: string, schema: Record<string, any>, access_level: string, has_rules?: boolean, unique?: any[],
  *   referenced_by?: {table_id: string, table: string, column: string, on_delete: string}[], create_time: string,
  *   update_time: string}} Table
  */
