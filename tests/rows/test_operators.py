@@ -1,4 +1,4 @@
-"""`$min`, `$max`, `$push`, `$addToSet`, `$pull`: changes that depend on the value there is."""
+"""`$min`, `$max`, `$push`, `$addToSet`, `$pull`, `$merge`: changes that depend on the value there is."""
 
 from __future__ import annotations
 
@@ -123,6 +123,57 @@ async def test_an_object_is_an_ordinary_value_where_objects_are(app: App) -> Non
     async with app.client() as client:
         data, _ = await by_patch(client, table, row["id"], {"o": {"$push": [1]}})
     assert data == {"o": {"$push": [1]}}
+
+
+@pytest.mark.parametrize(
+    ("stored", "patch", "after"),
+    [
+        # The cases of RFC 7396, appendix A, that are objects.
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1, None]}, {"a": [1, None]}),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+        ({"a": 1}, {}, {"a": 1}),
+        ({}, {"a": {"$merge": {"b": None}}}, {"a": {"$merge": {}}}),
+    ],
+)
+async def test_objects_are_merged(app: App, change: Change, stored: Any, patch: Any, after: Any) -> None:
+    for schema in (SCHEMA, {}):
+        table = await app.table(schema)
+        row = await app.row(table, {"o": stored})
+        async with app.client() as client:
+            assert await change(client, table, row["id"], {"o": {"$merge": patch}}) == ({"o": after}, None)
+
+
+async def test_what_a_merge_does_to_what_is_no_object(app: App) -> None:
+    table = await app.table(SCHEMA | {"hidden": {"type": "object", "encrypted": True}})
+    async with app.client() as client:
+        for begun in ({}, {"o": None}):
+            row = await app.row(table, begun)
+            assert await by_patch(client, table, row["id"], {"o": {"$merge": {"a": 1}}}) == ({"o": {"a": 1}}, None)
+        path = f"/v1/public/tables/{table}/data/{row['id']}"
+        for data in (
+            {"o": {"$merge": [1]}},
+            {"o": {"$merge": None}},
+            {"a": {"$merge": {}}},
+            {"hidden": {"$merge": {}}},
+        ):
+            answer = await client.patch(path, json={"data": data})
+            assert answer.status_code == 400, answer.text
+        whole = {"o": {"$merge": {"a": 1}, "b": 2}}
+        assert (await client.patch(path, json={"data": whole})).json()["data"] == whole
+        where = {"where": {"id": row["id"]}, "data": {"o": {"$merge": {"b": None, "c": 3}}}}
+        assert (await client.post(f"/v1/public/tables/{table}/data/update-where", json=where)).status_code == 200
+        assert (await client.get(path)).json()["data"] == {"o": {"$merge": {"a": 1}, "c": 3}}
+        free = await app.table({})
+        row = await app.row(free, {"n": 1})
+        for name in ("n", "none"):
+            merged = await by_patch(client, free, row["id"], {name: {"$merge": {}}})
+            assert merged == (None, "CANNOT_CHANGE")
 
 
 async def test_sixteen_at_once_lose_nothing(app: App) -> None:

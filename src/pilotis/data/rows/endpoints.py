@@ -248,8 +248,8 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         """Change the given fields of a row; the others stay as they are.
 
         `{"$inc": n}` in place of a number adds to it, `$min` and `$max` keep the smaller or larger value, `$push`,
-        `$addToSet` and `$pull` with a list change an array. With `expected_updated_at`, a row that has changed since is
-        left unchanged.
+        `$addToSet` and `$pull` with a list change an array, `$merge` changes members of an object. With
+        `expected_updated_at`, a row that has changed since is left unchanged.
         """
         changed = await self._rows.update(call.principal, table_id, row_id, body.data, body.expected_updated_at)
         return Reply(changed)

@@ -686,6 +686,8 @@ def _field_after(change: BoundChange) -> str:
 def _column_after(column: Column, change: BoundChange) -> dict[str, str]:
     """Return the values of a column's physical columns after a change."""
     stored, operator = f"t.{column.physical}", change.operator
+    if column.type is ColumnType.OBJECT:
+        return {column.physical: f"pilotis.merge_patch({stored}, {change.operand})"}
     if column.type is ColumnType.ARRAY:
         now = f"coalesce({stored}, '[]')"
         if operator == "$pull":

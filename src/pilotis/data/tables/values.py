@@ -117,6 +117,7 @@ class _Operators(msgspec.Struct, forbid_unknown_fields=True, rename=lambda name:
     push: Any = UNSET
     addToSet: Any = UNSET  # noqa: N815
     pull: Any = UNSET
+    merge: Any = UNSET
 
 
 _ORDERED = (ColumnType.INT, ColumnType.NUMBER, ColumnType.STRING, ColumnType.DATE)
@@ -127,8 +128,9 @@ _WORKS_ON = {
     "$push": (ColumnType.ARRAY,),
     "$addToSet": (ColumnType.ARRAY,),
     "$pull": (ColumnType.ARRAY,),
+    "$merge": (ColumnType.OBJECT,),
 }
-_IS_OPERATOR = re.compile(rb"\$(inc|min|max|push|addToSet|pull)\b")
+_IS_OPERATOR = re.compile(rb"\$(inc|min|max|push|addToSet|pull|merge)\b")
 _raw_fields = json.decoder(dict[str, msgspec.Raw])
 _operators = json.decoder(_Operators)
 
@@ -180,8 +182,8 @@ class RowDecoder:
 
     def _change(self, name: str, value: msgspec.Raw) -> Change | None:
         column = self._by_name.get(name)
-        # An object is an ordinary value there.
-        if self._columns and (column is None or column.encrypted or column.type is ColumnType.OBJECT):
+        holds_objects = column is not None and column.type is ColumnType.OBJECT
+        if self._columns and (column is None or (column.encrypted and not holds_objects)):
             return None
         try:
             given = msgspec.structs.asdict(_operators.decode(value))
@@ -191,6 +193,11 @@ class RowDecoder:
         if len(found) != 1:
             return None
         ((operator, operand),) = found
+        # Any other object is an ordinary value there.
+        if holds_objects and operator != "$merge":
+            return None
+        if column and column.encrypted:
+            raise invalid(name, f"{name}: an encrypted value cannot be merged: the database does not know it.")
         if column and column.type not in _WORKS_ON[operator]:
             types = " and ".join(_WORKS_ON[operator])
             raise invalid(
@@ -203,6 +210,8 @@ class RowDecoder:
     def _operand(self, name: str, column: Column | None, operator: str, operand: Any) -> Change:
         if operator in {"$min", "$max"}:
             fits, expected = operand is not None and not isinstance(operand, (bool, list, dict)), "a number or a text"
+        elif operator == "$merge":
+            fits, expected = isinstance(operand, dict), "an object"
         else:
             fits, expected = isinstance(operand, list), "a list"
         if not fits:

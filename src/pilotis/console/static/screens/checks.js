@@ -134,7 +134,7 @@ function ChecksDialog({ name, type, checks, onClose, done }) {
             ></textarea>
           </label>`
         : one === "normalize"
-          ? html`<fieldset class="field">
+          ? html`<fieldset class="field plain">
               <legend class="label">${labels[one]}</legend>
               ${STEPS.map(
                 (step) => html`<label class="check">
