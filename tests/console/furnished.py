@@ -53,6 +53,20 @@ ORDERS = {
 # Of each kind of value one after another: none, no text, null, a text.
 NOTES: list[dict[str, Any]] = [{}, {"notes": ""}, {"notes": None}, {"notes": "Ring twice: 두 번 눌러 주세요."}]
 DAYS = 30
+VIEW = {
+    "name": "best-customers",
+    "description": "The customers who have paid most, for the page of thanks.",
+    "params": {"since": {"type": "date", "default": "2026-01-01"}, "top": {"type": "int", "default": 3}},
+    "pipeline": [
+        {"$match": {"paid": True, "placed": {"$gte": {"$param": "since"}}}},
+        {"$group": {"_id": "$customer", "total": {"$sum": "$total"}}},
+        {"$sort": {"total": -1}},
+        {"$limit": {"$param": "top"}},
+    ],
+    "run_as": "app",
+    "read": {"$member": {"roles": {"$arrayContains": "staff"}}},
+    "cache_seconds": 300,
+}
 
 
 @dataclass
@@ -68,6 +82,7 @@ class Furnished:
     call: str
     table: str
     row: str
+    view: str
     storage: str
     file: str
     member: str
@@ -81,6 +96,9 @@ class Furnished:
             "requests": "/activity/requests",
             "metrics": "/activity/metrics?period=month",
             "tables": "/tables",
+            "diagram": "/diagram",
+            "views": "/views",
+            "view": f"/views/{self.view}",
             "rows": f"/tables/{self.table}",
             "row": f"/tables/{self.table}?row={self.row}",
             "schema": f"/tables/{self.table}/schema",
@@ -159,7 +177,10 @@ async def furnish(app: App, receiver: Receiver) -> Furnished:
             file = (await put_at(client, f"/v1/public/storages/files/{storage}", "october.png"))["id"]
         calls = await json_of(console, "GET", f"/functions/{function}/executions")
         failed = next(one for one in calls["data"] if one["status"] != "success")
-    return Furnished(site, function, workflow, run, webhook, delivery, failed["id"], table, row, storage, file, member)
+        view = (await json_of(console, "POST", "/views", json=VIEW | {"table_id": table}))["id"]
+    return Furnished(
+        site, function, workflow, run, webhook, delivery, failed["id"], table, row, view, storage, file, member
+    )
 
 
 async def _orders(app: App, table: str) -> str:

@@ -130,6 +130,8 @@ async def _fill(app: App, functions: Functions, workflows: Workflows, receiver: 
         calls = (await json_of(console, "GET", f"/functions/{function}/executions"))["data"]
         events = (await json_of(console, "GET", "/events"))["data"]
         row = next(one["id"] for one in events if one["event_type"] == "row.created")
+        saved = {"name": "v", "table_id": table, "pipeline": [{"$count": BAD.replace(".", "")}], "description": BAD}
+        view = (await json_of(console, "POST", "/views", json=saved))["id"]
     assert job
     return {
         "sites": "/sites",
@@ -154,6 +156,9 @@ async def _fill(app: App, functions: Functions, workflows: Workflows, receiver: 
         "scopes": "/oauth/scopes",
         "try": "/oauth/try",
         "aggregate": f"/tables/{table}/aggregate",
+        "diagram": "/diagram",
+        "views": "/views",
+        "view": f"/views/{view}",
         "overview": "",
     }
 

@@ -21,6 +21,9 @@ SETTINGS = {f"settings-{tab}": f"/settings/{tab}" for tab in ("sign-in", "limits
 SCREENS = {
     "overview": "",
     "activity": "/activity",
+    "diagram": "/diagram",
+    "views": "/views",
+    "new-view": "/views/new",
     "members": "/members",
     "files": "/files",
     "sites": "/sites",
