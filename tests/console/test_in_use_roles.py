@@ -17,7 +17,7 @@ from tests.waiting import until
 # Requests that change nothing although they are no GET: an aggregation, and the next times of a schedule.
 READS = re.compile(r"/(aggregate|query|validate|cron|schedule-preview|batch)\b")
 # What is pressed in a definition changes only the draft in the page; a new row is written beside the grid.
-LOCAL = {"workflow-steps", "workflow-versions", "rows", "row"}
+LOCAL = {"workflow-steps", "workflow-versions", "rows", "row", "views", "view"}
 # What is pressed there only reads: a sign-in to try, and the stages of an aggregation.
 HARMLESS = {"oauth-try", "aggregate"}
 # The names of buttons that open a dialog, and change nothing before it is confirmed.

@@ -204,7 +204,7 @@ function View({ view, set, config }) {
           <${Icon} name="fail" />
           <span>${said(action.error)}${place && html` <code>${plain(place, 120)}</code>`}</span>
         </p>`}
-        <section class="slab pad form viewform">
+        <section class="slab pad form viewform" title=${why || undefined}>
           <${TextField}
             label=${t.name} value=${form.name} maxlength="63" autocomplete="off" required readonly=${!!why}
             help=${t.views.nameHelp} onInput=${(/** @type {string} */ name) => put({ name })}
@@ -242,14 +242,14 @@ function View({ view, set, config }) {
             onInput=${(/** @type {string} */ description) => put({ description })}
           />
         </section>
-        <section class="slab pad">
+        <section class="slab pad" title=${why || undefined}>
           <h2>${t.views.params}</h2>
           <p class="soft s13">${t.views.paramsText}</p>
           <${Parameters}
             params=${form.params} why=${why} put=${(/** @type {Parameter[]} */ params) => put({ params })}
           />
         </section>
-        <section class="slab pad">
+        <section class="slab pad" title=${why || undefined}>
           <h2>${t.views.pipeline}</h2>
           <p class="soft s13">
             ${t.views.pipelineText} <a class="link" href="/docs/guides/views" target="_blank">${t.rules.guide}</a>
