@@ -8,12 +8,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Record
-
 from pilotis.apps.requests.types import RequestEntry
 from pilotis.console.types import ContextEntry, RequestContext
 from pilotis.functions.types import RequestedCall
 from pilotis.kit.clock import rfc3339
+from pilotis.webhooks.types import RequestedDelivery
 from pilotis.workflows.types import RequestedExecution
 
 MAX_OF_KIND = 100
@@ -91,18 +90,18 @@ def _execution(row: RequestedExecution) -> ContextEntry:
     )
 
 
-def _delivery(row: Record) -> ContextEntry:
+def _delivery(row: RequestedDelivery) -> ContextEntry:
     return ContextEntry(
         kind="delivery",
-        id=str(row["delivery_id"]),
-        target_id=row["target_id"],
-        name=row["name"] or row["url"],
-        detail=row["event_type"],
-        status=row["state"],
-        is_failed=row["state"] == "failed" or (row["state"] == "pending" and row["error"] is not None),
-        code=row["error"],
-        time=rfc3339(row["created_at"]),
-        duration_ms=row["duration_ms"],
+        id=str(row.delivery_id),
+        target_id=row.target_id,
+        name=row.name or row.url,
+        detail=row.event_type,
+        status=row.state,
+        is_failed=row.state == "failed" or (row.state == "pending" and row.error is not None),
+        code=row.error,
+        time=rfc3339(row.created_at),
+        duration_ms=row.duration_ms,
     )
 
 

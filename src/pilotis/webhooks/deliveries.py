@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.events.service import Events
@@ -32,8 +32,10 @@ from pilotis.webhooks.errors import (
     WebhookNotFoundError,
 )
 from pilotis.webhooks.events import WEBHOOK_TEST
+from pilotis.webhooks.log_store import AttemptRecord, DeliveryRecord, HourRecord
 from pilotis.webhooks.own_types import OwnTypes
 from pilotis.webhooks.sender import Outcome, Sender, endpoint_of, request_headers
+from pilotis.webhooks.store import WebhookRecord
 from pilotis.webhooks.target import KIND
 from pilotis.webhooks.types import (
     MASK,
@@ -46,6 +48,7 @@ from pilotis.webhooks.types import (
     LogQuery,
     Recovered,
     Recovery,
+    RequestedDelivery,
     SentRequest,
     TestResult,
     WebhookHours,
@@ -93,12 +96,12 @@ class Deliveries:
         if row is None:
             raise DeliveryNotFoundError
         (delivery,) = await self._with_attempts(self._database.of(app.app_id), app.app_id, [row])
-        event = await self._events.read(row["event_app_id"], row["event_id"])
-        request = SentRequest(dict.fromkeys(webhook["header_names"], MASK), None)
+        event = await self._events.read(row.event_app_id, row.event_id)
+        request = SentRequest(dict.fromkeys(webhook.header_names, MASK), None)
         # The request of a consumer's webhook is readable as long as it may be sent.
-        if event is not None and (row["is_test"] or await self._is_allowed(webhook, event)):
-            body = self._sender().body(event, webhook["client_id"], is_test=row["is_test"]).decode()
-            headers = request_headers(event, delivery_id, max(row["attempts"], 1))
+        if event is not None and (row.is_test or await self._is_allowed(webhook, event)):
+            body = self._sender().body(event, webhook.client_id, is_test=row.is_test).decode()
+            headers = request_headers(event, delivery_id, max(row.attempts, 1))
             headers |= {"Idempotency-Key": str(event.event_id), "webhook-id": str(event.event_id)}
             request = SentRequest(headers | request.headers, body)
         return DeliveryDetails(**msgspec.structs.asdict(delivery), request=request)
@@ -108,7 +111,7 @@ class Deliveries:
         row = await store.for_sending(self._database.of(app.app_id), app.app_id, webhook_id)
         if row is None:
             raise WebhookNotFoundError
-        event = await self._example(app.app_id, row["provider_app_id"] or app.app_id, event_type)
+        event = await self._example(app.app_id, row.provider_app_id or app.app_id, event_type)
         endpoint = endpoint_of(row, await self._secrets.app(app.app_id), now())
         delivery_id = uuid7()
         outcome = await self._sender().send(endpoint, event, delivery_id, 1, is_test=True)
@@ -141,9 +144,9 @@ class Deliveries:
             row = await log_store.read(connection, app.app_id, webhook_id, delivery_id)
             if row is None:
                 raise DeliveryNotFoundError
-            if row["is_test"]:
+            if row.is_test:
                 raise TestNotRepeatableError
-            if not await self._events.can_be_sent(connection, row["event_app_id"], row["event_id"]):
+            if not await self._events.can_be_sent(connection, row.event_app_id, row.event_id):
                 raise EventExpiredError
             await add_work(connection, KIND, [(app.app_id, webhook_id)])
             await log_store.send_again(connection, app.app_id, webhook_id, delivery_id)
@@ -173,15 +176,15 @@ class Deliveries:
         rows = await log_store.hours(self._database.of(app.app_id), app.app_id, number)
         data = [
             WebhookHours(webhook_id, [_hour(row) for row in group])
-            for webhook_id, group in groupby(rows, key=lambda row: row["webhook_id"])
+            for webhook_id, group in groupby(rows, key=lambda row: row.webhook_id)
         ]
         return AllStats(number, data)
 
-    async def of_request(self, app_id: UUID, request_id: str, limit: int) -> list[Record]:
-        """Return the deliveries that a request has led to, oldest first, with their webhooks' names and addresses."""
+    async def of_request(self, app_id: UUID, request_id: str, limit: int) -> list[RequestedDelivery]:
+        """Return the deliveries that a request has led to, oldest first."""
         return await log_store.of_request(self._database.of(app_id), app_id, request_id, limit)
 
-    async def _require(self, app_id: UUID, webhook_id: UUID) -> Record:
+    async def _require(self, app_id: UUID, webhook_id: UUID) -> WebhookRecord:
         row = await store.read(self._database.of(app_id), app_id, webhook_id)
         if row is None:
             raise WebhookNotFoundError
@@ -191,21 +194,21 @@ class Deliveries:
         row = await store.lock(connection, app_id, webhook_id)
         if row is None:
             raise WebhookNotFoundError
-        if not row["is_active"]:
+        if not row.is_active:
             raise WebhookDisabledError
 
     async def _with_attempts(
-        self, database: TenantDatabase | Connection, app_id: UUID, rows: Sequence[Record]
+        self, database: TenantDatabase | Connection, app_id: UUID, rows: Sequence[DeliveryRecord]
     ) -> list[Delivery]:
-        found = await log_store.attempts(database, app_id, [row["delivery_id"] for row in rows])
+        found = await log_store.attempts(database, app_id, [row.delivery_id for row in rows])
         attempts: dict[UUID, list[DeliveryAttempt]] = {}
         for one in found:
-            attempts.setdefault(one["delivery_id"], []).append(_attempt(one))
-        return [_delivery(row, attempts.get(row["delivery_id"], [])) for row in rows]
+            attempts.setdefault(one.delivery_id, []).append(_attempt(one))
+        return [_delivery(row, attempts.get(row.delivery_id, [])) for row in rows]
 
-    async def _is_allowed(self, webhook: Record, event: Event) -> bool:
+    async def _is_allowed(self, webhook: WebhookRecord, event: Event) -> bool:
         built_in = {type_.name for type_ in self._events.catalogue.offered()}
-        return await allowed(self._consents, webhook["app_id"], webhook["client_id"], event, built_in)
+        return await allowed(self._consents, webhook.app_id, webhook.client_id, event, built_in)
 
     async def _example(self, app_id: UUID, provider_app_id: UUID, event_type: str) -> Event:
         """Return an event that was never emitted, from the example of the app's own or the provider's type."""
@@ -269,43 +272,43 @@ def single_result(delivery_id: UUID, outcome: Outcome) -> Result:
     )
 
 
-def _attempt(row: Record) -> DeliveryAttempt:
+def _attempt(row: AttemptRecord) -> DeliveryAttempt:
     return DeliveryAttempt(
-        number=row["number"],
-        at=rfc3339(row["at"]),
-        status_code=row["status_code"],
-        duration_ms=row["duration_ms"],
-        error=row["error"],
-        response_excerpt=row["response_excerpt"],
-        response_headers=None if row["headers"] is None else msgspec.Raw(row["headers"].encode()),
+        number=row.number,
+        at=rfc3339(row.at),
+        status_code=row.status_code,
+        duration_ms=row.duration_ms,
+        error=row.error,
+        response_excerpt=row.response_excerpt,
+        response_headers=None if row.headers is None else msgspec.Raw(row.headers.encode()),
     )
 
 
-def _delivery(row: Record, attempts: list[DeliveryAttempt]) -> Delivery:
+def _delivery(row: DeliveryRecord, attempts: list[DeliveryAttempt]) -> Delivery:
     return Delivery(
-        id=row["delivery_id"],
-        event_id=row["event_id"],
-        event_type=row["event_type"],
-        status=row["state"],
-        is_test=row["is_test"],
-        attempt_count=row["attempts"],
-        status_code=row["status_code"],
-        error=row["error"],
-        duration_ms=row["duration_ms"],
-        next_attempt_at=optional_rfc3339(row["next_attempt_at"]),
-        next_attempt_reason=row["next_attempt_reason"],
-        created_at=rfc3339(row["created_at"]),
-        finished_at=optional_rfc3339(row["finished_at"]),
-        request_id=row["request_id"],
+        id=row.delivery_id,
+        event_id=row.event_id,
+        event_type=row.event_type,
+        status=row.state,
+        is_test=row.is_test,
+        attempt_count=row.attempts,
+        status_code=row.status_code,
+        error=row.error,
+        duration_ms=row.duration_ms,
+        next_attempt_at=optional_rfc3339(row.next_attempt_at),
+        next_attempt_reason=row.next_attempt_reason,
+        created_at=rfc3339(row.created_at),
+        finished_at=optional_rfc3339(row.finished_at),
+        request_id=row.request_id,
         attempts=attempts,
     )
 
 
-def _hour(row: Record) -> HourStats:
+def _hour(row: HourRecord) -> HourStats:
     return HourStats(
-        hour=rfc3339(row["hour"]),
-        succeeded=row["succeeded"],
-        failed=row["failed"],
-        p50_ms=row["p50_ms"],
-        p95_ms=row["p95_ms"],
+        hour=rfc3339(row.hour),
+        succeeded=row.succeeded,
+        failed=row.failed,
+        p50_ms=row.p50_ms,
+        p95_ms=row.p95_ms,
     )

@@ -103,7 +103,7 @@ async def pending(
         list(target_ids),
         limit,
     )
-    return {row["target_id"]: row["number"] for row in rows}
+    return {row[0]: row[1] for row in rows}
 
 
 _DUE = f"""
@@ -134,20 +134,21 @@ def _event_of(row: Record) -> Event | None:
     return Event(**{name: row[name] for name in Event.__struct_fields__})
 
 
-async def next_due(connection: TenantDatabase, app_id: UUID, target_id: UUID) -> Record:
-    """Return when a webhook's next delivery is due (`due_at`, None if there is none), and the database's time."""
+async def next_due(connection: TenantDatabase, app_id: UUID, target_id: UUID) -> tuple[datetime | None, datetime]:
+    """Return when a webhook's next delivery is due, None if there is none, and the database's time."""
     row = await connection.fetchrow(
         """
-        select clock_timestamp() as now, (
+        select (
             select min(next_attempt_at) from pilotis.deliveries
             where app_id = $1 and target_id = $2 and state = 'pending'
-        ) as due_at
+        ) as due_at, clock_timestamp() as now
         """,
         app_id,
         target_id,
     )
     assert row is not None
-    return row
+    due_at, now = row
+    return due_at, now
 
 
 _RECORD = """
@@ -213,7 +214,8 @@ async def record(
         disable_failures,
     )
     assert row is not None
-    return Written(held=row["held"], exhausted=row["exhausted"])
+    held, exhausted = row
+    return Written(held=held, exhausted=exhausted)
 
 
 async def end_pending(connection: Connection, app_id: UUID, target_id: UUID, state: str, error: str) -> int:

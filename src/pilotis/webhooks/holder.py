@@ -149,9 +149,9 @@ class Holder:
         """Return the webhook, reloaded after a second; None, without further deliveries, while nothing may be sent."""
         if time.monotonic() - self._read_at > _FRESH_SECONDS:
             row = await store.for_sending(self._database, self._lane.app_id, self._lane.target_id)
-            if row is None or not row["is_active"]:
+            if row is None or not row.is_active:
                 raise LeaseLostError
-            if not row["app_is_live"]:
+            if not row.app_is_live:
                 self._rest_until = now() + timedelta(seconds=_DELETED_APP_SECONDS)
                 self._queue.clear()
                 return None
@@ -283,11 +283,10 @@ class Holder:
 
     async def _return_lane(self) -> bool:
         """Return the lane until its next delivery is due, or its pause is over."""
-        found = await delivery_store.next_due(self._database, self._lane.app_id, self._lane.target_id)
-        due_at = found["due_at"]
+        due_at, moment = await delivery_store.next_due(self._database, self._lane.app_id, self._lane.target_id)
         self._lane.open_at = None
         if self._rest_until is not None and self._is_resting:
-            self._lane.open_at = found["now"] + (self._rest_until - now())
+            self._lane.open_at = moment + (self._rest_until - now())
             due_at = due_at and max(due_at, self._lane.open_at)
         if await self._source.return_lane(self._lane, due_at):
             return True

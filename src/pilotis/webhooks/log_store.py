@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.db.filters import Filters
 from pilotis.db.log_sizes import purged
 from pilotis.db.pool import TenantDatabase
-from pilotis.webhooks.types import LogQuery
+from pilotis.webhooks.types import DeliveryStatus, LogQuery, RequestedDelivery
 
 ROW_BYTES = "800"
 """The bytes of a delivery with its attempt and index entries, as SQL; measured."""
@@ -26,45 +27,114 @@ _OF_EVENT = """
 """
 
 
+class DeliveryRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery; `request_id` is the request that led to the event."""
+
+    delivery_id: UUID
+    event_app_id: UUID
+    event_id: UUID
+    event_type: str
+    is_test: bool
+    state: DeliveryStatus
+    attempts: int
+    next_attempt_at: datetime | None
+    next_attempt_reason: str | None
+    status_code: int | None
+    error: str | None
+    duration_ms: int | None
+    created_at: datetime
+    finished_at: datetime | None
+    request_id: str | None
+
+
+class AttemptRecord(NamedTuple):
+    """An attempt of a delivery; `headers` are those of the response as JSON text."""
+
+    delivery_id: UUID
+    number: int
+    at: datetime
+    duration_ms: int
+    status_code: int | None
+    error: str | None
+    response_excerpt: str | None
+    headers: str | None
+
+
+class DeliveryStats(NamedTuple):
+    """The deliveries that ended in the last 24 hours, and all that have failed; times are in milliseconds."""
+
+    succeeded_24h: int
+    failed_24h: int
+    p50_ms: int | None
+    p95_ms: int | None
+    failed_count: int
+
+
+class HourRecord(NamedTuple):
+    """The deliveries of a webhook that ended in an hour."""
+
+    webhook_id: UUID
+    hour: datetime
+    succeeded: int
+    failed: int
+    p50_ms: int | None
+    p95_ms: int | None
+
+
+class PayloadRecord(NamedTuple):
+    """A stored event with data, and whether it was delivered everywhere."""
+
+    app_id: UUID
+    event_id: UUID
+    created_at: datetime
+    is_delivered: bool
+
+
+_COLUMNS = ", ".join(f"d.{name}" for name in DeliveryRecord.__struct_fields__[:-1])
 # An event of another app is traced there alone.
-_READ = """
-    select d.*, e.request_id from {} d left join pilotis.events e
+_READ = f"""
+    select {_COLUMNS}, e.request_id from {{}} d left join pilotis.events e
         on e.app_id = d.event_app_id and e.event_id = d.event_id and d.event_app_id = d.app_id
 """
 
 
-async def page(connection: TenantDatabase, app_id: UUID, webhook_id: UUID, query: LogQuery, limit: int) -> list[Record]:
+async def page(
+    connection: TenantDatabase, app_id: UUID, webhook_id: UUID, query: LogQuery, limit: int
+) -> list[DeliveryRecord]:
     """Return deliveries of a webhook, newest first."""
     asked = Filters({"app_id": app_id, "target_id": webhook_id})
     asked.equal("state", query.status).equal("event_type", query.event_type).add(_OF_EVENT, query.event_id)
     asked.between("created_at", "delivery_id", query.since, query.until).add("delivery_id < {}", query.before)
     size = asked.argument(limit)
-    return await connection.fetch(
+    rows = await connection.fetch(
         f"""
         {_READ.format(f"(select * from pilotis.deliveries where {asked.text} order by delivery_id desc limit {size})")}
         order by d.delivery_id desc
         """,
         *asked.arguments,
     )
+    return [DeliveryRecord(**row) for row in rows]
 
 
 async def read(
     connection: TenantDatabase | Connection, app_id: UUID, webhook_id: UUID, delivery_id: UUID
-) -> Record | None:
+) -> DeliveryRecord | None:
     """Return a delivery."""
-    return await connection.fetchrow(
+    row = await connection.fetchrow(
         f"{_READ.format('pilotis.deliveries')} where d.app_id = $1 and d.target_id = $2 and d.delivery_id = $3",
         app_id,
         webhook_id,
         delivery_id,
     )
+    return DeliveryRecord(**row) if row else None
 
 
-async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, limit: int) -> list[Record]:
-    """Return the deliveries of events of the app that a request has led to, oldest first, with the webhooks' names."""
-    return await connection.fetch(
+async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, limit: int) -> list[RequestedDelivery]:
+    """Return the deliveries of events of the app that a request has led to, oldest first."""
+    rows = await connection.fetch(
         """
-        select d.*, w.name, w.url from pilotis.events e
+        select d.delivery_id, d.target_id, w.name, w.url, d.event_type, d.state, d.error, d.created_at, d.duration_ms
+        from pilotis.events e
         join pilotis.deliveries d on d.event_app_id = e.app_id and d.event_id = e.event_id
         join pilotis.webhooks w on w.app_id = d.app_id and w.webhook_id = d.target_id
         where e.app_id = $1 and e.request_id = $2 and d.app_id = $1 order by d.delivery_id limit $3
@@ -73,18 +143,24 @@ async def of_request(connection: TenantDatabase, app_id: UUID, request_id: str, 
         request_id,
         limit,
     )
+    return [RequestedDelivery(**row) for row in rows]
 
 
-async def attempts(connection: TenantDatabase | Connection, app_id: UUID, delivery_ids: Sequence[UUID]) -> list[Record]:
+async def attempts(
+    connection: TenantDatabase | Connection, app_id: UUID, delivery_ids: Sequence[UUID]
+) -> list[AttemptRecord]:
     """Return the attempts of deliveries in order."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         """
-        select *, response_headers::text as headers from pilotis.delivery_attempts
+        select delivery_id, number, at, duration_ms, status_code, error, response_excerpt,
+            response_headers::text as headers
+        from pilotis.delivery_attempts
         where app_id = $1 and delivery_id = any($2) order by delivery_id, number
         """,
         app_id,
         list(delivery_ids),
     )
+    return [AttemptRecord(*row) for row in rows]
 
 
 _AGAIN = """
@@ -133,7 +209,7 @@ async def recover(
     return int(status.split()[1])
 
 
-async def stats(connection: TenantDatabase, app_id: UUID, webhook_id: UUID) -> Record:
+async def stats(connection: TenantDatabase, app_id: UUID, webhook_id: UUID) -> DeliveryStats:
     """Return the statistics of a webhook's deliveries."""
     row = await connection.fetchrow(
         """
@@ -150,12 +226,12 @@ async def stats(connection: TenantDatabase, app_id: UUID, webhook_id: UUID) -> R
         webhook_id,
     )
     assert row is not None
-    return row
+    return DeliveryStats(*row)
 
 
-async def hours(connection: TenantDatabase, app_id: UUID, number: int) -> list[Record]:
+async def hours(connection: TenantDatabase, app_id: UUID, number: int) -> list[HourRecord]:
     """Return the counts by webhook and by the hour in which deliveries ended."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         """
         select w.webhook_id, date_trunc('hour', d.finished_at, 'UTC') as hour,
             count(*) filter (where d.state = 'succeeded') as succeeded,
@@ -169,6 +245,7 @@ async def hours(connection: TenantDatabase, app_id: UUID, number: int) -> list[R
         app_id,
         number,
     )
+    return [HourRecord(*row) for row in rows]
 
 
 BY_DAY = """
@@ -224,12 +301,14 @@ async def _delete(connection: Connection, condition: str, limit: int, *arguments
     return number
 
 
-async def with_payload(connection: Connection, hours: int, after: tuple[datetime, UUID], limit: int) -> list[Record]:
+async def with_payload(
+    connection: Connection, hours: int, after: tuple[datetime, UUID], limit: int
+) -> list[PayloadRecord]:
     """Return events with data that were stored so many hours ago, and whether they were delivered everywhere.
 
     Oldest first, later ones than `after`, which is a time and an id.
     """
-    return await connection.fetch(
+    rows = await connection.fetch(
         """
         select e.app_id, e.event_id, e.created_at, not exists (
             select from pilotis.deliveries d
@@ -244,6 +323,7 @@ async def with_payload(connection: Connection, hours: int, after: tuple[datetime
         *after,
         limit,
     )
+    return [PayloadRecord(*row) for row in rows]
 
 
 async def delete_orphans(connection: Connection, limit: int) -> int:

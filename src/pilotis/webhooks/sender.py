@@ -10,7 +10,6 @@ from typing import Protocol
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.events.envelope import compose
 from pilotis.events.types import Catalogue, Event
@@ -21,6 +20,7 @@ from pilotis.security.encryption.types import Purpose
 from pilotis.webhooks.consents import visible
 from pilotis.webhooks.schedule import retry_after
 from pilotis.webhooks.signatures import signature_headers, signing_key
+from pilotis.webhooks.store import WebhookRecord
 
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_EXCERPT_BYTES = 2048
@@ -68,21 +68,22 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return self.error is None
 
 
-def endpoint_of(row: Record, secrets: Decrypter, at: datetime) -> Endpoint:
+def endpoint_of(row: WebhookRecord, secrets: Decrypter, at: datetime) -> Endpoint:
     """Return a webhook's data for an attempt at a given time."""
-    active = [open_secret(secrets, row["webhook_id"], row["secret"])]
-    if row["previous_secret"] is not None and row["previous_secret_expires_at"] > at:
-        active.append(open_secret(secrets, row["webhook_id"], row["previous_secret"]))
+    active = [open_secret(secrets, row.webhook_id, row.secret)]
+    expires_at = row.previous_secret_expires_at
+    if row.previous_secret is not None and expires_at is not None and expires_at > at:
+        active.append(open_secret(secrets, row.webhook_id, row.previous_secret))
     return Endpoint(
-        webhook_id=row["webhook_id"],
-        url=row["url"],
-        headers=open_headers(secrets, row["webhook_id"], row["headers"]),
+        webhook_id=row.webhook_id,
+        url=row.url,
+        headers=open_headers(secrets, row.webhook_id, row.headers),
         signing_keys=[signing_key(secret) for secret in active],
-        timeout_seconds=row["timeout_seconds"],
-        max_in_flight=row["max_in_flight"],
-        is_active=row["is_active"],
-        client_id=row["client_id"],
-        provider_app_id=row["provider_app_id"],
+        timeout_seconds=row.timeout_seconds,
+        max_in_flight=row.max_in_flight,
+        is_active=row.is_active,
+        client_id=row.client_id,
+        provider_app_id=row.provider_app_id,
     )
 
 

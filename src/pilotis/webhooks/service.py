@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 import structlog
-from asyncpg import Connection, Record
+from asyncpg import Connection
 from msgspec import UNSET
 
 from pilotis.data.tables.service import Tables
@@ -44,6 +44,7 @@ from pilotis.webhooks.naming import check_patterns, check_provider_patterns
 from pilotis.webhooks.own_types import OwnTypes
 from pilotis.webhooks.sender import open_headers
 from pilotis.webhooks.signatures import PREFIX, new_secret
+from pilotis.webhooks.store import CheckedWebhook, WebhookRecord
 from pilotis.webhooks.target import KIND
 from pilotis.webhooks.types import (
     MASK,
@@ -114,7 +115,7 @@ class Webhooks:
         }
         if listening_seconds is not None:
             values["listening_until"] = now() + timedelta(seconds=listening_seconds)
-        target = _target(app.app_id, webhook_id, values)
+        target = _target(provider_app_id, webhook_id, new.event_types, new.table_ids)
         async with self._database.transaction(app.app_id) as connection:
             if await store.count(connection, app.app_id, provider_app_id) >= app.limits.webhooks:
                 raise TooManyWebhooksError
@@ -156,7 +157,7 @@ class Webhooks:
         """Return a webhook and the statistics of its deliveries."""
         webhook = await self.read(app, webhook_id)
         found = await log_store.stats(self._database.of(app.app_id), app.app_id, webhook_id)
-        stats = WebhookStats(pending=webhook.pending_count, **dict(found))
+        stats = WebhookStats(pending=webhook.pending_count, **found._asdict())
         return WebhookDetails(**msgspec.structs.asdict(webhook), stats=stats)
 
     async def change(self, app: AppInfo, actor: Actor, webhook_id: UUID, change: WebhookChange) -> Webhook:
@@ -164,14 +165,14 @@ class Webhooks:
         before = await store.read(self._database.of(app.app_id), app.app_id, webhook_id)
         if before is None:
             raise WebhookNotFoundError
-        client_id = before["client_id"] if change.client_id is UNSET else change.client_id
-        provider = before["provider_app_id"] if change.provider_app_id is UNSET else change.provider_app_id
+        client_id = before.client_id if change.client_id is UNSET else change.client_id
+        provider = before.provider_app_id if change.provider_app_id is UNSET else change.provider_app_id
         if change.client_id is not UNSET or change.provider_app_id is not UNSET:
             await self._require_client(app.app_id, provider or app.app_id, client_id)
         if change.url is not UNSET:
             await self._check_url(app.app_id, change.url)
         is_checked = change.event_types is not UNSET or change.provider_app_id is not UNSET
-        types = before["event_types"] if change.event_types is UNSET else change.event_types
+        types = before.event_types if change.event_types is UNSET else change.event_types
         await self._check_subscription(
             app.app_id,
             provider or app.app_id,
@@ -183,14 +184,14 @@ class Webhooks:
             values |= {"client_id": client_id, "provider_app_id": provider}
         if change.headers is not UNSET:
             secrets = await self._secrets.app(app.app_id)
-            stored = open_headers(secrets, webhook_id, before["headers"])
+            stored = open_headers(secrets, webhook_id, before.headers)
             values |= await self._encrypted_headers(app.app_id, webhook_id, checked_headers(change.headers, stored))
         if change.is_active is not UNSET:
             values |= {"is_active": change.is_active}
-        if values.get("is_active") and not before["is_active"]:
+        if values.get("is_active") and not before.is_active:
             values |= {"disabled_reason": None}
         secret = None if change.client_secret is UNSET else change.client_secret
-        apps = {app.app_id, before["provider_app_id"] or app.app_id, provider or app.app_id}
+        apps = {app.app_id, before.provider_app_id or app.app_id, provider or app.app_id}
         row, target = await self._changed(app.app_id, apps, actor, webhook_id, values, secret)
         if target is not None:
             try:
@@ -212,7 +213,7 @@ class Webhooks:
         expires_at = now() + timedelta(seconds=overlap_seconds) if overlap_seconds else None
         async with self._locked(app.app_id, webhook_id) as (connection, row):
             values |= {
-                "previous_secret": row["secret"] if expires_at else None,
+                "previous_secret": row.secret if expires_at else None,
                 "previous_secret_expires_at": expires_at,
             }
             await store.update(connection, app.app_id, webhook_id, values)
@@ -223,7 +224,7 @@ class Webhooks:
         """Disable a webhook whose receiver is gone: its pending deliveries fail, and an event is emitted."""
         async with self._database.transaction(app_id) as connection:
             row = await store.lock(connection, app_id, webhook_id)
-            if row is None or not row["is_active"]:
+            if row is None or not row.is_active:
                 return
             values = {"is_active": False, "disabled_reason": reason}
             await store.update(connection, app_id, webhook_id, values)
@@ -245,8 +246,8 @@ class Webhooks:
 
     async def delete_lost_listeners(self) -> None:
         """Delete temporary webhooks whose program ended without deleting them."""
-        for row in await store.lost_listeners(self._database.of(BACKGROUND)):
-            await self._remove(row["app_id"], row["webhook_id"], SYSTEM)
+        for app_id, webhook_id in await store.lost_listeners(self._database.of(BACKGROUND)):
+            await self._remove(app_id, webhook_id, SYSTEM)
 
     async def _changed(
         self,
@@ -256,7 +257,7 @@ class Webhooks:
         webhook_id: UUID,
         values: dict[str, Any],
         client_secret: str | None,
-    ) -> tuple[Record, Target | None]:
+    ) -> tuple[WebhookRecord, Target | None]:
         """Write a change; return the previous webhook, and the target to enable, if there is one.
 
         `apps` are those whose events it receives, before and afterwards, and its own: they are locked before it.
@@ -267,31 +268,33 @@ class Webhooks:
             await store.update(connection, app_id, webhook_id, values)
             names = sorted(values.keys() - {"header_names"})
             await record(connection, app_id, actor, "webhook.update", webhook_id, changed=names)
-            after = {**dict(row), **values}
-            if not after["is_active"]:
-                if row["is_active"]:
+            after = msgspec.structs.replace(row, **values)
+            if not after.is_active:
+                if row.is_active:
                     await self._stop_events(connection, app_id, row)
                 return row, None
-            target = _target(app_id, webhook_id, after)
+            target = _target(after.emitting_app_id, webhook_id, after.event_types, after.table_ids)
             if target.app_id not in apps:
                 # Another request has changed the provider meanwhile.
                 raise ContendedError
-            if target.app_id != _emitting_app(row):
-                await self._events.remove_target(connection, _emitting_app(row), KIND, webhook_id)
+            if target.app_id != row.emitting_app_id:
+                await self._events.remove_target(connection, row.emitting_app_id, KIND, webhook_id)
             await self._events.store_target(connection, target)
             return row, target
 
-    async def _undo(self, app_id: UUID, webhook_id: UUID, row: Record, values: dict[str, Any]) -> None:
+    async def _undo(self, app_id: UUID, webhook_id: UUID, row: WebhookRecord, values: dict[str, Any]) -> None:
         """Undo a change whose target could not be enabled."""
         async with self._database.transaction(app_id) as connection:
-            await lock_apps(connection, {app_id, _emitting_app(row)})
+            await lock_apps(connection, {app_id, row.emitting_app_id})
             after = await store.lock(connection, app_id, webhook_id)
             if after is None:
                 return
-            await store.update(connection, app_id, webhook_id, {name: row[name] for name in values})
-            if row["is_active"]:
-                await self._events.remove_target(connection, _emitting_app(after), KIND, webhook_id)
-                await self._events.store_target(connection, _target(app_id, webhook_id, dict(row)))
+            await store.update(connection, app_id, webhook_id, {name: getattr(row, name) for name in values})
+            if row.is_active:
+                await self._events.remove_target(connection, after.emitting_app_id, KIND, webhook_id)
+                await self._events.store_target(
+                    connection, _target(row.emitting_app_id, webhook_id, row.event_types, row.table_ids)
+                )
             else:
                 await self._stop_events(connection, app_id, after)
 
@@ -300,7 +303,7 @@ class Webhooks:
             row = await store.lock(connection, app_id, webhook_id)
             if row is None:
                 return False
-            await self._events.remove_target(connection, _emitting_app(row), KIND, webhook_id)
+            await self._events.remove_target(connection, row.emitting_app_id, KIND, webhook_id)
             await lanes.remove(connection, KIND, app_id, webhook_id)
             await delivery_store.end_pending(connection, app_id, webhook_id, "cancelled", "WEBHOOK_DELETED")
             await store.delete(connection, app_id, webhook_id)
@@ -309,13 +312,13 @@ class Webhooks:
 
     async def remove_orphaned_targets(self, connection: Connection) -> None:
         """Remove the targets of consumers whose app was purged while the provider still exists."""
-        for row in await store.orphaned_targets(connection, KIND):
-            await self._events.remove_target(connection, row["app_id"], KIND, row["target_id"])
+        for app_id, target_id in await store.orphaned_targets(connection, KIND):
+            await self._events.remove_target(connection, app_id, KIND, target_id)
 
-    async def _stop_events(self, connection: Connection, app_id: UUID, row: Record) -> None:
+    async def _stop_events(self, connection: Connection, app_id: UUID, row: WebhookRecord) -> None:
         """Remove a webhook's target, and fail its pending deliveries; they can be recovered."""
-        webhook_id = row["webhook_id"]
-        await self._events.remove_target(connection, _emitting_app(row), KIND, webhook_id)
+        webhook_id = row.webhook_id
+        await self._events.remove_target(connection, row.emitting_app_id, KIND, webhook_id)
         await lanes.close(connection, KIND, app_id, webhook_id)
         await delivery_store.end_pending(connection, app_id, webhook_id, "failed", delivery_store.WEBHOOK_DISABLED)
         await delivery_store.reset_health(connection, app_id, webhook_id)
@@ -323,7 +326,7 @@ class Webhooks:
     @asynccontextmanager
     async def _locked(
         self, app_id: UUID, webhook_id: UUID, apps: Collection[UUID] = ()
-    ) -> AsyncGenerator[tuple[Connection, Record]]:
+    ) -> AsyncGenerator[tuple[Connection, WebhookRecord]]:
         async with self._database.transaction(app_id) as connection:
             if apps:
                 await lock_apps(connection, apps)
@@ -381,67 +384,55 @@ class Webhooks:
         if not await self._consents.link(connection, provider_app_id, client_id, app_id, client_secret):
             raise ClientNotLinkedError
 
-    async def _webhooks(self, app_id: UUID, rows: Sequence[Record]) -> list[Webhook]:
+    async def _webhooks(self, app_id: UUID, rows: Sequence[CheckedWebhook]) -> list[Webhook]:
         if not rows:
             return []
-        ids = [row["webhook_id"] for row in rows]
+        ids = [row.webhook_id for row in rows]
         pending = await delivery_store.pending(self._database.of(app_id), app_id, ids, self._max_pending)
         arming = set[UUID]()
-        for emitting_app_id in {_emitting_app(row) for row in rows}:
+        for emitting_app_id in {row.emitting_app_id for row in rows}:
             arming |= await self._events.pending_targets(emitting_app_id, KIND)
-        return [_webhook(row, pending[row["webhook_id"]], is_pending=row["webhook_id"] in arming) for row in rows]
+        return [_webhook(row, pending[row.webhook_id], is_pending=row.webhook_id in arming) for row in rows]
 
 
-def _emitting_app(row: Record) -> UUID:
-    """Return the app whose events a webhook receives."""
-    app_id: UUID = row["provider_app_id"] or row["app_id"]
-    return app_id
+def _target(emitting_app_id: UUID, webhook_id: UUID, types: list[str], table_ids: list[UUID] | None) -> Target:
+    return Target(app_id=emitting_app_id, kind=KIND, target_id=webhook_id, types=types, table_ids=table_ids)
 
 
-def _target(app_id: UUID, webhook_id: UUID, values: dict[str, Any]) -> Target:
-    return Target(
-        app_id=values["provider_app_id"] or app_id,
-        kind=KIND,
-        target_id=webhook_id,
-        types=values["event_types"],
-        table_ids=values["table_ids"],
-    )
-
-
-def _webhook(row: Record, pending: int, *, is_pending: bool) -> Webhook:
+def _webhook(row: CheckedWebhook, pending: int, *, is_pending: bool) -> Webhook:
     return Webhook(
-        id=row["webhook_id"],
-        app_id=row["app_id"],
-        name=row["name"],
-        description=row["description"],
-        url=row["url"],
-        event_types=row["event_types"],
-        table_ids=row["table_ids"],
-        provider_app_id=row["provider_app_id"],
-        client_id=row["client_id"],
-        headers=dict.fromkeys(row["header_names"], MASK),
-        is_active=row["is_active"],
+        id=row.webhook_id,
+        app_id=row.app_id,
+        name=row.name,
+        description=row.description,
+        url=row.url,
+        event_types=row.event_types,
+        table_ids=row.table_ids,
+        provider_app_id=row.provider_app_id,
+        client_id=row.client_id,
+        headers=dict.fromkeys(row.header_names, MASK),
+        is_active=row.is_active,
         status=_status(row, is_pending=is_pending),
-        disabled_reason=row["disabled_reason"],
-        failing_since=optional_rfc3339(row["failing_since"]),
-        timeout_seconds=row["timeout_seconds"],
-        max_in_flight=row["max_in_flight"],
-        secret_prefix=row["secret_prefix"],
-        previous_secret_expires_at=optional_rfc3339(_if_later(row["previous_secret_expires_at"])),
+        disabled_reason=row.disabled_reason,
+        failing_since=optional_rfc3339(row.failing_since),
+        timeout_seconds=row.timeout_seconds,
+        max_in_flight=row.max_in_flight,
+        secret_prefix=row.secret_prefix,
+        previous_secret_expires_at=optional_rfc3339(_if_later(row.previous_secret_expires_at)),
         pending_count=pending,
-        last_success_at=optional_rfc3339(row["last_success_at"]),
-        last_failure_at=optional_rfc3339(row["last_failure_at"]),
-        created_at=rfc3339(row["created_at"]),
-        updated_at=rfc3339(row["updated_at"]),
+        last_success_at=optional_rfc3339(row.last_success_at),
+        last_failure_at=optional_rfc3339(row.last_failure_at),
+        created_at=rfc3339(row.created_at),
+        updated_at=rfc3339(row.updated_at),
     )
 
 
-def _status(row: Record, *, is_pending: bool) -> WebhookStatus:
-    if not row["is_active"]:
+def _status(row: CheckedWebhook, *, is_pending: bool) -> WebhookStatus:
+    if not row.is_active:
         return "disabled"
     if is_pending:
         return "arming"
-    return "failing" if row["failing_since"] else "active"
+    return "failing" if row.failing_since else "active"
 
 
 def _if_later(moment: Any) -> Any:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.events.types import Catalogue, Event, Target
 from pilotis.jobs.lanes import Lane, LaneSource, add_work
@@ -15,6 +15,7 @@ from pilotis.webhooks import delivery_store, store
 from pilotis.webhooks.consents import Consents, allowed
 from pilotis.webhooks.delivery_store import QUEUE_FULL, NewDelivery
 from pilotis.webhooks.holder import Holder
+from pilotis.webhooks.store import ListeningWebhook
 
 KIND = "webhook"
 
@@ -80,7 +81,7 @@ class WebhookTargets:
     async def take(self, connection: Connection, app_id: UUID, matched: Sequence[tuple[Event, Target]]) -> None:
         """Insert a delivery for each event and each active webhook that may receive it."""
         webhook_ids = list({target.target_id for _, target in matched})
-        webhooks = {row["webhook_id"]: row for row in await store.for_fan_out(connection, app_id, webhook_ids)}
+        webhooks = {row.webhook_id: row for row in await store.for_fan_out(connection, app_id, webhook_ids)}
         built_in = {type_.name for type_ in self._catalogue.offered()}
         wanted = [
             (event, webhooks[target.target_id])
@@ -91,26 +92,24 @@ class WebhookTargets:
         ]
         if not wanted:
             return
-        room = await self._pending_limit.of(
-            connection, Counter((row["app_id"], row["webhook_id"]) for _, row in wanted)
-        )
+        room = await self._pending_limit.of(connection, Counter((row.app_id, row.webhook_id) for _, row in wanted))
         deliveries = []
         for event, row in wanted:
-            room[row["webhook_id"]] -= 1
+            room[row.webhook_id] -= 1
             deliveries.append(
                 NewDelivery(
-                    app_id=row["app_id"],
+                    app_id=row.app_id,
                     delivery_id=uuid7(),
-                    target_id=row["webhook_id"],
+                    target_id=row.webhook_id,
                     event_app_id=app_id,
                     event_id=event.event_id,
                     event_type=event.type,
-                    error=QUEUE_FULL if room[row["webhook_id"]] < 0 else None,
+                    error=QUEUE_FULL if room[row.webhook_id] < 0 else None,
                 )
             )
         await delivery_store.insert(connection, deliveries, self._first_delay)
         # The program that created a temporary webhook serves it.
-        lanes = {(row["app_id"], row["webhook_id"]) for _, row in wanted if row["listening_until"] is None}
+        lanes = {(row.app_id, row.webhook_id) for _, row in wanted if row.listening_until is None}
         await add_work(connection, KIND, sorted(lanes, key=lambda lane: lane[1]))
         self._taken.setdefault(app_id, set()).update(webhook_id for _, webhook_id in lanes)
 
@@ -148,8 +147,8 @@ class WebhookTargets:
         for holder in self._holders.values():
             holder.stop()
 
-    async def _is_allowed(self, webhook: Record, event: Event, built_in: Collection[str]) -> bool:
-        return await allowed(self._consents, webhook["app_id"], webhook["client_id"], event, built_in)
+    async def _is_allowed(self, webhook: ListeningWebhook, event: Event, built_in: Collection[str]) -> bool:
+        return await allowed(self._consents, webhook.app_id, webhook.client_id, event, built_in)
 
     def _is_offered(self, event: Event, built_in: Collection[str]) -> bool:
         """Return whether the event is offered to subscribers; a type that no feature declares is an app's own."""

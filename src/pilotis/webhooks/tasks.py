@@ -67,9 +67,9 @@ async def _shorten(connection: Connection) -> None:
     """Delete the data of events that were delivered everywhere a day ago."""
     after = _FIRST
     while rows := await log_store.with_payload(connection, _PAYLOAD_HOURS, after, _BATCH_SIZE):
-        gone = [row for row in rows if row["is_delivered"]]
-        await events.delete_payloads(connection, [row["app_id"] for row in gone], [row["event_id"] for row in gone])
-        after = (rows[-1]["created_at"], rows[-1]["event_id"])
+        gone = [row for row in rows if row.is_delivered]
+        await events.delete_payloads(connection, [row.app_id for row in gone], [row.event_id for row in gone])
+        after = (rows[-1].created_at, rows[-1].event_id)
 
 
 async def _fit(connection: Connection, limits: Limits) -> None:

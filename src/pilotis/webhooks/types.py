@@ -261,3 +261,17 @@ class AllStats(msgspec.Struct):
 
     hours: int
     data: list[WebhookHours]
+
+
+class RequestedDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """The delivery of an event that a request has led to, with the name and the address of its webhook."""
+
+    delivery_id: UUID
+    target_id: UUID
+    name: str
+    url: str
+    event_type: str
+    state: DeliveryStatus
+    error: str | None
+    created_at: datetime
+    duration_ms: int | None
