@@ -139,7 +139,7 @@ STORES = {
 }
 
 # Parts whose stores do not return records yet.
-RETURN_ROWS = {"console", "data", "dead_jobs", "files", "functions", "hosting", "jobs", "webhooks", "workflows"}
+RETURN_ROWS = {"data", "files"}
 # What the pool and the connection that listens return to stores.
 DRIVER = {"db.control", "db.paging", "db.pool"}
 

@@ -13,6 +13,7 @@ from asyncpg import Connection
 from pilotis.db.filters import Filters
 from pilotis.db.paging import MAX_COUNTED, fetch_page
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 from pilotis.functions.types import LogLevel, RequestedCall
 
 
@@ -69,7 +70,7 @@ class StatRecord(NamedTuple):
     calls: int
 
 
-_COLUMNS = ", ".join(ExecutionRecord.__struct_fields__)
+_COLUMNS = columns(ExecutionRecord)
 
 
 async def keep_functions(connection: Connection, functions: Iterable[tuple[UUID, UUID]]) -> None:

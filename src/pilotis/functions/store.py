@@ -13,6 +13,7 @@ from asyncpg import Connection
 from pilotis.db.locks import lock_app
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 from pilotis.functions.types import EgressMode, InvokeAccess, RuntimeName, VersionStatus
 
 APP = UUID(int=0)
@@ -88,7 +89,7 @@ class DraftRecord(NamedTuple):
     created_at: datetime
 
 
-class VariableRecord(NamedTuple):
+class VariableRecord(msgspec.Struct, frozen=True):
     """A variable with its encrypted value."""
 
     function_id: UUID
@@ -98,12 +99,12 @@ class VariableRecord(NamedTuple):
     updated_by: str | None
 
 
-_FUNCTION = ", ".join(FunctionRecord.__struct_fields__)
+_FUNCTION = columns(FunctionRecord)
 _VERSION = (
     "version, version_id, status, runtime_version, entrypoint, source_bytes, bundle_bytes, sha256, packages::text, "
     "warnings::text, error, message, created_by, created_at, ready_at"
 )
-_VARIABLE = ", ".join(VariableRecord._fields)
+_VARIABLE = columns(VariableRecord)
 
 
 COUNT = "select count(*) from pilotis.functions where app_id = $1"

@@ -12,6 +12,7 @@ from asyncpg import Connection
 
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 
 
 class TriggerRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,10 +33,9 @@ class TriggerRecord(msgspec.Struct, frozen=True, kw_only=True):
     next_run_at: datetime | None = None
 
 
-_NAMES = TriggerRecord.__struct_fields__[:-1]
-_COLUMNS = ", ".join(_NAMES)
+_COLUMNS = columns(TriggerRecord, without={"next_run_at"})
 _WITH_NEXT = f"""
-    select {", ".join(f"t.{name}" for name in _NAMES)}, s.next_run_at from pilotis.function_triggers t
+    select {columns(TriggerRecord, "t", without={"next_run_at"})}, s.next_run_at from pilotis.function_triggers t
     left join pilotis.schedules s on s.app_id = t.app_id and s.schedule_id = t.trigger_id
 """
 

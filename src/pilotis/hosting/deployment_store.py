@@ -12,6 +12,7 @@ from asyncpg import Connection
 
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 
 PRESERVED_DAYS = 7
 """How long an asset is served after its deployment stopped being production."""
@@ -44,7 +45,7 @@ class DeploymentRecord(msgspec.Struct, frozen=True, kw_only=True):
     ready_at: datetime | None
 
 
-_COLUMNS = ", ".join(DeploymentRecord.__struct_fields__)
+_COLUMNS = columns(DeploymentRecord)
 
 
 async def deployment(
@@ -118,22 +119,22 @@ async def count_zips(connection: Connection | TenantDatabase, app_id: UUID) -> i
     return count
 
 
-async def insert_deployment(connection: Connection, columns: Mapping[str, Any]) -> DeploymentRecord:
+async def insert_deployment(connection: Connection, values: Mapping[str, Any]) -> DeploymentRecord:
     """Insert a deployment and return it."""
-    names = ", ".join(columns)
-    places = ", ".join(f"${at}" for at in range(1, 1 + len(columns)))
+    names = ", ".join(values)
+    places = ", ".join(f"${at}" for at in range(1, 1 + len(values)))
     row = await connection.fetchrow(
-        f"insert into pilotis.web_deployments ({names}) values ({places}) returning {_COLUMNS}", *columns.values()
+        f"insert into pilotis.web_deployments ({names}) values ({places}) returning {_COLUMNS}", *values.values()
     )
     assert row is not None
     return DeploymentRecord(**row)
 
 
 async def update_deployment(
-    connection: Connection | TenantDatabase, app_id: UUID, deployment_id: UUID, columns: Mapping[str, Any]
+    connection: Connection | TenantDatabase, app_id: UUID, deployment_id: UUID, values: Mapping[str, Any]
 ) -> DeploymentRecord | None:
     """Change a deployment that is being processed, and return it; None if it no longer is."""
-    assignments = ", ".join(f"{name} = ${at}" for at, name in enumerate(columns, 3))
+    assignments = ", ".join(f"{name} = ${at}" for at, name in enumerate(values, 3))
     row = await connection.fetchrow(
         f"""
         update pilotis.web_deployments set {assignments}
@@ -141,7 +142,7 @@ async def update_deployment(
         """,
         app_id,
         deployment_id,
-        *columns.values(),
+        *values.values(),
     )
     return DeploymentRecord(**row) if row else None
 
@@ -155,11 +156,11 @@ async def leave_production(connection: Connection, app_id: UUID, deployment_id: 
     )
 
 
-async def insert_promotion(connection: Connection, columns: Mapping[str, Any]) -> None:
+async def insert_promotion(connection: Connection, values: Mapping[str, Any]) -> None:
     """Record a change of a pointer."""
-    names = ", ".join(columns)
-    places = ", ".join(f"${at}" for at in range(1, 1 + len(columns)))
-    await connection.execute(f"insert into pilotis.web_promotions ({names}) values ({places})", *columns.values())
+    names = ", ".join(values)
+    places = ", ".join(f"${at}" for at in range(1, 1 + len(values)))
+    await connection.execute(f"insert into pilotis.web_promotions ({names}) values ({places})", *values.values())
 
 
 async def expire_deployments(connection: Connection, app_id: UUID, storage_id: UUID, retain: int) -> list[UUID]:

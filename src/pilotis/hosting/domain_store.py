@@ -10,6 +10,7 @@ from asyncpg import Connection
 
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 
 
 class DomainRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +22,7 @@ class DomainRecord(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-_COLUMNS = ", ".join(DomainRecord.__struct_fields__)
+_COLUMNS = columns(DomainRecord)
 
 
 async def domains(

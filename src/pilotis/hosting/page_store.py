@@ -12,6 +12,7 @@ from asyncpg import Connection
 
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
+from pilotis.db.records import columns
 
 
 class PageRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +28,7 @@ class PageRecord(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-_COLUMNS = ", ".join(PageRecord.__struct_fields__)
+_COLUMNS = columns(PageRecord)
 
 
 async def page_meta(database: Database, app_id: UUID, storage_id: UUID, path: str) -> PageRecord | None:

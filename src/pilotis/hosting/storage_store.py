@@ -13,6 +13,7 @@ from asyncpg import Connection
 from pilotis.db.locks import lock_app
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 
 
 class StorageRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,10 +47,10 @@ class SizedStorageRecord(StorageRecord, frozen=True, kw_only=True):
     total_size: int
 
 
-_COLUMNS = ", ".join(StorageRecord.__struct_fields__)
+_COLUMNS = columns(StorageRecord)
 
 _STORAGE = f"""
-    select {", ".join(f"s.{name}" for name in StorageRecord.__struct_fields__)},
+    select {columns(StorageRecord, "s")},
         coalesce(d.file_count, 0) as file_count, coalesce(d.total_size, 0) as total_size
     from pilotis.web_storages s
     left join pilotis.web_deployments d on d.app_id = s.app_id and d.deployment_id = s.production_id
@@ -98,21 +99,21 @@ async def count_storages(connection: Connection, app_id: UUID) -> int:
     return count
 
 
-async def insert_storage(connection: Connection, app_id: UUID, storage_id: UUID, columns: Mapping[str, Any]) -> None:
+async def insert_storage(connection: Connection, app_id: UUID, storage_id: UUID, values: Mapping[str, Any]) -> None:
     """Insert a storage with its settings."""
-    names = ", ".join(columns)
-    places = ", ".join(f"${at}" for at in range(3, 3 + len(columns)))
+    names = ", ".join(values)
+    places = ", ".join(f"${at}" for at in range(3, 3 + len(values)))
     await connection.execute(
         f"insert into pilotis.web_storages (app_id, storage_id, {names}) values ($1, $2, {places})",
         app_id,
         storage_id,
-        *columns.values(),
+        *values.values(),
     )
 
 
-async def update_storage(connection: Connection, app_id: UUID, storage_id: UUID, columns: Mapping[str, Any]) -> None:
+async def update_storage(connection: Connection, app_id: UUID, storage_id: UUID, values: Mapping[str, Any]) -> None:
     """Change columns of a storage, and count the change."""
-    assignments = "".join(f", {name} = ${at}" for at, name in enumerate(columns, 3))
+    assignments = "".join(f", {name} = ${at}" for at, name in enumerate(values, 3))
     await connection.execute(
         f"""
         update pilotis.web_storages set updated_at = now(), revision = revision + 1{assignments}
@@ -120,7 +121,7 @@ async def update_storage(connection: Connection, app_id: UUID, storage_id: UUID,
         """,
         app_id,
         storage_id,
-        *columns.values(),
+        *values.values(),
     )
 
 

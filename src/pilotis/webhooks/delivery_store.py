@@ -108,7 +108,7 @@ async def pending(
 
 _DUE = f"""
     with due as materialized (
-        select * from pilotis.deliveries
+        select delivery_id, attempts, tries, event_app_id, event_id, next_attempt_at from pilotis.deliveries
         where app_id = $1 and target_id = $2 and state = 'pending' and next_attempt_at <= now()
             and delivery_id <> all($3)
         order by next_attempt_at limit $4

@@ -13,6 +13,7 @@ from asyncpg import Connection
 from pilotis.db.filters import Filters
 from pilotis.db.log_sizes import purged
 from pilotis.db.pool import TenantDatabase
+from pilotis.db.records import columns
 from pilotis.webhooks.types import DeliveryStatus, LogQuery, RequestedDelivery
 
 ROW_BYTES = "800"
@@ -90,10 +91,10 @@ class PayloadRecord(NamedTuple):
     is_delivered: bool
 
 
-_COLUMNS = ", ".join(f"d.{name}" for name in DeliveryRecord.__struct_fields__[:-1])
+_OWN = columns(DeliveryRecord, without={"request_id"})
 # An event of another app is traced there alone.
 _READ = f"""
-    select {_COLUMNS}, e.request_id from {{}} d left join pilotis.events e
+    select {columns(DeliveryRecord, "d", without={"request_id"})}, e.request_id from {{}} d left join pilotis.events e
         on e.app_id = d.event_app_id and e.event_id = d.event_id and d.event_app_id = d.app_id
 """
 
@@ -106,11 +107,9 @@ async def page(
     asked.equal("state", query.status).equal("event_type", query.event_type).add(_OF_EVENT, query.event_id)
     asked.between("created_at", "delivery_id", query.since, query.until).add("delivery_id < {}", query.before)
     size = asked.argument(limit)
+    listed = f"select app_id, {_OWN} from pilotis.deliveries where {asked.text} order by delivery_id desc limit {size}"
     rows = await connection.fetch(
-        f"""
-        {_READ.format(f"(select * from pilotis.deliveries where {asked.text} order by delivery_id desc limit {size})")}
-        order by d.delivery_id desc
-        """,
+        f"{_READ.format(f'({listed})')} order by d.delivery_id desc",
         *asked.arguments,
     )
     return [DeliveryRecord(**row) for row in rows]

@@ -12,6 +12,7 @@ from asyncpg import Connection
 
 from pilotis.db.locks import lock_apps
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 
 
 class WebhookRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +70,7 @@ class ListeningWebhook(NamedTuple):
     listening_until: datetime | None
 
 
-_COLUMNS = ", ".join(f"w.{name}" for name in WebhookRecord.__struct_fields__)
+_COLUMNS = columns(WebhookRecord, "w")
 _WITH_HEALTH = f"""
     select {_COLUMNS}, h.failing_since, h.last_success_at, h.last_failure_at
     from pilotis.webhooks w left join pilotis.webhook_health h using (app_id, webhook_id)
