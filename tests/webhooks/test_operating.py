@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -355,14 +356,10 @@ async def test_metrics_count_events_attempts_and_lanes(app: App, receiver: Recei
     async with client_of(node, **keys) as client:
         assert (await client.post("/v1/integrations/events", json=body)).status_code == 201
     # The name of an app's own type is no label.
-    await until(lambda: node.metrics.snapshot().events == {"own": 1})
+    await until(lambda: node.made.get(EventsFeature).fan_out.dispatched == {"own": 1})
     await until(lambda: any(request.path == "/failing" for request in receiver.received))
     counting = asyncio.create_task(node.background.counts.keep(0.1))
-
-    def lanes() -> dict[tuple[str, str], int]:
-        return {(one.kind, one.state): one.number for one in node.metrics.snapshot().gauges.lanes}
-
-    await until(lambda: lanes().get(("webhook", "resting"), 0) > 0)
+    await until(lambda: node.background.counts.lanes.get(("webhook", "resting"), 0) > 0)
     # Events of rows and others, of apps that no process knows, wait; two more than before.
     before = await until(lambda: waiting(node))
     async with database_of(app.server) as database:
@@ -387,7 +384,7 @@ async def test_metrics_count_events_attempts_and_lanes(app: App, receiver: Recei
 
 def waiting(node: Node) -> list[int] | None:
     """The number of events that wait, if it was counted."""
-    number = node.metrics.snapshot().gauges.events_waiting
+    number = node.background.counts.totals.get("pilotis_events_waiting")
     return None if number is None else [number]
 
 
@@ -395,7 +392,7 @@ async def test_events_in_the_outbox_of_an_app_count_as_waiting(app: App, receive
     """No process knows of events that none has written, until the outbox is due."""
     table_id = await app.table({"n": "int"})
     webhook = await create(app, receiver.url(), ["row.created"])
-    count = node.made.get(EventsFeature).count_waiting
+    count = partial(event_store.count_waiting, node.database)
     due = "update pilotis.outboxes set due_at = now() + $2::interval where app_id = $1"
     await until(lambda: is_zero(count))
     async with database_of(app.server) as database:
