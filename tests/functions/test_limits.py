@@ -231,7 +231,7 @@ async def test_a_version_has_eight_sandboxes_and_further_calls_get_503(functions
             return await client.post(f"/v1/public/functions/{name}/invoke", json={"payload": payload})
 
         def busy() -> int:
-            return node.made.get(FunctionsFeature).sandboxes().get("javascript busy", 0)
+            return node.made.get(FunctionsFeature).calls.pool.by_runtime().get(("javascript", "busy"), 0)
 
         calls = [asyncio.create_task(call("greet", wait=True)) for _ in range(8)]
         assert await until(lambda: busy() == 8)

@@ -157,4 +157,4 @@ async def test_a_node_that_stops_ends_its_calls_and_starts_no_more(functions: Fu
 
 
 def _busy(node: Any) -> bool:
-    return node.made.get(FunctionsFeature).sandboxes().get("javascript busy", 0) == 1
+    return node.made.get(FunctionsFeature).calls.pool.by_runtime().get(("javascript", "busy"), 0) == 1
