@@ -163,6 +163,8 @@ async def test_what_is_hidden_is_like_what_is_missing(app: App):
                 for one in (hidden, missing):
                     answer = await other.request(method, f"{base}/{path.format(one)}", json=body)
                     assert_error(answer, 404, "FILE_NOT_FOUND")
+        for one in (item["id"], str(uuid4())):
+            assert_error(await complete(other, base, {"file_id": one}), 404, "FILE_NOT_FOUND")
         for path in (ada["member_id"], str(uuid4()), item["path"], f"{ada['member_id']}/none.png"):
             assert_error(await other.get(f"{base}/path/{path}"), 404, "FILE_NOT_FOUND")
         # Who may not create there does not learn that the path is taken.
