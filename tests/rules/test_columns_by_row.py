@@ -23,6 +23,7 @@ SCHEMA = {
     "place": "object",
     "boss": refers("people"),
     "note": "string",
+    "tags": {"type": "array", "default": ["new"]},
 }
 # Of one's own row, and of those of one's team; pay is never shown.
 RULES = {
@@ -33,6 +34,7 @@ RULES = {
         "phone": {"read": {"$or": [{"$creator": ME}, {"$use": "team"}]}},
         "code": {"read": {"$creator": ME}, "update": {"$member": {"is_guest": False}}},
         "pay": {"read": None},
+        "tags": {"read": {"$creator": ME}},
     },
     "define": {"team": SEATED},
 }
@@ -240,5 +242,5 @@ async def test_trying_tells_which_columns_a_row_shows(people: People):
     assert await columns(member, row_id=people.ids["ada red"]) == ["name", "team", "place", "boss", "note"]
     draft = {**RULES, "columns": {"phone": {"read": {"team": "red"}}, "pay": {"read": None}}}
     seen = await columns(member, row_id=people.ids["ada red"], rules=draft)
-    assert seen == ["name", "team", "phone", "code", "place", "boss", "note"]
+    assert seen == ["name", "team", "phone", "code", "place", "boss", "note", "tags"]
     assert await listed(people.clients["nobody"], people.table) == ["ada red", "ada blue", "eve blue"]

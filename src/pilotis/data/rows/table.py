@@ -119,7 +119,7 @@ class PreparedTable:
         self._creates: Batcher[bytes, datetime | None] = Batcher(self._insert)
         self.has_large_pages = False
         self._beside: dict[tuple[Statements, str, str], Statements] = {}
-        self._by_row: dict[tuple[Statements, ByRow], Statements] = {}
+        self._by_row: dict[tuple[Statements, tuple[tuple[int, str], ...]], Statements] = {}
         self._partial: dict[tuple[frozenset[str] | str, bool], Statements] = {}
         self._page_batches: dict[tuple[int, bool], Batcher[int, FoundPage]] = {}
         self._reads, self._reads_with_creators = (
@@ -197,7 +197,8 @@ class PreparedTable:
         """Return statements whose rows show some columns where a condition holds."""
         if not by_row:
             return statements
-        key = statements, by_row
+        # A column's default may be a list, so that a column is no part of a key.
+        key = statements, tuple((column.number, holds) for column, holds in by_row)
         if key not in self._by_row:
             if len(self._by_row) >= _MAX_PARTIAL:
                 self._by_row.clear()
