@@ -250,7 +250,8 @@ def visibility(
     known: dict[Hashable, Visibility] = table.__dict__.setdefault("visible", {})
     facts = None if member is None else (member.member_id, member.is_guest, member.roles, json.encode(member.claims))
     versions = frozenset((other.table_id, other.version) for other in tables.values())
-    key = principal.role, action, facts, found_by_condition, versions
+    capabilities = frozenset(principal.capabilities.items()) if principal.capabilities else None
+    key = principal.role, action, facts, capabilities, found_by_condition, versions
     visible = known.get(key)
     if visible is None:
         visible = _under_rules(principal, table, action, member, tables, found_by_condition=found_by_condition)
