@@ -153,6 +153,11 @@ async def test_an_update_rule_compares_the_row_before_and_after(app: App):
         assert_error(await client.patch(offered, json={"data": {"price": 2, "state": "sold"}}), 403, "RULE_DENIED")
         assert (await client.patch(offered, json={"data": {"state": "sold"}})).status_code == 200
         assert_error(await client.delete(draft), 403, "RULE_DENIED")
+        # A bare condition holds afterwards too, beside one that is about the row afterwards alone.
+        await save(app, table, rules | {"update": {"name": "n", "$new": {"price": {"$gt": 0}}}})
+        assert_error(await client.patch(draft, json={"data": {"name": "m"}}), 403, "RULE_DENIED")
+        assert_error(await client.patch(draft, json={"data": {"price": 0}}), 403, "RULE_DENIED")
+        assert (await client.patch(draft, json={"data": {"price": 3}})).status_code == 200
 
 
 async def test_columns_are_hidden_and_closed(app: App):
