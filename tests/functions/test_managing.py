@@ -41,8 +41,13 @@ async def test_a_new_version_is_called_at_once_and_an_earlier_one_again_after_a_
     called = await functions.console.post(f"{path}/invoke", json={"version": 3})
     assert called.json()["result"] == 3
     assert_error(await functions.console.post(f"{path}/versions/9/activate"), 404, "VERSION_NOT_FOUND")
-    source = (await functions.console.get(f"{path}/versions/2/source")).json()
+    # By its name as by its id.
+    source = (await functions.console.get(f"{functions.base}/greet/versions/2/source")).json()
     assert source == {"files": {"index.js": "export default () => 2"}}
+    renamed = await functions.console.patch(f"{functions.base}/greet", json={"name": "welcome"})
+    assert renamed.json()["id"] == function_id
+    assert (await functions.console.get(f"{functions.base}/welcome")).json()["id"] == function_id
+    assert_error(await functions.console.get(f"{functions.base}/greet"), 400, "INVALID_ID")
 
 
 async def test_the_console_calls_as_a_client_does_and_is_recorded_as_itself(functions: Functions):

@@ -150,6 +150,7 @@ def feature(
             TriggerEndpoints(triggers),
         ],
         jobs=[triggers.job, functions.build],
+        names={"/v1/apps/:app_id/functions/:function_id": functions.id_of},
         schedules=[triggers.schedule],
         event_types=EVENT_TYPES,
         targets=[triggers],

@@ -147,6 +147,10 @@ class Functions:
         rows, total = await store.page(self._database, app.app_id, query.search, limit, query.offset)
         return ItemPage(data=[_function(row) for row in rows], total_count=total, limit=limit, offset=query.offset)
 
+    async def id_of(self, app_id: UUID, name: str) -> UUID | None:
+        """Return the id of the function with a name; None if there is none."""
+        return await store.id_of(self._database.of(app_id), app_id, name)
+
     async def read(self, app: AppInfo, function_id: UUID) -> Function:
         """Return a function; raises `FunctionNotFoundError`."""
         return _function(await self._row(app.app_id, function_id))

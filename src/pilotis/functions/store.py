@@ -193,6 +193,14 @@ async def for_calls(
     return FunctionRecord(**row) if row else None
 
 
+async def id_of(connection: TenantDatabase, app_id: UUID, name: str) -> UUID | None:
+    """Return the id of the function with a name; None if there is none."""
+    found: UUID | None = await connection.fetchval(
+        "select function_id from pilotis.functions where app_id = $1 and name = $2", app_id, name
+    )
+    return found
+
+
 async def page(
     database: Database, app_id: UUID, search: str, limit: int, offset: int
 ) -> tuple[list[FunctionRecord], int]:
