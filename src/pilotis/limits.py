@@ -217,6 +217,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Total size of a table's automatic indexes, in percent of the table's size."""
     index_unused_days: Days = 28
     """Days after which an unused automatic index is dropped."""
+    mail_per_day: App[Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000, extra={"zero_is_unlimited": True})]] = 200
+    """Mails of an app in 24 hours by the server's SMTP server, not by its own; 0 = unlimited."""
+    mail_requests_per_minute: App[Rate] = 30
+    """Requests for mail, such as for a new password, from one address."""
     webhooks: App[Count] = 50
     """Webhooks of an app."""
     webhook_pending: Positive = 100_000

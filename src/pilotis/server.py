@@ -54,6 +54,7 @@ from pilotis.jobs.lanes import LaneSource
 from pilotis.jobs.node import Identity, identity
 from pilotis.kit.errors import UnavailableError
 from pilotis.kit.metrics import CounterOf, Gauge, Metric
+from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
 from pilotis.security.encryption.types import EncryptedColumn
@@ -68,6 +69,7 @@ FEATURES: tuple[type[Feature], ...] = (
     UsersFeature,
     AppsFeature,
     SecurityFeature,
+    MailFeature,
     TablesFeature,
     KeysFeature,
     RulesFeature,

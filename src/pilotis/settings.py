@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import ssl
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_origin
@@ -17,7 +17,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_origin
 import msgspec
 
 from pilotis.kit.expected import expectation
+from pilotis.kit.mail_addresses import parse_sender
 from pilotis.kit.networks import parse_network
+from pilotis.kit.smtp_urls import parse_smtp_url
 from pilotis.limits import Limits, contradiction
 
 PREFIX = "PILOTIS_"
@@ -135,6 +137,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """HTTP proxy for all outgoing requests, which also resolves host names; never taken from the environment's
     `HTTPS_PROXY`.
     """
+    smtp_url: str | None = None
+    """SMTP server that sends the mails of apps, such as `smtp://user:password@smtp.example.com:587` (with STARTTLS) or
+    `smtps://…`; without one mails are stored and shown in the console.
+    """
+    mail_from: str | None = None
+    """Sender of mails, such as `mail@example.com`; `smtp_url` needs it. Mails carry the app's name."""
+    mail_reply_to: str | None = None
+    """Address for answers to mails."""
     oauth_rsa_private_key_pem: str | None = None
     """Private RSA keys in PEM, of 2048 bits or more: the first signs OAuth tokens, all verify them; by default a key
     created by `pilotis oauth keys create`.
@@ -279,12 +289,8 @@ def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
             checked = _addresses(called, checked, problems)
         elif name in {"outgoing_networks", "egress_networks"}:
             checked = _networks(called, checked, problems)
-        elif name == "webhook_schedule" and not (checked and min(checked) >= 0 and max(checked) <= _MAX_GAP):
-            problems.append(f"{called}: a list of seconds is expected, each from 0 to {_MAX_GAP}.")
-        elif name == "outgoing_ca_file":
-            _check_authorities(called, checked, problems)
-        elif name == "oauth_rsa_private_key_pem":
-            _check_private_keys(called, checked, problems)
+        elif name in _CHECKS:
+            _CHECKS[name](called, checked, problems)
         group, _, limit = name.partition(".")
         if limit:
             limits[limit] = checked
@@ -296,6 +302,8 @@ def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
     settings = Settings(**own, limits=checked_limits)
     if problem := _pooler_problem(settings):
         problems.append(problem)
+    if settings.smtp_url and not settings.mail_from:
+        problems.append("smtp_url: it needs mail_from, the sender of mails.")
     return settings
 
 
@@ -349,3 +357,33 @@ def _check_authorities(called: str, path: str, problems: list[str]) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
     except OSError as error:
         problems.append(f"{called}: {path} cannot be used as a PEM file of certificate authorities: {error.strerror}.")
+
+
+def _check_schedule(called: str, seconds: list[float], problems: list[str]) -> None:
+    if not (seconds and min(seconds) >= 0 and max(seconds) <= _MAX_GAP):
+        problems.append(f"{called}: a list of seconds is expected, each from 0 to {_MAX_GAP}.")
+
+
+def _check_smtp_url(called: str, url: str, problems: list[str]) -> None:
+    try:
+        parse_smtp_url(url)
+    except ValueError as error:
+        problems.append(f"{called}: {error}.")
+
+
+def _check_sender(called: str, text: str, problems: list[str]) -> None:
+    try:
+        parse_sender(text)
+    except ValueError as error:
+        problems.append(f"{called}: {error}.")
+
+
+_CHECKS: Mapping[str, Callable[[str, Any, list[str]], None]] = {
+    "webhook_schedule": _check_schedule,
+    "outgoing_ca_file": _check_authorities,
+    "oauth_rsa_private_key_pem": _check_private_keys,
+    "smtp_url": _check_smtp_url,
+    "mail_from": _check_sender,
+    "mail_reply_to": _check_sender,
+}
+"""What else is wrong with the value of a setting: each adds a sentence to the problems."""

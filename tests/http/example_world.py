@@ -105,6 +105,8 @@ _NEEDED = {
     "listOauthKeys": "OAUTH_KEY",
     **dict.fromkeys(["listSocialProviders", "deleteSocialProvider"], "SOCIAL_PROVIDER"),
     "listInvitations": "INVITATION_ID",
+    "listMails": "MAIL_ID",
+    "listMailSuppressions": "ADDRESS_HASH_ID",
 }
 
 
@@ -227,6 +229,21 @@ class World:
         assert self.row_id
         path = f"/v1/apps/{self.app_id}/tables/{self.table_id}/export-link"
         return str(self._asked("POST", path, self._console_headers, {"format": "csv"})["url"].rpartition("/")[2])
+
+    @cached_property
+    def mail_id(self) -> str:
+        self._asked("POST", f"/v1/apps/{self.app_id}/mail-settings/test", self._console_headers)
+        return self._asked("GET", f"/v1/apps/{self.app_id}/mail", self._console_headers)["data"][0]["mail_id"]
+
+    @cached_property
+    def failed_mail_id(self) -> str:
+        statement = "update pilotis.mail_messages set state = 'failed' where mail_id = $1 returning mail_id::text"
+        return asyncio.run(run_sql(self._server, statement, self.mail_id))
+
+    @cached_property
+    def address_hash_id(self) -> str:
+        path = f"/v1/apps/{self.app_id}/mail/suppressions"
+        return self._asked("POST", path, self._console_headers, {"address": "gone@example.com"})["address_hash"]
 
     @property
     def console_token(self) -> str:

@@ -42,6 +42,7 @@ FILES = {"site.zip": SITE, "logo.png": LOGO}
 VARYING = [
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<id>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
+    (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),
     (re.compile(r"expires=\d+"), "expires=<moment>"),
     (re.compile(r"cafe-guide-[a-z0-9]{6}"), "<slug>"),
     (re.compile(r"localhost:\d+"), "<sites>"),
@@ -297,7 +298,7 @@ def same(shown: Any, real: Any, server: Server, key: str = "") -> bool:
         return len(shown) == len(real) and all(same(one, other, server) for one, other in zip(shown, real, strict=True))
     if isinstance(shown, str) and isinstance(real, str):
         pattern = ".*".join(re.escape(part) for part in form(shown, "http://127.0.0.1:8090").split("…"))
-        return key == "date" or re.fullmatch(pattern, form(real, server.url)) is not None
+        return key == "date" or re.fullmatch(pattern, form(real, server.url), re.DOTALL) is not None
     if key in VARYING_NUMBERS and isinstance(shown, int | float):
         return isinstance(real, int | float)
     if key == "may_create_apps":

@@ -544,6 +544,24 @@ async def _export_link(operator: Operator, tenant: Tenant, endpoint: Endpoint) -
     return str(made.json()["url"].rpartition("/")[2])
 
 
+async def _mail_id(operator: Operator, tenant: Tenant, _: Endpoint) -> str:
+    """A mail that was not delivered, and may be sent again."""
+    query = """
+        insert into pilotis.mail_messages
+            (app_id, mail_id, purpose, recipient, language, subject, state, body)
+        values ($1, gen_random_uuid(), 'test', 'ada@example.com', 'en', 'Test', 'failed', '\\x00') returning mail_id
+    """
+    return str(await operator.database.fetchval(query, tenant.app.app_id))
+
+
+async def _address_hash(operator: Operator, tenant: Tenant, _: Endpoint) -> str:
+    query = """
+        insert into pilotis.mail_suppressions (app_id, address_hash, reason) values ($1, $2, 'manual')
+        on conflict (app_id, address_hash) do update set reason = 'manual' returning address_hash
+    """
+    return await _one(operator, query, tenant.app.app_id, secret_hash(tenant.login_id).hex())
+
+
 PROVIDERS: dict[str, Provider] = {
     "app_id": _app_id,
     "table_id": _table_id,
@@ -582,6 +600,8 @@ PROVIDERS: dict[str, Provider] = {
     "provider": _provider,
     "import_key": _import_key,
     "export_link": _export_link,
+    "mail_id": _mail_id,
+    "address_hash": _address_hash,
 }
 
 

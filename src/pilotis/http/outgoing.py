@@ -33,7 +33,15 @@ from pilotis.http.outgoing_types import (
     RedirectError,
 )
 from pilotis.kit.effects import took_effect
-from pilotis.kit.networks import LOOPBACK, AddressRules, Network, OwnPorts, parse_network, serves_this_machine
+from pilotis.kit.networks import (
+    LOOPBACK,
+    AddressRules,
+    Network,
+    OwnPorts,
+    is_loopback,
+    parse_network,
+    serves_this_machine,
+)
 from pilotis.kit.target_urls import Target, parse_target
 
 if TYPE_CHECKING:
@@ -200,6 +208,32 @@ class Outgoing:
         with self._counted():
             return await self._connect(Guard(self._resolver, None), parts.hostname or "", port)
 
+    async def connect_for_operator(self, host: str, port: int) -> socket.socket:
+        """Return a TCP connection to a host that the operator has configured, wherever its name leads.
+
+        Raises `OutgoingError`.
+        """
+        with self._counted():
+            return await self._connect(Guard(self._resolver, None), host, port)
+
+    def may_be_plain(self, address: str, port: int) -> bool:
+        """Return whether a connection to an IP address needs no TLS: loopback and `outgoing_networks`."""
+        if is_loopback(address):
+            return True
+        try:
+            self._guards[Reach.SERVER, "http"].check(address, port)
+        except OutgoingError:
+            return False
+        return True
+
+    async def tls(self) -> ssl.SSLContext:
+        """Return the TLS context of outgoing connections."""
+        # Reading the system's certificates and importing aiohttp would block the event loop.
+        async with self._preparing:
+            if self._tls is None:
+                self._tls = await asyncio.to_thread(_prepare, self._ca_file)
+        return self._tls
+
     async def _connect(self, guard: Guard, host: str, port: int) -> socket.socket:
         if self._proxy is not None:
             raise OutgoingError(OutgoingFailure.CONNECT, "Connections that do not use the server's proxy are off.")
@@ -258,11 +292,8 @@ class Outgoing:
     async def _session(self, guard: Guard) -> OutgoingSession:
         session = self._sessions.get(guard)
         if session is None:
-            # Reading the system's certificates and importing aiohttp would block the event loop.
-            async with self._preparing:
-                if self._tls is None:
-                    self._tls = await asyncio.to_thread(_prepare, self._ca_file)
-            session = self._sessions.get(guard) or self._new_session(guard, self._tls)
+            tls = await self.tls()
+            session = self._sessions.get(guard) or self._new_session(guard, tls)
         return session
 
     def _new_session(self, guard: Guard, tls: ssl.SSLContext) -> OutgoingSession:

@@ -32,6 +32,7 @@ from pilotis.kit.metrics import Total
 SLOTS: Mapping[str, int] = {
     "deliveries": 256,
     "workflows": 100,
+    "mail": 32,
     "calls": 16,
     "light": 4,
     "builds": 2,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from asyncpg import Record
+from asyncpg import Connection, Record
 
 from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND, CONSOLE
@@ -137,6 +137,15 @@ class RateLimits:
         )
         assert row is not None
         return row
+
+    async def permits(self, connection: Connection, key: str, limit: int, seconds: int) -> bool:
+        """Count one use of a key in the caller's transaction; False beyond `limit` uses in `seconds`."""
+        row = await connection.fetchrow(
+            _COUNT, key, 1, limit, float(seconds), float(self._limits.signin_max_wait_seconds), False
+        )
+        assert row is not None
+        hits: int = row["hits"]
+        return hits <= limit
 
     async def forgive(self, app: AppInfo | None, key: str) -> None:
         """Delete the attempts of a key after a successful one."""

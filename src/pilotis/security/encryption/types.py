@@ -19,6 +19,8 @@ class Purpose(enum.StrEnum):
     WORKFLOW_TRIGGER = "workflow_trigger"
     WORKFLOW_REQUEST = "workflow_request"
     AI_PROVIDER = "ai_provider"
+    MAIL_PASSWORD = "mail_password"  # noqa: S105 - a name
+    MAIL_BODY = "mail_body"
 
 
 class EncryptedColumn(NamedTuple):

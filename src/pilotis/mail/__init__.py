@@ -1,0 +1,1 @@
+"""Mail: settings, templates, the queue and the mailbox."""

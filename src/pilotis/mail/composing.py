@@ -1,0 +1,119 @@
+"""Composes mails from the templates in `templates/`, one file for each language. Pure.
+
+A template is a subject and paragraphs, with variables such as `{{app.name}}`. A paragraph that is `{{link}}` alone
+becomes a button in HTML, one that is `{{code}}` alone is shown large. All values are escaped there.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from datetime import timedelta
+from html import escape
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pilotis.mail.types import LANGUAGES, Language, Purpose
+
+_VARIABLE = re.compile(r"\{\{([a-z_.]+)\}\}")
+_RANGE = re.compile(r"\s*([A-Za-z]{1,8})(?:-[A-Za-z0-9-]*)?\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?))?\s*", re.ASCII)
+_MAX_RANGES = 20
+_PAGE = """<!doctype html>
+<html lang="{language}">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{subject}</title></head>
+<body style="margin:0;padding:32px 16px;background:#f4f4f2;color:#1d1d1b;font:16px/1.5 system-ui,sans-serif">
+<div style="max-width:480px;margin:0 auto;padding:32px;background:#fff;border-radius:8px">
+{content}
+</div>
+</body>
+</html>
+"""
+_PARAGRAPH = '<p style="margin:0 0 16px">{}</p>'
+_BUTTON = (
+    '<p style="margin:0 0 24px"><a href="{0}" style="display:inline-block;padding:12px 20px;background:#1d1d1b;'
+    'color:#fff;text-decoration:none;border-radius:6px">{1}</a></p>'
+)
+_CODE = '<p style="margin:0 0 24px;font:600 28px/1.2 ui-monospace,monospace;letter-spacing:4px">{}</p>'
+
+
+class Composed(NamedTuple):
+    """A mail's subject, its text and the same as HTML."""
+
+    subject: str
+    text: str
+    html: str
+
+
+class Durations(msgspec.Struct, frozen=True):
+    """How a language says durations; `{n}` is the number."""
+
+    minutes: str
+    hour: str
+    hours: str
+    days: str
+
+
+class Template(msgspec.Struct, frozen=True):
+    """A mail of one purpose in one language."""
+
+    subject: str
+    text: list[str]
+    button: str = ""
+
+
+def compose(language: Language, purpose: Purpose, values: dict[str, str | timedelta]) -> Composed:
+    """Return a mail; durations among the values are written in its language."""
+    durations, templates = _load(language)
+    template = templates[purpose]
+    texts = {name: _duration(durations, one) if isinstance(one, timedelta) else one for name, one in values.items()}
+    subject = _filled(template.subject, texts)
+    paragraphs = [_filled(paragraph, texts) for paragraph in template.text]
+    content = "\n".join(
+        _paragraph(template, source, text) for source, text in zip(template.text, paragraphs, strict=True)
+    )
+    html = _PAGE.format(language=language, subject=escape(subject), content=content)
+    return Composed(subject, "\n\n".join(paragraphs) + "\n", html)
+
+
+def preferred(accepted: str | None) -> Language | None:
+    """Return the language that an `Accept-Language` header (RFC 9110, section 12.5.4) asks for most."""
+    ranked: list[tuple[float, Language]] = []
+    for part in (accepted or "").split(",")[:_MAX_RANGES]:
+        found = _RANGE.fullmatch(part)
+        language = next((one for one in LANGUAGES if found and one == found[1].lower()), None)
+        if found and language:
+            ranked.append((float(found[2] or 1), language))
+    best = max(ranked, key=lambda one: one[0], default=None)
+    return best[1] if best and best[0] > 0 else None
+
+
+def _paragraph(template: Template, source: str, text: str) -> str:
+    if source == "{{link}}":
+        return _BUTTON.format(escape(text), escape(template.button))
+    return (_CODE if source == "{{code}}" else _PARAGRAPH).format(escape(text))
+
+
+def _filled(template: str, values: dict[str, str]) -> str:
+    # In one pass, so that a value is never read as a template.
+    return _VARIABLE.sub(lambda found: values[found[1]], template)
+
+
+def _duration(durations: Durations, length: timedelta) -> str:
+    minutes = round(length.total_seconds() / 60)
+    if minutes < 60:
+        return durations.minutes.format(n=minutes)
+    if minutes == 60:
+        return durations.hour
+    hours = round(minutes / 60)
+    return durations.hours.format(n=hours) if hours < 48 else durations.days.format(n=round(hours / 24))
+
+
+@functools.cache
+def _load(language: Language) -> tuple[Durations, dict[str, Template]]:
+    text = files("pilotis.mail").joinpath("templates", f"{language}.toml").read_text("utf-8")
+    data: dict[str, Any] = tomllib.loads(text)
+    durations = msgspec.convert(data.pop("durations"), Durations)
+    return durations, msgspec.convert(data, dict[str, Template])

@@ -1,0 +1,98 @@
+"""Examples of the routes of mail."""
+
+from __future__ import annotations
+
+from pilotis.http.api.example import Example
+
+_ID = "0198c0de-0000-7000-8000-000000000001"
+_TIME = "2026-11-27T12:00:00.000Z"
+_HASH = "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"
+_NONE = {
+    "source": "mailbox",
+    "smtp_url": None,
+    "has_password": False,
+    "mail_from": None,
+    "mail_reply_to": None,
+    "mail_per_day": 0,
+}
+_ITEM = {
+    "mail_id": _ID,
+    "purpose": "test",
+    "recipient": "owner@example.com",
+    "member_id": None,
+    "language": "en",
+    "subject": "Test mail from Cafe guide",
+    "state": "stored",
+    "attempts": 0,
+    "reply": None,
+    "created_at": _TIME,
+    "sent_at": None,
+    "expires_at": None,
+}
+_SUPPRESSION = {"address_hash": _HASH, "reason": "manual", "created_at": _TIME}
+
+EXAMPLES = [
+    Example(route="GET /v1/apps/:app_id/mail-settings", operation="getMailSettings", answer=_NONE),
+    Example(
+        route="PUT /v1/apps/:app_id/mail-settings",
+        operation="replaceMailSettings",
+        body={"smtp_url": "smtp://cafes:example@localhost:2525", "mail_from": "Cafes <cafes@example.com>"},
+        answer={
+            **_NONE,
+            "source": "app",
+            "smtp_url": "smtp://cafes@localhost:2525",
+            "has_password": True,
+            "mail_from": "Cafes <cafes@example.com>",
+        },
+    ),
+    Example(
+        route="DELETE /v1/apps/:app_id/mail-settings",
+        operation="deleteMailSettings",
+        answer={"message": "Mail settings deleted.", "id": _ID},
+    ),
+    Example(
+        route="POST /v1/apps/:app_id/mail-settings/test",
+        operation="testMailSettings",
+        answer={"recipient": "owner@example.com", "state": "stored", "reply": None},
+    ),
+    Example(
+        route="GET /v1/apps/:app_id/mail",
+        operation="listMails",
+        answer={"data": [_ITEM], "total_count": 1, "limit": 20, "offset": 0},
+    ),
+    Example(
+        route="GET /v1/apps/:app_id/mail/:mail_id",
+        operation="getMail",
+        path={"mail_id": "$MAIL_ID"},
+        answer={
+            **_ITEM,
+            "text": "This is a test. Mails of Cafe guide reach you.\n",
+            "html": "<!doctype html>…",
+            "link": None,
+            "code": None,
+        },
+    ),
+    Example(
+        route="POST /v1/apps/:app_id/mail/:mail_id/retry",
+        operation="retryMail",
+        path={"mail_id": "$FAILED_MAIL_ID"},
+        answer={**_ITEM, "state": "queued"},
+    ),
+    Example(
+        route="GET /v1/apps/:app_id/mail/suppressions",
+        operation="listMailSuppressions",
+        answer={"data": [_SUPPRESSION], "total_count": 1, "limit": 20, "offset": 0},
+    ),
+    Example(
+        route="POST /v1/apps/:app_id/mail/suppressions",
+        operation="createMailSuppression",
+        body={"address": "gone@example.com"},
+        answer=_SUPPRESSION,
+    ),
+    Example(
+        route="DELETE /v1/apps/:app_id/mail/suppressions/:address_hash",
+        operation="deleteMailSuppression",
+        path={"address_hash": "$ADDRESS_HASH_ID"},
+        answer={"message": "Suppression deleted.", "id": _HASH},
+    ),
+]

@@ -1,0 +1,63 @@
+"""Mail: what apps send to their members, by SMTP or into the mailbox."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from pilotis.feature import Feature
+from pilotis.floor import Floor
+from pilotis.kit.mail_addresses import parse_sender
+from pilotis.kit.networks import is_loopback
+from pilotis.kit.smtp_urls import parse_smtp_url
+from pilotis.mail.endpoints import MailEndpoints
+from pilotis.mail.relays import Relays
+from pilotis.mail.sending import Sender
+from pilotis.mail.service import Mails
+from pilotis.mail.settings import ServerMail, SettingsOfMail
+from pilotis.mail.tasks import periodic
+
+
+class MailFeature(Feature, frozen=True, kw_only=True, eq=False):
+    """Mail."""
+
+    described = (MailEndpoints,)
+
+    mails: Mails
+    relays: Relays
+
+
+def feature(floor: Floor) -> MailFeature:
+    """Return the feature."""
+    host = urlsplit(floor.base_url).hostname or ""
+    configured = server_mail(floor.settings.smtp_url, floor.settings.mail_from, floor.settings.mail_reply_to)
+    settings = SettingsOfMail(floor.database, floor.secrets, lambda: floor.outgoing, configured, floor.limits)
+    relays = Relays(lambda: floor.outgoing, host if host.strip("0123456789.") and ":" not in host else "localhost")
+    sender = Sender(floor.database, settings, floor.secrets, floor.jobs, relays)
+    mails = Mails(
+        floor.database,
+        settings,
+        floor.secrets,
+        floor.jobs,
+        sender.kind,
+        floor.rate_limits,
+        relays,
+        floor.base_url,
+        is_local=is_loopback(host),
+    )
+    return MailFeature(
+        name="mail",
+        endpoints=[MailEndpoints(settings, mails)],
+        jobs=[sender.kind],
+        periodic=periodic(floor.database),
+        close=relays.close,
+        mails=mails,
+        relays=relays,
+    )
+
+
+def server_mail(smtp_url: str | None, mail_from: str | None, mail_reply_to: str | None) -> ServerMail | None:
+    """Return the SMTP server that the operator has configured."""
+    if smtp_url is None or mail_from is None:
+        return None
+    reply_to = parse_sender(mail_reply_to).address if mail_reply_to else None
+    return ServerMail(parse_smtp_url(smtp_url), parse_sender(mail_from), reply_to)

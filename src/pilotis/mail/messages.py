@@ -1,0 +1,46 @@
+"""Builds the bytes of a mail. Pure."""
+
+from __future__ import annotations
+
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from uuid import UUID
+
+import msgspec
+
+from pilotis.kit import clock
+from pilotis.kit.mail_addresses import Sender, domain_of
+
+
+class Body(msgspec.Struct, frozen=True):
+    """What a mail says; `link` and `code` are parts of it, if it has them."""
+
+    text: str
+    html: str
+    link: str | None = None
+    code: str | None = None
+
+
+def build(
+    mail_id: UUID, sender: Sender, reply_to: str | None, recipient: str, language: str, subject: str, body: Body
+) -> EmailMessage:
+    """Return a mail; all attempts to send it have the same Message-ID. Raises `ValueError` for a line break."""
+    message = EmailMessage(policy=SMTP)
+    message["From"] = _address(sender)
+    message["To"] = Address(addr_spec=recipient)
+    if reply_to is not None:
+        message["Reply-To"] = Address(addr_spec=reply_to)
+    message["Subject"] = subject
+    message["Date"] = format_datetime(clock.now())
+    message["Message-ID"] = f"<{mail_id}@{domain_of(sender.address)}>"
+    message["Auto-Submitted"] = "auto-generated"
+    message["Content-Language"] = language
+    message.set_content(body.text)
+    message.add_alternative(body.html, subtype="html")
+    return message
+
+
+def _address(sender: Sender) -> Address:
+    return Address(sender.name, addr_spec=sender.address)

@@ -1,0 +1,93 @@
+"""The job that sends a mail, with retries until what the mail is about has expired."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+import msgspec
+
+from pilotis.db.pool import Database
+from pilotis.jobs.kinds import Job, JobKind
+from pilotis.jobs.queue import Jobs
+from pilotis.kit import clock
+from pilotis.kit.errors import NotFoundError
+from pilotis.mail import store
+from pilotis.mail.messages import Body, build
+from pilotis.mail.relays import DeferredError, RejectedError, Relay, Relays
+from pilotis.mail.service import MailJob, address_hash
+from pilotis.mail.settings import SettingsOfMail
+from pilotis.mail.store import FullMail
+from pilotis.mail.types import State
+from pilotis.security.encryption.service import Secrets
+from pilotis.security.encryption.types import Purpose
+
+GAPS = (30.0, 120.0, 600.0, 3600.0, 4 * 3600.0)
+"""Seconds before each further attempt."""
+_UNSENT: frozenset[State] = frozenset({"queued", "deferred"})
+
+
+class Sender:
+    """Sends mails. At least once: if a connection is lost after the text, the relay may have taken it.
+
+    Retries are further jobs, because a relay that does not answer is no failure of this process.
+    """
+
+    def __init__(
+        self, database: Database, settings: SettingsOfMail, secrets: Secrets, jobs: Jobs, relays: Relays
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._secrets = secrets
+        self._jobs = jobs
+        self._relays = relays
+        # A mail may wait for a connection of its relay before its own minute begins.
+        self.kind = JobKind(name="mail.send", queue="mail", payload=MailJob, run=self.run, seconds=600.0)
+
+    async def run(self, job: Job[MailJob]) -> None:
+        """Send the job's mail, and record what became of it."""
+        app_id, mail_id = job.app_id, job.payload.mail_id
+        mail = await store.read(self._database.of(app_id), app_id, mail_id)
+        if mail is None or mail.body is None or mail.state not in _UNSENT:
+            return
+        try:
+            relay = (await self._settings.of(app_id)).relay
+        except NotFoundError:
+            return
+        if mail.is_expired or relay is None:
+            async with job.transaction() as connection:
+                await store.set_state(connection, app_id, mail_id, "expired" if mail.is_expired else "stored")
+                await job.finish(connection)
+            return
+        job.require_lease()
+        state, reply, is_unknown = await self._attempt(app_id, relay, mail)
+        async with job.transaction() as connection:
+            await store.record_attempt(connection, app_id, mail_id, state, reply, is_over=state == "sent")
+            if is_unknown:
+                await store.suppress(connection, app_id, address_hash(app_id, mail.recipient), "bounced")
+            await job.finish(connection)
+            if state == "deferred":
+                at = clock.now() + timedelta(seconds=GAPS[mail.attempts])
+                await self._jobs.enqueue(connection, self.kind, app_id, job.payload, key=str(mail_id), run_at=at)
+
+    async def _attempt(self, app_id: UUID, relay: Relay, mail: FullMail) -> tuple[State, str, bool]:
+        """Send a mail, and return its new state, the relay's reply, and whether the relay knows no such address."""
+        assert mail.body is not None
+        plain = (await self._secrets.app(app_id)).decrypt(Purpose.MAIL_BODY, str(mail.mail_id), mail.body)
+        body = msgspec.json.decode(plain, type=Body)
+        message = build(mail.mail_id, relay.sender, relay.reply_to, mail.recipient, mail.language, mail.subject, body)
+        try:
+            return "sent", await self._relays.send(relay, message, mail.recipient), False
+        except RejectedError as error:
+            return "bounced" if error.is_bounce else "failed", str(error), error.is_unknown
+        except DeferredError as error:
+            return _after(mail), str(error), False
+
+
+def _after(mail: FullMail) -> State:
+    """Return the state of a mail that the relay did not take now."""
+    if mail.attempts >= len(GAPS):
+        return "failed"
+    if mail.expires_at is not None and clock.now() + timedelta(seconds=GAPS[mail.attempts]) >= mail.expires_at:
+        return "expired"
+    return "deferred"

@@ -1,0 +1,23 @@
+"""The periodic task of mail: its retention."""
+
+from __future__ import annotations
+
+from asyncpg import Connection
+
+from pilotis.db.pool import Database
+from pilotis.jobs.kinds import Periodic
+from pilotis.jobs.tasks import on_connection
+from pilotis.mail import store
+
+KEPT_DAYS = 30
+_BATCH_SIZE = 2_000
+
+
+def periodic(database: Database) -> list[Periodic]:
+    """Return the task."""
+
+    async def expire(connection: Connection) -> None:
+        while await store.delete_old(connection, KEPT_DAYS, _BATCH_SIZE) == _BATCH_SIZE:
+            pass
+
+    return [on_connection(database, "mail.expire", 3600, expire)]

@@ -1,0 +1,139 @@
+"""The types of mail."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+import msgspec
+
+from pilotis.http.api.schemas import Paging
+
+MAX_TEXT = 2048
+
+Language = Literal["en", "ko", "ja", "zh", "de", "fr", "es"]
+"""The languages in which mails are written."""
+LANGUAGES: tuple[Language, ...] = ("en", "ko", "ja", "zh", "de", "fr", "es")
+
+Purpose = Literal["verify_email", "reset_password", "address_in_use", "test"]
+"""What a mail is for."""
+
+State = Literal["queued", "sent", "deferred", "bounced", "failed", "expired", "suppressed", "stored"]
+"""`queued` and `deferred` mails will be sent; `stored` ones are only shown, because there is no SMTP server."""
+
+Source = Literal["app", "server", "mailbox"]
+
+_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
+# The service checks which of these are addresses.
+Email = Annotated[str, msgspec.Meta(min_length=3, max_length=254, examples=["ada@example.com"])]
+
+
+class MailSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How an app's mails are sent: by its own SMTP server, by the server's, or not at all (`mailbox`).
+
+    `smtp_url` has no password. `mail_per_day` is how many mails the app may send in 24 hours by the server's SMTP
+    server; 0 = unlimited.
+    """
+
+    source: Source
+    smtp_url: str | None
+    has_password: bool
+    mail_from: str | None
+    mail_reply_to: str | None
+    mail_per_day: int
+
+
+class NewMailSettings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """An app's own SMTP server. The password is part of `smtp_url`; without it the one before stays."""
+
+    smtp_url: Annotated[_Text, msgspec.Meta(examples=["smtp://user:password@smtp.example.com:587"])]
+    mail_from: Annotated[_Text, msgspec.Meta(examples=["Club <club@example.com>"])]
+    mail_reply_to: _Text | None = None
+
+
+class DeletedMailSettings(msgspec.Struct, frozen=True):
+    """The app whose own SMTP server was removed."""
+
+    message: str
+    id: UUID
+
+
+class MailTest(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a test mail to the caller's own address; `reply` is the SMTP server's or says what failed."""
+
+    recipient: str
+    state: Literal["sent", "failed", "stored"]
+    reply: str | None
+
+
+class MailQuery(Paging, forbid_unknown_fields=True):
+    """Filters of the list of mails."""
+
+    state: State | None = None
+    purpose: Purpose | None = None
+    member_id: str | None = None
+
+
+class MailItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A mail without its text; `reply` is the SMTP server's last one."""
+
+    mail_id: UUID
+    purpose: str
+    recipient: str
+    member_id: str | None
+    language: str
+    subject: str
+    state: State
+    attempts: int
+    reply: str | None
+    created_at: str
+    sent_at: str | None
+    expires_at: str | None
+
+
+class MailPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of an app's mails, newest first."""
+
+    data: list[MailItem]
+    total_count: int
+    limit: int
+    offset: int
+
+
+class Mail(MailItem, frozen=True, kw_only=True):
+    """A mail. Only one in the state `stored` has its text, with the link and the code that it contains."""
+
+    text: str | None
+    html: str | None
+    link: str | None
+    code: str | None
+
+
+class NewSuppression(msgspec.Struct, forbid_unknown_fields=True):
+    """An address that gets no mail from the app any more."""
+
+    address: Email
+
+
+class Suppression(msgspec.Struct, frozen=True, kw_only=True):
+    """An address that gets no mail from the app; only its hash is stored."""
+
+    address_hash: str
+    reason: Literal["bounced", "manual"]
+    created_at: str
+
+
+class SuppressionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of an app's suppressions, newest first."""
+
+    data: list[Suppression]
+    total_count: int
+    limit: int
+    offset: int
+
+
+class DeletedSuppression(msgspec.Struct, frozen=True):
+    """The hash of the address that gets mail again."""
+
+    message: str
+    id: str

@@ -1,0 +1,43 @@
+"""A server that trusts an authority of the tests, and apps on it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.certificates import Authority
+from tests.conftest import first_console_user, new_app
+from tests.support import App, Server
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority whose certificates the server accepts."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="session")
+def mail_server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Server]:
+    """A server without SMTP of its own, with short budgets' windows left as they are."""
+    environment = {"PILOTIS_OUTGOING_CA_FILE": str(authority.ca_file)}
+    environment["PILOTIS_LIMITS_MAIL_REQUESTS_PER_MINUTE"] = "100000"
+    running = Server(tmp_path_factory.mktemp("mail") / "data", environment=environment).start()
+    yield running
+    running.stop()
+    running.assert_no_failure()
+
+
+@pytest.fixture(scope="session")
+def mail_console(mail_server: Server) -> dict[str, str]:
+    return first_console_user(mail_server)
+
+
+@pytest.fixture
+def app(mail_server: Server, mail_console: dict[str, str]) -> App:
+    """A fresh app."""
+    return new_app(mail_server, mail_console)
+
+
+@pytest.fixture
+def other_app(mail_server: Server, mail_console: dict[str, str]) -> App:
+    """A second fresh app."""
+    return new_app(mail_server, mail_console)
