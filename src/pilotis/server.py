@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from pilotis import __version__
+from pilotis.accounts.feature import AccountsFeature
 from pilotis.apps.feature import AppsFeature
 from pilotis.console.feature import ConsoleFeature
 from pilotis.data.indexes.feature import IndexesFeature
@@ -70,6 +71,7 @@ FEATURES: tuple[type[Feature], ...] = (
     AppsFeature,
     SecurityFeature,
     MailFeature,
+    AccountsFeature,
     TablesFeature,
     KeysFeature,
     RulesFeature,

@@ -230,6 +230,31 @@ class World:
         path = f"/v1/apps/{self.app_id}/tables/{self.table_id}/export-link"
         return str(self._asked("POST", path, self._console_headers, {"format": "csv"})["url"].rpartition("/")[2])
 
+    def _token(self, purpose: str) -> str:
+        """The token of the newest mail of a purpose that is in the mailbox."""
+        path = f"/v1/apps/{self.app_id}/mail"
+        query = {"purpose": purpose, "limit": 1}
+
+        def newest() -> str | None:
+            with httpx.Client(base_url=self._server.url, headers=self._console_headers) as client:
+                found = client.get(path, params=query).json()["data"]
+                return client.get(f"{path}/{found[0]['mail_id']}").json()["link"] if found else None
+
+        return str(wait_until(newest)).partition("#")[2]
+
+    @cached_property
+    def verify_token(self) -> str:
+        headers = {"Authorization": f"Bearer {self.access_token}"}
+        self._asked("POST", "/v1/public/app-members/me/email", headers, {"email": "grace@example.com"})
+        return self._token("verify_email")
+
+    @cached_property
+    def password_token(self) -> str:
+        body = {"token": self.verify_token, "password": PASSWORD}
+        self._public("POST", "/v1/public/app-members/email-verification", body)
+        self._public("POST", "/v1/public/app-members/password-reset", {"email": "grace@example.com"})
+        return self._token("reset_password")
+
     @cached_property
     def mail_id(self) -> str:
         self._asked("POST", f"/v1/apps/{self.app_id}/mail-settings/test", self._console_headers)

@@ -98,7 +98,7 @@ MAKES |= {
     "views",
 }
 # What is accepted now and done later.
-ACCEPTS = {"execute", "replay", ":token"}
+ACCEPTS = {"execute", "replay", ":token", "email", "password-reset"}
 
 
 @pytest.mark.parametrize("endpoint", [e for e in ENDPOINTS if e.method == "POST"], ids=name_of)

@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pilotis.mail.types import LANGUAGES, Language, Purpose
+from pilotis.kit.languages import Language
+from pilotis.mail.types import Purpose
 
 _VARIABLE = re.compile(r"\{\{([a-z_.]+)\}\}")
-_RANGE = re.compile(r"\s*([A-Za-z]{1,8})(?:-[A-Za-z0-9-]*)?\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?))?\s*", re.ASCII)
-_MAX_RANGES = 20
 _PAGE = """<!doctype html>
 <html lang="{language}">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{subject}</title></head>
@@ -76,18 +75,6 @@ def compose(language: Language, purpose: Purpose, values: dict[str, str | timede
     )
     html = _PAGE.format(language=language, subject=escape(subject), content=content)
     return Composed(subject, "\n\n".join(paragraphs) + "\n", html)
-
-
-def preferred(accepted: str | None) -> Language | None:
-    """Return the language that an `Accept-Language` header (RFC 9110, section 12.5.4) asks for most."""
-    ranked: list[tuple[float, Language]] = []
-    for part in (accepted or "").split(",")[:_MAX_RANGES]:
-        found = _RANGE.fullmatch(part)
-        language = next((one for one in LANGUAGES if found and one == found[1].lower()), None)
-        if found and language:
-            ranked.append((float(found[2] or 1), language))
-    best = max(ranked, key=lambda one: one[0], default=None)
-    return best[1] if best and best[0] > 0 else None
 
 
 def _paragraph(template: Template, source: str, text: str) -> str:

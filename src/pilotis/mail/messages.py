@@ -36,9 +36,10 @@ def build(
     message["Date"] = format_datetime(clock.now())
     message["Message-ID"] = f"<{mail_id}@{domain_of(sender.address)}>"
     message["Auto-Submitted"] = "auto-generated"
-    message["Content-Language"] = language
     message.set_content(body.text)
     message.add_alternative(body.html, subtype="html")
+    # The content's headers replace those that are set before.
+    message["Content-Language"] = language
     return message
 
 

@@ -21,6 +21,7 @@ from pilotis.kit import json
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import ConflictError, NotFoundError, invalid
 from pilotis.kit.ids import uuid7
+from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded, is_address
 from pilotis.mail import store
 from pilotis.mail.composing import compose
@@ -29,7 +30,6 @@ from pilotis.mail.relays import DeferredError, RejectedError, Relays
 from pilotis.mail.settings import Sending, SettingsOfMail
 from pilotis.mail.store import FullMail, StoredMail, StoredSuppression
 from pilotis.mail.types import (
-    Language,
     Mail,
     MailItem,
     MailPage,

@@ -7,13 +7,9 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.http.api.schemas import Paging
+from pilotis.http.api.schemas import Email, Paging
 
 MAX_TEXT = 2048
-
-Language = Literal["en", "ko", "ja", "zh", "de", "fr", "es"]
-"""The languages in which mails are written."""
-LANGUAGES: tuple[Language, ...] = ("en", "ko", "ja", "zh", "de", "fr", "es")
 
 Purpose = Literal["verify_email", "reset_password", "address_in_use", "test"]
 """What a mail is for."""
@@ -24,8 +20,6 @@ State = Literal["queued", "sent", "deferred", "bounced", "failed", "expired", "s
 Source = Literal["app", "server", "mailbox"]
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
-# The service checks which of these are addresses.
-Email = Annotated[str, msgspec.Meta(min_length=3, max_length=254, examples=["ada@example.com"])]
 
 
 class MailSettings(msgspec.Struct, frozen=True, kw_only=True):

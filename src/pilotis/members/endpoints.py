@@ -5,7 +5,9 @@ from __future__ import annotations
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.api.principals import Access, InvalidTokenError
 from pilotis.http.api.request import Call
+from pilotis.kit.addresses import one_client
 from pilotis.kit.errors import RateLimitedError
+from pilotis.kit.languages import preferred
 from pilotis.members.examples import EXAMPLES
 from pilotis.members.service import (
     InvalidCredentialsError,
@@ -52,8 +54,18 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         """Sign up a member with login_id and password.
 
         With a guest's access token as bearer, the guest becomes that member and keeps its id and its data.
+
+        To `email` a code and a link are mailed that verify it. The answer is the same if it is another member's.
         """
-        return await self._members.sign_up(call.app, call.actor, body, call.principal.member, call.user_agent)
+        return await self._members.sign_up(
+            call.app,
+            call.actor,
+            body,
+            call.principal.member,
+            call.user_agent,
+            one_client(call.client.address),
+            preferred(call.header(b"accept-language")),
+        )
 
     @post(
         "/v1/public/app-members/signin",

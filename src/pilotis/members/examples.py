@@ -57,6 +57,9 @@ EXAMPLES = [
             "roles": [],
             "claims": {},
             "created_at": "2026-01-31T09:30:00.000Z",
+            "email": None,
+            "pending_email": None,
+            "language": None,
         },
     ),
     Example(

@@ -7,6 +7,8 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.kit.languages import Language
+
 
 class Account(msgspec.Struct, frozen=True):
     """A member that signs in with a login_id."""
@@ -51,6 +53,29 @@ class OwnAccount(OwnRecord, frozen=True):
     roles: list[str]
     claims: str
     created_at: datetime
+    email: str | None
+    pending_email: str | None
+    language: str | None
+
+
+class MailedAccount(msgspec.Struct, frozen=True):
+    """A member with a verified address, and the language of its mails."""
+
+    member_id: str
+    email: str
+    language: Language | None
+    password_hash: str | None
+    is_active: bool
+
+
+class AccountState(msgspec.Struct, frozen=True):
+    """What a proof depends on, as it is when the proof is used."""
+
+    password_hash: str | None
+    is_active: bool
+    email: str | None
+    email_folded: str | None
+    language: Language | None
 
 
 class MergedData(msgspec.Struct, frozen=True):

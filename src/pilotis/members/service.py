@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import unicodedata
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -30,13 +32,15 @@ from pilotis.http.api.principals import (
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
-from pilotis.kit.ids import uuid7_text
+from pilotis.kit.ids import uuid7, uuid7_text
+from pilotis.kit.languages import Language
+from pilotis.kit.mail_addresses import folded, is_address
 from pilotis.kit.passwords import Passwords
 from pilotis.kit.signing import Claims
 from pilotis.limits import Limits
 from pilotis.members import events, records, store
 from pilotis.members.events import MemberData
-from pilotis.members.records import Facts, SessionMember
+from pilotis.members.records import AccountState, Facts, MailedAccount, SessionMember
 from pilotis.members.types import (
     Account,
     CurrentMember,
@@ -116,6 +120,21 @@ class NoPasswordError(ConflictError):
     message = "This member has no password: a guest gets one by signing up."
 
 
+class EmailTakenError(Exception):
+    """Another member of the app has the verified address."""
+
+
+class EmailClaim(NamedTuple):
+    """An address that a new member names; `network` is where the sign-up comes from."""
+
+    app_id: UUID
+    member_id: str
+    session_id: UUID
+    email: str
+    language: Language | None
+    network: str
+
+
 class Members:
     """Operations of members on their own accounts."""
 
@@ -127,12 +146,27 @@ class Members:
         self._passwords = passwords
         self._rate_limits = rate_limits
         self._events = emitter
+        self._claimed: Callable[[Connection, EmailClaim], Awaitable[None]] | None = None
         self._checks: Batchers[UUID, tuple[UUID, Claims], SessionMember | None] = Batchers(self._check)
 
+    def attach(self, claimed: Callable[[Connection, EmailClaim], Awaitable[None]]) -> None:
+        """Set what mails a proof to an address that a sign-up names, in the sign-up's transaction."""
+        self._claimed = claimed
+
     async def sign_up(
-        self, app: AppInfo, actor: Actor, new: SignUp, guest: MemberInfo | None, agent: str | None
+        self,
+        app: AppInfo,
+        actor: Actor,
+        new: SignUp,
+        guest: MemberInfo | None,
+        agent: str | None,
+        network: str,
+        accepted: Language | None,
     ) -> SignedIn:
-        """Create a member, or promote the given guest, which keeps its id and data; sign the member in."""
+        """Create a member, or promote the given guest, which keeps its id and data; sign the member in.
+
+        To an `email` a proof is mailed, in the member's language, or the `accepted` one. `network` is the asker's.
+        """
         if not app.allow_id_password_login:
             raise LoginDisabledError
         if guest is not None and not guest.is_guest:
@@ -140,9 +174,12 @@ class Members:
         check_password(new.password, app.limits)
         login_id = _normalised(new.login_id, app.limits.login_id_length)
         _require_visible(login_id)
+        await self._require_free(app.app_id, login_id)
+        if new.email is not None and not is_address(new.email):
+            raise invalid("email", "email: one e-mail address is expected, such as ada@example.com.", "INVALID_EMAIL")
         password_hash = await self._passwords.hash(new.password)
         member_id, nickname = guest.member_id if guest else uuid7_text(), new.nickname
-        if guest is None:
+        if guest is None and new.email is None and new.language is None:
             async with _unique_login_id():
                 tokens = await self._join(app, actor, member_id, login_id, password_hash, nickname, agent)
             return SignedIn(
@@ -152,17 +189,26 @@ class Members:
                 refresh_token=tokens.refresh_token,
             )
         async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
-            promoted = await store.promote(connection, app.app_id, member_id, login_id, password_hash, nickname)
-            if promoted is None:
-                raise NotAGuestError
-            nickname = promoted.nickname
-            # The guest's tokens may be known to others; the member gets new ones.
-            await self._sessions.revoke_all(connection, app.app_id, member_id)
-            event = events.about(events.MEMBER_PROMOTED, actor, promoted)
-            await self._events.emit_all(connection, app.app_id, [event])
+            if guest is None:
+                await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname)
+            else:
+                promoted = await store.promote(connection, app.app_id, member_id, login_id, password_hash, nickname)
+                if promoted is None:
+                    raise NotAGuestError
+                nickname = promoted.nickname
+                # The guest's tokens may be known to others; the member gets new ones.
+                await self._sessions.revoke_all(connection, app.app_id, member_id)
+                event = events.about(events.MEMBER_PROMOTED, actor, promoted)
+                await self._events.emit_all(connection, app.app_id, [event])
+            session_id = uuid7()
             tokens = await self._sessions.start(
-                connection, app.app_id, member_id, app.limits, SessionOrigin(None, agent)
+                connection, app.app_id, member_id, app.limits, SessionOrigin(None, agent), session_id=session_id
             )
+            if new.language is not None:
+                await store.set_language(connection, app.app_id, member_id, new.language)
+            if new.email is not None and self._claimed is not None:
+                claim = EmailClaim(app.app_id, member_id, session_id, new.email, new.language or accepted, network)
+                await self._claimed(connection, claim)
         return SignedIn(
             member_id=member_id, nickname=nickname, access_token=tokens.access_token, refresh_token=tokens.refresh_token
         )
@@ -187,6 +233,7 @@ class Members:
         check_password(password, app.limits)
         login_id = _normalised(login_id, app.limits.login_id_length)
         _require_visible(login_id)
+        await self._require_free(app.app_id, login_id)
         password_hash = await self._passwords.hash(password)
         async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
             await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname, *facts)
@@ -201,8 +248,10 @@ class Members:
         if not app.allow_id_password_login:
             raise LoginDisabledError
         login_id = _normalised(credentials.login_id, app.limits.login_id_length)
+        # A member may sign in with its verified address instead of its login_id.
+        query, more = (store.BY_ADDRESS, (folded(login_id),)) if "@" in login_id else (store.BY_LOGIN_ID, ())
         account = await self._rate_limits.attempt_sign_in(
-            client, app, login_id, records.Account, store.BY_LOGIN_ID, app.app_id, login_id
+            client, app, login_id, records.Account, query, app.app_id, login_id, *more
         )
         key = sign_in_key(client, app, login_id)
         password_hash = None if account is None else account.password_hash
@@ -417,7 +466,62 @@ class Members:
             roles=row.roles,
             claims=msgspec.Raw(row.claims.encode()),
             created_at=rfc3339(row.created_at),
+            email=row.email,
+            pending_email=row.pending_email,
+            language=row.language,
         )
+
+    async def password_hash(self, app_id: UUID, member_id: str) -> str | None:
+        """Return a member's password hash; None if it has none."""
+        return await store.password_hash(self._database, app_id, member_id)
+
+    async def lock_account(self, connection: Connection, app_id: UUID, member_id: str) -> AccountState | None:
+        """Return what a proof depends on, and lock the member until the transaction ends; None without one."""
+        return await store.lock_account(connection, app_id, member_id)
+
+    async def by_email(self, connection: Connection, app_id: UUID, email_folded: str) -> MailedAccount | None:
+        """Return the member with a verified address, given in its folded form."""
+        return await store.by_email(connection, app_id, email_folded)
+
+    async def by_login_id(self, connection: Connection, app_id: UUID, login_id: str) -> MailedAccount | None:
+        """Return the member with a login_id or, if it is one, with a verified address."""
+        normal = unicodedata.normalize("NFC", login_id)
+        found = await store.by_login_id(connection, app_id, normal)
+        if found is None and "@" in normal:
+            found = await store.by_email(connection, app_id, folded(normal))
+        return found
+
+    async def session_began(self, connection: Connection, app_id: UUID, session_id: UUID) -> datetime | None:
+        """Return when a member's session began."""
+        return await store.session_began(connection, app_id, session_id)
+
+    async def set_email(self, connection: Connection, app: AppInfo, actor: Actor, member_id: str, email: str) -> None:
+        """Give a member an address that a proof has verified; raises `EmailTakenError`."""
+        try:
+            row = await store.set_email(connection, app.app_id, member_id, email, folded(email))
+        except asyncpg.UniqueViolationError as error:
+            if error.constraint_name == "members_email":
+                raise EmailTakenError from None
+            raise
+        assert row is not None
+        await self._events.emit_all(connection, app.app_id, [events.updated(actor, row, ["email"])])
+        await record(connection, app.app_id, actor, "member.verify_email", member_id)
+
+    async def reset_password(
+        self, connection: Connection, app: AppInfo, actor: Actor, member_id: str, password_hash: str
+    ) -> None:
+        """Set a member's password by a proof, and end all its sessions."""
+        row = await store.set_password(connection, app.app_id, member_id, password_hash)
+        assert row is not None
+        if await self._sessions.revoke_all(connection, app.app_id, member_id):
+            event = events.about(events.MEMBER_SIGNED_OUT, actor, row)
+            await self._events.emit_all(connection, app.app_id, [event])
+        await record(connection, app.app_id, actor, "member.reset_password", member_id)
+
+    async def _require_free(self, app_id: UUID, login_id: str) -> None:
+        """Refuse a login_id that is another member's verified address: sign-ins accept both."""
+        if "@" in login_id and await store.has_email(self._database, app_id, folded(login_id)):
+            raise LoginIdTakenError
 
     async def merge_custom_data(self, app: AppInfo, member: MemberInfo, change: dict[str, object]) -> CustomDataResult:
         """Merge a JSON Merge Patch (RFC 7396) into the member's custom_data and return the result."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from asyncpg import Connection
@@ -11,7 +12,16 @@ from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.records import columns
 from pilotis.events.statements import emission
 from pilotis.members.events import MemberData
-from pilotis.members.records import Facts, MergedData, OldGuest, OwnAccount, OwnRecord, SessionMember
+from pilotis.members.records import (
+    AccountState,
+    Facts,
+    MailedAccount,
+    MergedData,
+    OldGuest,
+    OwnAccount,
+    OwnRecord,
+    SessionMember,
+)
 from pilotis.security.sessions.service import session_insert
 from pilotis.security.sessions.types import BegunSession
 
@@ -35,6 +45,16 @@ BY_LOGIN_ID = """
     where app_id = $8 and login_id = $9
         and exists (select from pilotis.apps a where a.app_id = $8 and a.deleted_at is null)
 """
+
+
+# The same where the login_id has an @: then it may be a verified address, whose folded form is $10.
+BY_ADDRESS = """
+    select member_id, nickname, password_hash, is_active from pilotis.members
+    where app_id = $8 and (login_id = $9 or email_folded = $10)
+        and exists (select from pilotis.apps a where a.app_id = $8 and a.deleted_at is null)
+    order by login_id = $9 desc nulls last limit 1
+"""
+_MAILED = columns(MailedAccount)
 
 
 _SIGN_UP = f"""
@@ -223,8 +243,14 @@ async def account(database: Database, app_id: UUID, member_id: str) -> OwnAccoun
     """Return all that a member may know of its own account."""
     row = await database.fetchrow(
         """
-        select member_id, nickname, is_active, custom_data, login_id, is_guest, roles, claims, created_at
-        from pilotis.members where app_id = $1 and member_id = $2
+        select member_id, nickname, is_active, custom_data, login_id, is_guest, roles, claims, created_at, email,
+            language, (
+                select p.email from pilotis.account_proofs p
+                where p.app_id = m.app_id and p.member_id = m.member_id and p.purpose = 'verify_email'
+                    and p.expires_at > now()
+                order by p.created_at desc limit 1
+            ) as pending_email
+        from pilotis.members m where app_id = $1 and member_id = $2
         """,
         app_id,
         member_id,
@@ -270,6 +296,90 @@ async def replace_password(
         new_hash,
     )
     return tag == "UPDATE 1"
+
+
+async def lock_account(connection: Connection, app_id: UUID, member_id: str) -> AccountState | None:
+    """Return what a proof depends on, and lock the member until the transaction ends."""
+    row = await connection.fetchrow(
+        f"""
+        select {columns(AccountState)} from pilotis.members where app_id = $1 and member_id = $2 for no key update
+        """,
+        app_id,
+        member_id,
+    )
+    return None if row is None else AccountState(**row)
+
+
+async def by_email(connection: Connection, app_id: UUID, email_folded: str) -> MailedAccount | None:
+    """Return the member with a verified address."""
+    row = await connection.fetchrow(
+        f"select {_MAILED} from pilotis.members where app_id = $1 and email_folded = $2", app_id, email_folded
+    )
+    return None if row is None else MailedAccount(**row)
+
+
+async def by_login_id(connection: Connection, app_id: UUID, login_id: str) -> MailedAccount | None:
+    """Return the member with a login_id, if it has a verified address."""
+    row = await connection.fetchrow(
+        f"select {_MAILED} from pilotis.members where app_id = $1 and login_id = $2 and email is not null",
+        app_id,
+        login_id,
+    )
+    return None if row is None else MailedAccount(**row)
+
+
+async def has_email(database: Database, app_id: UUID, email_folded: str) -> bool:
+    """Return whether an address is a member's."""
+    found = await database.fetchval(
+        "select true from pilotis.members where app_id = $1 and email_folded = $2", app_id, email_folded, tenant=app_id
+    )
+    return bool(found)
+
+
+async def set_email(
+    connection: Connection, app_id: UUID, member_id: str, email: str, email_folded: str
+) -> MemberData | None:
+    """Give a member its verified address, and return the member."""
+    row = await connection.fetchrow(
+        f"""
+        update pilotis.members set email = $3, email_folded = $4, updated_at = now()
+        where app_id = $1 and member_id = $2 returning {_ITEM}
+        """,
+        app_id,
+        member_id,
+        email,
+        email_folded,
+    )
+    return None if row is None else MemberData(**row)
+
+
+async def set_language(connection: Connection, app_id: UUID, member_id: str, language: str) -> None:
+    """Set the language of a member's mails."""
+    await connection.execute(
+        "update pilotis.members set language = $3 where app_id = $1 and member_id = $2", app_id, member_id, language
+    )
+
+
+async def set_password(connection: Connection, app_id: UUID, member_id: str, password_hash: str) -> MemberData | None:
+    """Set a member's password, also one that had none, and return the member."""
+    row = await connection.fetchrow(
+        f"""
+        update pilotis.members set password_hash = $3, updated_at = now() where app_id = $1 and member_id = $2
+        returning {_ITEM}
+        """,
+        app_id,
+        member_id,
+        password_hash,
+    )
+    return None if row is None else MemberData(**row)
+
+
+async def session_began(connection: Connection, app_id: UUID, session_id: UUID) -> datetime | None:
+    """Return when a session began."""
+    began: datetime | None = await connection.fetchval(
+        "select created_at from pilotis.sessions where app_id = $1 and session_id = $2", app_id, session_id
+    )
+    return began
 
 
 async def set_nickname(

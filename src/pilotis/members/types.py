@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import msgspec
 
 from pilotis.http.api.json_schemas import JsonObject
+from pilotis.http.api.schemas import Email
+from pilotis.kit.languages import Language
 
 # Longer than any limit on login_ids; the service checks the limit in force.
 LOGIN_ID_LENGTH = 500
@@ -23,11 +25,16 @@ Password = Annotated[str, msgspec.Meta(max_length=4096)]
 
 
 class SignUp(msgspec.Struct, forbid_unknown_fields=True):
-    """A new member. The login_id is normalised to NFC and compared exactly."""
+    """A new member. The login_id is normalised to NFC and compared exactly.
+
+    To `email` a code and a link are mailed that verify it, in `language` or the one that the request accepts.
+    """
 
     login_id: LoginId
     password: Password
     nickname: Nickname | None = None
+    email: Email | None = None
+    language: Language | None = None
 
 
 class SignIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,13 +71,19 @@ class CurrentMember(msgspec.Struct, kw_only=True):
 
 
 class Account(CurrentMember, kw_only=True):
-    """All that a member may know of its own account. The app alone sets `roles` and `claims`."""
+    """All that a member may know of its own account. The app alone sets `roles` and `claims`.
+
+    `email` is verified; `pending_email` is an address that was asked for and is not verified yet.
+    """
 
     login_id: str | None
     is_guest: bool
     roles: list[str]
     claims: JsonObject
     created_at: str
+    email: str | None
+    pending_email: str | None
+    language: str | None
 
 
 class PasswordChange(msgspec.Struct, forbid_unknown_fields=True):

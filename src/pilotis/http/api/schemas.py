@@ -14,6 +14,9 @@ from pilotis.kit.errors import invalid
 Item = TypeVar("Item")
 _MAX_COUNT = 2**53
 
+Email = Annotated[str, msgspec.Meta(min_length=3, max_length=254, examples=["ada@example.com"])]
+"""An e-mail address, which the service checks."""
+
 Limit = Annotated[int, msgspec.Meta(ge=0)] | None
 """The maximum number of items; None for the default of the server or the app."""
 

@@ -32,17 +32,19 @@ def font(name: str) -> bytes | None:
 _PAGES = (("/console", "Console"), ("/docs", "Reference"), ("/docs/guides", "Guides"), ("/openapi.json", "OpenAPI"))
 
 
-def page(title: str, body: str, *, script: str = "", current: str = "", status: int | None = None) -> Reply:
+def page(
+    title: str, body: str, *, script: str = "", current: str = "", status: int | None = None, has_bar: bool = True
+) -> Reply:
     """Return a page; `title` is text, `body` HTML, `script` JavaScript to run after the body has loaded.
 
-    `current` is the page's address in the top bar.
+    `current` is the page's address in the top bar, which pages for an app's members do not have.
     """
-    style = asset("style.css")
+    style, bar = asset("style.css"), _bar(current) if has_bar else ""
     html = (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
-        f"<style>{style}</style>\n</head>\n<body>\n{_bar(current)}{body}\n"
+        f"<style>{style}</style>\n</head>\n<body>\n{bar}{body}\n"
         + (f"<script>{script}</script>\n" if script else "")
         + "</body>\n</html>\n"
     )

@@ -1,0 +1,1 @@
+"""Accounts: proofs that are mailed to members."""

@@ -1,0 +1,33 @@
+"""The errors of proofs."""
+
+from __future__ import annotations
+
+from pilotis.kit.errors import ConflictError, ForbiddenError, UnauthorizedError
+
+
+class TokenExpiredError(UnauthorizedError):
+    """401: the token of a mailed link is unknown, used or expired; the answer does not say which."""
+
+    code = "TOKEN_EXPIRED"
+    message = "This link was used, has expired or does not exist. Ask for another one."
+
+
+class InvalidMailCodeError(UnauthorizedError):
+    """401: a mailed code is wrong, used or expired, was entered wrongly too often, or has another ticket."""
+
+    code = "INVALID_MAIL_CODE"
+    message = "The code is wrong or no longer valid. After five tries ask for another one."
+
+
+class ReauthenticationRequiredError(ForbiddenError):
+    """403: the session began more than five minutes ago."""
+
+    code = "REAUTHENTICATION_REQUIRED"
+    message = "Sign in again: this needs a session that began within the last five minutes."
+
+
+class EmailVerifiedError(ConflictError):
+    """409: the member has a verified address already."""
+
+    code = "EMAIL_ALREADY_VERIFIED"
+    message = "This member has a verified e-mail address."

@@ -1,0 +1,72 @@
+"""The types of proofs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from pilotis.http.api.schemas import Email
+from pilotis.kit.errors import invalid
+from pilotis.members.types import LoginId, Password
+
+Token = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Code = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{6}$")]
+
+
+class NewEmail(msgspec.Struct, forbid_unknown_fields=True):
+    """An address to verify for the signed-in member."""
+
+    email: Email
+
+
+class EmailTicket(msgspec.Struct, frozen=True, kw_only=True):
+    """What the mailed code is entered with; both are valid until `expires_at`."""
+
+    ticket: str
+    expires_at: str
+
+
+class EmailConfirmation(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The mailed code, with its ticket unless the session asked for it by signing up; or the token of the link."""
+
+    code: Code | None = None
+    ticket: Token | None = None
+    token: Token | None = None
+
+    def __post_init__(self) -> None:
+        """Require one proof."""
+        if (self.code is None) == (self.token is None) or (self.ticket is not None and self.code is None):
+            raise invalid("code", "Either code, perhaps with ticket, or token is expected.")
+
+
+class EmailVerification(msgspec.Struct, forbid_unknown_fields=True):
+    """The token of the mailed link, and the account's password."""
+
+    token: Token
+    password: Password
+
+
+class MailedToken(msgspec.Struct, forbid_unknown_fields=True):
+    """The token of a mailed link."""
+
+    token: Token
+
+
+class ResetRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Whose password was forgotten: the member with this login_id, or with this verified address."""
+
+    login_id: LoginId | None = None
+    email: Email | None = None
+
+    def __post_init__(self) -> None:
+        """Require one of them."""
+        if (self.login_id is None) == (self.email is None):
+            raise invalid("email", "Either login_id or email is expected.")
+
+
+class PasswordReset(msgspec.Struct, forbid_unknown_fields=True):
+    """The token of the mailed link, and the new password."""
+
+    token: Token
+    password: Password
