@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pilotis.accounts.endpoints import ProofEndpoints
-from pilotis.accounts.pages import AccountPageEndpoints
+from pilotis.accounts.endpoints import AccountPageEndpoints, ProofEndpoints
 from pilotis.accounts.service import Proofs
 from pilotis.accounts.tasks import periodic
 from pilotis.apps.feature import AppsFeature

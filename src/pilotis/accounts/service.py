@@ -197,10 +197,6 @@ class Proofs:
             await self._members.reset_password(connection, app, actor, proof.member_id, password_hash)
             await store.end_of_member(connection, app.app_id, proof.member_id)
 
-    async def app_of_link(self, purpose: store.ProofPurpose, token: str) -> UUID | None:
-        """Return the app that a link's token names, which may not exist."""
-        return app_of(_prefix(purpose), token)
-
     async def _by_link(self, app_id: UUID, purpose: store.ProofPurpose, token: str) -> Proof:
         if app_of(_prefix(purpose), token) != app_id:
             raise TokenExpiredError

@@ -79,9 +79,9 @@ async def insert(
     )
 
 
-async def by_link(database: TenantDatabase, app_id: UUID, purpose: ProofPurpose, link_hash: bytes) -> Proof | None:
+async def by_link(connection: TenantDatabase, app_id: UUID, purpose: ProofPurpose, link_hash: bytes) -> Proof | None:
     """Return the open proof of a link."""
-    row = await database.fetchrow(
+    row = await connection.fetchrow(
         f"""
         select {_PROOF} from pilotis.account_proofs
         where app_id = $1 and link_hash = $2 and purpose = $3 and expires_at > now()

@@ -36,6 +36,7 @@ COMMANDS = {
     "webhook": "webhooks",
     "event-type": "events",
     "event": "events",
+    "mail": "mail",
 }
 
 _COLLECT_AFTER = 50_000

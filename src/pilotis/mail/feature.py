@@ -10,7 +10,7 @@ from pilotis.kit.mail_addresses import parse_sender
 from pilotis.kit.networks import is_loopback
 from pilotis.kit.smtp_urls import parse_smtp_url
 from pilotis.mail.endpoints import MailEndpoints
-from pilotis.mail.relays import Relays
+from pilotis.mail.relays import Relay, Relays
 from pilotis.mail.sending import Sender
 from pilotis.mail.service import Mails
 from pilotis.mail.settings import ServerMail, SettingsOfMail
@@ -23,7 +23,8 @@ class MailFeature(Feature, frozen=True, kw_only=True, eq=False):
     described = (MailEndpoints,)
 
     mails: Mails
-    relays: Relays
+    operators: Relay | None
+    """The SMTP server that the operator has configured."""
 
 
 def feature(floor: Floor) -> MailFeature:
@@ -51,7 +52,7 @@ def feature(floor: Floor) -> MailFeature:
         periodic=periodic(floor.database),
         close=relays.close,
         mails=mails,
-        relays=relays,
+        operators=configured and Relay(*configured, is_operators=True),
     )
 
 

@@ -26,7 +26,7 @@ from pilotis.kit.mail_addresses import folded, is_address
 from pilotis.mail import store
 from pilotis.mail.composing import compose
 from pilotis.mail.messages import Body, build
-from pilotis.mail.relays import DeferredError, RejectedError, Relays
+from pilotis.mail.relays import DeferredError, RejectedError, Relay, Relays
 from pilotis.mail.settings import Sending, SettingsOfMail
 from pilotis.mail.store import FullMail, StoredMail, StoredSuppression
 from pilotis.mail.types import (
@@ -98,7 +98,7 @@ class Writer(NamedTuple):
     jobs: Jobs
     kind: JobKind[MailJob]
     rate_limits: RateLimits
-    console_url: str
+    base_url: str
 
     async def write(self, connection: Connection, new: NewMail) -> UUID:
         """Write a mail in the caller's transaction, and return its id. It is sent once the transaction commits.
@@ -122,7 +122,7 @@ class Writer(NamedTuple):
         if state == "queued":
             await self.jobs.enqueue(connection, self.kind, self.app_id, MailJob(mail_id), key=str(mail_id))
         elif state == "stored":
-            _log.info("mail.stored", purpose=new.purpose, console=f"{self.console_url}/{self.app_id}/mail/{mail_id}")
+            _log.info("mail.stored", purpose=new.purpose, url=f"{self.base_url}/v1/apps/{self.app_id}/mail/{mail_id}")
         return mail_id
 
     async def drop(self, connection: Connection, new: NewMail, reason: str) -> None:
@@ -200,14 +200,14 @@ class Mails:
         self._kind = kind
         self._rate_limits = rate_limits
         self._relays = relays
-        self._console_url = f"{base_url}/console/apps"
+        self._base_url = base_url
         self._is_local = is_local
 
     async def writer(self, app_id: UUID) -> Writer:
         """Return what writes mails of an app; raises `NotFoundError` for an app that is deleted."""
         sending = await self._settings.of(app_id)
         secrets = await self._secrets.app(app_id)
-        return Writer(app_id, sending, secrets.encrypt, self._jobs, self._kind, self._rate_limits, self._console_url)
+        return Writer(app_id, sending, secrets.encrypt, self._jobs, self._kind, self._rate_limits, self._base_url)
 
     async def test(self, app: AppInfo, actor: Actor, recipient: str) -> MailTest:
         """Send a test mail to an address at once, or store it, and return what became of it."""
@@ -217,23 +217,25 @@ class Mails:
             async with self._database.transaction(app.app_id) as connection:
                 await writer.write(connection, NewMail("test", recipient, "en"))
             return MailTest(recipient=recipient, state="stored", reply=None)
-        composed = compose("en", "test", {"app.name": writer.sending.app_name})
-        message = build(
-            uuid7(),
-            relay.sender,
-            relay.reply_to,
-            recipient,
-            "en",
-            composed.subject,
-            Body(composed.text, composed.html),
-        )
         async with self._database.transaction(app.app_id) as connection:
             await record(connection, app.app_id, actor, "mail.test", None, recipient=recipient)
         try:
-            reply = await self._relays.send(relay, message, recipient)
+            reply = await self.send_test(relay, recipient)
         except (DeferredError, RejectedError) as error:
             return MailTest(recipient=recipient, state="failed", reply=str(error))
         return MailTest(recipient=recipient, state="sent", reply=reply)
+
+    async def check(self, relay: Relay) -> str:
+        """Connect and sign in to an SMTP server, and return its reply; raises `DeferredError`."""
+        return await self._relays.check(relay)
+
+    async def send_test(self, relay: Relay, recipient: str) -> str:
+        """Send a test mail at once, and return the reply; raises `DeferredError` or `RejectedError`."""
+        require_address("recipient", recipient)
+        composed = compose("en", "test", {"app.name": relay.sender.name or relay.sender.address})
+        body = Body(composed.text, composed.html)
+        message = build(uuid7(), relay.sender, relay.reply_to, recipient, "en", composed.subject, body)
+        return await self._relays.send(relay, message, recipient)
 
     async def page(self, app: AppInfo, query: MailQuery) -> MailPage:
         """Return a page of an app's mails, newest first, without their texts."""

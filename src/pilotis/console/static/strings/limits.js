@@ -158,6 +158,14 @@ export const LIMITS = [
     },
   },
   {
+    name: "mail",
+    title: ["Mail", "메일"],
+    limits: {
+      mail_per_day: ["Mails of the app in 24 hours", "앱의 24시간 메일"],
+      mail_requests_per_minute: ["Requests for mail from one address", "주소 하나의 메일 요청"],
+    },
+  },
+  {
     name: "webhooks",
     title: ["Webhooks and events", "웹훅과 이벤트"],
     limits: {
