@@ -353,6 +353,9 @@ PAST_THE_GATE |= {"WorkflowEndpoints.stream": 400, "FunctionEndpoints.log_stream
 PAST_THE_GATE |= {"EventTypeEndpoints.event_stream": 400}
 # The tenant has a failed job, but not one of this trigger.
 PAST_THE_GATE |= {"TriggerEndpoints.retry": 404}
+# Nothing was mailed that would prove an address.
+PAST_THE_GATE |= {f"ProofEndpoints.{name}": 401 for name in ("confirm_email", "verify_email", "deny_email")}
+PAST_THE_GATE |= {"ProofEndpoints.reset_password": 401}
 # Their page has no metadata.
 PAST_THE_GATE |= {"PageMetaEndpoints.get": 404, "PageMetaEndpoints.remove": 404}
 

@@ -803,6 +803,10 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "TriggerEndpoints.change": {"cron": "0 5 * * *"},
         "EventTypeEndpoints.publish": {"event_type": "order.created", "data": {}},
         "InvitationEndpoints.create": {"email": "invited@example.com", "role": "viewer"},
+        "MailEndpoints.replace_settings": {"smtp_url": "smtp://localhost:9", "mail_from": "club@example.com"},
+        "MailEndpoints.suppress": {"address": "gone@example.com"},
+        "ProofEndpoints.ask_for_email": {"email": f"{tenant.member['member_id']}@example.com"},
+        "ProofEndpoints.confirm_email": {"code": "000000"},
     }
 
 
