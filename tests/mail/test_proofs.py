@@ -4,10 +4,17 @@ import asyncio
 import statistics
 import time
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from pilotis.accounts.errors import TokenExpiredError
+from pilotis.accounts.feature import AccountsFeature
+from pilotis.accounts.types import PasswordReset
+from pilotis.apps.feature import AppsFeature
+from pilotis.http.api.principals import Client
 from tests.backstage import run_sql
+from tests.console import second_node
 from tests.mail.world import (
     NEW_PASSWORD,
     PASSWORD,
@@ -206,6 +213,29 @@ class TestReset:
             assert (await client.get("/v1/public/app-members/me")).status_code == 401
         assert_error(await sign_in(app, "ada", PASSWORD), 401, "INVALID_CREDENTIALS")
         assert (await sign_in(app, "ada", NEW_PASSWORD)).status_code == 200
+
+    async def test_on_two_nodes_one_of_twenty_wins(self, app: App):
+        """A04: the same link at once, on each node."""
+        await verified(app, "ada", ADA)
+        await ask_for_reset(app, email=ADA)
+        token = token_of((await mails(app, 2))[0])
+        async with second_node(app.server) as node:
+            proofs = node.made.get(AccountsFeature).proofs
+            info = await node.made.get(AppsFeature).apps.by_id(UUID(app.app_id))
+
+            async def there() -> bool:
+                try:
+                    await proofs.reset(info, Client("127.0.0.1", "test"), PasswordReset(token, NEW_PASSWORD))
+                except TokenExpiredError:
+                    return False
+                return True
+
+            async def here() -> bool:
+                body = {"token": token, "password": NEW_PASSWORD}
+                return (await post(app, "/password-reset/confirm", body)).status_code == 200
+
+            done = await asyncio.gather(*(attempt() for _ in range(10) for attempt in (here, there)))
+        assert sum(done) == 1
 
     async def test_a_link_dies_with_a_change_of_password(self, app: App):
         ada = await verified(app, "ada", ADA)

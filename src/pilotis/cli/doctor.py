@@ -73,7 +73,7 @@ class Finding(NamedTuple):
 def examine(settings: Settings, app_id: UUID | None) -> list[Finding]:
     """Return the findings; raises `CommandError` only for an app that does not exist."""
     findings = _data_directory(Path(settings.data_dir))
-    findings += [*asyncio.run(_object_store(settings)), *asyncio.run(_functions(settings))]
+    findings += [*asyncio.run(_object_store(settings)), *asyncio.run(_functions(settings)), *_mail(settings)]
     try:
         with database.for_command(settings) as source:
             return findings + asyncio.run(_database(settings, source.connect_arguments, app_id))
@@ -122,6 +122,14 @@ async def _object_store(settings: Settings) -> list[Finding]:
         sentence = "A previous object store is used too; `pilotis storage move` says when it can be removed."
         findings.append(Finding(Level.NOTE, sentence))
     return findings
+
+
+def _mail(settings: Settings) -> list[Finding]:
+    """Say that nothing is sent, unless the server is on a developer's machine, where the mailbox is enough."""
+    if settings.smtp_url is not None or serves_this_machine(settings.host, settings.base_url or ""):
+        return []
+    sentence = "There is no smtp_url: mails of apps without an SMTP server of their own are stored, not sent."
+    return [Finding(Level.NOTE, sentence)]
 
 
 async def _functions(settings: Settings) -> list[Finding]:

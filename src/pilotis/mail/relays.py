@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from email.message import EmailMessage
 from email.policy import SMTP as POLICY
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pilotis.http.outgoing import Outgoing, Reach
 from pilotis.http.outgoing_types import OutgoingError
@@ -72,7 +72,7 @@ class _Connection:
     def close(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
-        self.client.close()
+        _end(self.client)
 
 
 class Relays:
@@ -130,6 +130,8 @@ class Relays:
             for connection in connections:
                 connection.close()
         self._idle.clear()
+        # Transports close in the next turn of the event loop.
+        await asyncio.sleep(0)
 
     @asynccontextmanager
     async def _connection(self, relay: Relay) -> AsyncGenerator[_Connection]:
@@ -231,21 +233,29 @@ class Relays:
             # From here on the time limit is that of the whole mail.
             client.timeout = _MAIL_SECONDS
         except SMTPNotSupported:
-            client.close()
+            _end(client)
             opened.close()
             raise DeferredError(
                 "The SMTP server offers no STARTTLS, or no way to sign in that is known here."
             ) from None
         except SMTPException as error:
-            client.close()
+            _end(client)
             opened.close()
             raise DeferredError(str(_failure(error))) from None
         except BaseException:
-            client.close()
+            _end(client)
             with contextlib.suppress(OSError):
                 opened.close()
             raise
         return _Connection(client)
+
+
+def _end(client: SMTP) -> None:
+    """Close a connection at once: a relay that does not answer cannot delay it."""
+    transport = client.transport
+    client.close()
+    if transport is not None:
+        cast("asyncio.WriteTransport", transport).abort()
 
 
 def _failure(error: Exception) -> DeferredError | RejectedError:
