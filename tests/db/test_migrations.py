@@ -170,7 +170,7 @@ def without_checks_of_new_columns(statement: str) -> str:
 
 
 def is_unique_index_of_new_column(statement: str, migration: str) -> bool:
-    """Whether it is a unique index of rows in which a column that the migration adds is set: older programs set none."""
+    """Whether it is a unique index of rows with a column that the migration adds: older programs set none."""
     found = re.search(r"create unique index .* where (\w+) is not null\s*$", statement, re.DOTALL)
     return found is not None and found[1] in re.findall(r"add column (\w+)", migration)
 
