@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tools import console_types
 
 from tests.console.conftest import Opening
 from tests.shared import output
@@ -71,6 +72,10 @@ def test_colours_stand_in_one_place() -> None:
 @NEEDS_NPM
 def test_the_modules_are_formatted() -> None:
     output(["sh", TOOLS / "format.sh", "--check"], TOOLS)
+
+
+def test_the_types_of_answers_are_those_of_the_document() -> None:
+    assert console_types.FILE.read_text("utf-8") == console_types.types(), "Run tools/console_types.py."
 
 
 @NEEDS_NPM

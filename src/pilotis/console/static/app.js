@@ -13,7 +13,7 @@ import { Shell } from "./ui/shell.js";
 import { Button, Empty, Failure, complain } from "./ui/widgets.js";
 
 /** Each screen's module exports `Screen`, and `title` or `head`, which tell what stands in the bar. */
-const SCREENS = /** @type {[string, () => Promise<any>][]} */ ([
+const SCREENS = /** @type {[string, () => Promise<unknown>][]} */ ([
   ["/", () => import("./screens/apps.js")],
   ["/profile", () => import("./screens/profile.js")],
   ["/apps/:app", () => import("./screens/overview.js")],
@@ -50,7 +50,7 @@ const SCREENS = /** @type {[string, () => Promise<any>][]} */ ([
 ]);
 const ENTRIES = { "/sign-in": SignIn, "/setup": SetUp, "/invitation": Invitation };
 
-/** @param {{config: any}} props */
+/** @param {{config: Api.ConsoleConfig}} props */
 function Console({ config }) {
   const { path } = place.value;
   const Entry = /** @type {any} */ (ENTRIES)[path];
@@ -66,11 +66,11 @@ function Console({ config }) {
   return html`<${Screens} config=${config} path=${path} />`;
 }
 
-/** @param {{config: any, path: string}} props */
+/** @param {{config: Api.ConsoleConfig, path: string}} props */
 function Screens({ config, path }) {
   const found = match(SCREENS, path);
   const wanted = found?.params.app || "";
-  const [screen, setScreen] = useState(/** @type {{load: any, module?: any, error?: any} | null} */ (null));
+  const [screen, setScreen] = useState(/** @type {{load: any, module?: any, error?: unknown} | null} */ (null));
   const [failed, setFailed] = useState(/** @type {any} */ (null));
   const [palette, setPalette] = useState(/** @type {any} */ (null));
   const load = found?.value;

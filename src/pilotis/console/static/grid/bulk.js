@@ -53,8 +53,9 @@ class Sending {
 
 /**
  * A dialog that sends many writes: how far it is, a pause, and afterwards the rows that failed.
- * @param {{title: string, action: string, kind?: string, why?: string | false | null, operations: () => any[], said:
- *   (count: number) => string, onClose: () => void, done: () => void, children?: any}} props
+ * @param {{title: string, action: string, kind?: string, why?: string | false | null, operations: () => unknown[],
+ *   said:
+ *   (count: number) => string, onClose: () => void, done: () => void, children?: Markup}} props
  */
 function SendDialog({ title, action, kind, why, operations, said, onClose, done, children }) {
   const sending = useRef(/** @type {Sending | null} */ (null));
@@ -112,7 +113,8 @@ function SendDialog({ title, action, kind, why, operations, said, onClose, done,
 }
 
 /**
- * @param {{tableId: string, ids: string[], all: number | null, where: any, onClose: () => void, done: () => void}}
+ * @param {{tableId: string, ids: string[], all: number | null, where: Record<string, unknown>, onClose: () => void,
+ *   done: () => void}}
  *   props
  */
 export function DeleteRows({ tableId, ids, all, where, onClose, done }) {
@@ -177,14 +179,14 @@ export function EditRows({ tableId, ids, columns, onClose, done }) {
       options=${own.map((one) => [one.name, plain(one.name, 60)])}
     />
     <${Field} label=${t.grid.value} wrong=${text && wrong}>
-      ${(/** @type {any} */ bind) => html`<input
+      ${(/** @type {Bind} */ bind) => html`<input
         class="in" value=${text} disabled=${empty} spellcheck="false"
-        onInput=${(/** @type {any} */ event) => setText(event.target.value)} ...${bind}
+        onInput=${(/** @type {Typed} */ event) => setText(event.target.value)} ...${bind}
       />`}
     </${Field}>
     <label class="check">
       <input
-        type="checkbox" checked=${empty} onChange=${(/** @type {any} */ event) => setEmpty(event.target.checked)}
+        type="checkbox" checked=${empty} onChange=${(/** @type {Typed} */ event) => setEmpty(event.target.checked)}
       />
       ${t.grid.setNull}
     </label>

@@ -30,7 +30,7 @@ export function Cards({ source, columns, open, label }) {
   }, []);
   useEffect(() => source.show(first, Math.max(last, 0)), [source, first, last]);
   const [main, second, third] = columns;
-  const shown = (/** @type {any} */ row, /** @type {Column | undefined} */ column) =>
+  const shown = (/** @type {Api.Row} */ row, /** @type {Column | undefined} */ column) =>
     column &&
     (valueOf(row, column) === undefined
       ? html`<span class="null">${t.grid.absent}</span>`

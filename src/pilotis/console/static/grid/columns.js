@@ -34,7 +34,7 @@ export function ColumnChooser({ columns, hidden, hide }) {
     hide(hidden.includes(name) ? hidden.filter((one) => one !== name) : [...hidden, name]);
   return html`<${MenuButton}
     role="dialog" label=${t.grid.columns} align="right"
-    button=${(/** @type {any} */ bind) => html`<${Button} kind="flat small" icon="columns" class="wide" ...${bind}>
+    button=${(/** @type {Bind} */ bind) => html`<${Button} kind="flat small" icon="columns" class="wide" ...${bind}>
       ${shown.length}/${columns.length}
     </${Button}>`}
   >
@@ -43,7 +43,7 @@ export function ColumnChooser({ columns, hidden, hide }) {
         <input
           class="in small" type="search" aria-label=${t.grid.findColumn} placeholder=${t.grid.findColumn}
           spellcheck="false" autocomplete="off" value=${typed}
-          onInput=${(/** @type {any} */ event) => setTyped(event.target.value)}
+          onInput=${(/** @type {Typed} */ event) => setTyped(event.target.value)}
         />
         <div class="line">
           <${Button}

@@ -13,7 +13,7 @@ const STEP = 1000;
 
 /**
  * @param {{table: import("../state/app.js").Table, columns: import("./values.js").Column[], source:
- *   import("./source.js").Source, where: any, onClose: () => void}} props
+ *   import("./source.js").Source, where: Record<string, unknown>, onClose: () => void}} props
  */
 export function ExportDialog({ table, columns, source, where, onClose }) {
   const [format, setFormat] = useState("csv");

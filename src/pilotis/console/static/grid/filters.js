@@ -1,6 +1,6 @@
 /** The bar of filters above a grid: chips that can be read, or the exact condition as JSON. */
 import { html, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { plain } from "../ui/format.js";
 import { Editor as CodeEditor } from "../ui/editor.js";
 import { Icon } from "../ui/icons.js";
@@ -13,7 +13,8 @@ import { OPERATORS, fromWhere, ofDay, toWhere } from "./where.js";
 /** @typedef {import("./values.js").Column} Column */
 
 /**
- * @param {{where: any, onChange: (where: any) => void, columns: Column[], daysAlone: (column: Column) => boolean}}
+ * @param {{where: Record<string, unknown>, onChange: (where: any) => void, columns: Column[], daysAlone: (column:
+ *   Column) => boolean}}
  *   props
  */
 export function Filters({ where, onChange, columns, daysAlone }) {
@@ -28,9 +29,9 @@ export function Filters({ where, onChange, columns, daysAlone }) {
               <span class="chip" key=${index}>
                 <${MenuButton}
                   role="dialog" label=${t.grid.filter}
-                  button=${(/** @type {any} */ bind) => html`<button type="button" class="main" ...${bind}>
+                  button=${(/** @type {Bind} */ bind) => html`<button type="button" class="main" ...${bind}>
                     <b>${plain(nameOf(condition.column, columns), 40)}</b>
-                    <em>${/** @type {any} */ (t.operators)[operatorOf(condition, columns)]}</em>
+                    <em>${worded(t.operators, operatorOf(condition, columns))}</em>
                     <span class="cut">${shown(condition, columns)}</span>
                   </button>`}
                 >
@@ -59,7 +60,7 @@ export function Filters({ where, onChange, columns, daysAlone }) {
           )}
           <${MenuButton}
             role="dialog" label=${t.grid.filter}
-            button=${(/** @type {any} */ bind) => html`<${Button} kind="flat small" icon="plus" ...${bind}>
+            button=${(/** @type {Bind} */ bind) => html`<${Button} kind="flat small" icon="plus" ...${bind}>
               ${t.grid.filter}
             </${Button}>`}
           >
@@ -174,7 +175,7 @@ export function ConditionEditor({ columns, known, daysAlone, save }) {
     column.type === "boolean"
       ? html`<select
           class="in" aria-label=${t.grid.value} value=${texts[index] || "true"}
-          onChange=${(/** @type {any} */ event) => setTexts([event.target.value, ""])}
+          onChange=${(/** @type {Typed} */ event) => setTexts([event.target.value, ""])}
         >
           <option value="true">true</option>
           <option value="false" selected=${texts[index] === "false"}>false</option>
@@ -195,7 +196,7 @@ export function ConditionEditor({ columns, known, daysAlone, save }) {
           : html`<input
               class="in" aria-label=${t.grid.value} value=${texts[index]}
               placeholder=${chosen === "oneOf" ? t.grid.commas : ""} spellcheck="false"
-              onInput=${(/** @type {any} */ event) => (
+              onInput=${(/** @type {Typed} */ event) => (
                 setWrong(""),
                 setTexts(index ? [texts[0], event.target.value] : [event.target.value, texts[1]])
               )}
@@ -204,7 +205,7 @@ export function ConditionEditor({ columns, known, daysAlone, save }) {
   return html`<form class="conditions" onSubmit=${submit}>
     <select
       class="in" aria-label=${t.grid.column} value=${column.name}
-      onChange=${(/** @type {any} */ event) => (setName(event.target.value), setTexts(["", ""]))}
+      onChange=${(/** @type {Typed} */ event) => (setName(event.target.value), setTexts(["", ""]))}
     >
       ${columns.map(
         (one) => html`<option value=${one.name} selected=${one.name === column.name}>
@@ -214,12 +215,10 @@ export function ConditionEditor({ columns, known, daysAlone, save }) {
     </select>
     <select
       class="in" aria-label=${t.grid.operator} value=${chosen}
-      onChange=${(/** @type {any} */ event) => setOperator(event.target.value)}
+      onChange=${(/** @type {Typed} */ event) => setOperator(event.target.value)}
     >
       ${allowed.map(
-        (one) => html`<option value=${one} selected=${one === chosen}>
-          ${/** @type {any} */ (t.operators)[one]}
-        </option>`,
+        (one) => html`<option value=${one} selected=${one === chosen}>${worded(t.operators, one)}</option>`,
       )}
     </select>
     ${!bare && field(0)}
@@ -232,7 +231,10 @@ export function ConditionEditor({ columns, known, daysAlone, save }) {
   </form>`;
 }
 
-/** @param {{where: any, onChange: (where: any) => void, onClose: () => void}} props */
+/**
+ * @param {{where: Record<string, unknown>, onChange: (where: Record<string, unknown>) => void, onClose: () => void}}
+ *   props
+ */
 function WhereDialog({ where, onChange, onClose }) {
   const [text, setText] = useState(where ? JSON.stringify(where, null, 2) : "{\n  \n}");
   let wrong = "";

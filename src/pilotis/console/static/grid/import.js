@@ -91,7 +91,7 @@ export function ImportDialog({ table, onClose, given }) {
   const path = `/v1/apps/${appId.peek()}/tables/${table.id}`;
   const columns = Object.keys(table.schema);
   const free = columns.length === 0;
-  const keys = /** @type {any[]} */ (table.unique || []).filter((key) => !key.state).map((key) => key.name);
+  const keys = (table.unique || []).filter((key) => !key.state).map((key) => key.name);
   const isCsv = !!file && !/\.(jsonl|ndjson)$/i.test(file.name);
   useEffect(() => () => running.current?.sending.abort(), []);
 
@@ -335,7 +335,7 @@ export function ImportDialog({ table, onClose, given }) {
             <span class="label">${t.transfer.byKey}</span>
             <select
               class="in" value=${by} disabled=${resumes > 0}
-              onChange=${(/** @type {any} */ event) => setBy(event.target.value)}
+              onChange=${(/** @type {Typed} */ event) => setBy(event.target.value)}
             >
               <option value="">${t.transfer.byNoKey}</option>
               ${keys.map(
@@ -354,7 +354,7 @@ export function ImportDialog({ table, onClose, given }) {
                   <${Icon} name="right" />
                   <select
                     class="in" aria-label=${t.transfer.mapTo(name)} value=${mapping[name]} disabled=${resumes > 0}
-                    onChange=${(/** @type {any} */ event) => setMapping({ ...mapping, [name]: event.target.value })}
+                    onChange=${(/** @type {Typed} */ event) => setMapping({ ...mapping, [name]: event.target.value })}
                   >
                     <option value="">${t.transfer.leaveOut}</option>
                     ${(free ? header.names : columns).map(
@@ -428,7 +428,8 @@ function Rejected({ lines, names, onChange }) {
                     <input
                       class="in" aria-label=${t.transfer.cell(names[place] || "", one.line)}
                       aria-invalid=${one.message.startsWith(`${names[place]}:`) ? "true" : undefined} value=${cell}
-                      spellcheck="false" onInput=${(/** @type {any} */ event) => set(index, place, event.target.value)}
+                      spellcheck="false"
+                      onInput=${(/** @type {Typed} */ event) => set(index, place, event.target.value)}
                     />
                   </td>`,
                 )}

@@ -26,8 +26,10 @@ const draftOf = (value, column) =>
     : textOf(value, column);
 
 /**
- * @param {{table: import("../state/app.js").Table, row: any, index: number, columns: Column[], focus: string, commit:
- *   (row: any, column: Column, value: unknown) => void, why: string | false, onClose: () => void, onDelete: () => void,
+ * @param {{table: import("../state/app.js").Table, row: Api.Row, index: number, columns: Column[], focus: string,
+ *   commit:
+ *   (row: Api.Row, column: Column, value: unknown) => void, why: string | false, onClose: () => void, onDelete: () =>
+ *   void,
  *   step: (by: number) => void, hold: () => () => void}} props
  */
 export function RowPanel({ table, row, index, columns, focus, commit, why, onClose, onDelete, step, hold }) {
@@ -68,7 +70,7 @@ const COUNTED = 5;
 
 /**
  * How many rows of other tables refer to this one, and where they are.
- * @param {{table: import("../state/app.js").Table, row: any}} props
+ * @param {{table: import("../state/app.js").Table, row: Api.Row}} props
  */
 function Referrers({ table, row }) {
   const all = (table.referenced_by || []).slice(0, COUNTED);
@@ -101,7 +103,8 @@ function Referrers({ table, row }) {
 }
 
 /**
- * @param {{row: any, column: Column, commit: (row: any, column: Column, value: unknown) => void, why: string | false,
+ * @param {{row: Api.Row, column: Column, commit: (row: Api.Row, column: Column, value: unknown) => void, why: string |
+ *   false,
  *   focused: boolean, hold: () => () => void}} props
  */
 function Entry({ row, column, commit, why, focused, hold }) {
@@ -125,7 +128,7 @@ function Entry({ row, column, commit, why, focused, hold }) {
   };
   const menu = html`<${MenuButton}
     label=${column.name} align="right"
-    button=${(/** @type {any} */ bind) => html`<${Button}
+    button=${(/** @type {Bind} */ bind) => html`<${Button}
       kind="flat small" icon="more" label=${t.grid.cellMenu(column.name)} ...${bind}
     />`}
   >
@@ -224,7 +227,7 @@ const AbsentMark = () => html`<span title=${t.grid.absentHelp}>
 
 /**
  * @param {{column: Column, value: string, onInput: (text: string) => void, onSave?: () => void, onCancel?: () => void,
- *   wrong?: any, id?: string}} props
+ *   wrong?: Markup, id?: string}} props
  */
 function Input({ column, value, onInput, onSave, onCancel, wrong, id }) {
   if (column.type === "object" || column.type === "array")
@@ -250,7 +253,7 @@ function Input({ column, value, onInput, onSave, onCancel, wrong, id }) {
     "aria-label": id ? undefined : column.name,
     "aria-invalid": wrong ? "true" : undefined,
     spellcheck: column.type === "string",
-    onInput: (/** @type {any} */ event) => onInput(event.target.value),
+    onInput: (/** @type {Typed} */ event) => onInput(event.target.value),
     onKeyDown: keys,
     ref: (/** @type {any} */ element) =>
       element && !element.dataset.seen && ((element.dataset.seen = "1"), id || element.focus()),
@@ -268,7 +271,8 @@ function Input({ column, value, onInput, onSave, onCancel, wrong, id }) {
 
 /**
  * A new row: fields left empty are left out, so that defaults apply. What is typed stays until it is saved.
- * @param {{tableId: string, columns: Column[], create: (data: Record<string, unknown>) => Promise<any>, onClose: () =>
+ * @param {{tableId: string, columns: Column[], create: (data: Record<string, unknown>) => Promise<unknown>, onClose: ()
+ *   =>
  *   void}} props
  */
 export function NewRow({ tableId, columns, create, onClose }) {
@@ -324,7 +328,7 @@ export function NewRow({ tableId, columns, create, onClose }) {
                 ${column.type === "boolean"
                   ? html`<select
                       class="in" id=${`new-${column.name}`} value=${texts[column.name] || ""}
-                      onChange=${(/** @type {any} */ event) =>
+                      onChange=${(/** @type {Typed} */ event) =>
                         setTexts({ ...texts, [column.name]: event.target.value })}
                     >
                       <option value=""></option>

@@ -98,12 +98,12 @@ export function Picker({ text, choose, hint = true, onLeave }) {
       <input
         class="in small num" type="time" step="1" aria-label=${t.grid.time}
         value=${time && time + (seconds.slice(0, 3) || ":00")}
-        onInput=${(/** @type {any} */ event) =>
+        onInput=${(/** @type {Typed} */ event) =>
           put({ time: event.target.value.slice(0, 5), seconds: event.target.value.slice(5) }, true)}
       />
       <select
         class="in small" aria-label=${t.functions.zone} disabled=${!time} value=${zone || local}
-        onChange=${(/** @type {any} */ event) => put({ zone: event.target.value }, true)}
+        onChange=${(/** @type {Typed} */ event) => put({ zone: event.target.value }, true)}
       >
         ${zones.map((one) => html`<option value=${one} selected=${one === (zone || local)}>${named(one)}</option>`)}
       </select>
@@ -130,7 +130,7 @@ export function DateField({ label, text, onInput, ...rest }) {
     <div class="line">
       <input
         class="in" aria-label=${label} value=${text} placeholder="2026-01-31" spellcheck="false" autocomplete="off"
-        onInput=${(/** @type {any} */ event) => onInput(event.target.value)} ...${rest}
+        onInput=${(/** @type {Typed} */ event) => onInput(event.target.value)} ...${rest}
       />
       <${Button}
         kind="small" icon="t-date" label=${t.grid.calendar} aria-expanded=${isOpen ? "true" : "false"}

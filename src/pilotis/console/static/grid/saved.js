@@ -7,7 +7,7 @@ import { Icon } from "../ui/icons.js";
 import { Button, FormDialog, MenuButton, MenuItem, TextField, complain } from "../ui/widgets.js";
 import { same } from "./values.js";
 
-/** @typedef {{name: string, where: any}} Saved */
+/** @typedef {{name: string, where: Record<string, unknown>}} Saved */
 
 const PATH = "/v1/auth/me/preferences";
 /** All preferences of the user; null until they are known. */
@@ -25,7 +25,9 @@ async function save(tableId, change) {
   preferences.value = (await request(PATH, { method: "PUT", body: { preferences: { ...now, filters } } })).preferences;
 }
 
-/** @param {{tableId: string, where: any, onChange: (where: any) => void}} props */
+/**
+ * @param {{tableId: string, where: Record<string, unknown>, onChange: (where: Record<string, unknown>) => void}} props
+ */
 export function SavedFilters({ tableId, where, onChange }) {
   const [naming, setNaming] = useState(false);
   const [name, setName] = useState("");
@@ -50,7 +52,7 @@ export function SavedFilters({ tableId, where, onChange }) {
   return html`
     <${MenuButton}
       label=${t.grid.savedFilters}
-      button=${(/** @type {any} */ bind) => html`<${Button} kind="flat small" icon="filter" ...${bind}>
+      button=${(/** @type {Bind} */ bind) => html`<${Button} kind="flat small" icon="filter" ...${bind}>
         ${current ? plain(current.name, 30) : t.grid.savedFilters}
       </${Button}>`}
     >

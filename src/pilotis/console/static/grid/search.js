@@ -42,7 +42,7 @@ export function SearchBox({ text, onChange }) {
     <input
       ref=${box} class="in small" type="search" aria-label=${t.grid.search} placeholder=${t.grid.search}
       title=${t.grid.searchHelp} value=${typed} autocomplete="off" spellcheck="false"
-      onInput=${(/** @type {any} */ event) => put(event.target.value, PAUSE)} onKeyDown=${keys}
+      onInput=${(/** @type {Typed} */ event) => put(event.target.value, PAUSE)} onKeyDown=${keys}
     />
   </span>`;
 }

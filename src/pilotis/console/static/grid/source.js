@@ -170,9 +170,11 @@ export class Source {
         ...(this.query.where ? { where: this.query.where } : {}),
       },
     });
+    // Without a cursor all are counted.
+    const total = /** @type {number} */ (answer.total_count);
     // An app may allow fewer rows a page; this route does not say so.
-    const full = Math.min(limit, Math.min(answer.total_count, RANKED) - offset);
-    return { ...answer, limit: answer.data.length < full ? answer.data.length || 1 : limit };
+    const full = Math.min(limit, Math.min(total, RANKED) - offset);
+    return { ...answer, total_count: total, limit: answer.data.length < full ? answer.data.length || 1 : limit };
   }
 
   /** Keep the pages nearest to the one in view. @param {number} around */

@@ -90,7 +90,7 @@ function dayOf(from, to) {
 /**
  * What a day means in a condition on moments: "on" is the whole of it where the browser is, "after" begins at its end.
  * A column that has days alone is compared with the day itself, which has no zone.
- * @param {string} operator @param {any} value @param {boolean} daysAlone @returns {{operator: string, value: any}}
+ * @param {string} operator @param {any} value @param {boolean} daysAlone @returns {{operator: string, value: unknown}}
  */
 export function ofDay(operator, value, daysAlone) {
   const isDay = (/** @type {unknown} */ one) => DAY.test(String(one));

@@ -1,6 +1,6 @@
 /** What happens in an app: who changed what, the requests that failed or were slow, and how long all of them took. */
 import { html, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, may, onApp } from "../state/app.js";
 import { change, href, place } from "../state/router.js";
 import { plain, stamp } from "../ui/format.js";
@@ -23,7 +23,7 @@ export function Screen({ tab = "" }) {
     label=${t.sectionNames.activity}
     items=${["", "requests", "metrics"].map((name) => ({
       href: href(name ? `${base}/${name}` : base),
-      text: /** @type {any} */ (t.activity.tabs)[name || "log"],
+      text: worded(t.activity.tabs, name || "log"),
       on: name === tab,
     }))}
   />`;
@@ -62,13 +62,11 @@ function AuditLog() {
       <${RangePicker} />
       <select
         class="in small" aria-label=${t.activity.kind} value=${action}
-        onChange=${(/** @type {any} */ event) => change({ action: event.target.value, offset: null })}
+        onChange=${(/** @type {Typed} */ event) => change({ action: event.target.value, offset: null })}
       >
         <option value="">${t.activity.everything}</option>
         ${KINDS.map(
-          (kind) => html`<option value=${kind} selected=${kind === action}>
-            ${/** @type {any} */ (t.activity.kinds)[kind]}
-          </option>`,
+          (kind) => html`<option value=${kind} selected=${kind === action}>${worded(t.activity.kinds, kind)}</option>`,
         )}
       </select>
       ${actor && html`<span class="chip">
@@ -106,7 +104,7 @@ function AuditLog() {
                 </thead>
                 <tbody>
                   ${data.data.map(
-                    (/** @type {any} */ entry) => html`<${Entry}
+                    (entry) => html`<${Entry}
                       key=${entry.entry_id} entry=${entry} open=${open === entry.entry_id}
                       toggle=${() => setOpen(open === entry.entry_id ? "" : entry.entry_id)}
                     />`,
@@ -126,7 +124,7 @@ function Entry({ entry, open, toggle }) {
   const path = placeOf(entry);
   const target = plain(entry.target_name || entry.target || "", 60);
   const details = JSON.stringify(entry.details, null, 2);
-  const who = entry.actor_email || /** @type {any} */ (t.actors)[entry.actor_kind] || entry.actor_kind;
+  const who = entry.actor_email || worded(t.actors, entry.actor_kind) || entry.actor_kind;
   return html`
     <tr class=${open ? "on" : ""}>
       <td class="soft num fit" title=${entry.created_at}>${stamp(entry.created_at)}</td>

@@ -1,6 +1,6 @@
 /** The aggregation playground of a table: stages as cards, the documents after each, and the request to copy. */
 import { html, useEffect, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { Exact, parseExact } from "../state/exact.js";
 import { ofApp } from "../state/app.js";
 import { plain } from "../ui/format.js";
@@ -30,7 +30,7 @@ const TYPING_MILLISECONDS = 400;
 const kept = new Map();
 let made = 0;
 
-/** @param {string} text @returns {{value?: any, fault?: string}} */
+/** @param {string} text @returns {{value?: unknown, fault?: string}} */
 function read(text) {
   try {
     return { value: parseExact(text) };
@@ -50,7 +50,7 @@ function useRested(value) {
   return rested;
 }
 
-/** @param {{table: import("../state/app.js").Table, tabs: any}} props */
+/** @param {{table: import("../state/app.js").Table, tabs: Markup}} props */
 export function Aggregate({ table, tabs }) {
   const [stages, setStages] = useState(/** @type {Stage[]} */ (kept.get(table.id) || []));
   const keep = (/** @type {Stage[]} */ next) => (kept.set(table.id, next), setStages(next));
@@ -88,7 +88,7 @@ export function Aggregate({ table, tabs }) {
               <h2 class="num">${at + 1}</h2>
               <select
                 class="in small mono" aria-label=${t.aggregate.stage(at + 1)} value=${one.name}
-                onChange=${(/** @type {any} */ event) =>
+                onChange=${(/** @type {Typed} */ event) =>
                   change(at, {
                     name: event.target.value,
                     text: JSON.stringify(STAGES[event.target.value](column), null, 2),
@@ -98,11 +98,11 @@ export function Aggregate({ table, tabs }) {
                   (name) => html`<option value=${name} selected=${name === one.name}>${name}</option>`,
                 )}
               </select>
-              <span class="soft s12 cut grow wide">${/** @type {any} */ (t.aggregate.texts)[one.name.slice(1)]}</span>
+              <span class="soft s12 cut grow wide">${worded(t.aggregate.texts, one.name.slice(1))}</span>
               <span class="grow narrow"></span>
               <input
                 type="checkbox" class="switch" aria-label=${t.aggregate.use(at + 1)} checked=${one.on}
-                onChange=${(/** @type {any} */ event) => change(at, { on: event.target.checked })}
+                onChange=${(/** @type {Typed} */ event) => change(at, { on: event.target.checked })}
               />
               <${Button}
                 kind="flat small" icon="up" label=${t.workflows.earlier} why=${at === 0 && t.noMore}
@@ -130,15 +130,14 @@ export function Aggregate({ table, tabs }) {
         <li>
           <${MenuButton}
             label=${t.aggregate.add}
-            button=${(/** @type {any} */ bind) => html`<${Button} icon="plus" kind="go" ...${bind}>
+            button=${(/** @type {Bind} */ bind) => html`<${Button} icon="plus" kind="go" ...${bind}>
               ${t.aggregate.add}
             </${Button}>`}
           >
             ${(/** @type {() => void} */ close) =>
               Object.keys(STAGES).map(
                 (name) => html`<${MenuItem} icon="filter" onClick=${() => (close(), add(name))}>
-                  <code>${name}</code>
-                  ${" "}<small class="soft block">${/** @type {any} */ (t.aggregate.texts)[name.slice(1)]}</small>
+                  <code>${name}</code> <small class="soft block">${worded(t.aggregate.texts, name.slice(1))}</small>
                 </${MenuItem}>`,
               )}
           </${MenuButton}>
@@ -175,7 +174,7 @@ function Result({ table, pipeline }) {
   if (error)
     return html`<p class="notice bad inside" role="alert"><${Icon} name="fail" /><span>${said(error)}</span></p>`;
   if (!data) return html`<${Bones} rows=${2} columns=${3} />`;
-  const names = [...new Set(data.data.flatMap((/** @type {any} */ one) => Object.keys(one)))].slice(0, COLUMNS);
+  const names = [...new Set(data.data.flatMap((one) => Object.keys(one)))].slice(0, COLUMNS);
   if (!data.data.length) return html`<p class="soft s13 pad">${t.aggregate.nothing}</p>`;
   return html`
     <div class="documents" tabindex="0" role="region" aria-label=${t.aggregate.documents}>
@@ -191,7 +190,7 @@ function Result({ table, pipeline }) {
         </thead>
         <tbody>
           ${data.data.map(
-            (/** @type {any} */ one, /** @type {number} */ row) => html`<tr key=${row}>
+            (one, /** @type {number} */ row) => html`<tr key=${row}>
               ${names.map(
                 (name) => html`<td class=${isNumber(one[/** @type {string} */ (name)]) ? "r" : ""}>
                   <${Cell} value=${one[/** @type {string} */ (name)]} />
@@ -210,7 +209,7 @@ function Result({ table, pipeline }) {
 
 const isNumber = (/** @type {unknown} */ value) => typeof value === "number" || value instanceof Exact;
 
-/** @param {{value: any}} props */
+/** @param {{value: unknown}} props */
 function Cell({ value }) {
   if (value === undefined) return null;
   if (value === null) return html`<span class="null">null</span>`;

@@ -14,8 +14,9 @@ const STORAGES = 100;
 const AT_ONCE = 4;
 
 /**
- * @typedef {{key: string, icon: string, title: string, total: number, all: string, entries: {key: string, path: string,
- *   text: any, note: string}[]}} Group
+ * @typedef {{key: string, icon: string, title: string, total: number | null, all: string, entries: {key: string, path:
+ *   string,
+ *   text: Markup, note: string}[]}} Group
  */
 
 /**
@@ -47,7 +48,7 @@ async function rowsOf(id, all, signal) {
     const place = `/apps/${appId.peek()}/tables/${table.id}`;
     const found = new URLSearchParams({ where: JSON.stringify(where) });
     const [column] = columnsOf(table.schema);
-    const text = (/** @type {any} */ row) =>
+    const text = (/** @type {Api.Row} */ row) =>
       valueOf(row, column) === undefined
         ? html`<code>${row.id}</code>`
         : html`<${Value} value=${valueOf(row, column)} column=${column} />`;
@@ -57,7 +58,7 @@ async function rowsOf(id, all, signal) {
       title: table.title,
       total: page.total_count,
       all: `${place}?${found}`,
-      entries: page.data.map((/** @type {any} */ row) => ({
+      entries: page.data.map((/** @type {Api.Row} */ row) => ({
         key: row.id,
         path: `${place}?${found}&row=${row.id}`,
         text: text(row),
@@ -65,7 +66,7 @@ async function rowsOf(id, all, signal) {
       })),
     };
   });
-  return groups.filter((one) => one.total > 0);
+  return groups.filter((one) => one.total);
 }
 
 /**
@@ -76,7 +77,7 @@ async function rowsOf(id, all, signal) {
  */
 async function filesOf(id, signal) {
   const { storages } = await onApp("/storages/files", { query: { limit: STORAGES }, signal });
-  const groups = await each(storages, async (/** @type {any} */ storage) => {
+  const groups = await each(storages, async (storage) => {
     const page = await ofApp(`/v1/public/storages/files/${storage.id}/items`, {
       query: { created_by: id, limit: SHOWN },
       signal,
@@ -88,7 +89,7 @@ async function filesOf(id, signal) {
       title: storage.name,
       total: page.total_count,
       all: `${place}?by=${encodeURIComponent(id)}`,
-      entries: page.files.map((/** @type {any} */ file) => ({
+      entries: page.files.map((file) => ({
         key: file.id,
         path: `${place}?by=${encodeURIComponent(id)}&file=${file.id}`,
         text: plain(file.name, 80),
@@ -96,7 +97,7 @@ async function filesOf(id, signal) {
       })),
     };
   });
-  return groups.filter((one) => one.total > 0);
+  return groups.filter((one) => one.total);
 }
 
 /** @param {{id: string}} props */
@@ -114,7 +115,7 @@ export function Belongings({ id }) {
   </div>`;
 }
 
-/** @param {{title: string, none: string, data?: Group[], error: any, reload: () => void}} props */
+/** @param {{title: string, none: string, data?: Group[], error: unknown, reload: () => void}} props */
 const Part = ({ title, none, data, error, reload }) => html`<section class="wellbox">
   <h3>${title}</h3>
   ${error
@@ -128,7 +129,7 @@ const Part = ({ title, none, data, error, reload }) => html`<section class="well
               <a class="line" href=${href(group.all)}>
                 <${Icon} name=${group.icon} />
                 <b class="cut grow">${plain(group.title, 60)}</b>
-                <span class="soft s12 num">${t.members.allOf(group.total)}</span>
+                <span class="soft s12 num">${t.members.allOf(group.total ?? 0)}</span>
               </a>
               <ul>
                 ${group.entries.map(

@@ -57,7 +57,7 @@ const textOf = (value) => (value === undefined ? "" : Array.isArray(value) ? val
  * @param {string} name
  * @param {string} text
  * @param {string} type
- * @returns {{value?: any, wrong?: string}}
+ * @returns {{value?: unknown, wrong?: string}}
  */
 function meant(name, text, type) {
   const trimmed = text.trim();
@@ -130,7 +130,7 @@ function ChecksDialog({ name, type, checks, onClose, done }) {
             <span class="label">${labels[one]}</span>
             <textarea
               class="in" rows="4" value=${texts[one]} placeholder=${t.checks.onePerLine} spellcheck="false"
-              onInput=${(/** @type {any} */ event) => set(one)(event.target.value)}
+              onInput=${(/** @type {Typed} */ event) => set(one)(event.target.value)}
             ></textarea>
           </label>`
         : one === "normalize"
@@ -153,7 +153,7 @@ function ChecksDialog({ name, type, checks, onClose, done }) {
                   <span class="label">${labels[one]}</span>
                   <select
                     class="in" value=${texts[one]}
-                    onChange=${(/** @type {any} */ event) => set(one)(event.target.value)}
+                    onChange=${(/** @type {Typed} */ event) => set(one)(event.target.value)}
                   >
                     <option value=""></option>
                     ${FORMATS.map(

@@ -60,7 +60,7 @@ export function Refers({ draft, why, onChange }) {
   return html`<span class="refersto">
     <select
       class="in" aria-label=${t.tables.refersOf(draft.name)} title=${why || undefined} disabled=${!!why}
-      value=${draft.refers} onChange=${(/** @type {any} */ event) => onChange({ refers: event.target.value })}
+      value=${draft.refers} onChange=${(/** @type {Typed} */ event) => onChange({ refers: event.target.value })}
     >
       <option value="">${t.tables.refersNowhere}</option>
       ${(tables.value || []).map(
@@ -71,7 +71,7 @@ export function Refers({ draft, why, onChange }) {
     </select>
     ${draft.refers && html`<select
       class="in" aria-label=${t.tables.onDeleteOf(draft.name)} title=${why || t.tables.onDeleteHelp} disabled=${!!why}
-      value=${draft.onDelete} onChange=${(/** @type {any} */ event) => onChange({ onDelete: event.target.value })}
+      value=${draft.onDelete} onChange=${(/** @type {Typed} */ event) => onChange({ onDelete: event.target.value })}
     >
       ${Object.entries(t.tables.onDelete).map(
         ([name, text]) => html`<option value=${name} selected=${name === draft.onDelete}>${text}</option>`,
@@ -90,11 +90,11 @@ export function ColumnList({ columns, onChange }) {
         <input
           class="in" aria-label=${t.tables.columnName(index + 1)} placeholder=${t.tables.columnPlaceholder}
           maxlength="63" value=${column.name} spellcheck="false" autocomplete="off"
-          onInput=${(/** @type {any} */ event) => set(column.key, { name: event.target.value })}
+          onInput=${(/** @type {Typed} */ event) => set(column.key, { name: event.target.value })}
         />
         <select
           class="in" aria-label=${t.tables.columnType(column.name)} value=${column.type}
-          onChange=${(/** @type {any} */ event) => set(column.key, { type: event.target.value })}
+          onChange=${(/** @type {Typed} */ event) => set(column.key, { type: event.target.value })}
         >
           ${TYPES.map((type) => html`<option value=${type} selected=${type === column.type}>${type}</option>`)}
         </select>
@@ -102,21 +102,21 @@ export function ColumnList({ columns, onChange }) {
         <label class="check s12 wide">
           <input
             type="checkbox" checked=${column.required}
-            onChange=${(/** @type {any} */ event) => set(column.key, { required: event.target.checked })}
+            onChange=${(/** @type {Typed} */ event) => set(column.key, { required: event.target.checked })}
           />
           ${t.grid.required}
         </label>
         <label class="check s12 wide" title=${t.unique.columnHelp}>
           <input
             type="checkbox" checked=${!!column.unique && canBeUnique(column.type)} disabled=${!canBeUnique(column.type)}
-            onChange=${(/** @type {any} */ event) => set(column.key, { unique: event.target.checked })}
+            onChange=${(/** @type {Typed} */ event) => set(column.key, { unique: event.target.checked })}
           />
           ${t.unique.column}
         </label>
         <label class="check s12 wide" title=${t.tables.encryptedHelp}>
           <input
             type="checkbox" checked=${column.encrypted}
-            onChange=${(/** @type {any} */ event) => set(column.key, { encrypted: event.target.checked })}
+            onChange=${(/** @type {Typed} */ event) => set(column.key, { encrypted: event.target.checked })}
           />
           ${t.tables.encrypted}
         </label>

@@ -2,7 +2,7 @@
  * What a request led to in an app: other requests, changes, calls of functions, executions of workflows, deliveries.
  */
 import { html } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, may, onApp } from "../state/app.js";
 import { href } from "../state/router.js";
 import { clock, duration, plain } from "../ui/format.js";
@@ -56,17 +56,17 @@ const CHAIN =
     function: {
       icon: "code",
       place: (one) => `functions/${one.target_id}/runs?run=${one.id}`,
-      word: (status) => /** @type {any} */ (t.functions.outcomes)[status],
+      word: (status) => worded(t.functions.outcomes, status),
     },
     workflow: {
       icon: "flow",
       place: (one) => `workflows/${one.target_id}/runs/${one.id}`,
-      word: (status) => /** @type {any} */ (t.workflows.statuses)[status],
+      word: (status) => worded(t.workflows.statuses, status),
     },
     delivery: {
       icon: "bolt",
       place: (one) => `webhooks/${one.target_id}?delivery=${one.id}`,
-      word: (status) => /** @type {any} */ (t.webhooks.outcomes)[status],
+      word: (status) => worded(t.webhooks.outcomes, status),
     },
   });
 
@@ -82,7 +82,7 @@ export async function contextOf(id, signal) {
     may("editor") ? onApp("/audit-log", { query: { request_id: id, limit: 50 }, signal }) : { data: [] },
   ]);
   const entries = [
-    ...found.entries.map((/** @type {any} */ one) => {
+    ...found.entries.map((one) => {
       const { icon, place, word } = CHAIN[one.kind];
       const path = place(one);
       const words = /** @type {Record<string, string>} */ ({ ...t.functions.callers, ...t.actors });
@@ -105,7 +105,7 @@ export async function contextOf(id, signal) {
         path: path && `/apps/${appId.value}/${path}`,
       };
     }),
-    ...(await named(changes.data, signal)).map((/** @type {any} */ one) => ({
+    ...(await named(changes.data, signal)).map((one) => ({
       key: one.entry_id,
       time: one.created_at,
       icon: "edit",

@@ -1,6 +1,6 @@
 /** The definition of a workflow: its steps as a graph, and beside it the form of the chosen step or of the whole. */
 import { html, useEffect, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, onApp } from "../state/app.js";
 import { change, guard, place } from "../state/router.js";
 import { moment, plain } from "../ui/format.js";
@@ -55,7 +55,7 @@ export function keepDraft(workflow, definition) {
 
 const why = () => denied("editor");
 
-/** @param {{base: string, workflow: any, set: (workflow: any) => void}} props */
+/** @param {{base: WorkflowPath, workflow: Api.Workflow, set: (workflow: Api.Workflow) => void}} props */
 export function Editor({ base, workflow, set }) {
   const [draft, setDraft] = useState(drafts.get(workflow.id) || definitionOf(workflow));
   const [asJson, setAsJson] = useState(false);
@@ -100,7 +100,7 @@ export function Editor({ base, workflow, set }) {
     return {
       kind: own ? "bad" : "idle",
       icon: own ? "fail" : iconOf(one),
-      word: /** @type {any} */ (t.workflows.types)[one.step_type],
+      word: worded(t.workflows.types, one.step_type),
       taken: /** @type {"done"} */ ("done"),
     };
   };
@@ -117,15 +117,16 @@ export function Editor({ base, workflow, set }) {
   };
   const adding = html`<${MenuButton}
     label=${t.workflows.addStep}
-    button=${(/** @type {any} */ bind) => html`<${Button} kind="small" icon="plus" why=${why()} ...${why() ? {} : bind}>
+    button=${(/** @type {Bind} */ bind) => html`<${Button}
+      kind="small" icon="plus" why=${why()} ...${why() ? {} : bind}
+    >
       ${t.workflows.addStep}
     </${Button}>`}
   >
     ${(/** @type {() => void} */ close) =>
       KINDS.map(
         (kind) => html`<${MenuItem} icon=${iconOf({ step_type: kind })} onClick=${() => add(kind, close)}>
-          ${/** @type {any} */ (t.workflows.types)[kind]}
-          ${" "}<small class="soft block">${/** @type {any} */ (t.workflows.typeTexts)[kind]}</small>
+          ${worded(t.workflows.types, kind)} <small class="soft block">${worded(t.workflows.typeTexts, kind)}</small>
         </${MenuItem}>`,
       )}
   </${MenuButton}>`;
@@ -212,7 +213,7 @@ const path = (key) =>
     .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
 
 /** @param {any} draft @param {string} key */
-const stepAt = (draft, key) => path(key).reduce((/** @type {any} */ found, part) => found?.[part], draft);
+const stepAt = (draft, key) => path(key).reduce((found, part) => found?.[part], draft);
 
 /**
  * A copy in which what stands at a place is another.
@@ -227,7 +228,7 @@ function within(value, [first, ...rest], change) {
   return { ...value, [first]: within(value[first], rest, change) };
 }
 
-/** @param {any} draft @param {string} list @param {(steps: any[]) => any[]} make */
+/** @param {any} draft @param {string} list @param {(steps: Api.Step[]) => any[]} make */
 const put = (draft, list, make) => within(draft, path(list), make);
 /** @param {any} draft @param {string} key @param {any} step */
 const replaced = (draft, key, step) => within(draft, path(key), () => step);
@@ -246,8 +247,9 @@ function freeId(draft, kind) {
 const numberOf = (text) => (text.trim() === "" ? undefined : Number.isNaN(Number(text)) ? text : Number(text));
 
 /**
- * @param {{place: string, step: any, draft: any, wrong: (field: string) => string | undefined, edit: (step: any) =>
- *   void, arrange: (draft: any, key: string | null) => void}} props
+ * @param {{place: string, step: any, draft: any, wrong: (field: string) => string | undefined, edit: (step: Api.Step)
+ *   =>
+ *   void, arrange: (draft: Api.FunctionDraft, key: string | null) => void}} props
  */
 function StepForm({ place: key, step, draft, wrong, edit, arrange }) {
   const { data } = useLoad((signal) => onApp("/functions", { query: { limit: 100 }, signal }), [appId.value]);
@@ -339,14 +341,12 @@ function StepForm({ place: key, step, draft, wrong, edit, arrange }) {
       ${calls && html`
         <${SelectField}
           label=${t.functions.one}
-          value=${functions.find((/** @type {any} */ one) => one.name === step.function_id)?.id ||
-              step.function_id || ""}
+          value=${functions.find((one) => one.name === step.function_id)?.id || step.function_id || ""}
           onInput=${(/** @type {string} */ text) => field("function_id", text)}
           options=${[
             ["", step.step_type === "condition" ? t.none : t.workflows.chooseFunction],
-            ...functions.map((/** @type {any} */ one) => [one.id, one.name]),
-            ...(step.function_id &&
-            !functions.some((/** @type {any} */ one) => [one.id, one.name].includes(step.function_id))
+            ...functions.map((one) => [one.id, one.name]),
+            ...(step.function_id && !functions.some((one) => [one.id, one.name].includes(step.function_id))
               ? [[step.function_id, step.function_id]]
               : []),
           ]}
@@ -356,16 +356,16 @@ function StepForm({ place: key, step, draft, wrong, edit, arrange }) {
       ${step.step_type === "condition" && html`
         <${JsonField}
           label=${t.workflows.condition} value=${step.condition}
-          onChange=${(/** @type {any} */ value) => field("condition", value)} wrong=${wrong(`${key}.condition`)}
+          onChange=${(/** @type {string} */ value) => field("condition", value)} wrong=${wrong(`${key}.condition`)}
           help=${t.workflows.conditionHelp}
         />
         <${Ids}
           label=${t.workflows.onTrue} offered=${later} value=${step.on_true}
-          onChange=${(/** @type {any} */ value) => field("on_true", value)} wrong=${wrong(`${key}.on_true`)}
+          onChange=${(/** @type {string} */ value) => field("on_true", value)} wrong=${wrong(`${key}.on_true`)}
         />
         <${Ids}
           label=${t.workflows.onFalse} offered=${later} value=${step.on_false}
-          onChange=${(/** @type {any} */ value) => field("on_false", value)} wrong=${wrong(`${key}.on_false`)}
+          onChange=${(/** @type {string} */ value) => field("on_false", value)} wrong=${wrong(`${key}.on_false`)}
         />
       `}
       ${step.step_type === "parallel" && mode === "branches" && html`<${Branches}
@@ -378,7 +378,7 @@ function StepForm({ place: key, step, draft, wrong, edit, arrange }) {
           offered=${all(draft.steps)
             .map((one) => one.id)
             .filter((id) => id && id !== step.id)}
-          value=${step.sources} onChange=${(/** @type {any} */ value) => field("sources", value)}
+          value=${step.sources} onChange=${(/** @type {string} */ value) => field("sources", value)}
           wrong=${wrong(`${key}.sources`)}
         />
         <${SelectField}
@@ -389,18 +389,18 @@ function StepForm({ place: key, step, draft, wrong, edit, arrange }) {
       `}
       ${step.step_type === "agent" && html`<${JsonField}
         label=${t.workflows.config} value=${step.config}
-        onChange=${(/** @type {any} */ value) => field("config", value)} wrong=${wrong(`${key}.config`)}
+        onChange=${(/** @type {string} */ value) => field("config", value)} wrong=${wrong(`${key}.config`)}
       />`}
       ${step.step_type !== "parallel" || mode === "items"
         ? html`<${JsonField}
             label=${t.workflows.mapping} value=${step.input_mapping}
-            onChange=${(/** @type {any} */ value) => field("input_mapping", value)}
+            onChange=${(/** @type {string} */ value) => field("input_mapping", value)}
             wrong=${wrong(`${key}.input_mapping`)} help=${t.workflows.mappingHelp}
           />`
         : null}
       ${step.step_type !== "condition" && html`<${JsonField}
         label=${t.workflows.onlyIf} value=${step.condition}
-        onChange=${(/** @type {any} */ value) => field("condition", value)} wrong=${wrong(`${key}.condition`)}
+        onChange=${(/** @type {string} */ value) => field("condition", value)} wrong=${wrong(`${key}.condition`)}
       />`}
       <${SelectField}
         label=${t.workflows.onError} value=${step.on_error || "stop"}
@@ -432,7 +432,7 @@ function StepForm({ place: key, step, draft, wrong, edit, arrange }) {
 
 /**
  * JSON that is taken once it can be read.
- * @param {{label: string, value: any, onChange: (value: any) => void, wrong?: string, help?: string}} props
+ * @param {{label: string, value: unknown, onChange: (value: unknown) => void, wrong?: string, help?: string}} props
  */
 function JsonField({ label, value, onChange, wrong, help }) {
   const [text, setText] = useState(value === undefined || value === null ? "" : JSON.stringify(value, null, 2));
@@ -474,7 +474,7 @@ function Ids({ label, help, offered, value = [], onChange, wrong }) {
             (id) => html`<label class="check" key=${id}>
               <input
                 type="checkbox" checked=${value.includes(id)}
-                onChange=${(/** @type {any} */ event) => toggle(id, event.target.checked)}
+                onChange=${(/** @type {Typed} */ event) => toggle(id, event.target.checked)}
               />
               <code class="cut">${plain(id, 64)}</code>
             </label>`,
@@ -487,7 +487,8 @@ function Ids({ label, help, offered, value = [], onChange, wrong }) {
 }
 
 /**
- * @param {{place: string, step: any, draft: any, edit: (step: any) => void, open: (step: any, key: string) => void}}
+ * @param {{place: string, step: any, draft: Api.FunctionDraft, edit: (step: Api.Step) => void, open: (step: Api.Step,
+ *   key: string) => void}}
  *   props
  */
 function Branches({ place: key, step, draft, edit, open }) {
@@ -507,7 +508,7 @@ function Branches({ place: key, step, draft, edit, open }) {
         (/** @type {any} */ one, /** @type {number} */ at) => html`<li class="line" key=${at}>
           <input
             class="in small mono" aria-label=${t.workflows.branchId(at + 1)} value=${one.id}
-            onInput=${(/** @type {any} */ event) => edit(branch(at, { ...one, id: event.target.value }))}
+            onInput=${(/** @type {Typed} */ event) => edit(branch(at, { ...one, id: event.target.value }))}
             spellcheck="false"
           />
           <span class="soft s12 num grow">${t.workflows.stepsOf(one.steps.length)}</span>
@@ -538,7 +539,10 @@ function Branches({ place: key, step, draft, edit, open }) {
   </fieldset>`;
 }
 
-/** @param {{draft: any, edit: (draft: any) => void, wrong: (field: string) => string | undefined, check: any}} props */
+/**
+ * @param {{draft: any, edit: (draft: Api.FunctionDraft) => void, wrong: (field: string) => string | undefined, check:
+ *   any}} props
+ */
 function WholeForm({ draft, edit, wrong, check }) {
   const field = (/** @type {string} */ name, /** @type {any} */ value) => edit({ ...draft, [name]: value });
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -562,7 +566,7 @@ function WholeForm({ draft, edit, wrong, check }) {
       <label class="check">
         <input
           type="checkbox" checked=${draft.schedule_cron !== null}
-          onChange=${(/** @type {any} */ event) =>
+          onChange=${(/** @type {Typed} */ event) =>
             edit({
               ...draft,
               schedule_cron: event.target.checked ? "30 2 * * *" : null,
@@ -600,7 +604,7 @@ function WholeForm({ draft, edit, wrong, check }) {
       `}
       <${JsonField}
         label=${t.workflows.initialInput} value=${draft.initial_input}
-        onChange=${(/** @type {any} */ value) => field("initial_input", value || {})} wrong=${wrong("initial_input")}
+        onChange=${(/** @type {string} */ value) => field("initial_input", value || {})} wrong=${wrong("initial_input")}
         help=${t.workflows.initialHelp}
       />
       <div class="pair">
@@ -625,7 +629,7 @@ function WholeForm({ draft, edit, wrong, check }) {
   `;
 }
 
-/** @param {{draft: any, onClose: () => void, done: (draft: any) => void}} props */
+/** @param {{draft: Api.FunctionDraft, onClose: () => void, done: (draft: Api.FunctionDraft) => void}} props */
 function JsonDialog({ draft, onClose, done }) {
   const [text, setText] = useState(JSON.stringify(draft, null, 2));
   const take = async () => {
@@ -635,7 +639,7 @@ function JsonDialog({ draft, onClose, done }) {
   return html`<${FormDialog}
     class="broad" title=${t.workflows.definition} onClose=${onClose} submit=${take} action=${t.workflows.take}
     why=${why()}
-    about=${(/** @type {any} */ error) => (error instanceof SyntaxError ? t.grid.notJson(error.message) : null)}
+    about=${(/** @type {unknown} */ error) => (error instanceof SyntaxError ? t.grid.notJson(error.message) : null)}
   >
     <${TextAreaField} label="JSON" value=${text} onInput=${setText} rows="22" readonly=${!!why()} data-first />
   </${FormDialog}>`;

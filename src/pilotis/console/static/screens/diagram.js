@@ -12,7 +12,7 @@ import { Bones, Button, Empty, Failure } from "../ui/widgets.js";
 export const head = () => ({ title: t.sectionNames.tables });
 
 /** @typedef {import("../state/app.js").Table} Table */
-/** @typedef {{name: string, type: string, to?: string, onDelete?: string}} Column */
+/** @typedef {{name: string, type: string, to?: string, onDelete?: keyof typeof t.tables.onDelete}} Column */
 
 const HEAD = 36;
 const ROW = 22;
@@ -68,7 +68,7 @@ function drawn(all) {
 
 export function Screen() {
   const all = tables.value;
-  const strip = (/** @type {any} */ aside) => html`<div class="strip tabstrip">
+  const strip = (/** @type {Markup} */ aside) => html`<div class="strip tabstrip">
     <${TableViews} on="diagram" />
     <span class="grow"></span>
     ${aside}
@@ -88,7 +88,7 @@ export function Screen() {
   return html`<${Diagram} all=${all} strip=${strip} />`;
 }
 
-/** @param {{all: Table[], strip: (aside: any) => any}} props */
+/** @param {{all: Table[], strip: (aside: Markup) => Markup}} props */
 function Diagram({ all, strip }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [near, setNear] = useState("");
@@ -99,6 +99,7 @@ function Diagram({ all, strip }) {
     const { clientWidth, clientHeight } = /** @type {HTMLElement} */ (box.current);
     setScale(width <= clientWidth && height <= clientHeight ? 1 : READABLE);
   }, [width, height]);
+  const placeOf = (/** @type {string} */ id) => /** @type {import("../ui/layers.js").Place} */ (places.get(id));
   const at = SCALES.indexOf(scale);
   const connected = new Set(arrows.flatMap((one) => (one.from === near || one.to === near ? [one.from, one.to] : [])));
   const keys = (/** @type {KeyboardEvent} */ event) => {
@@ -131,7 +132,7 @@ function Diagram({ all, strip }) {
         >
           <svg width=${width} height=${height} aria-hidden="true">
             ${arrows.map((one) => {
-              const [from, to] = [/** @type {any} */ (places.get(one.from)), /** @type {any} */ (places.get(one.to))];
+              const [from, to] = [placeOf(one.from), placeOf(one.to)];
               const path = line(from, to, one.y, HEAD / 2);
               const [x, y] = (path.match(/(-?[\d.]+) (-?[\d.]+)$/) || []).slice(1).map(Number);
               const into = to.x < from.x || to.x === from.x ? -1 : 1;
@@ -157,7 +158,7 @@ function Diagram({ all, strip }) {
   </div>`;
 }
 
-/** @param {{table: Table, place: {x: number, y: number}, near: boolean, choose: () => void}} props */
+/** @param {{table: Table, place: import("../ui/layers.js").Place, near: boolean, choose: () => void}} props */
 function Card({ table, place, near, choose }) {
   const columns = columnsOf(table);
   const rest = restOf(table);
@@ -188,8 +189,7 @@ function Card({ table, place, near, choose }) {
 }
 
 /** @param {Column} column */
-const refersTo = ({ to, onDelete }) =>
-  t.diagram.refers(plain(to, 60), /** @type {any} */ (t.tables.onDelete)[onDelete || "restrict"]);
+const refersTo = ({ to, onDelete }) => t.diagram.refers(plain(to, 60), t.tables.onDelete[onDelete || "restrict"]);
 
 /**
  * The table that stands next to another in the direction of an arrow key.

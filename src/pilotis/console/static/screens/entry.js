@@ -14,7 +14,7 @@ function takeToken() {
   return token;
 }
 
-/** @param {{title: string, lead: any, children?: any}} props */
+/** @param {{title: string, lead: Markup, children?: Markup}} props */
 const Entry = ({ title, lead, children }) => html`<main class="entry">
   <section class="slab">
     <p class="brand"><${Icon} name="mark" class="mark" />Pilotis</p>
@@ -59,7 +59,8 @@ function Credentials({ email: known = "", done }) {
     />
     <label class="check">
       <input
-        type="checkbox" checked=${remember} onChange=${(/** @type {any} */ event) => setRemember(event.target.checked)}
+        type="checkbox" checked=${remember}
+        onChange=${(/** @type {Typed} */ event) => setRemember(event.target.checked)}
       />
       ${t.staySignedIn}
     </label>
@@ -77,7 +78,7 @@ function proceed() {
   go(wanted.startsWith("/") && !wanted.startsWith("//") ? wanted : "/", { replace: true });
 }
 
-/** @param {{config: any}} props */
+/** @param {{config: Api.ConsoleConfig}} props */
 export function SignIn({ config }) {
   useEffect(() => {
     document.title = `${t.signIn} · Pilotis`;
@@ -99,7 +100,7 @@ export function SignInDialog() {
   </${Dialog}>`;
 }
 
-/** @param {{config: any, token: string, action: string}} props */
+/** @param {{config: Api.ConsoleConfig, token: string, action: string}} props */
 function NewUser({ config, token, action }) {
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
@@ -136,7 +137,7 @@ function NewUser({ config, token, action }) {
   </form>`;
 }
 
-/** @param {{config: any}} props */
+/** @param {{config: Api.ConsoleConfig}} props */
 export function SetUp({ config }) {
   const [token] = useState(takeToken);
   useEffect(() => void (document.title = `${t.setUp} · Pilotis`), []);
@@ -152,7 +153,7 @@ export function SetUp({ config }) {
   </${Entry}>`;
 }
 
-/** An invitation for somebody who has an account: sign in, then accept. @param {{config: any}} props */
+/** An invitation for somebody who has an account: sign in, then accept. @param {{config: Api.ConsoleConfig}} props */
 export function Invitation({ config }) {
   const [token] = useState(takeToken);
   const { busy, error, run } = useAction(async () => {

@@ -1,6 +1,6 @@
 /** The events that an app stored, newest first; new ones arrive by a stream while the list stands at its top. */
 import { html, useEffect, useRef, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, onApp } from "../state/app.js";
 import { change, place } from "../state/router.js";
 import { follow } from "../state/stream.js";
@@ -13,7 +13,7 @@ import { Bones, Button, Code, Copy, Empty, Failure, complain } from "../ui/widge
  * @typedef {{id: string, event_type: string, timestamp: string, subject: string | null, member_id: string | null,
  *   actor: {kind: string}, data: unknown}} AppEvent
  */
-/** @typedef {{key: string, data: AppEvent[], next: string | null, error?: any}} Listed */
+/** @typedef {{key: string, data: AppEvent[], next: string | null, error?: unknown}} Listed */
 
 const PAGE = 50;
 /** How many events stay in the list while new ones arrive. */
@@ -132,7 +132,7 @@ export function Events() {
   holds.current = isAway || !!open;
   const { current, waiting, line, release, more, retry } = useEvents(type, live, holds);
   const declared = useEventTypes();
-  const scrolled = (/** @type {any} */ event) => {
+  const scrolled = (/** @type {Typed} */ event) => {
     const away = event.target.scrollTop > 24;
     if (away !== isAway) setAway(away);
   };
@@ -149,7 +149,7 @@ export function Events() {
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
       <select
         class="in small" aria-label=${t.webhooks.type} value=${type}
-        onChange=${(/** @type {any} */ event) => change({ type: event.target.value, event: null })}
+        onChange=${(/** @type {Typed} */ event) => change({ type: event.target.value, event: null })}
       >
         <option value="">${t.webhooks.allTypes}</option>
         ${declared.map((name) => html`<option value=${name} selected=${name === type}>${name}</option>`)}
@@ -166,7 +166,7 @@ export function Events() {
       </span>
       <label class="check">
         <input
-          type="checkbox" checked=${live} onChange=${(/** @type {any} */ event) => setLive(event.target.checked)}
+          type="checkbox" checked=${live} onChange=${(/** @type {Typed} */ event) => setLive(event.target.checked)}
         />
         ${t.webhooks.live}
       </label>
@@ -233,7 +233,7 @@ const row = (event, isOpen) => html`<tr key=${event.id} class=${isOpen ? "on" : 
   <td class="soft num fit" title=${event.timestamp}>${when(event.timestamp)}</td>
   <td><code>${plain(event.event_type, 60)}</code></td>
   <td class="wide cut">${event.subject && html`<code class="soft">${plain(event.subject, 60)}</code>`}</td>
-  <td class="wide soft">${/** @type {any} */ (t.actors)[event.actor.kind] || plain(event.actor.kind, 40)}</td>
+  <td class="wide soft">${worded(t.actors, event.actor.kind) || plain(event.actor.kind, 40)}</td>
   <td class="fit">
     <${Button}
       kind="flat small" icon=${isOpen ? "up" : "down"} label=${isOpen ? t.less : t.details}

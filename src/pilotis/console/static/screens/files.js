@@ -1,6 +1,6 @@
 /** The file storages of an app, and what is in one of them. */
 import { html, useEffect, useRef, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, ofApp, onApp, opened, store } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
 import { arrived, upload } from "../state/uploads.js";
@@ -47,7 +47,7 @@ export function head(params) {
 const PAGE = 100;
 const why = () => denied("editor");
 
-/** @param {{storage?: string, config: any}} props */
+/** @param {{storage?: string, config: Api.ConsoleConfig}} props */
 export function Screen({ storage, config }) {
   return storage ? html`<${Storage} key=${storage} id=${storage} config=${config} />` : html`<${Storages} />`;
 }
@@ -85,7 +85,7 @@ function Storages() {
                 </thead>
                 <tbody>
                   ${data.storages.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.id}>
+                    (one) => html`<tr key=${one.id}>
                       <td class="main">
                         <a class="cover line" href=${href(`/apps/${appId.value}/files/${one.id}`)}>
                           <${Icon} name="folder" />
@@ -93,9 +93,7 @@ function Storages() {
                         </a>
                       </td>
                       <td class="soft">
-                        ${one.has_rules
-                          ? html`<${Access} level="" rules />`
-                          : /** @type {any} */ (t.files.levels)[one.read_access]}
+                        ${one.has_rules ? html`<${Access} level="" rules />` : worded(t.files.levels, one.read_access)}
                       </td>
                       <td class="r wide">${count(one.file_count)}</td>
                       <td class="wide"><${Used} storage=${one} /></td>
@@ -111,7 +109,7 @@ function Storages() {
   </div>`;
 }
 
-/** @param {{storage: any}} props */
+/** @param {{storage: Api.Storage}} props */
 function Used({ storage }) {
   const share = storage.quota_bytes ? storage.used_bytes / storage.quota_bytes : 0;
   return html`<div class="used">
@@ -126,7 +124,7 @@ function Used({ storage }) {
   </div>`;
 }
 
-/** @param {{known?: any, onClose: () => void, done: (storage: any) => void}} props */
+/** @param {{known?: any, onClose: () => void, done: (storage: Api.Storage) => void}} props */
 function StorageDialog({ known, onClose, done }) {
   const [name, setName] = useState(known?.name || "");
   const [access, setAccess] = useState({
@@ -193,7 +191,7 @@ const bearerOf = (level) => (level === "Public" ? {} : { bearer: level === "Secr
 
 /**
  * Its id, and how files of it are listed, read and uploaded.
- * @param {{storage: any, base: string, onClose: () => void}} props
+ * @param {{storage: Api.Storage, base: FilesPath, onClose: () => void}} props
  */
 function HowTo({ storage, base, onClose }) {
   const key = usePublicKey() || "pk_…";
@@ -246,13 +244,13 @@ curl -X POST '${url}/complete-upload' \\\n  -H 'X-Public-Key: ${key}'${shell} \\
   };
 }
 
-/** @param {{id: string, config: any}} props */
+/** @param {{id: string, config: Api.ConsoleConfig}} props */
 function Storage({ id, config }) {
   const query = place.value.query;
   const path = query.get("path") || "";
   const offset = Number(query.get("offset")) || 0;
   const chosen = query.get("file") || "";
-  const base = `/v1/public/storages/files/${id}`;
+  const base = /** @type {const} */ (`/v1/public/storages/files/${id}`);
   const [tiles, setTiles] = useState(localStorage.getItem("pilotis.tiles") === "1");
   const [dialog, setDialog] = useState(/** @type {any} */ (query.has("settings") ? { settings: true } : null));
   const [over, setOver] = useState(false);
@@ -284,7 +282,8 @@ function Storage({ id, config }) {
   useEffect(() => {
     if (arrived.value) items.reload();
   }, [arrived.value]);
-  const known = items.data?.files.find((/** @type {any} */ one) => one.id === chosen);
+  const opened = items.data;
+  const known = opened?.files.find((one) => one.id === chosen);
   const add = async (/** @type {{file: File, folders: string[]}[]} */ files) => {
     try {
       /** @type {Map<string, string | null>} */
@@ -442,7 +441,7 @@ function Storage({ id, config }) {
                   : tiles
                     ? html`<ul class="tilesgrid">
                         ${items.data.files.map(
-                          (/** @type {any} */ one) => html`<li key=${one.id}>
+                          (one) => html`<li key=${one.id}>
                             <button
                               type="button" class=${one.id === chosen ? "on" : ""}
                               aria-pressed=${one.id === chosen ? "true" : "false"} onClick=${() => enter(one)}
@@ -466,7 +465,7 @@ function Storage({ id, config }) {
                         </thead>
                         <tbody>
                           ${items.data.files.map(
-                            (/** @type {any} */ one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}>
+                            (one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}>
                               <td class=${`main ${one.id === chosen ? "upright" : ""}`}>
                                 <button type="button" class="coverbutton line" onClick=${() => enter(one)}>
                                   <span class="thumb small">
@@ -489,26 +488,24 @@ function Storage({ id, config }) {
           offset=${offset} limit=${PAGE} total=${items.data.total_count}
           onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
         />`}
-        ${path && !search && !chosen && items.data && html`<div class="strip pager">
+        ${path && !search && !chosen && opened && html`<div class="strip pager">
           <${Button}
             kind="flat small" icon="edit" why=${why()}
-            onClick=${() =>
-              setDialog({ rename: { id: items.data.folder, name: parts[parts.length - 1], type: "folder" } })}
+            onClick=${() => setDialog({ rename: { id: opened.folder, name: parts[parts.length - 1], type: "folder" } })}
           >
             ${t.files.rename}
           </${Button}>
           <${Button}
             kind="flat small" icon="folder" why=${why()}
             onClick=${() =>
-              setDialog({ move: { id: items.data.folder, name: parts[parts.length - 1], type: "folder", path } })}
+              setDialog({ move: { id: opened.folder, name: parts[parts.length - 1], type: "folder", path } })}
           >
             ${t.files.move}
           </${Button}>
           <span class="grow"></span>
           <${Button}
             kind="flat small bad" icon="trash" why=${why()}
-            onClick=${() =>
-              setDialog({ remove: { id: items.data.folder, name: parts[parts.length - 1], type: "folder" } })}
+            onClick=${() => setDialog({ remove: { id: opened.folder, name: parts[parts.length - 1], type: "folder" } })}
           >
             ${t.files.deleteFolder}
           </${Button}>
@@ -562,14 +559,14 @@ function Storage({ id, config }) {
 
 /**
  * The id of the folder at a path; null at the top.
- * @param {string} base @param {string} path @param {AbortSignal} [signal] @returns {Promise<string | null>}
+ * @param {FilesPath} base @param {string} path @param {AbortSignal} [signal] @returns {Promise<string | null>}
  */
 const folderAt = async (base, path, signal) =>
   path ? (await ofApp(`${base}/path/${path.split("/").map(encodeURIComponent).join("/")}`, { signal })).id : null;
 
 /**
  * The id of a folder, which is made if it is not there.
- * @param {string} base
+ * @param {FilesPath} base
  * @param {string} name
  * @param {string | null} parent
  * @param {string} path
@@ -586,7 +583,7 @@ async function folderOf(base, name, parent, path) {
   }
 }
 
-/** @param {{save: (name: string) => Promise<any>, onClose: () => void}} props */
+/** @param {{save: (name: string) => Promise<unknown>, onClose: () => void}} props */
 function FolderDialog({ save, onClose }) {
   const [name, setName] = useState("");
   return html`<${FormDialog}
@@ -597,7 +594,9 @@ function FolderDialog({ save, onClose }) {
   </${FormDialog}>`;
 }
 
-/** @param {{item: any, save: (name: string) => Promise<any>, onClose: () => void}} props */
+/**
+ * @param {{item: Api.FileItem | Api.FolderItem, save: (name: string) => Promise<unknown>, onClose: () => void}} props
+ */
 function RenameDialog({ item, save, onClose }) {
   const [name, setName] = useState(item.name);
   return html`<${FormDialog}
@@ -613,7 +612,8 @@ function RenameDialog({ item, save, onClose }) {
 
 /**
  * Walks through the folders to where an item shall be.
- * @param {{item: any, base: string, from: string | null, save: (parent: string | null) => Promise<any>, onClose: () =>
+ * @param {{item: Api.FileItem | Api.FolderItem, base: FilesPath, from: string | null, save: (parent: string | null) =>
+ *   Promise<unknown>, onClose: () =>
  *   void}} props
  */
 function MoveDialog({ item, base, from, save, onClose }) {
@@ -623,7 +623,7 @@ function MoveDialog({ item, base, from, save, onClose }) {
     (signal) => ofApp(`${base}/items`, { query: { parent_id: here.id || "root", limit: PAGE }, signal }),
     [base, here.id],
   );
-  const folders = (data?.files || []).filter((/** @type {any} */ one) => one.type === "folder" && one.id !== item.id);
+  const folders = (data?.files || []).filter((one) => one.type === "folder" && one.id !== item.id);
   const present =
     item.type === "folder"
       ? item.path.split("/").length === at.length && here.id === null && !item.path.includes("/")
@@ -649,7 +649,7 @@ function MoveDialog({ item, base, from, save, onClose }) {
         : folders.length
           ? html`<ul class="folders">
               ${folders.map(
-                (/** @type {any} */ one) => html`<li key=${one.id}>
+                (one) => html`<li key=${one.id}>
                   <button type="button" class="item" onClick=${() => setAt([...at, one])}>
                     <${Icon} name="folder" />
                     <span class="cut grow">${plain(one.name, 80)}</span>
@@ -670,7 +670,7 @@ const isImage = (/** @type {any} */ item) =>
 /**
  * The URL under which this page may show a file: a signed one where the storage is not public.
  * @param {any} file
- * @param {string} base
+ * @param {FilesPath} base
  * @param {boolean} isPublic
  */
 async function shownUrl(file, base, isPublic) {
@@ -688,7 +688,7 @@ function variant(url, query) {
 
 /**
  * A small picture of an image once it is in view; else the icon of its kind.
- * @param {{item: any, base: string, isPublic: boolean | undefined, side: number}} props
+ * @param {{item: any, base: FilesPath, isPublic: boolean | undefined, side: number}} props
  */
 function Thumb({ item, base, isPublic, side }) {
   const [url, setUrl] = useState("");
@@ -710,7 +710,7 @@ function Thumb({ item, base, isPublic, side }) {
 /**
  * Put another content in the place of a file: its id and its links stay.
  * @param {any} file
- * @param {string} base
+ * @param {FilesPath} base
  * @param {File} content
  */
 async function replaceContent(file, base, content) {
@@ -728,7 +728,8 @@ async function replaceContent(file, base, content) {
 }
 
 /**
- * @param {{file: any, base: string, isPublic: boolean, onDelete: () => void, onRename: () => void, onMove: () => void,
+ * @param {{file: any, base: FilesPath, isPublic: boolean, onDelete: () => void, onRename: () => void, onMove: () =>
+ *   void,
  *   onReplaced: () => void}} props
  */
 function FilePanel({ file, base, isPublic, onDelete, onRename, onMove, onReplaced }) {
@@ -815,7 +816,7 @@ function FilePanel({ file, base, isPublic, onDelete, onRename, onMove, onReplace
       <div class="line">
         <select
           class="in small" aria-label=${t.files.lifetime} value=${hours}
-          onChange=${(/** @type {any} */ event) => setHours(event.target.value)}
+          onChange=${(/** @type {Typed} */ event) => setHours(event.target.value)}
         >
           ${["1", "24", "168"].map(
             (one) => html`<option value=${one} selected=${one === hours}>${t.files.hours(Number(one))}</option>`,
@@ -833,9 +834,9 @@ function FilePanel({ file, base, isPublic, onDelete, onRename, onMove, onReplace
       <div class="shape">
         ${["width", "height", "quality"].map(
           (name) => html`<${Field} label=${name}>
-            ${(/** @type {any} */ bind) => html`<input
+            ${(/** @type {Bind} */ bind) => html`<input
               class="in small" inputmode="numeric" value=${/** @type {any} */ (shape)[name]}
-              onInput=${(/** @type {any} */ event) =>
+              onInput=${(/** @type {Typed} */ event) =>
                 setShape({ ...shape, [name]: event.target.value.replace(/\D/g, "") })}
               ...${bind}
             />`}
@@ -865,7 +866,7 @@ function FilePanel({ file, base, isPublic, onDelete, onRename, onMove, onReplace
       </${Button}>`}
       <${MenuButton}
         label=${t.files.actions}
-        button=${(/** @type {any} */ bind) => html`<${Button}
+        button=${(/** @type {Bind} */ bind) => html`<${Button}
           kind="small" icon="more" label=${t.files.actions} ...${bind}
         />`}
       >

@@ -1,6 +1,6 @@
 /** A function at work: its log as it is written, and how its calls end and how long they take. */
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../vendor/view.js";
-import { locale, t } from "../strings/index.js";
+import { locale, t, worded } from "../strings/index.js";
 import { appId, may, onApp } from "../state/app.js";
 import { change, href, place } from "../state/router.js";
 import { follow } from "../state/stream.js";
@@ -42,14 +42,14 @@ const endOf = (call) => ({
   ended: call,
 });
 
-/** @param {{base: string, fn: any}} props */
+/** @param {{base: FunctionPath, fn: Api.Function}} props */
 export function Logs({ base, fn }) {
   return may("editor")
     ? html`<${Tail} key=${fn.id} base=${base} fn=${fn} />`
     : html`<${Empty} title=${t.functions.tail} text=${t.needs.editor} />`;
 }
 
-/** @param {{base: string, fn: any}} props */
+/** @param {{base: FunctionPath, fn: Api.Function}} props */
 function Tail({ base, fn }) {
   const level = place.value.query.get("level") || "debug";
   const search = place.value.query.get("search") || "";
@@ -97,7 +97,7 @@ function Tail({ base, fn }) {
   useLayoutEffect(() => {
     if (follows && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [shown.at(-1)?.key, shown.length, follows]);
-  const scrolled = (/** @type {any} */ event) => {
+  const scrolled = (/** @type {Typed} */ event) => {
     const atEnd = event.target.scrollHeight - event.target.scrollTop - event.target.clientHeight < 24;
     if (atEnd !== follows) setSeen(atEnd ? null : came.current);
   };
@@ -105,13 +105,11 @@ function Tail({ base, fn }) {
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
       <select
         class="in small" aria-label=${t.functions.level} value=${level}
-        onChange=${(/** @type {any} */ event) =>
+        onChange=${(/** @type {Typed} */ event) =>
           change({ level: event.target.value === "debug" ? null : event.target.value })}
       >
         ${LEVELS.map(
-          (name) => html`<option value=${name} selected=${name === level}>
-            ${/** @type {any} */ (t.functions.levels)[name]}
-          </option>`,
+          (name) => html`<option value=${name} selected=${name === level}>${worded(t.functions.levels, name)}</option>`,
         )}
       </select>
       <span class="searchbox room">
@@ -119,7 +117,7 @@ function Tail({ base, fn }) {
         <input
           class="in small" type="search" aria-label=${t.functions.findLines} placeholder=${t.functions.findLines}
           value=${search}
-          onInput=${(/** @type {any} */ event) => change({ search: event.target.value || null }, { replace: true })}
+          onInput=${(/** @type {Typed} */ event) => change({ search: event.target.value || null }, { replace: true })}
         />
       </span>
       <span class="grow"></span>
@@ -168,7 +166,7 @@ function drawn(one, fn) {
         ? html`<span>
             <${State} look=${LOOKS[one.ended.status]}>
               ${t.functions.endedAs(
-                /** @type {any} */ (t.functions.outcomes)[one.ended.status] || one.ended.status,
+                worded(t.functions.outcomes, one.ended.status) || one.ended.status,
                 duration(Math.round(one.ended.duration)),
               )}
             </${State}>
@@ -191,7 +189,7 @@ const NONE = { success: 0, error: 0, timeout: 0, p50: null, p99: null };
 
 /**
  * Load what calls came to in a period; the steps without calls are filled in.
- * @param {string} base
+ * @param {FunctionPath} base
  * @param {string} period
  */
 function useCalls(base, period) {
@@ -214,7 +212,7 @@ function useCalls(base, period) {
   );
 }
 
-/** @param {{base: string}} props */
+/** @param {{base: FunctionPath}} props */
 export function Metrics({ base }) {
   const asked = place.value.query.get("period") || "day";
   const period = asked in PERIODS ? asked : "day";
@@ -230,11 +228,10 @@ export function Metrics({ base }) {
   const points = data?.points || [];
   const values = (/** @type {(point: any) => number} */ read) => points.map(read);
   const sum = (/** @type {string} */ name) =>
-    points.reduce((/** @type {number} */ total, /** @type {any} */ point) => total + point[name], 0);
+    points.reduce((/** @type {number} */ total, point) => total + point[name], 0);
   const calls = sum("success") + sum("error") + sum("timeout");
   const failed = calls - sum("success");
-  const slowest = (/** @type {string} */ name) =>
-    Math.max(0, ...points.map((/** @type {any} */ point) => point[name] || 0));
+  const slowest = (/** @type {string} */ name) => Math.max(0, ...points.map((point) => point[name] || 0));
   const ended = [
     { name: t.functions.outcomes.success, kind: "ok", values: values((point) => point.success) },
     { name: t.functions.outcomes.timeout, kind: "warn", values: values((point) => point.timeout) },

@@ -1,6 +1,6 @@
 /** One function: its code with a test run, versions, calls, log, metrics, variables, triggers and settings. */
 import { html, useEffect, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, may, onApp, opened, tables } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
 import { lines, shortened } from "../ui/diff.js";
@@ -53,11 +53,11 @@ const edits = new Map();
 /** The payload of the last test run, by function. @type {Map<string, string>} */
 const payloads = new Map();
 
-/** @param {{fn: string, config: any}} props */
+/** @param {{fn: string, config: Api.ConsoleConfig}} props */
 export function Screen({ fn: id, config }) {
   const wanted = place.value.path.split("/")[5] || "";
   const tab = TABS.includes(wanted) ? wanted : "";
-  const base = `/functions/${encodeURIComponent(id)}`;
+  const base = /** @type {const} */ (`/functions/${encodeURIComponent(id)}`);
   const own = `/apps/${appId.value}/functions/${id}`;
   const loaded = useLoad((signal) => onApp(base, { signal }), [appId.value, base]);
   useTitle(loaded.data?.name);
@@ -83,7 +83,7 @@ export function Screen({ fn: id, config }) {
         label=${t.functions.one}
         items=${TABS.map((name) => ({
           href: href(name ? `${own}/${name}` : own),
-          text: /** @type {any} */ (t.functions.tabs)[name || "code"],
+          text: worded(t.functions.tabs, name || "code"),
           on: name === tab,
         }))}
       />
@@ -92,7 +92,10 @@ export function Screen({ fn: id, config }) {
   </div>`;
 }
 
-/** @typedef {{base: string, fn: any, reload: () => void, set: (fn: any) => void, config?: any}} Props */
+/**
+ * @typedef {{base: FunctionPath, fn: any, reload: () => void, set: (fn: Api.Function) => void, config:
+ *   Api.ConsoleConfig}} Props
+ */
 
 /** Its address, and the call that the access level allows. @param {Props} props */
 function HowToCall({ fn, config }) {
@@ -119,8 +122,7 @@ function HowToCall({ fn, config }) {
     <div class="page tabpage">
       <section class="slab pad form">
         <${Address}
-          label=${t.functions.address} text=${config.base_url + path}
-          note=${/** @type {any} */ (t.functions.callTexts)[level]}
+          label=${t.functions.address} text=${config.base_url + path} note=${worded(t.functions.callTexts, level)}
         />
         <${Address} label=${t.functions.id} text=${fn.id} />
       </section>
@@ -165,7 +167,8 @@ function Source({ base, fn, reload }) {
 
 /**
  * `stored` is what a test run left on the server, maybe from another browser.
- * @param {{base: string, fn: any, deployed: Record<string, string>, stored: {files: Record<string, string> | null,
+ * @param {{base: FunctionPath, fn: Api.Function, deployed: Record<string, string>, stored: {files: Record<string,
+ *   string> | null,
  *   stored_at: string | null}, reload: () => void}} props
  */
 function Workbench({ base, fn, deployed, stored, reload }) {
@@ -280,11 +283,11 @@ function Workbench({ base, fn, deployed, stored, reload }) {
           ${result && html`<section role="status">
             <p class="line">
               <${State} look=${LOOKS[result.status]}>
-                ${/** @type {any} */ (t.functions.outcomes)[result.status] || result.status}
+                ${worded(t.functions.outcomes, result.status) || result.status}
               </${State}>
               <span class="soft s12 num">
                 ${count(Math.round(result.duration))}
-                ${" "}ms${result.start ? ` · ${/** @type {any} */ (t.functions.starts)[result.start]}` : ""}
+                ${" "}ms${result.start ? ` · ${worded(t.functions.starts, result.start)}` : ""}
               </span>
             </p>
             ${result.success
@@ -349,7 +352,7 @@ function placeIn(text, names) {
 /** @param {Record<string, string>} files */
 const sorted = (files) => Object.entries(files).sort(([a], [b]) => (a < b ? -1 : 1));
 
-/** The log of a call. @param {{lines: any[] | null}} props */
+/** The log of a call. @param {{lines: Api.LogLine[] | null}} props */
 const Log = ({ lines: all }) =>
   all?.length
     ? html`<ol class="log" aria-label=${t.functions.log}>
@@ -380,8 +383,9 @@ function NewFile({ taken, add, onClose }) {
 
 /**
  * What changes, before it does.
- * @param {{base: string, files: Record<string, string>, deployed: Record<string, string>, onClose: () => void, done:
- *   (version: any) => void}} props
+ * @param {{base: FunctionPath, files: Record<string, string>, deployed: Record<string, string>, onClose: () => void,
+ *   done:
+ *   (version: Api.FunctionVersion) => void}} props
  */
 function Deploy({ base, files, deployed, onClose, done }) {
   const [message, setMessage] = useState("");
@@ -447,7 +451,7 @@ function Versions({ base, fn, reload }) {
                 </thead>
                 <tbody>
                   ${data.data.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.id}>
+                    (one) => html`<tr key=${one.id}>
                       <td class="main">
                         <span class="line">
                           <b>v${one.version}</b>
@@ -509,7 +513,7 @@ function Runs({ base, fn }) {
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
       <select
         class="in small" aria-label=${t.webhooks.state} value=${status}
-        onChange=${(/** @type {any} */ event) => change({ status: event.target.value, offset: null })}
+        onChange=${(/** @type {Typed} */ event) => change({ status: event.target.value, offset: null })}
       >
         <option value="">${t.webhooks.anyState}</option>
         ${Object.entries(t.functions.outcomes).map(
@@ -541,7 +545,7 @@ function Runs({ base, fn }) {
                     </thead>
                     <tbody>
                       ${data.data.map(
-                        (/** @type {any} */ one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}>
+                        (one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}>
                           <td class=${`soft num fit ${one.id === chosen ? "upright" : ""}`} title=${one.started_at}>
                             <button
                               type="button" class="coverbutton" aria-pressed=${one.id === chosen ? "true" : "false"}
@@ -552,7 +556,7 @@ function Runs({ base, fn }) {
                           </td>
                           <td>
                             <${State} look=${LOOKS[one.status]}>
-                              ${/** @type {any} */ (t.functions.outcomes)[one.status] || one.status}
+                              ${worded(t.functions.outcomes, one.status) || one.status}
                             </${State}>
                           </td>
                           <td class="wide words soft">${calledBy(one)}</td>
@@ -577,13 +581,11 @@ function Runs({ base, fn }) {
 
 /** What called a function, and for whom where these differ. @param {{trigger: string, caller: {type: string}}} call */
 function calledBy({ trigger, caller }) {
-  const by = /** @type {any} */ (t.functions.callers)[trigger] || plain(trigger, 40);
-  return caller.type === trigger
-    ? by
-    : `${by} · ${/** @type {any} */ (t.actors)[caller.type] || plain(caller.type, 30)}`;
+  const by = worded(t.functions.callers, trigger) || plain(trigger, 40);
+  return caller.type === trigger ? by : `${by} · ${worded(t.actors, caller.type) || plain(caller.type, 30)}`;
 }
 
-/** @param {{base: string, id: string}} props */
+/** @param {{base: FunctionPath, id: string}} props */
 function Run({ base, id }) {
   const { data, error, reload } = useLoad(
     (signal) => onApp(`${base}/executions/${encodeURIComponent(id)}`, { signal }),
@@ -601,10 +603,7 @@ function Run({ base, id }) {
         : html`
             <dl class="facts-list">
               <div><dt>${t.members.id}</dt><dd><code class="cut">${data.id}</code><${Copy} text=${data.id} /></dd></div>
-              <div>
-                <dt>${t.functions.start}</dt>
-                <dd>${/** @type {any} */ (t.functions.starts)[data.start] || t.none}</dd>
-              </div>
+              <div><dt>${t.functions.start}</dt><dd>${worded(t.functions.starts, data.start ?? "") || t.none}</dd></div>
               <div><dt>${t.functions.waited}</dt><dd class="num">${count(Math.round(data.queue_ms))} ms</dd></div>
               <div><dt>CPU</dt><dd class="num">${count(Math.round(data.cpu_ms))} ms</dd></div>
               ${data.peak_memory_mb !== null && html`<div>
@@ -650,7 +649,7 @@ function Variables({ base, fn }) {
                 <thead><tr><th>${t.name}</th><th>${t.tables.changed}</th><th></th></tr></thead>
                 <tbody>
                   ${data.variables.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.scope + one.name}>
+                    (one) => html`<tr key=${one.scope + one.name}>
                       <td class="main">
                         <code>${plain(one.name, 80)}</code>
                         ${" "}${one.scope === "app" && html`<${Pill}>${t.functions.ofApp}</${Pill}>`}
@@ -689,7 +688,7 @@ function Variables({ base, fn }) {
   `;
 }
 
-/** @param {{base: string, known: {name: string, known?: boolean}, onClose: () => void}} props */
+/** @param {{base: FunctionPath, known: {name: string, known?: boolean}, onClose: () => void}} props */
 function VariableDialog({ base, known, onClose }) {
   const [name, setName] = useState(known.name);
   const [value, setValue] = useState("");
@@ -783,7 +782,7 @@ function Triggers({ base, fn }) {
   `;
 }
 
-/** @param {{base: string, onClose: () => void}} props */
+/** @param {{base: FunctionPath, onClose: () => void}} props */
 function NewTrigger({ base, onClose }) {
   const [type, setType] = useState("schedule");
   const [cron, setCron] = useState("0 7 * * *");
@@ -844,7 +843,7 @@ function Settings({ base, fn, set }) {
     hosts: fn.egress.hosts.join("\n"),
   });
   const [gone, setGone] = useState(false);
-  const put = (/** @type {string} */ name) => (/** @type {any} */ value) => setForm({ ...form, [name]: value });
+  const put = (/** @type {string} */ name) => (/** @type {string} */ value) => setForm({ ...form, [name]: value });
   const save = useAction(async () => {
     const { mode, hosts, timeout_seconds, memory_mb, ...rest } = form;
     set(

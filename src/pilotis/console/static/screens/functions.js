@@ -1,6 +1,6 @@
 /** An app's functions: which version is called, by whom, and how a new one begins. */
 import { html, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, onApp } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
 import { ago, plain } from "../ui/format.js";
@@ -58,9 +58,9 @@ export function Screen() {
       ${data?.data.length ? create : null}
     </div>
     ${server?.runtimes
-      .filter((/** @type {any} */ one) => one.reason)
+      .filter((one) => one.reason)
       .map(
-        (/** @type {any} */ one) => html`<p key=${one.name} class="notice warn">
+        (one) => html`<p key=${one.name} class="notice warn">
           <${Icon} name="warn" />
           <span>
             ${t.functions.lesser(/** @type {any} */ (t.functions.runtimes)[one.name], one.isolation)}
@@ -92,14 +92,14 @@ export function Screen() {
                 </thead>
                 <tbody>
                   ${data.data.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.id}>
+                    (one) => html`<tr key=${one.id}>
                       <td class="main">
                         <a class="cover line" href=${href(`/apps/${appId.value}/functions/${one.id}`)}>
                           <${Icon} name="code" />
                           <span class="cut">${plain(one.name, 80)}</span>
                         </a>
                       </td>
-                      <td class="wide">${/** @type {any} */ (t.functions.runtimes)[one.runtime]}</td>
+                      <td class="wide">${worded(t.functions.runtimes, one.runtime)}</td>
                       <td class="wide">
                         <${Pill} icon=${/** @type {any} */ (t.functions.access)[one.invoke_access][2]}>
                           ${/** @type {any} */ (t.functions.access)[one.invoke_access][0]}

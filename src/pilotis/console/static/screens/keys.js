@@ -122,9 +122,9 @@ function PublicKeyDialog({ known, onClose }) {
   >
     <${TextField} label=${t.name} value=${name} onInput=${setName} maxlength="100" autocomplete="off" />
     <${Field} label=${t.keys.origins} help=${t.keys.originsHelp} optional>
-      ${(/** @type {any} */ bind) => html`<textarea
+      ${(/** @type {Bind} */ bind) => html`<textarea
         class="in code" rows="3" spellcheck="false" placeholder="https://example.com" value=${origins}
-        onInput=${(/** @type {any} */ event) => setOrigins(event.target.value)} ...${bind}
+        onInput=${(/** @type {Typed} */ event) => setOrigins(event.target.value)} ...${bind}
       />`}
     </${Field}>
   </${FormDialog}>`;

@@ -1,6 +1,6 @@
 /** The limits of an app: in words and groups, searched, and with durations and sizes as people read them. */
 import { html, useState } from "../vendor/view.js";
-import { locale, t } from "../strings/index.js";
+import { locale, t, worded } from "../strings/index.js";
 import { LIMITS } from "../strings/limits.js";
 import { appId, denied, onApp } from "../state/app.js";
 import { count } from "../ui/format.js";
@@ -43,7 +43,7 @@ function readable(value, unit) {
     return timed(value / length, name);
   }
   if (unit === "hours" || unit === "days") return timed(value, unit.slice(0, -1));
-  return unit ? `${count(value)} ${/** @type {any} */ (t.settings.units)[unit] || unit}` : count(value);
+  return unit ? `${count(value)} ${worded(t.settings.units, unit) || unit}` : count(value);
 }
 
 /** @param {string} name @returns {string} */
@@ -101,7 +101,7 @@ export function Limits() {
         <span class="sr">${t.settings.findLimit}</span>
         <input
           class="in small" type="search" placeholder=${t.settings.findLimit} value=${typed}
-          onInput=${(/** @type {any} */ event) => setTyped(event.target.value)}
+          onInput=${(/** @type {Typed} */ event) => setTyped(event.target.value)}
         />
       </label>
     </div>
@@ -133,7 +133,8 @@ export function Limits() {
 }
 
 /**
- * @param {{name: string, limit: Limit, save: (name: string, value: number) => Promise<any>, onClose: () => void}} props
+ * @param {{name: string, limit: Limit, save: (name: string, value: number) => Promise<unknown>, onClose: () => void}}
+ *   props
  */
 function LimitDialog({ name, limit, save, onClose }) {
   const [value, setValue] = useState(String(limit.value));

@@ -9,7 +9,8 @@ const SHOWN = 50;
 const why = () => denied("editor");
 
 /**
- * @param {{title: string, none: string, loaded: {data?: any[], error: any, reload: () => void}, children: (one: any) =>
+ * @param {{title: string, none: string, loaded: {data?: any[], error: unknown, reload: () => void}, children: (one:
+ *   any) =>
  *   any}} props
  */
 const Part = ({ title, none, loaded, children }) => html`<section class="wellbox">
@@ -25,7 +26,7 @@ const Part = ({ title, none, loaded, children }) => html`<section class="wellbox
 
 /** @param {{id: string}} props */
 export function MemberLinks({ id }) {
-  const path = `/members/${encodeURIComponent(id)}`;
+  const path = /** @type {const} */ (`/members/${encodeURIComponent(id)}`);
   const [holder, seen] = useInView();
   const [ends, setEnds] = useState(
     /** @type {{path: string, title: string, text: string, action: string, done: string} | null} */ (null),

@@ -50,7 +50,7 @@ export function Screen() {
       <${SearchBox} label=${t.members.search} />
       <select
         class="in small" aria-label=${t.members.kind} value=${filters.is_guest}
-        onChange=${(/** @type {any} */ event) => change({ guest: event.target.value, offset: null })}
+        onChange=${(/** @type {Typed} */ event) => change({ guest: event.target.value, offset: null })}
       >
         <option value="">${t.members.all}</option>
         <option value="false" selected=${filters.is_guest === "false"}>${t.members.registered}</option>
@@ -58,7 +58,7 @@ export function Screen() {
       </select>
       <select
         class="in small wide" aria-label=${t.members.state} value=${filters.is_active}
-        onChange=${(/** @type {any} */ event) => change({ active: event.target.value, offset: null })}
+        onChange=${(/** @type {Typed} */ event) => change({ active: event.target.value, offset: null })}
       >
         <option value="">${t.members.anyState}</option>
         <option value="true" selected=${filters.is_active === "true"}>${t.members.active}</option>
@@ -96,9 +96,7 @@ export function Screen() {
                     </thead>
                     <tbody>
                       ${data.data.map(
-                        (/** @type {any} */ member) => html`<tr
-                          key=${member.member_id} class=${member.member_id === chosen ? "on" : ""}
-                        >
+                        (member) => html`<tr key=${member.member_id} class=${member.member_id === chosen ? "on" : ""}>
                           <td class=${`main ${member.member_id === chosen ? "upright" : ""}`}>
                             <button
                               type="button" class="coverbutton line"
@@ -148,7 +146,7 @@ function Member({ id, changed }) {
     [id],
   );
   const [dialog, setDialog] = useState("");
-  const path = `/members/${encodeURIComponent(id)}`;
+  const path = /** @type {const} */ (`/members/${encodeURIComponent(id)}`);
   const update = async (/** @type {any} */ body) => {
     try {
       set(await onApp(path, { method: "PATCH", body }));
@@ -158,7 +156,7 @@ function Member({ id, changed }) {
     }
   };
   const close = () => change({ member: null });
-  const act = (/** @type {() => Promise<any>} */ action, /** @type {string} */ text) => async () => {
+  const act = (/** @type {() => Promise<unknown>} */ action, /** @type {string} */ text) => async () => {
     await action();
     toast(text);
     reload();
@@ -215,7 +213,7 @@ function Member({ id, changed }) {
                   <input
                     id="active" type="checkbox" class="switch" checked=${data.is_active} disabled=${!may("editor")}
                     title=${why() || undefined}
-                    onChange=${(/** @type {any} */ event) => update({ is_active: event.target.checked })}
+                    onChange=${(/** @type {Typed} */ event) => update({ is_active: event.target.checked })}
                   />
                 </dd>
               </div>
@@ -252,7 +250,7 @@ function Member({ id, changed }) {
               </${Button}>
             </footer>
           `}
-    ${dialog === "rename" && html`<${Rename}
+    ${data && dialog === "rename" && html`<${Rename}
       known=${data.nickname}
       save=${(/** @type {string} */ nickname) =>
         onApp(path, { method: "PATCH", body: { nickname: nickname || null } })
@@ -260,7 +258,7 @@ function Member({ id, changed }) {
           .then(() => (forgetName(id), changed()))}
       onClose=${() => setDialog("")}
     />`}
-    ${dialog === "data" && html`<${EditData}
+    ${data && dialog === "data" && html`<${EditData}
       known=${data.custom_data}
       save=${(/** @type {any} */ custom_data) => onApp(path, { method: "PATCH", body: { custom_data } }).then(set)}
       onClose=${() => setDialog("")}
@@ -270,12 +268,12 @@ function Member({ id, changed }) {
         act(() => onApp(`${path}/password`, { method: "PUT", body: { password } }), t.members.passwordSet)()}
       onClose=${() => setDialog("")}
     />`}
-    ${dialog === "signout" && html`<${Confirm}
+    ${data && dialog === "signout" && html`<${Confirm}
       title=${t.members.signOutTitle(name(data))} text=${t.members.signOutText} action=${t.members.signOut}
       onClose=${() => setDialog("")}
       run=${act(() => onApp(`${path}/sign-out-everywhere`, { method: "POST" }), t.members.signedOut)}
     />`}
-    ${dialog === "delete" && html`<${Confirm}
+    ${data && dialog === "delete" && html`<${Confirm}
       title=${t.members.deleteTitle(name(data))} text=${t.members.deleteText} action=${t.members.delete}
       name=${data.login_id || data.member_id.slice(-4)} onClose=${() => setDialog("")}
       run=${async () => (await onApp(path, { method: "DELETE" }), toast(t.members.deleted), changed(), close())}
@@ -283,7 +281,7 @@ function Member({ id, changed }) {
   </aside>`;
 }
 
-/** Where a member is signed in. @param {{path: string, number: number, ended: () => void}} props */
+/** Where a member is signed in. @param {{path: `${MemberPath}/sessions`, number: number, ended: () => void}} props */
 function Sessions({ path, number, ended }) {
   const { data, reload } = useLoad((signal) => onApp(path, { signal }), [path, number]);
   const end = async (/** @type {string} */ id) => {
@@ -300,7 +298,7 @@ function Sessions({ path, number, ended }) {
     <h3>${t.members.sessions}</h3>
     <ul class="sessions">
       ${(data?.sessions || []).map(
-        (/** @type {any} */ one) => html`<li key=${one.session_id}>
+        (one) => html`<li key=${one.session_id}>
           <span class="grow s13" title=${one.user_agent || undefined}>
             ${browser(one.user_agent)}
             <span class="soft s12 under">
@@ -316,7 +314,7 @@ function Sessions({ path, number, ended }) {
   </section>`;
 }
 
-/** @param {{onClose: () => void, done: (member: any) => void}} props */
+/** @param {{onClose: () => void, done: (member: Api.MemberRecord) => void}} props */
 function NewMember({ onClose, done }) {
   const [login, setLogin] = useState("");
   const [nickname, setNickname] = useState("");
@@ -343,7 +341,7 @@ function NewMember({ onClose, done }) {
   </${FormDialog}>`;
 }
 
-/** @param {{known: string | null, save: (nickname: string) => Promise<any>, onClose: () => void}} props */
+/** @param {{known: string | null, save: (nickname: string) => Promise<unknown>, onClose: () => void}} props */
 function Rename({ known, save, onClose }) {
   const [nickname, setNickname] = useState(known || "");
   return html`<${FormDialog}
@@ -354,7 +352,7 @@ function Rename({ known, save, onClose }) {
   </${FormDialog}>`;
 }
 
-/** @param {{known: any, save: (data: any) => Promise<any>, onClose: () => void}} props */
+/** @param {{known: any, save: (data: any) => Promise<unknown>, onClose: () => void}} props */
 function EditData({ known, save, onClose }) {
   const [text, setText] = useState(JSON.stringify(known, null, 2));
   const { value, wrong } = parse(text, { name: "custom_data", type: "object", required: true, encrypted: false });
@@ -370,7 +368,7 @@ function EditData({ known, save, onClose }) {
   </${FormDialog}>`;
 }
 
-/** @param {{save: (password: string) => Promise<any>, onClose: () => void}} props */
+/** @param {{save: (password: string) => Promise<unknown>, onClose: () => void}} props */
 function SetPassword({ save, onClose }) {
   const [password, setPassword] = useState("");
   return html`<${FormDialog}

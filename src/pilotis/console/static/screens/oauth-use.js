@@ -1,6 +1,6 @@
 /** What clients of the app hold and use: their grants, the keys that sign tokens, and a sign-in to try. */
 import { html, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, onApp } from "../state/app.js";
 import { change, place } from "../state/router.js";
 import { ago, moment, plain } from "../ui/format.js";
@@ -46,11 +46,11 @@ export function Grants() {
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
       <select
         class="in small" aria-label=${t.oauth.client} value=${client}
-        onChange=${(/** @type {any} */ event) => change({ client: event.target.value, offset: null })}
+        onChange=${(/** @type {Typed} */ event) => change({ client: event.target.value, offset: null })}
       >
         <option value="">${t.oauth.anyClient}</option>
         ${(clients?.data || []).map(
-          (/** @type {any} */ one) => html`<option value=${one.client_id} selected=${one.client_id === client}>
+          (one) => html`<option value=${one.client_id} selected=${one.client_id === client}>
             ${plain(one.name, 60)}
           </option>`,
         )}
@@ -175,18 +175,14 @@ export function Keys() {
                 </thead>
                 <tbody>
                   ${data.data.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.kid}>
+                    (one) => html`<tr key=${one.kid}>
                       <td class="main">
                         <span class="line">
                           <code class="cut keytext">${plain(one.kid, 80)}</code>
                           <${Copy} text=${one.kid} />
                         </span>
                       </td>
-                      <td>
-                        <${State} look=${KEY_LOOKS[one.state]}>
-                          ${/** @type {any} */ (t.oauth.keyStates)[one.state]}
-                        </${State}>
-                      </td>
+                      <td><${State} look=${KEY_LOOKS[one.state]}>${worded(t.oauth.keyStates, one.state)}</${State}></td>
                       <td class="wide soft">${one.signs_from ? moment(one.signs_from) : t.none}</td>
                       <td class="wide soft">${one.published_until ? moment(one.published_until) : t.none}</td>
                     </tr>`,
@@ -220,7 +216,7 @@ export function Builder() {
   );
   if (error) return html`<${Failure} error=${error} retry=${reload} />`;
   if (!data) return html`<${Bones} rows=${5} columns=${2} />`;
-  const usable = data.data.filter((/** @type {any} */ one) => one.redirect_uris.length);
+  const usable = data.data.filter((one) => one.redirect_uris.length);
   return usable.length
     ? html`<${Trial} clients=${usable} />`
     : html`<${Empty} title=${t.oauth.none} text=${t.oauth.builderNone} />`;
@@ -254,7 +250,7 @@ function Trial({ clients }) {
     });
     setMade({ url: `${location.origin}/oauth/authorize?${query}`, verifier, state, nonce, redirect: chosen });
   });
-  const put = (/** @type {any} */ setter) => (/** @type {any} */ value) => (setter(value), setMade(null));
+  const put = (/** @type {any} */ setter) => (/** @type {string} */ value) => (setter(value), setMade(null));
   return html`<div class="scroll">
     <div class="page narrowpage">
       <section class="slab pad">
@@ -276,7 +272,7 @@ function Trial({ clients }) {
                 (/** @type {string} */ name) => html`<label class="check" key=${name}>
                   <input
                     type="checkbox" checked=${scopes.includes(name)}
-                    onChange=${(/** @type {any} */ event) =>
+                    onChange=${(/** @type {Typed} */ event) =>
                       put(setAsked)(
                         client.scopes.filter((/** @type {string} */ one) =>
                           one === name ? event.target.checked : scopes.includes(one),
@@ -320,7 +316,8 @@ function Trial({ clients }) {
 
 /**
  * The second half of the flow: the address that the browser came back to, for tokens.
- * @param {{client: any, made: {verifier: string, state: string, nonce: string, redirect: string}}} props
+ * @param {{client: Api.RegisteredClient, made: {verifier: string, state: string, nonce: string, redirect: string}}}
+ *   props
  */
 function Exchange({ client, made }) {
   const [back, setBack] = useState("");

@@ -1,6 +1,6 @@
 /** The app as a place where other programs sign in its members: clients, scopes, vendors of social login, settings. */
 import { html, useRef, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, may, onApp } from "../state/app.js";
 import { href, place } from "../state/router.js";
 import { ago, plain } from "../ui/format.js";
@@ -33,7 +33,7 @@ import { Builder, Grants, Keys } from "./oauth-use.js";
 export const head = () => ({ title: t.sectionNames.oauth });
 
 const PAGE = 100;
-const TABS = /** @type {[string, (settings: any, config: any) => any][]} */ ([
+const TABS = /** @type {[string, (settings: any, config: Api.ConsoleConfig) => any][]} */ ([
   ["", () => html`<${Clients} />`],
   ["scopes", () => html`<${Scopes} />`],
   ["social", (_, config) => html`<${Vendors} config=${config} />`],
@@ -57,7 +57,7 @@ const logoPath = (url) => new URL(url).pathname + new URL(url).search;
 const logoOf = (/** @type {string | null} */ url) => url && html`<img class="logo" src=${logoPath(url)} alt="" />`;
 const words = (/** @type {string} */ text) => text.split(/\s+/).filter(Boolean);
 
-/** @param {{config: any}} props */
+/** @param {{config: Api.ConsoleConfig}} props */
 export function Screen({ config }) {
   const current = place.value.path.split("/")[4] || "";
   const base = `/apps/${appId.value}/oauth`;
@@ -72,7 +72,7 @@ export function Screen({ config }) {
         label=${t.sectionNames.oauth}
         items=${TABS.map(([name]) => ({
           href: href(name ? `${base}/${name}` : base),
-          text: /** @type {any} */ (t.oauth.tabs)[name || "clients"],
+          text: worded(t.oauth.tabs, name || "clients"),
           on: tab[0] === name,
         }))}
       />
@@ -120,7 +120,7 @@ function Clients() {
                 </thead>
                 <tbody>
                   ${data.data.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.client_id}>
+                    (one) => html`<tr key=${one.client_id}>
                       <td class="main">
                         <span class="line">
                           ${logoOf(one.logo_url)}
@@ -212,7 +212,7 @@ function ClientDialog({ known, onClose }) {
     html`<label class="check">
       <input
         type="checkbox" checked=${form.is_active}
-        onChange=${(/** @type {any} */ event) => put("is_active")(event.target.checked)}
+        onChange=${(/** @type {Typed} */ event) => put("is_active")(event.target.checked)}
       />
       ${t.oauth.active}
     </label>`;
@@ -255,9 +255,7 @@ function ClientDialog({ known, onClose }) {
       ${known.jwks && html`<${Code} text=${form.jwks} label="jwks" />`}
       ${active}
     </${FormDialog}>`;
-  const names = [
-    ...new Set([...BUILT_IN, ...(offered?.data.map((/** @type {any} */ one) => one.name) || []), ...form.scopes]),
-  ];
+  const names = [...new Set([...BUILT_IN, ...(offered?.data.map((one) => one.name) || []), ...form.scopes])];
   return html`<${FormDialog}
     class="broad" title=${known ? t.keys.edit(plain(known.name, 80)) : t.oauth.newClient} onClose=${onClose}
     submit=${save} action=${known ? t.save : t.oauth.newClient}
@@ -292,7 +290,7 @@ function ClientDialog({ known, onClose }) {
       <label class="check">
         <input
           type="checkbox" checked=${form.claims_in_id_token}
-          onChange=${(/** @type {any} */ event) => put("claims_in_id_token")(event.target.checked)}
+          onChange=${(/** @type {Typed} */ event) => put("claims_in_id_token")(event.target.checked)}
         />
         ${t.oauth.idClaims}
       </label>
@@ -308,7 +306,7 @@ const ScopeTicks = ({ names, chosen, onInput }) => html`<div class="ticks">
     (name) => html`<label class="check" key=${name}>
       <input
         type="checkbox" checked=${chosen.includes(name)}
-        onChange=${(/** @type {any} */ event) =>
+        onChange=${(/** @type {Typed} */ event) =>
           onInput(event.target.checked ? [...chosen, name] : chosen.filter((one) => one !== name))}
       />
       <code class="cut">${plain(name, 60)}</code>
@@ -326,11 +324,11 @@ function keySet(text) {
   }
 }
 
-/** Uploads at once: a logo is not part of what the form saves. @param {{client: any}} props */
+/** Uploads at once: a logo is not part of what the form saves. @param {{client: Api.RegisteredClient}} props */
 function LogoField({ client }) {
   const [url, setUrl] = useState(client.logo_url);
   const picker = useRef(/** @type {any} */ (null));
-  const path = `/oauth/clients/${encodeURIComponent(client.client_id)}/logo`;
+  const path = /** @type {const} */ (`/oauth/clients/${encodeURIComponent(client.client_id)}/logo`);
   const send = (/** @type {File} */ file) =>
     file &&
     onApp(path, { method: "PUT", raw: file, headers: { "Content-Type": "application/octet-stream" } }).then(
@@ -379,7 +377,7 @@ function Scopes() {
                 <thead><tr><th>${t.oauth.scope}</th><th>${t.oauth.shown}</th><th></th></tr></thead>
                 <tbody>
                   ${data.data.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.name}>
+                    (one) => html`<tr key=${one.name}>
                       <td class="main">
                         <span class="line">
                           <code>${plain(one.name, 64)}</code>
@@ -431,7 +429,7 @@ function ScopeDialog({ known, onClose }) {
     is_required: known?.is_required || false,
   });
   const put = (/** @type {string} */ name) => (/** @type {any} */ value) => setForm({ ...form, [name]: value });
-  const tick = (/** @type {string} */ name) => (/** @type {any} */ event) => put(name)(event.target.checked);
+  const tick = (/** @type {string} */ name) => (/** @type {Typed} */ event) => put(name)(event.target.checked);
   const save = async () => {
     const { name, ...body } = form;
     await onApp(`/oauth/scopes/${encodeURIComponent(name)}`, { method: "PUT", body });
@@ -470,7 +468,7 @@ function ScopeDialog({ known, onClose }) {
   </${FormDialog}>`;
 }
 
-/** @param {{config: any}} props */
+/** @param {{config: Api.ConsoleConfig}} props */
 function Vendors({ config }) {
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
   const { data, error, reload } = useLoad((signal) => onApp("/oauth/social", { signal }), [appId.value]);
@@ -500,7 +498,7 @@ function Vendors({ config }) {
                 <thead><tr><th>${t.oauth.vendor}</th><th>${t.oauth.toldVendor}</th><th></th></tr></thead>
                 <tbody>
                   ${list.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.provider}>
+                    (one) => html`<tr key=${one.provider}>
                       <td class="main">${plain(one.options?.name || VENDORS[one.provider] || one.provider, 60)}</td>
                       <td class="wide">
                         <span class="line">
@@ -551,7 +549,7 @@ function VendorDialog({ known, base, onClose }) {
     client_id: known?.client_id || "",
     client_secret: "",
   });
-  const put = (/** @type {string} */ name) => (/** @type {any} */ value) => setForm({ ...form, [name]: value });
+  const put = (/** @type {string} */ name) => (/** @type {string} */ value) => setForm({ ...form, [name]: value });
   const isOwn = !(form.provider in VENDORS);
   const named =
     known?.provider ||
@@ -618,7 +616,7 @@ function Settings({ settings: { data, error, reload, set } }) {
   return data ? html`<${SettingsForm} known=${data} set=${set} />` : html`<${Bones} rows=${4} columns=${2} />`;
 }
 
-/** @param {{known: any, set: (settings: any) => void}} props */
+/** @param {{known: any, set: (settings: Api.OAuthSettings) => void}} props */
 function SettingsForm({ known, set }) {
   const [form, setForm] = useState({
     access_token_seconds: String(known.access_token_seconds),
@@ -634,11 +632,7 @@ function SettingsForm({ known, set }) {
     [appId.value],
   );
   const names = [
-    ...new Set([
-      ...BUILT_IN.slice(1),
-      ...(offered?.data.map((/** @type {any} */ one) => one.name) || []),
-      ...form.dynamic_scopes,
-    ]),
+    ...new Set([...BUILT_IN.slice(1), ...(offered?.data.map((one) => one.name) || []), ...form.dynamic_scopes]),
   ];
   const put = (/** @type {string} */ name) => (/** @type {any} */ value) => setForm({ ...form, [name]: value });
   const owner = may("owner");
@@ -705,7 +699,7 @@ function SettingsForm({ known, set }) {
             <label class="check">
               <input
                 type="checkbox" checked=${form.dynamic_clients}
-                onChange=${(/** @type {any} */ event) => put("dynamic_clients")(event.target.checked)}
+                onChange=${(/** @type {Typed} */ event) => put("dynamic_clients")(event.target.checked)}
               />
               ${t.oauth.dynamicClients}
             </label>

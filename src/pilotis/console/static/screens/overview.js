@@ -1,6 +1,6 @@
 /** An app at a glance: what to do first, what happens, and what stands open. */
 import { html, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { denied, loadTables, may, onApp, app, appId, store, tables } from "../state/app.js";
 import { go, href } from "../state/router.js";
 import { Bars, Numbers, Spark } from "../ui/chart.js";
@@ -13,7 +13,7 @@ const DAYS = 30;
 
 export const head = () => ({ title: t.sectionNames.overview });
 
-/** @param {{config: any}} props */
+/** @param {{config: Api.ConsoleConfig}} props */
 export function Screen({ config }) {
   const stats = useLoad((signal) => onApp("/stats", { query: { days: DAYS }, signal }), [appId.value]);
   const keys = useLoad((signal) => onApp("/keys/public", { query: { limit: 1 }, signal }), [appId.value]);
@@ -41,7 +41,7 @@ export function Screen({ config }) {
   </div>`;
 }
 
-/** @param {{stats: any, usage: any, publicKey?: string, config: any, reload: () => void}} props */
+/** @param {{stats: any, usage: Api.Usage, publicKey?: string, config: Api.ConsoleConfig, reload: () => void}} props */
 function Steps({ stats, usage, publicKey, config, reload }) {
   const name = `pilotis.steps.${appId.value}`;
   const [dismissed, setDismissed] = useState(!!localStorage.getItem(name));
@@ -192,14 +192,15 @@ function Work({ usage: { data, error, reload }, days }) {
           ? html`<span class="spark"></span>`
           : sum(values)
             ? html`<${Spark} values=${values} failed=${failed} label=${t.overview.byDay(text)} />`
-            : html`<p class="soft s12">${/** @type {any} */ (t.overview.noWork)[name]}</p>`}
+            : html`<p class="soft s12">${worded(t.overview.noWork, name)}</p>`}
       </div>`;
     })}
   </section>`;
 }
 
 /**
- * @param {{stats: any, usage: any, publicKey?: string, base: string, days: string, setDays: (days: string) => void,
+ * @param {{stats: any, usage: Api.Usage, publicKey?: string, base: string, days: string, setDays: (days: string) =>
+ *   void,
  *   asTable: boolean, setAsTable: (on: boolean) => void}} props
  */
 function Traffic({ stats, usage, publicKey, base, days, setDays, asTable, setAsTable }) {
@@ -243,7 +244,7 @@ function Traffic({ stats, usage, publicKey, base, days, setDays, asTable, setAsT
     (metrics.data?.series[0]?.points || []).map((/** @type {any} */ point) => [point.time.slice(0, 10), point]),
   );
   const lines = ["p95", "p50"].map((kind) => ({
-    name: /** @type {any} */ (t.requests)[kind],
+    name: worded(t.requests, kind),
     kind,
     values: dates.map((/** @type {string} */ date) => timed.get(date)?.[`${kind}_ms`] ?? null),
   }));
@@ -251,7 +252,7 @@ function Traffic({ stats, usage, publicKey, base, days, setDays, asTable, setAsT
   const numbers = [
     ...series,
     ...WORK.map(([name]) => ({
-      name: /** @type {any} */ (t.overview)[name],
+      name: worded(t.overview, name),
       kind: "ok",
       values: dates.map((/** @type {string} */ date) => work.get(date)?.[name] || 0),
     })),
@@ -350,9 +351,9 @@ function sentence(finding) {
 
 function Exposure() {
   const { data, error, reload } = useLoad((signal) => onApp("/exposure", { signal }), [appId.value]);
-  const open = (data?.findings || []).filter((/** @type {any} */ one) => one.severity !== "none");
+  const open = (data?.findings || []).filter((one) => one.severity !== "none");
   const closed = (data?.findings || []).length - open.length;
-  const grave = open.filter((/** @type {any} */ one) => one.severity === "high").length;
+  const grave = open.filter((one) => one.severity === "high").length;
   return html`<section class="slab exposure">
     <header>
       <h2>${t.overview.exposure}</h2>
@@ -367,12 +368,12 @@ function Exposure() {
           ${open
             .slice(0, 6)
             .map(
-              (/** @type {any} */ one) => html`<li>
+              (one) => html`<li>
                 <span class=${`state ${LOOKS[one.severity][0]}`}><${Icon} name=${LOOKS[one.severity][1]} /></span>
                 <div>
                   <p>${sentence(one)}</p>
                   ${may("editor") && html`<a class="link" href=${href(remedy(one))}>
-                    ${/** @type {any} */ (t.remedies)[one.code]}
+                    ${worded(t.remedies, one.code)}
                   </a>`}
                 </div>
               </li>`,

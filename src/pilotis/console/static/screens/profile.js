@@ -1,6 +1,6 @@
 /** The user: password, language, theme, and what happened to the account. */
 import { html, useState } from "../vendor/view.js";
-import { locale, t } from "../strings/index.js";
+import { locale, t, worded } from "../strings/index.js";
 import { request, user } from "../state/api.js";
 import { store } from "../state/app.js";
 import { ago, browser, moment, plain } from "../ui/format.js";
@@ -23,7 +23,7 @@ export const head = () => ({ title: t.profile.title });
 
 const PAGE = 10;
 
-/** @param {{config: any}} props */
+/** @param {{config: Api.ConsoleConfig}} props */
 export function Screen({ config }) {
   return html`<div class="page narrowpage">
     <section class="slab pad">
@@ -37,7 +37,7 @@ export function Screen({ config }) {
   </div>`;
 }
 
-/** @param {{config: any}} props */
+/** @param {{config: Api.ConsoleConfig}} props */
 function Password({ config }) {
   const [current, setCurrent] = useState("");
   const [next, setNext] = useState("");
@@ -114,7 +114,7 @@ function Sessions() {
     <thead><tr><th>${t.profile.browser}</th><th>${t.profile.address}</th><th>${t.keys.used}</th><th></th></tr></thead>
     <tbody>
       ${data.sessions.map(
-        (/** @type {any} */ one) => html`<tr key=${one.session_id}>
+        (one) => html`<tr key=${one.session_id}>
           <td class="main" title=${one.user_agent || undefined}>
             ${browser(one.user_agent)}
             ${one.is_current && html` <${Pill} icon="done">${t.profile.thisOne}</${Pill}>`}
@@ -149,9 +149,9 @@ function Log() {
       </thead>
       <tbody>
         ${data.data.map(
-          (/** @type {any} */ entry) => html`<tr key=${entry.entry_id}>
+          (entry) => html`<tr key=${entry.entry_id}>
             <td>
-              ${/** @type {any} */ (t.actions)[entry.action] || html`<code>${entry.action}</code>`}
+              ${worded(t.actions, entry.action) || html`<code>${entry.action}</code>`}
               ${entry.details.reason && html` <span class="soft s12">${plain(entry.details.reason)}</span>`}
             </td>
             <td class="wide"><code class="soft">${plain(entry.details.address || "")}</code></td>

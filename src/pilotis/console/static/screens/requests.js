@@ -1,6 +1,6 @@
 /** The requests of an app: those that failed or were slow, and how many of all there were and how long they took. */
 import { html, useState } from "../vendor/view.js";
-import { locale, t } from "../strings/index.js";
+import { locale, t, worded } from "../strings/index.js";
 import { appId, onApp } from "../state/app.js";
 import { change, href, place } from "../state/router.js";
 import { Bars, Numbers } from "../ui/chart.js";
@@ -35,8 +35,8 @@ export function Requests() {
     [appId.value, filters, range, offset],
   );
   const filtered = Object.values({ ...filters, ...range }).some(Boolean);
-  const open = data?.data.find((/** @type {any} */ one) => keyOf(one) === chosen);
-  const chip = (/** @type {string} */ name, /** @type {any} */ label, /** @type {any} */ text) => html`<span
+  const open = data?.data.find((one) => keyOf(one) === chosen);
+  const chip = (/** @type {string} */ name, /** @type {any} */ label, /** @type {string} */ text) => html`<span
     class="chip"
   >
     <b>${label}</b>
@@ -51,7 +51,7 @@ export function Requests() {
       <${RangePicker} />
       <select
         class="in small" aria-label=${t.requests.status} value=${filters.status}
-        onChange=${(/** @type {any} */ event) => change({ status: event.target.value, offset: null })}
+        onChange=${(/** @type {Typed} */ event) => change({ status: event.target.value, offset: null })}
       >
         <option value="">${t.requests.anyStatus}</option>
         ${["4xx", "5xx", "2xx"].map(
@@ -60,7 +60,7 @@ export function Requests() {
       </select>
       <select
         class="in small" aria-label=${t.requests.duration} value=${filters.min_ms}
-        onChange=${(/** @type {any} */ event) => change({ slow: event.target.value, offset: null })}
+        onChange=${(/** @type {Typed} */ event) => change({ slow: event.target.value, offset: null })}
       >
         <option value="">${t.requests.anyDuration}</option>
         ${["100", "500", "2000"].map(
@@ -71,11 +71,11 @@ export function Requests() {
       </select>
       ${(functions.length > 0 || filters.function_id) && html`<select
         class="in small" aria-label=${t.functions.one} value=${filters.function_id}
-        onChange=${(/** @type {any} */ event) => change({ function: event.target.value, offset: null })}
+        onChange=${(/** @type {Typed} */ event) => change({ function: event.target.value, offset: null })}
       >
         <option value="">${t.requests.anyFunction}</option>
         ${functions.map(
-          (/** @type {any} */ one) => html`<option value=${one.id} selected=${one.id === filters.function_id}>
+          (one) => html`<option value=${one.id} selected=${one.id === filters.function_id}>
             ${plain(one.name, 60)}
           </option>`,
         )}
@@ -114,7 +114,7 @@ export function Requests() {
                     </thead>
                     <tbody>
                       ${data.data.map(
-                        (/** @type {any} */ one) => html`<tr key=${keyOf(one)} class=${one === open ? "on" : ""}>
+                        (one) => html`<tr key=${keyOf(one)} class=${one === open ? "on" : ""}>
                           <td class=${`soft num fit ${one === open ? "upright" : ""}`} title=${one.time}>
                             <button
                               type="button" class="coverbutton" aria-pressed=${one === open ? "true" : "false"}
@@ -129,9 +129,7 @@ export function Requests() {
                             ${one.code && html` <code class="soft s12">${one.code}</code>`}
                           </td>
                           <td class="r">${duration(one.duration_ms)}</td>
-                          <td class="wide nowrap">
-                            ${/** @type {any} */ (t.actors)[one.actor_kind] || one.actor_kind}
-                          </td>
+                          <td class="wide nowrap">${worded(t.actors, one.actor_kind) || one.actor_kind}</td>
                           <td class="wide nowrap"><code class="soft">${plain(one.address, 45)}</code></td>
                         </tr>`,
                       )}
@@ -178,12 +176,12 @@ const TracePanel = ({ id }) => html`<aside class="panel" aria-label=${t.requests
   </div>
 </aside>`;
 
-/** One request, and what it led to. @param {{entry: any, functions: any[]}} props */
+/** One request, and what it led to. @param {{entry: Api.RequestEntry, functions: Api.Function[]}} props */
 function RequestPanel({ entry, functions }) {
   const called = functions.find((one) => one.id === entry.function_id);
   const isMember = entry.actor_kind === "member";
-  const who = /** @type {any} */ (t.actors)[entry.actor_kind] || entry.actor_kind;
-  const field = (/** @type {any} */ label, /** @type {any} */ value) => html`<div>
+  const who = worded(t.actors, entry.actor_kind) || entry.actor_kind;
+  const field = (/** @type {any} */ label, /** @type {string} */ value) => html`<div>
     <dt>${label}</dt>
     <dd>${value}</dd>
   </div>`;
@@ -255,9 +253,7 @@ function useMetrics(period) {
         onApp("/metrics", { query: { step, from }, signal }),
         onApp("/metrics", { query: { step, from, by: "route" }, signal }),
       ]);
-      const known = new Map(
-        (whole.series[0]?.points || []).map((/** @type {any} */ point) => [Date.parse(point.time), point]),
-      );
+      const known = new Map((whole.series[0]?.points || []).map((point) => [Date.parse(point.time), point]));
       const last = Math.floor(now / length) * length;
       const times = Array.from({ length: number }, (_, index) => last - (number - 1 - index) * length);
       return {
@@ -295,7 +291,7 @@ export function Metrics() {
     { name: t.overview.serverErrors, kind: "bad", values: read((point) => point.errors) },
   ];
   const lines = ["p95", "p50"].map((kind) => ({
-    name: /** @type {any} */ (t.requests)[kind],
+    name: worded(t.requests, kind),
     kind,
     values: read((point) => point[`${kind}_ms`]),
   }));
@@ -364,7 +360,7 @@ export function Metrics() {
                       </thead>
                       <tbody>
                         ${data.routes.map(
-                          (/** @type {any} */ one) => html`<tr key=${one.key}>
+                          (one) => html`<tr key=${one.key}>
                             <td class="main">
                               <a
                                 class="cover cut"

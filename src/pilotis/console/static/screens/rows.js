@@ -89,7 +89,7 @@ function useNarrow() {
   return narrow;
 }
 
-/** @param {{table: import("../state/app.js").Table, tabs: any}} props */
+/** @param {{table: import("../state/app.js").Table, tabs: Markup}} props */
 export function Rows({ table, tabs }) {
   const query = place.value.query;
   const whereText = query.get("where");
@@ -511,7 +511,8 @@ export function Rows({ table, tabs }) {
 
 /**
  * @param {{index: number, column: any, rect: any, source: Source, why: string | false, commit: any, open: any, onClose:
- *   () => void, filter: (where: any) => void, remove: (row: any) => void, ofColumn: () => void}} props
+ *   () => void, filter: (where: Record<string, unknown>) => void, remove: (row: Api.Row) => void, ofColumn: () =>
+ *   void}} props
  */
 function CellMenu({ index, column, rect, source, why, commit, open, onClose, filter, remove, ofColumn }) {
   const row = source.row(index);

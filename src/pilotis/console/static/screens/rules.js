@@ -3,7 +3,7 @@
  * as the whole document.
  */
 import { html, useEffect, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, loadTables, onApp } from "../state/app.js";
 import { draftOf, keepDraft } from "../state/drafts.js";
 import { Editor } from "../ui/editor.js";
@@ -57,8 +57,8 @@ function parsed(source) {
 }
 
 /**
- * @param {{action: "list" | "read" | "create" | "update" | "delete", rules: any, words: Words, why: any, choose: (rule:
- *   any) => void}} props
+ * @param {{action: "list" | "read" | "create" | "update" | "delete", rules: any, words: Words, why: string | false,
+ *   choose: (rule: any) => void}} props
  */
 function Action({ action, rules, words, why, choose }) {
   const chosen = nameOf(rules[action]);
@@ -74,7 +74,7 @@ function Action({ action, rules, words, why, choose }) {
         : t.rules.who.nobody
       : name === "own"
         ? words.own
-        : /** @type {any} */ (t.rules.who)[name];
+        : worded(t.rules.who, name);
   const pick = (/** @type {string} */ name) =>
     name !== "custom" && choose(name === "absent" ? undefined : NAMED.find(([one]) => one === name)?.[1]);
   return html`<tr>
@@ -82,7 +82,7 @@ function Action({ action, rules, words, why, choose }) {
     <td class="who">
       <select
         class="in" aria-label=${t.rules.actions[action]} disabled=${!!why} title=${why || undefined} value=${chosen}
-        onChange=${(/** @type {any} */ event) => pick(event.target.value)}
+        onChange=${(/** @type {Typed} */ event) => pick(event.target.value)}
       >
         ${names.map((name) => html`<option value=${name} selected=${name === chosen}>${say(name)}</option>`)}
       </select>
@@ -99,7 +99,7 @@ const HOLDS = new Map([
 
 /**
  * What a caller would be answered, by the rules as they are written now.
- * @param {{table: import("../state/app.js").Table, rules: any, why: any}} props
+ * @param {{table: import("../state/app.js").Table, rules: Api.TableRules, why: string | false}} props
  */
 function Try({ table, rules, why }) {
   const members = useLoad((signal) => onApp("/members", { query: { limit: 50 }, signal }), [appId.value]);
@@ -140,7 +140,7 @@ function Try({ table, rules, why }) {
         options=${[
           ["public", t.rules.who.everybody],
           ["drafted", t.rules.drafted],
-          ...(members.data?.data || []).map((/** @type {any} */ one) => [
+          ...(members.data?.data || []).map((one) => [
             one.member_id,
             plain(one.nickname || one.login_id || one.member_id, 60),
           ]),
@@ -201,7 +201,7 @@ function Try({ table, rules, why }) {
   </section>`;
 }
 
-/** @param {{table: import("../state/app.js").Table, tabs: any, config: any}} props */
+/** @param {{table: import("../state/app.js").Table, tabs: Markup, config: Api.ConsoleConfig}} props */
 export function Rules({ table, tabs }) {
   const words = {
     own: t.rules.who.own,
@@ -214,13 +214,13 @@ export function Rules({ table, tabs }) {
   };
   return html`<${RuleEditor}
     address=${`/tables/${table.id}/rules`} tabs=${tabs} words=${words} after=${loadTables}
-    trial=${(/** @type {any} */ draft, /** @type {any} */ why) => html`<${Try}
+    trial=${(/** @type {any} */ draft, /** @type {string | false} */ why) => html`<${Try}
       key=${table.id} table=${table} rules=${draft} why=${why}
     />`}
   />`;
 }
 
-/** The rules of a file storage. @param {{storage: any, tabs: any, after: () => any}} props */
+/** The rules of a file storage. @param {{storage: Api.Storage, tabs: Markup, after: () => unknown}} props */
 export function StorageRules({ storage, tabs, after }) {
   return html`<${RuleEditor}
     address=${`/storages/files/${storage.id}/rules`} tabs=${tabs} words=${t.files.rules} after=${after}
@@ -234,7 +234,8 @@ export function StorageRules({ storage, tabs, after }) {
  */
 
 /**
- * @param {{address: string, tabs: any, words: Words, after: () => any, trial?: (draft: any, why: any) => any}} props
+ * @param {{address: RulesPath, tabs: Markup, words: Words, after: () => unknown, trial?: (draft: any, why: string |
+ *   false) => Markup}} props
  */
 function RuleEditor({ address, tabs, words, after, trial }) {
   const key = `rules ${address}`;
@@ -252,7 +253,7 @@ function RuleEditor({ address, tabs, words, after, trial }) {
   const send = async (document) => {
     const answer = await onApp(address, {
       method: "PUT",
-      body: { rules: document, expected_updated_at: data.updated_at },
+      body: { rules: document, expected_updated_at: data?.updated_at },
     });
     set(answer);
     setSource(null);
@@ -296,7 +297,7 @@ function RuleEditor({ address, tabs, words, after, trial }) {
     </p>`}
     ${!data.rules && html`<p class="notice"><${Icon} name="info" /><span>${words.decides}</span></p>`}
     ${data.warnings.map(
-      (/** @type {any} */ one) => html`<p class="notice warn">
+      (one) => html`<p class="notice warn">
         <${Icon} name="warn" />
         <span>${plain(one.message, 300)} <code>${plain(one.place, 120)}</code></span>
       </p>`,
@@ -307,15 +308,13 @@ function RuleEditor({ address, tabs, words, after, trial }) {
         <span class="grow"></span>
         <${MenuButton}
           label=${t.rules.presets} align="right"
-          button=${(/** @type {any} */ bind) => html`<${Button} kind="small" icon="down" why=${why} ...${bind}>
+          button=${(/** @type {Bind} */ bind) => html`<${Button} kind="small" icon="down" why=${why} ...${bind}>
             ${t.rules.presets}
           </${Button}>`}
         >
           ${(/** @type {() => void} */ close) =>
             data.presets.map(
-              (/** @type {any} */ one) => html`<${MenuItem}
-                hint=${one.description} onClick=${() => (close(), put(text(one.rules)))}
-              >
+              (one) => html`<${MenuItem} hint=${one.description} onClick=${() => (close(), put(text(one.rules)))}>
                 ${one.name}
               </${MenuItem}>`,
             )}

@@ -1,6 +1,6 @@
 /** One execution of a workflow: graph, timeline and details share one chosen step, and follow the execution live. */
 import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, onApp, opened } from "../state/app.js";
 import { LOOKS, advance, byStep, isFinal } from "../state/executions.js";
 import { change, go, href, place } from "../state/router.js";
@@ -41,7 +41,7 @@ export const head = (/** @type {any} */ params) => {
     aside:
       look &&
       html`<span class="keep">
-        <${Pill} kind=${look[0]} icon=${look[1]}>${/** @type {any} */ (t.workflows.statuses)[status.value]}</${Pill}>
+        <${Pill} kind=${look[0]} icon=${look[1]}>${worded(t.workflows.statuses, status.value)}</${Pill}>
       </span>`,
   };
 };
@@ -54,8 +54,8 @@ const MOST = 8000;
 
 /** @param {{workflow: string, run: string}} props */
 export function Screen({ workflow: id, run: runId }) {
-  const base = `/workflows/${encodeURIComponent(id)}`;
-  const path = `${base}/executions/${encodeURIComponent(runId)}`;
+  const base = /** @type {const} */ (`/workflows/${encodeURIComponent(id)}`);
+  const path = /** @type {const} */ (`${base}/executions/${encodeURIComponent(runId)}`);
   const [run, setRun] = useState(/** @type {any} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [line, setLine] = useState("");
@@ -227,7 +227,7 @@ export function Trigger({ trigger }) {
   </span>`;
 }
 
-/** How long an execution took, or runs by now. @param {{run: any}} props */
+/** How long an execution took, or runs by now. @param {{run: Api.WorkflowExecutionDetails}} props */
 function Elapsed({ run }) {
   const now = useNow(run.status === "running");
   if (run.duration !== null && run.duration !== undefined) return html`${duration(run.duration)}`;
@@ -247,11 +247,14 @@ function useNow(counts) {
   return now;
 }
 
-/** @param {{run: any, steps: any[], known: Map<string, any>, chosen: string, choose: (id: string) => void}} props */
+/**
+ * @param {{run: Api.WorkflowExecutionDetails, steps: Api.Step[], known: Map<string, any>, chosen: string, choose: (id:
+ *   string) => void}} props
+ */
 function Timeline({ run, steps, known, chosen, choose }) {
   const now = useNow(!isFinal(run.status));
   const begin = Date.parse(run.created_at);
-  const ends = run.steps.map((/** @type {any} */ one) =>
+  const ends = run.steps.map((one) =>
     one.finished_at ? Date.parse(one.finished_at) : one.status === "running" ? now : 0,
   );
   const end = Math.max(begin + 1, run.finished_at ? Date.parse(run.finished_at) : now, ...ends);
@@ -346,7 +349,8 @@ function round(least) {
 
 /**
  * The chosen step, or the whole execution.
- * @param {{run: any, path: string, step: any, known: any, line: string, read: (run: any) => void}} props
+ * @param {{run: any, path: RunPath, step: any, known: any, line: string, read: (run: Api.WorkflowExecutionDetails) =>
+ *   void}} props
  */
 function Details({ run, path, step, known, line, read }) {
   const [tab, setTab] = useState(/** @type {string | null} */ (null));
@@ -386,7 +390,7 @@ function Details({ run, path, step, known, line, read }) {
     ${step && html`<p class="stepline soft s12">
       <span class="num">
         ${[
-          /** @type {any} */ (t.workflows.types)[step.step_type],
+          worded(t.workflows.types, step.step_type),
           one && tries.length > 1 ? t.workflows.tryNumber(one.try) : "",
           one?.duration != null ? duration(one.duration) : "",
         ]
@@ -406,14 +410,14 @@ function Details({ run, path, step, known, line, read }) {
             type="button" class=${name === current ? "on" : ""} aria-pressed=${name === current ? "true" : "false"}
             onClick=${() => setTab(name)}
           >
-            ${/** @type {any} */ (t.workflows.tabs)[name]}
+            ${worded(t.workflows.tabs, name)}
           </button>`,
         )}
       </div>
       <span class="grow"></span>
       ${tries.length > 1 && html`<select
         class="in small" aria-label=${t.workflows.tries}
-        onChange=${(/** @type {any} */ event) => setNumber(Number(event.target.value))}
+        onChange=${(/** @type {Typed} */ event) => setNumber(Number(event.target.value))}
       >
         ${tries.map(
           (/** @type {any} */ each, /** @type {number} */ index) => html`<option
@@ -445,8 +449,7 @@ function Details({ run, path, step, known, line, read }) {
           : run.is_hidden
             ? html`<p class="soft s13 pad">${t.needs.editor}</p>`
             : html`<${Value}
-                value=${current === "input" ? shown.input : shown.output}
-                label=${/** @type {any} */ (t.workflows.tabs)[current]}
+                value=${current === "input" ? shown.input : shown.output} label=${worded(t.workflows.tabs, current)}
               />`}
     <footer class="s12 soft">
       ${isFinal(run.status)
@@ -476,7 +479,7 @@ function Value({ value, label }) {
 
 /**
  * The log of a step's call: what the stream brought, else what the function's record keeps.
- * @param {{step: any, one: any, live?: any[]}} props
+ * @param {{step: Api.Step, one: any, live?: any[]}} props
  */
 function Lines({ step, one, live }) {
   const wanted = !live && one?.function_execution_id && one.function_id && one.status !== "running";
@@ -493,7 +496,7 @@ function Lines({ step, one, live }) {
   useLayoutEffect(() => {
     if (follows && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [lines?.length, follows]);
-  const scrolled = (/** @type {any} */ event) =>
+  const scrolled = (/** @type {Typed} */ event) =>
     setFollows(event.target.scrollHeight - event.target.scrollTop - event.target.clientHeight < 24);
   if (error)
     return html`<p class="soft s13 pad">${error.status === 404 ? t.workflows.logGone : plain(error.message, 200)}</p>`;
@@ -517,7 +520,10 @@ function Lines({ step, one, live }) {
   `;
 }
 
-/** @param {{path: string, run: any, current: number, onClose: () => void, done: (id: string) => void}} props */
+/**
+ * @param {{path: RunPath, run: Api.WorkflowExecutionDetails, current: number, onClose: () => void, done: (id: string)
+ *   => void}} props
+ */
 function Replay({ path, run, onClose, done }) {
   const [from, setFrom] = useState(run.status === "failed" || run.status === "timeout" ? "failed_step" : "start");
   const [version, setVersion] = useState("same");

@@ -1,6 +1,6 @@
 /** The schema of a table: changes are collected, reviewed, and then made one after the other. */
 import { html, useEffect, useRef, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, loadTables, ofApp, onApp, tables } from "../state/app.js";
 import { draftOf, keepDraft } from "../state/drafts.js";
 import { href, place } from "../state/router.js";
@@ -48,7 +48,7 @@ const draftFor = (column) =>
 /** What a draft refers to, in words. @param {Draft} draft */
 const referred = (draft) =>
   referenceOf(draft)
-    ? `→ ${plain(tables.peek()?.find((table) => table.id === draft.refers)?.title || "", 40)}, ${/** @type {any} */ (t.tables.onDelete)[draft.onDelete]}`
+    ? `→ ${plain(tables.peek()?.find((table) => table.id === draft.refers)?.title || "", 40)}, ${worded(t.tables.onDelete, draft.onDelete)}`
     : "";
 
 /**
@@ -58,7 +58,7 @@ const referred = (draft) =>
  * @returns {Change[]}
  */
 function changesOf(drafts, tableId) {
-  const path = `/v1/public/tables/${tableId}/columns`;
+  const path = /** @type {const} */ (`/v1/public/tables/${tableId}/columns`);
   const dataType = (/** @type {string} */ type) => (type === "boolean" ? "bool" : type);
   const fallback = (/** @type {string} */ text) => (text.trim() ? JSON.parse(text) : null);
   return drafts.flatMap((draft) => {
@@ -179,9 +179,9 @@ function isJson(text) {
   }
 }
 
-/** @param {{table: import("../state/app.js").Table, tabs: any}} props */
+/** @param {{table: import("../state/app.js").Table, tabs: Markup}} props */
 export function Schema({ table, tabs }) {
-  const path = `/v1/public/tables/${table.id}/columns`;
+  const path = /** @type {const} */ (`/v1/public/tables/${table.id}/columns`);
   const { data, error, reload } = useLoad((signal) => ofApp(path, { signal }), [path]);
   const kept = `schema ${table.id}`;
   const [drafts, setDrafts] = useState(/** @type {Draft[] | null} */ (draftOf(kept) || null));
@@ -203,7 +203,7 @@ export function Schema({ table, tabs }) {
       );
     if (field) /** @type {HTMLElement} */ (field).focus();
   }, [wanted, !drafts]);
-  const rewriting = data?.columns.some((/** @type {any} */ column) => column.migrating);
+  const rewriting = data?.columns.some((column) => column.migrating);
   useEffect(() => {
     if (!rewriting) return;
     const timer = setTimeout(reload, 2000);
@@ -269,7 +269,7 @@ export function Schema({ table, tabs }) {
                               <input
                                 class="in bare" aria-label=${t.tables.renameColumn(draft.was.name)} maxlength="63"
                                 value=${draft.name} disabled=${!!why || draft.gone} spellcheck="false"
-                                onInput=${(/** @type {any} */ event) => set(draft.key, { name: event.target.value })}
+                                onInput=${(/** @type {Typed} */ event) => set(draft.key, { name: event.target.value })}
                               />
                               ${draft.was.migrating && html`<${Pill} kind="info" icon="run">
                                 ${t.tables.rewriting}
@@ -278,14 +278,14 @@ export function Schema({ table, tabs }) {
                           : html`<input
                               class="in" aria-label=${t.tables.columnName(0)} placeholder=${t.tables.columnPlaceholder}
                               maxlength="63" value=${draft.name} spellcheck="false"
-                              onInput=${(/** @type {any} */ event) => set(draft.key, { name: event.target.value })}
+                              onInput=${(/** @type {Typed} */ event) => set(draft.key, { name: event.target.value })}
                             />`}
                       </td>
                       <td>
                         <select
                           class="in" data-column=${draft.was?.name} aria-label=${t.tables.columnType(draft.name)}
                           disabled=${!!why || draft.gone} value=${draft.type}
-                          onChange=${(/** @type {any} */ event) =>
+                          onChange=${(/** @type {Typed} */ event) =>
                             set(draft.key, {
                               type: event.target.value,
                               checks: event.target.value === draft.was?.data_type ? checksOf(draft.was) : {},
@@ -309,14 +309,15 @@ export function Schema({ table, tabs }) {
                         <input
                           type="checkbox" class="tickbox" aria-label=${`${t.grid.required}: ${draft.name}`}
                           disabled=${!!why || draft.gone} checked=${draft.required}
-                          onChange=${(/** @type {any} */ event) => set(draft.key, { required: event.target.checked })}
+                          onChange=${(/** @type {Typed} */ event) => set(draft.key, { required: event.target.checked })}
                         />
                       </td>
                       <td class="wide">
                         <input
                           type="checkbox" class="tickbox" aria-label=${`${t.tables.encrypted}: ${draft.name}`}
                           disabled=${!!why || draft.gone} checked=${draft.encrypted}
-                          onChange=${(/** @type {any} */ event) => set(draft.key, { encrypted: event.target.checked })}
+                          onChange=${(/** @type {Typed} */ event) =>
+                            set(draft.key, { encrypted: event.target.checked })}
                         />
                       </td>
                       <td class="wide">
@@ -325,14 +326,14 @@ export function Schema({ table, tabs }) {
                           aria-invalid=${isJson(draft.fallback) ? undefined : "true"}
                           placeholder=${draft.type === "string" ? '"…"' : "…"} disabled=${!!why || draft.gone}
                           list=${`made-${draft.type}`} value=${draft.fallback} spellcheck="false"
-                          onInput=${(/** @type {any} */ event) => set(draft.key, { fallback: event.target.value })}
+                          onInput=${(/** @type {Typed} */ event) => set(draft.key, { fallback: event.target.value })}
                         />
                       </td>
                       <td class="wide">
                         <input
                           class="in" aria-label=${`${t.tables.description}: ${draft.name}`}
                           disabled=${!!why || draft.gone} maxlength="2000" value=${draft.description}
-                          onInput=${(/** @type {any} */ event) => set(draft.key, { description: event.target.value })}
+                          onInput=${(/** @type {Typed} */ event) => set(draft.key, { description: event.target.value })}
                         />
                       </td>
                       <td class="fit">
@@ -406,8 +407,7 @@ function Review({ changes, schema, table, onClose, done }) {
     [table.id, body],
   );
   /** @param {Change} step */
-  const effect = (step) =>
-    step.kind !== "renamed" && preview.data?.changes.find((/** @type {any} */ one) => one.name === step.name);
+  const effect = (step) => step.kind !== "renamed" && preview.data?.changes.find((one) => one.name === step.name);
   const apply = async () => {
     let index = made;
     try {
@@ -446,7 +446,7 @@ function Review({ changes, schema, table, onClose, done }) {
             <${Icon} name=${index < made ? "done" : ICONS[step.kind]} />
           </span>
           <span>
-            <b>${plain(step.name, 63)}</b> ${/** @type {any} */ (t.tables.kinds)[step.kind]}
+            <b>${plain(step.name, 63)}</b> ${worded(t.tables.kinds, step.kind)}
             ${" "}<span class="soft">${step.notes.join(", ")}</span>
             ${effect(step) && html`<${Effect} found=${effect(step)} />`}
           </span>
@@ -458,7 +458,7 @@ function Review({ changes, schema, table, onClose, done }) {
       ${t.tables.previewing}
     </p>`}
     ${preview.error && html`<p class="s12 soft">
-      ${preview.error.code === "QUERY_TIMEOUT" ? t.tables.tooLarge : said(preview.error)}
+      ${/** @type {any} */ (preview.error).code === "QUERY_TIMEOUT" ? t.tables.tooLarge : said(preview.error)}
     </p>`}
     ${preview.data?.locks === "background" && html`<p class="s12 soft">${t.tables.inBackground}</p>`}
     ${steps.some((step) => step.kind === "renamed") && html`<p class="notice warn">

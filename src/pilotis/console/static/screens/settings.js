@@ -1,6 +1,6 @@
 /** The settings of an app: general, sign-in, limits, people, trash. */
 import { html, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { user } from "../state/api.js";
 import { app, appId, loadApps, loadTables, may, onApp } from "../state/app.js";
 import { go, href, place } from "../state/router.js";
@@ -28,7 +28,7 @@ import {
 
 export const head = () => ({ title: t.sectionNames.settings });
 
-const TABS = /** @type {[string, () => any][]} */ ([
+const TABS = /** @type {[string, () => unknown][]} */ ([
   ["", () => html`<${General} />`],
   ["sign-in", () => html`<${SignInMethods} />`],
   ["limits", () => html`<${Limits} />`],
@@ -48,7 +48,7 @@ export function Screen() {
         label=${t.sectionNames.settings}
         items=${TABS.map(([name]) => ({
           href: href(name ? `${base}/${name}` : base),
-          text: /** @type {any} */ (t.settings.tabs)[name || "general"],
+          text: worded(t.settings.tabs, name || "general"),
           on: tab[0] === name,
         }))}
       />
@@ -100,7 +100,7 @@ function General() {
         <input
           id="locked" type="checkbox" class="switch" checked=${current?.schema_locked}
           disabled=${!may("owner") || lock.busy} title=${needs("owner") || undefined}
-          onChange=${(/** @type {any} */ event) => lock.run(event.target.checked)}
+          onChange=${(/** @type {Typed} */ event) => lock.run(event.target.checked)}
         />
       </div>
       <p class="soft s13">${t.settings.lockText}</p>
@@ -139,9 +139,9 @@ function SignInMethods() {
   >
     <div class="grow"><label class="label" for=${name}>${title}</label><p class="soft s12">${text}</p></div>
     <input
-      id=${name} type="checkbox" class="switch" checked=${data[name]} disabled=${!may("editor")}
+      id=${name} type="checkbox" class="switch" checked=${/** @type {any} */ (data)[name]} disabled=${!may("editor")}
       title=${needs("editor") || undefined}
-      onChange=${(/** @type {any} */ event) => change({ [name]: event.target.checked })}
+      onChange=${(/** @type {Typed} */ event) => change({ [name]: event.target.checked })}
     />
   </div>`;
   return html`
@@ -157,9 +157,7 @@ function SignInMethods() {
 /** The other providers by which members sign in; they are entered beside what else is OAuth. */
 function SocialLogin() {
   const { data, error, reload } = useLoad((signal) => onApp("/oauth/social", { signal }), [appId.value]);
-  const on = data?.data
-    .filter((/** @type {any} */ one) => one.is_enabled)
-    .map((/** @type {any} */ one) => plain(one.options?.name || one.provider, 60));
+  const on = data?.data.filter((one) => one.is_enabled).map((one) => plain(one.options?.name || one.provider, 60));
   return html`<section class="slab pad">
     <div class="line">
       <h2 class="grow">${t.oauth.tabs.social}</h2>
@@ -179,7 +177,7 @@ function People() {
   const people = useLoad((signal) => onApp("/users", { query: { limit: 100 }, signal }), [appId.value]);
   const owner = may("owner");
   const invitations = useLoad(
-    (signal) => (owner ? onApp("/invitations", { query: { limit: 100 }, signal }) : Promise.resolve({ data: [] })),
+    async (signal) => (owner ? (await onApp("/invitations", { query: { limit: 100 }, signal })).data : []),
     [appId.value, owner],
   );
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
@@ -209,7 +207,7 @@ function People() {
         : html`<table class="list">
             <tbody>
               ${people.data.data.map(
-                (/** @type {any} */ one) => html`<tr key=${one.user_id}>
+                (one) => html`<tr key=${one.user_id}>
                   <td class="main">
                     ${plain(one.email, 100)}
                     ${" "}${one.user_id === user.value?.user_id && html`<span class="soft s12">${t.you}</span>`}
@@ -218,7 +216,7 @@ function People() {
                     <select
                       class="in small" aria-label=${t.settings.roleOf(one.email)} disabled=${!owner}
                       title=${needs("owner") || undefined} value=${one.role}
-                      onChange=${(/** @type {any} */ event) => setRole(one.user_id, event.target.value)}
+                      onChange=${(/** @type {Typed} */ event) => setRole(one.user_id, event.target.value)}
                     >
                       ${Object.entries(t.roles).map(
                         ([role, text]) => html`<option value=${role} selected=${role === one.role}>${text}</option>`,
@@ -240,14 +238,14 @@ function People() {
     ${invitations.error && html`<section class="slab">
       <${Failure} error=${invitations.error} retry=${invitations.reload} />
     </section>`}
-    ${invitations.data?.data.length > 0 && html`<section class="slab">
+    ${invitations.data && invitations.data.length > 0 && html`<section class="slab">
       <header><h2>${t.settings.invitations}</h2></header>
       <table class="list">
         <tbody>
-          ${invitations.data.data.map(
-            (/** @type {any} */ one) => html`<tr key=${one.invitation_id}>
+          ${invitations.data.map(
+            (one) => html`<tr key=${one.invitation_id}>
               <td class="main">${plain(one.email, 100)}</td>
-              <td>${/** @type {any} */ (t.roles)[one.role]}</td>
+              <td>${worded(t.roles, one.role)}</td>
               <td class="soft">${t.settings.expires(ago(one.expires_at))}</td>
               <td class="fit">
                 <${Button}
@@ -296,7 +294,7 @@ function Invite({ onClose }) {
     />
     <${SelectField}
       label=${t.settings.role} value=${role} onInput=${setRole} options=${Object.entries(t.roles)}
-      help=${/** @type {any} */ (t.roleTexts)[role]}
+      help=${worded(t.roleTexts, role)}
     />
   </${FormDialog}>`;
 }
@@ -307,14 +305,14 @@ function Trash() {
   if (error) return html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>`;
   if (!data) return html`<section class="slab"><${Bones} rows=${3} /></section>`;
   const items = [
-    ...data.tables.map((/** @type {any} */ one) => ({
+    ...data.tables.map((one) => ({
       ...one,
       name: one.title,
       icon: "table",
       path: `/trash/tables/${one.table_id}`,
       note: t.rows(one.rows),
     })),
-    ...data.columns.map((/** @type {any} */ one) => ({
+    ...data.columns.map((one) => ({
       ...one,
       icon: `t-${one.data_type === "bool" ? "boolean" : one.data_type}`,
       path: `/trash/tables/${one.table_id}/columns/${one.number}`,

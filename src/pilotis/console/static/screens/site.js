@@ -1,6 +1,6 @@
 /** One site: its deployments in order of time, the metadata of its pages, its domains and its settings. */
 import { html, useRef, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { deployFolder, deployZip, isZip, siteFiles } from "../state/deploy.js";
 import { appId, denied, ofApp, onApp, opened } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
@@ -46,10 +46,10 @@ const LOOKS = /** @type {Record<string, string[]>} */ ({
 });
 const TABS = ["", "ci", "pages", "domains", "settings"];
 
-/** @param {{site: string, config: any}} props */
+/** @param {{site: string, config: Api.ConsoleConfig}} props */
 export function Screen({ site: id, config }) {
   const tab = TABS.includes(place.value.path.split("/")[5] || "") ? place.value.path.split("/")[5] || "" : "";
-  const base = `/storages/webs/${encodeURIComponent(id)}`;
+  const base = /** @type {const} */ (`/storages/webs/${encodeURIComponent(id)}`);
   const site = useLoad((signal) => onApp(base, { signal }), [appId.value, base]);
   const own = `/apps/${appId.value}/sites/${id}`;
   useTitle(site.data?.name);
@@ -63,7 +63,7 @@ export function Screen({ site: id, config }) {
         label=${t.sites.one}
         items=${TABS.map((name) => ({
           href: href(name ? `${own}/${name}` : own),
-          text: /** @type {any} */ (t.sites.tabs)[name || "deployments"],
+          text: worded(t.sites.tabs, name || "deployments"),
           on: name === tab,
         }))}
       />
@@ -88,11 +88,11 @@ export function Screen({ site: id, config }) {
   </div>`;
 }
 
-/** How a build deploys the site. @param {{site: any, config: any}} props */
+/** How a build deploys the site. @param {{site: Api.WebStorage, config: Api.ConsoleConfig}} props */
 function FromBuild({ site, config }) {
   const key = usePublicKey() || "pk_…";
   const base = config.base_url;
-  const path = `/v1/public/storages/webs/${site.id}/deploy`;
+  const path = /** @type {const} */ (`/v1/public/storages/webs/${site.id}/deploy`);
   const request = {
     method: "POST",
     path,
@@ -128,7 +128,7 @@ const fileCounts = ({ added, changed: differ, removed }) =>
     .filter(Boolean)
     .join(" ") || t.none;
 
-/** @param {{base: string, site: any, changed: () => void}} props */
+/** @param {{base: SitePath, site: Api.WebStorage, changed: () => void}} props */
 function Deployments({ base, site, changed }) {
   const offset = Number(place.value.query.get("offset")) || 0;
   const [found, setFound] = useState(/** @type {any} */ (null));
@@ -224,14 +224,14 @@ function Deployments({ base, site, changed }) {
                         </td>
                         <td>
                           <${State} look=${LOOKS[one.status]} title=${one.error?.message || undefined}>
-                            ${/** @type {any} */ (t.sites.statuses)[one.status]}
+                            ${worded(t.sites.statuses, one.status)}
                           </${State}>
                         </td>
                         <td class="cut message">
                           ${one.message
                             ? plain(one.message, 100)
                             : html`<span class="soft">
-                                ${/** @type {any} */ (t.sites.sources)[one.source] || plain(one.source, 40)}
+                                ${worded(t.sites.sources, one.source) || plain(one.source, 40)}
                               </span>`}
                           ${one.error && html`<p class="state bad failed s12">${plain(one.error.message, 300)}</p>`}
                         </td>
@@ -284,13 +284,13 @@ function Deployments({ base, site, changed }) {
   </div>`;
 }
 
-/** @param {{base: string, site: any, found: any[], onClose: () => void}} props */
+/** @param {{base: SitePath, site: Api.WebStorage, found: any[], onClose: () => void}} props */
 function DeployDialog({ base, site, found, onClose }) {
   const [message, setMessage] = useState("");
   const [target, setTarget] = useState(site.promote_mode === "manual" ? "qa" : "");
   const [progress, setProgress] = useState(/** @type {import("../state/deploy.js").Progress | null} */ (null));
   const files = isZip(found) ? null : siteFiles(found);
-  const bytes = found.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.file.size, 0);
+  const bytes = found.reduce((/** @type {number} */ sum, one) => sum + one.file.size, 0);
   const deploy = async () => {
     const made = files
       ? await deployFolder(base, files, target, message, setProgress)
@@ -319,7 +319,7 @@ function DeployDialog({ base, site, found, onClose }) {
     <${TextField} label=${t.sites.message} value=${message} onInput=${setMessage} maxlength="500" optional />
     ${progress && html`
       <p class="soft s13" role="status">
-        ${/** @type {any} */ (t.sites.stages)[progress.stage]}
+        ${worded(t.sites.stages, progress.stage)}
         ${" "}${progress.total
           ? `${count(progress.done)} / ${progress.stage === "sending" && !files ? size(progress.total) : count(progress.total)}`
           : ""}
@@ -333,30 +333,31 @@ function DeployDialog({ base, site, found, onClose }) {
 
 /**
  * What differs between a deployment and the one that it is based on, or production.
- * @param {{base: string, deployment: any, onClose: () => void}} props
+ * @param {{base: SitePath, deployment: any, onClose: () => void}} props
  */
 function Difference({ base, deployment, onClose }) {
   const { data, error } = useLoad(
     async (signal) => {
-      const read = (/** @type {string | null} */ id) =>
-        id
-          ? onApp(`${base}/deploy/manifest`, { query: { deployment_id: id }, signal }).catch((error) =>
-              error.status === 404 ? { files: [] } : Promise.reject(error),
-            )
-          : { files: [] };
+      const read = async (/** @type {string | null} */ id) => {
+        if (!id) return [];
+        const manifest = onApp(`${base}/deploy/manifest`, { query: { deployment_id: id }, signal });
+        return manifest.then(
+          (found) => found.files,
+          (error) => (error.status === 404 ? [] : Promise.reject(error)),
+        );
+      };
       const [before, after] = await Promise.all([read(deployment.base_deployment_id), read(deployment.id)]);
-      const old = new Map(before.files.map((/** @type {any} */ one) => [one.path, one]));
-      const rows = after.files.flatMap((/** @type {any} */ one) => {
-        const was = /** @type {any} */ (old.get(one.path));
+      const old = new Map(before.map((one) => [one.path, one]));
+      /** @type {{path: string, kind: "added" | "changed" | "removed", from?: number, to?: number}[]} */
+      const rows = after.flatMap((one) => {
+        const was = old.get(one.path);
         old.delete(one.path);
         return was?.hash === one.hash
           ? []
           : [{ path: one.path, kind: was ? "changed" : "added", from: was?.size, to: one.size }];
       });
-      return [
-        ...rows,
-        ...[...old.values()].map((/** @type {any} */ one) => ({ path: one.path, kind: "removed", from: one.size })),
-      ].sort((a, b) => a.path.localeCompare(b.path));
+      for (const one of old.values()) rows.push({ path: one.path, kind: "removed", from: one.size });
+      return rows.sort((a, b) => a.path.localeCompare(b.path));
     },
     [base, deployment.id, deployment.base_deployment_id],
   );
@@ -376,11 +377,9 @@ function Difference({ base, deployment, onClose }) {
                   ${data
                     .slice(0, 500)
                     .map(
-                      (/** @type {any} */ one) => html`<tr key=${one.path}>
+                      (one) => html`<tr key=${one.path}>
                         <td class="cut"><code>${plain(one.path, 120)}</code></td>
-                        <td class=${one.kind === "removed" ? "state bad" : ""}>
-                          ${/** @type {any} */ (t.sites.kinds)[one.kind]}
-                        </td>
+                        <td class=${one.kind === "removed" ? "state bad" : ""}>${t.sites.kinds[one.kind]}</td>
                         <td class="r num wide">
                           ${one.from === undefined ? "" : size(one.from)}
                           ${one.kind === "changed" ? " → " : ""}
@@ -395,9 +394,9 @@ function Difference({ base, deployment, onClose }) {
   </${FormDialog}>`;
 }
 
-/** @param {{id: string, site: any}} props */
+/** @param {{id: string, site: Api.WebStorage}} props */
 function Pages({ id, site }) {
-  const path = `/v1/public/storages/webs/${encodeURIComponent(id)}/page-metas`;
+  const path = /** @type {const} */ (`/v1/public/storages/webs/${encodeURIComponent(id)}/page-metas`);
   const offset = Number(place.value.query.get("offset")) || 0;
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
   const { data, error, reload } = useLoad(
@@ -464,7 +463,10 @@ function Pages({ id, site }) {
   `;
 }
 
-/** @param {{path: string, known?: any, site: any, onClose: () => void}} props */
+/**
+ * @param {{path: `/v1/public/storages/webs/${string}/page-metas`, known?: any, site: Api.WebStorage, onClose: () =>
+ *   void}} props
+ */
 function PageDialog({ path, known, site, onClose }) {
   const [page, setPage] = useState(known || { path: "/", title: "", description: "", image: "" });
   const set = (/** @type {string} */ name) => (/** @type {string} */ value) => setPage({ ...page, [name]: value });
@@ -504,14 +506,14 @@ function PageDialog({ path, known, site, onClose }) {
   </${FormDialog}>`;
 }
 
-/** @param {{base: string}} props */
+/** @param {{base: SitePath}} props */
 function Domains({ base }) {
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
   const { data, error, reload } = useLoad(
     (signal) => onApp(`${base}/domains`, { query: { limit: 100 }, signal }),
     [appId.value, base],
   );
-  const verify = useAction(async (/** @type {any} */ domain) => {
+  const verify = useAction(async (/** @type {Api.Domain} */ domain) => {
     const checked = await onApp(`${base}/domains/${encodeURIComponent(domain.hostname)}/verify`, { method: "POST" });
     toast(checked.is_verified ? t.sites.verified(domain.hostname) : t.sites.notFoundYet);
     reload();
@@ -542,7 +544,7 @@ function Domains({ base }) {
                 </thead>
                 <tbody>
                   ${data.domains.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.hostname}>
+                    (one) => html`<tr key=${one.hostname}>
                       <td class="main">${plain(one.hostname, 100)}</td>
                       <td class="records">
                         <div class="line">
@@ -587,7 +589,7 @@ function Domains({ base }) {
   `;
 }
 
-/** @param {{base: string, onClose: () => void}} props */
+/** @param {{base: SitePath, onClose: () => void}} props */
 function NewDomain({ base, onClose }) {
   const [hostname, setHostname] = useState("");
   return html`<${FormDialog}
@@ -602,7 +604,7 @@ function NewDomain({ base, onClose }) {
   </${FormDialog}>`;
 }
 
-/** @param {{base: string, site: any, set: (site: any) => void}} props */
+/** @param {{base: SitePath, site: Api.WebStorage, set: (site: Api.WebStorage) => void}} props */
 function Settings({ base, site, set }) {
   const [form, setForm] = useState({
     name: site.name,
@@ -655,7 +657,7 @@ function Settings({ base, site, set }) {
             <label class="check">
               <input
                 type="checkbox" checked=${form.clean_urls}
-                onChange=${(/** @type {any} */ event) => put("clean_urls")(event.target.checked)}
+                onChange=${(/** @type {Typed} */ event) => put("clean_urls")(event.target.checked)}
               />
               ${t.sites.cleanUrls}
             </label>

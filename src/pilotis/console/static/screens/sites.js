@@ -43,7 +43,7 @@ export function Screen() {
                 </thead>
                 <tbody>
                   ${data.storages.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.id}>
+                    (one) => html`<tr key=${one.id}>
                       <td class="main">
                         <a class="cover line" href=${href(`/apps/${appId.value}/sites/${one.id}`)}>
                           <${Icon} name="globe" />

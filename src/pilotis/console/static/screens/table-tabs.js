@@ -1,6 +1,6 @@
 /** The quieter tabs of a table: its indexes, how it is called, its title and access level. */
 import { html, useEffect, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, loadTables, ofApp, onApp } from "../state/app.js";
 import { go, href } from "../state/router.js";
 import { ago, count, plain, size } from "../ui/format.js";
@@ -27,9 +27,9 @@ import { sampleRow } from "../ui/snippets.js";
 import { levels } from "../ui/access.js";
 import { valuesOf } from "./view.js";
 
-/** @typedef {{table: import("../state/app.js").Table, tabs: any, config: any}} Props */
+/** @typedef {{table: import("../state/app.js").Table, tabs: Markup, config: Api.ConsoleConfig}} Props */
 
-/** @param {{tabs: any, children?: any}} props */
+/** @param {{tabs: Markup, children?: Markup}} props */
 const Frame = ({ tabs, children }) => html`<div class="stack">
   <div class="strip tabstrip">${tabs}</div>
   <div class="scroll"><div class="page tabpage">${children}</div></div>
@@ -101,7 +101,7 @@ function NewKey({ table, onClose, done }) {
 function UniqueKeys({ table }) {
   const { data, error, reload } = useLoad((signal) => onApp(`/tables/${table.id}/unique`, { signal }), [table.id]);
   const [makes, setMakes] = useState(false);
-  const isBuilding = data?.unique.some((/** @type {any} */ key) => key.state === "building");
+  const isBuilding = data?.unique.some((key) => key.state === "building");
   useEffect(() => {
     if (!isBuilding) return;
     const timer = setTimeout(reload, 2000);
@@ -148,15 +148,15 @@ function UniqueKeys({ table }) {
               </thead>
               <tbody>
                 ${data.unique.map(
-                  (/** @type {any} */ key) => html`<tr key=${key.name}>
+                  (key) => html`<tr key=${key.name}>
                     <td class="main">
                       ${plain(key.name, 63)}
                       ${" "}${key.state === "building" && html`<${Pill} kind="info" icon="run">
                         ${t.unique.building}
                       </${Pill}>`}
                       ${key.state === "failed" && html`
-                        <${Pill} kind="bad" icon="fail">${t.unique.failed(key.rows)}</${Pill}>
-                        ${" "}${key.pairs.length > 0 && html`<a
+                        <${Pill} kind="bad" icon="fail">${t.unique.failed(key.rows || 0)}</${Pill}>
+                        ${" "}${!!key.pairs?.length && html`<a
                           class="link s12"
                           href=${href(
                             `/apps/${appId.value}/tables/${table.id}?where=${encodeURIComponent(JSON.stringify({ id: { $in: key.pairs.flat() } }))}`,
@@ -214,7 +214,7 @@ export function Indexes({ table, tabs }) {
                     </thead>
                     <tbody>
                       ${data.indexes.map(
-                        (/** @type {any} */ index) => html`<tr key=${index.name}>
+                        (index) => html`<tr key=${index.name}>
                           <td class="main">
                             ${index.columns.map((/** @type {string} */ name) => html`<code>${plain(name, 63)}</code> `)}
                           </td>
@@ -224,7 +224,7 @@ export function Indexes({ table, tabs }) {
                           </td>
                           <td>
                             <${Pill} kind=${STATES[index.state][0]} icon=${STATES[index.state][1]}>
-                              ${/** @type {any} */ (t.tables.indexStates)[index.state]}
+                              ${worded(t.tables.indexStates, index.state)}
                             </${Pill}>
                           </td>
                           <td class="r wide">${size(index.size_bytes)}</td>
@@ -240,7 +240,7 @@ export function Indexes({ table, tabs }) {
               <table class="list">
                 <tbody>
                   ${data.noted.map(
-                    (/** @type {any} */ one) => html`<tr>
+                    (one) => html`<tr>
                       <td class="main"><code>${uses(one.uses)}</code></td>
                       <td class="r">${t.tables.times(one.count)}</td>
                       <td class="r soft wide">${count(Math.round(one.total_ms))} ms</td>
@@ -259,7 +259,7 @@ export function Api({ table, tabs, config }) {
   const as = useMember();
   // Only a public table answers to the public key alone.
   const bearer = table.access_level === "Public" ? {} : { bearer: "ACCESS_TOKEN" };
-  const rows = `/v1/public/tables/${table.id}/data`;
+  const rows = /** @type {const} */ (`/v1/public/tables/${table.id}/data`);
   const first = useLoad((signal) => ofApp(rows, { query: { limit: 1 }, signal }), [rows]);
   const saved = useLoad((signal) => onApp("/views", { signal }), [appId.value]);
   const id = first.data?.data[0]?.id || "…";
@@ -302,8 +302,8 @@ export function Api({ table, tabs, config }) {
     ],
     [t.api.delete, { method: "DELETE", path: `${rows}/${id}` }],
     ...(saved.data?.views || [])
-      .filter((/** @type {any} */ view) => view.table_id === table.id)
-      .map((/** @type {any} */ view) => [
+      .filter((view) => view.table_id === table.id)
+      .map((view) => [
         t.api.view(plain(view.name, 63)),
         { method: "POST", path: `/v1/public/views/${view.name}`, body: { params: valuesOf(view) } },
       ]),

@@ -1,6 +1,6 @@
 /** One table: its rows, and in further tabs its schema, indexes, API and settings. */
 import { html, useEffect } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, loadTables, noteTable, tables, tablesError } from "../state/app.js";
 import { href } from "../state/router.js";
 import { plain } from "../ui/format.js";
@@ -8,7 +8,7 @@ import { Access } from "../ui/access.js";
 import { Bones, Empty, Failure, Tabs, later } from "../ui/widgets.js";
 import { Rows } from "./rows.js";
 
-/** @param {{tabs: any}} props */
+/** @param {{tabs: Markup}} props */
 const Waiting = ({ tabs }) => html`<div class="stack"><div class="strip tabstrip">${tabs}</div><${Bones} /></div>`;
 const quiet = () => import("./table-tabs.js");
 const TABS = /** @type {[string, any][]} */ ([
@@ -33,7 +33,7 @@ export function head(params) {
   };
 }
 
-/** @param {{config: any, table: string, tab?: string}} props */
+/** @param {{config: Api.ConsoleConfig, table: string, tab?: string}} props */
 export function Screen({ config, table: id, tab = "" }) {
   const table = tables.value?.find((one) => one.id === id);
   useEffect(() => {
@@ -53,7 +53,7 @@ export function Screen({ config, table: id, tab = "" }) {
     label=${plain(table.title, 80)}
     items=${TABS.map(([name]) => ({
       href: href(name ? `${base}/${name}` : base),
-      text: /** @type {any} */ (t.tables.tabs)[name || "rows"],
+      text: worded(t.tables.tabs, name || "rows"),
       on: current === name,
     }))}
   />`;

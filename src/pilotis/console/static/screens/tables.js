@@ -18,7 +18,7 @@ export const head = () => ({ title: t.sectionNames.tables });
 const PAGE = 100;
 const PREVIEWED = 5;
 
-/** @param {{children?: any}} props */
+/** @param {{children?: Markup}} props */
 function NoTables({ children }) {
   const key = usePublicKey();
   return html`<${Empty}
@@ -34,7 +34,7 @@ export function Screen() {
   const all = tables.value;
   const offset = Math.max(0, Number(place.value.query.get("offset")) || 0);
   const page = useMemo(() => (all || []).slice(offset, offset + PAGE), [all, offset]);
-  const [counts, setCounts] = useState(/** @type {Record<string, number>} */ ({}));
+  const [counts, setCounts] = useState(/** @type {Record<string, number | null>} */ ({}));
   useEffect(() => void loadTables().catch(() => {}), [appId.value]);
   useEffect(() => {
     const abort = new AbortController();
@@ -49,6 +49,7 @@ export function Screen() {
     })().catch(() => {});
     return () => abort.abort();
   }, [page]);
+  const countOf = (/** @type {number | null | undefined} */ known) => (typeof known === "number" ? count(known) : "");
   const create = html`<${Button}
     kind="go small" icon="plus" why=${denied("editor")} onClick=${() => change({ new: "1" })}
   >
@@ -89,7 +90,7 @@ export function Screen() {
                       </td>
                       <td><${Access} level=${table.access_level} rules=${table.has_rules} /></td>
                       <td class="r wide">${count(Object.keys(table.schema).length)}</td>
-                      <td class="r" data-label=${t.stats.rows}>${table.id in counts ? count(counts[table.id]) : ""}</td>
+                      <td class="r" data-label=${t.stats.rows}>${countOf(counts[table.id])}</td>
                       <td class="soft wide" title=${table.update_time}>${ago(table.update_time)}</td>
                     </tr>`,
                   )}

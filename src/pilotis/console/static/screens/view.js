@@ -74,7 +74,11 @@ const written = (value) => (typeof value === "string" ? value : JSON.stringify(v
 /** A value of a type from what was typed; undefined for what is none. @param {string} type @param {string} text */
 const typed = (type, text) => (TEXTS.includes(type) ? text : read(text));
 
-/** @param {any} view @returns {Form} */
+/**
+ * @param {Omit<Api.View, "id" | "table" | "description" | "created_at" | "updated_at"> & {description?: string | null}}
+ *   view
+ * @returns {Form}
+ */
 const formOf = (view) => ({
   name: view.name,
   table: view.table_id,
@@ -129,7 +133,7 @@ function faultOf(form) {
   return "";
 }
 
-/** @param {{view: string, config: any}} props */
+/** @param {{view: string, config: Api.ConsoleConfig}} props */
 export function Screen({ view: id, config }) {
   const isNew = id === "new";
   const { data, error, reload, set } = useLoad(
@@ -146,7 +150,7 @@ export function Screen({ view: id, config }) {
   return html`<${View} key=${id} view=${data} set=${set} config=${config} />`;
 }
 
-/** @param {{view: any, set: (view: any) => void, config: any}} props `view` is null for a new one */
+/** @param {{view: Api.View | null, set: (view: Api.View) => void, config: Api.ConsoleConfig}} props `view` is null for a new one */
 function View({ view, set, config }) {
   const draftKey = `view.${appId.value}.${view?.id || "new"}`;
   const saved = view
@@ -267,7 +271,7 @@ function View({ view, set, config }) {
         <${Try} view=${view} config=${config} why=${(!view && t.views.saveFirst) || (isChanged && t.views.saveFirst)} />
       </aside>
     </div>
-    ${gone && html`<${Confirm}
+    ${gone && view && html`<${Confirm}
       title=${t.views.deleteTitle(plain(view.name, 63))} text=${t.views.deleteText} action=${t.views.delete}
       onClose=${() => setGone(false)}
       run=${async () => {
@@ -279,7 +283,7 @@ function View({ view, set, config }) {
   </div>`;
 }
 
-/** @param {{params: Parameter[], why: any, put: (params: Parameter[]) => void}} props */
+/** @param {{params: Parameter[], why: string | false, put: (params: Parameter[]) => void}} props */
 function Parameters({ params, why, put }) {
   const change = (/** @type {number} */ at, /** @type {Partial<Parameter>} */ next) =>
     put(params.map((one, index) => (index === at ? { ...one, ...next } : one)));
@@ -290,11 +294,11 @@ function Parameters({ params, why, put }) {
           <input
             class="in mono" aria-label=${t.views.paramName(at + 1)} placeholder="since" value=${one.name} maxlength="63"
             autocapitalize="off" spellcheck="false" readonly=${!!why}
-            onInput=${(/** @type {any} */ event) => change(at, { name: event.target.value })}
+            onInput=${(/** @type {Typed} */ event) => change(at, { name: event.target.value })}
           />
           <select
             class="in" aria-label=${t.views.paramType(at + 1)} value=${one.type} disabled=${!!why}
-            onChange=${(/** @type {any} */ event) => change(at, { type: event.target.value })}
+            onChange=${(/** @type {Typed} */ event) => change(at, { type: event.target.value })}
           >
             ${TYPES.map((type) => html`<option value=${type} selected=${type === one.type}>${type}</option>`)}
           </select>
@@ -302,7 +306,7 @@ function Parameters({ params, why, put }) {
             class="in mono" aria-label=${t.views.paramDefault(at + 1)} placeholder=${t.views.required}
             value=${one.fallback} readonly=${!!why} autocapitalize="off" spellcheck="false"
             aria-invalid=${one.fallback !== "" && typed(one.type, one.fallback) === undefined ? "true" : undefined}
-            onInput=${(/** @type {any} */ event) => change(at, { fallback: event.target.value })}
+            onInput=${(/** @type {Typed} */ event) => change(at, { fallback: event.target.value })}
           />
           <${Button}
             kind="flat small bad" icon="trash" label=${t.views.removeParam(at + 1)} why=${why}
@@ -324,7 +328,7 @@ function Parameters({ params, why, put }) {
 
 /**
  * The values of a call: what was typed, else defaults, else samples.
- * @param {any} view @param {Record<string, string>} given
+ * @param {Api.View} view @param {Record<string, string>} given
  */
 export function valuesOf(view, given = {}) {
   return Object.fromEntries(
@@ -336,7 +340,7 @@ export function valuesOf(view, given = {}) {
   );
 }
 
-/** A call of the saved view as a page of the app would send it. @param {{view: any, config: any, why: any}} props */
+/** A call of the saved view as a page of the app would send it. @param {{view: Api.View | null, config: Api.ConsoleConfig, why: string | false}} props */
 function Try({ view, config, why }) {
   const key = usePublicKey();
   const as = useMember();

@@ -10,7 +10,7 @@ import { Bones, Button, Empty, Failure, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.tables });
 
-/** Who may call a view, in words. @param {any} read */
+/** Who may call a view, in words. @param {Api.View["read"]} read */
 export const callers = (read) =>
   read === true
     ? t.rules.who.everybody
@@ -57,7 +57,7 @@ export function Screen() {
                 </thead>
                 <tbody>
                   ${data.views.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.id}>
+                    (one) => html`<tr key=${one.id}>
                       <td class="main">
                         <a class="cover line" href=${href(`${base}/${one.id}`)}>
                           <${Icon} name="filter" />
@@ -68,7 +68,7 @@ export function Screen() {
                         </div>`}
                       </td>
                       <td><span class="cut">${plain(one.table, 60)}</span></td>
-                      <td class="wide">${t.views.ways[/** @type {"caller" | "app"} */ (one.run_as)]}</td>
+                      <td class="wide">${t.views.ways[one.run_as]}</td>
                       <td class="wide">${callers(one.read)}</td>
                       <td class="r wide">${one.cache_seconds ? duration(one.cache_seconds * 1000) : t.none}</td>
                       <td class="soft wide" title=${one.updated_at}>${ago(one.updated_at)}</td>

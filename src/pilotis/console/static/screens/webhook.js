@@ -1,6 +1,6 @@
 /** One webhook: its deliveries, and one of them with its attempts and what was sent and answered. */
 import { html, useEffect, useMemo, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, may, onApp, opened } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
 import { ago, count, moment, plain } from "../ui/format.js";
@@ -47,7 +47,7 @@ const why = () => denied("editor");
 
 /** @param {{webhook: string}} props */
 export function Screen({ webhook: id }) {
-  const path = `/webhooks/${encodeURIComponent(id)}`;
+  const path = /** @type {const} */ (`/webhooks/${encodeURIComponent(id)}`);
   const query = place.value.query;
   const filters = { status: query.get("status") || "", event_type: query.get("type") || "" };
   const chosen = query.get("delivery") || "";
@@ -58,6 +58,7 @@ export function Screen({ webhook: id }) {
     (signal) => onApp(`${path}/logs`, { query: { ...filters, limit: PAGE, before }, signal }),
     [appId.value, path, filters, before],
   );
+  const older = log.data?.next_before;
   const again = () => (reload(), log.reload());
   useTitle(data && (data.name || data.url));
   usePending(log.data?.data, again);
@@ -66,7 +67,7 @@ export function Screen({ webhook: id }) {
   // The answer has no statistics: those shown stay until they are read again.
   const activate = (/** @type {boolean} */ active) =>
     onApp(path, { method: "PUT", body: { is_active: active } }).then(
-      (changed) => (set({ ...data, ...changed }), again()),
+      (changed) => (data && set({ ...data, ...changed }), again()),
       complain,
     );
   return html`<div class="data">
@@ -77,7 +78,7 @@ export function Screen({ webhook: id }) {
       ${data && html`<input
         type="checkbox" class="switch" aria-label=${t.webhooks.on} title=${why() || t.webhooks.on}
         checked=${data.is_active} disabled=${!may("editor")}
-        onChange=${(/** @type {any} */ event) => activate(event.target.checked)}
+        onChange=${(/** @type {Typed} */ event) => activate(event.target.checked)}
       />`}
       <${Button} kind="small" icon="bolt" why=${why()} onClick=${() => setDialog("test")}>${t.webhooks.test}</${Button}>
       <${Button}
@@ -115,12 +116,12 @@ export function Screen({ webhook: id }) {
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
       <select
         class="in small" aria-label=${t.webhooks.state} value=${filters.status}
-        onChange=${(/** @type {any} */ event) => (setBefore(""), change({ status: event.target.value }))}
+        onChange=${(/** @type {Typed} */ event) => (setBefore(""), change({ status: event.target.value }))}
       >
         <option value="">${t.webhooks.anyState}</option>
         ${STATUSES.map(
           (status) => html`<option value=${status} selected=${status === filters.status}>
-            ${/** @type {any} */ (t.webhooks.outcomes)[status]}
+            ${worded(t.webhooks.outcomes, status)}
           </option>`,
         )}
       </select>
@@ -148,7 +149,7 @@ export function Screen({ webhook: id }) {
                       </thead>
                       <tbody>
                         ${log.data.data.map(
-                          (/** @type {any} */ one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}>
+                          (one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}>
                             <td class=${`soft num fit ${one.id === chosen ? "upright" : ""}`} title=${one.created_at}>
                               <button
                                 type="button" class="coverbutton" aria-pressed=${one.id === chosen ? "true" : "false"}
@@ -171,9 +172,7 @@ export function Screen({ webhook: id }) {
                       ${before && html`<${Button} kind="small" icon="up" onClick=${() => setBefore("")}>
                         ${t.webhooks.newest}
                       </${Button}>`}
-                      ${log.data.next_before && html`<${Button}
-                        kind="small" icon="down" onClick=${() => setBefore(log.data.next_before)}
-                      >
+                      ${older && html`<${Button} kind="small" icon="down" onClick=${() => setBefore(older)}>
                         ${t.webhooks.older}
                       </${Button}>`}
                     </p>
@@ -192,7 +191,7 @@ export function Screen({ webhook: id }) {
       rotate=${async (/** @type {number} */ seconds) =>
         (await onApp(`${path}/regenerate-secret`, { method: "POST", body: { overlap_seconds: seconds } })).secret}
     />`}
-    ${dialog === "recover" && html`<${Confirm}
+    ${data && dialog === "recover" && html`<${Confirm}
       title=${t.webhooks.recover(data.stats.failed_count)} text=${t.webhooks.recoverText}
       action=${t.webhooks.recoverAction} onClose=${() => setDialog("")}
       run=${async () => {
@@ -231,7 +230,7 @@ function usePending(deliveries, again) {
 }
 
 /** Why a delivery failed, or the webhook was disabled, in words. @param {string | null} code */
-const reason = (code) => /** @type {any} */ (t.webhooks.reasons)[code || ""] || plain(code || "", 300);
+const reason = (code) => worded(t.webhooks.reasons, code || "") || plain(code || "", 300);
 
 /** How a delivery ended, or stands. @param {{delivery: any}} props */
 function Outcome({ delivery }) {
@@ -239,12 +238,12 @@ function Outcome({ delivery }) {
     delivery.status_code ||
     (delivery.status === "pending" && delivery.next_attempt_at ? ago(delivery.next_attempt_at) : "");
   return html`<${State} look=${LOOKS[delivery.status]}>
-    ${/** @type {any} */ (t.webhooks.outcomes)[delivery.status]}
+    ${worded(t.webhooks.outcomes, delivery.status)}
     ${more && html` <span class="soft num">${more}</span>`}
   </${State}>`;
 }
 
-/** @param {{path: string, changed: () => void}} props */
+/** @param {{path: `${WebhookPath}/logs/${string}`, changed: () => void}} props */
 function Delivery({ path, changed }) {
   const { data, error, reload } = useLoad((signal) => onApp(path, { signal }), [path]);
   usePending(
@@ -272,11 +271,13 @@ function Delivery({ path, changed }) {
                 ${[...data.attempts]
                   .reverse()
                   .map(
-                    (/** @type {any} */ one) => html`<section class="wellbox" key=${one.number}>
+                    (one) => html`<section class="wellbox" key=${one.number}>
                       <h3>${t.webhooks.attempt(one.number)} · ${moment(one.at)}</h3>
                       <p class="line s13">
                         <${State} look=${LOOKS[
-                          one.status_code >= 200 && one.status_code < 300 ? "succeeded" : "failed"
+                          one.status_code !== null && one.status_code >= 200 && one.status_code < 300
+                            ? "succeeded"
+                            : "failed"
                         ]}>
                           ${one.status_code || reason(one.error)}
                         </${State}>
@@ -332,7 +333,7 @@ function pretty(body) {
   }
 }
 
-/** @param {{path: string, onClose: () => void}} props */
+/** @param {{path: WebhookPath, onClose: () => void}} props */
 function Test({ path, onClose }) {
   const [type, setType] = useState("webhook.test");
   const [result, setResult] = useState(/** @type {any} */ (null));

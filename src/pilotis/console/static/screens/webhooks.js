@@ -1,6 +1,6 @@
 /** An app's webhooks with their health, and the background jobs that failed permanently. */
 import { html, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, onApp, tables } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
 import { Events } from "./events.js";
@@ -31,7 +31,7 @@ const PAGE = 50;
 const HOURS = 24;
 const HOUR_MILLISECONDS = 3_600_000;
 const why = () => denied("editor");
-const TABS = /** @type {[string, () => any][]} */ ([
+const TABS = /** @type {[string, () => unknown][]} */ ([
   ["", () => html`<${Webhooks} />`],
   ["events", () => html`<${Events} />`],
   ["jobs", () => html`<${Jobs} />`],
@@ -47,7 +47,7 @@ export function Screen() {
         label=${t.sectionNames.webhooks}
         items=${TABS.map(([name]) => ({
           href: href(name ? `${base}/${name}` : base),
-          text: /** @type {any} */ (t.webhooks.tabs)[name || "webhooks"],
+          text: worded(t.webhooks.tabs, name || "webhooks"),
           on: tab[0] === name,
         }))}
       />
@@ -65,9 +65,9 @@ const LOOKS = /** @type {Record<string, string[]>} */ ({
 
 /** The state of a webhook as an icon and a word. @param {{webhook: any}} props */
 export const WebhookState = ({ webhook }) => html`<${State}
-  look=${LOOKS[webhook.status]} title=${/** @type {any} */ (t.webhooks.reasons)[webhook.disabled_reason] || undefined}
+  look=${LOOKS[webhook.status]} title=${worded(t.webhooks.reasons, webhook.disabled_reason) || undefined}
 >
-  ${/** @type {any} */ (t.webhooks.states)[webhook.status]}
+  ${worded(t.webhooks.states, webhook.status)}
 </${State}>`;
 
 function Webhooks() {
@@ -80,8 +80,7 @@ function Webhooks() {
     (signal) => onApp("/webhook-stats", { query: { hours: HOURS }, signal }),
     [appId.value],
   );
-  const ended = (/** @type {string} */ id) =>
-    stats?.data.find((/** @type {any} */ one) => one.webhook_id === id)?.hours || [];
+  const ended = (/** @type {string} */ id) => stats?.data.find((one) => one.webhook_id === id)?.hours || [];
   const create = html`<${Button} kind="go" icon="plus" why=${why()} onClick=${() => change({ new: "1" })}>
     ${t.webhooks.create}
   </${Button}>`;
@@ -115,7 +114,7 @@ function Webhooks() {
                 </thead>
                 <tbody>
                   ${data.data.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.id}>
+                    (one) => html`<tr key=${one.id}>
                       <td class="main">
                         <a class="cover" href=${href(`/apps/${appId.value}/webhooks/${one.id}`)}>
                           <span class="cut">${plain(one.name || one.url, 80)}</span>
@@ -141,7 +140,7 @@ export const Types = ({ names }) => html`<span class="line wrap">
   ${names.length > 3 && html`<span class="soft s12">${t.more} (${names.length - 3})</span>`}
 </span>`;
 
-/** How the deliveries of a day ended, hour by hour. @param {{hours: any[] | undefined}} props */
+/** How the deliveries of a day ended, hour by hour. @param {{hours: Api.HourStats[] | undefined}} props */
 function Health({ hours }) {
   if (!hours) return html`<span class="bone w3"></span>`;
   const now = Math.floor(Date.now() / HOUR_MILLISECONDS);
@@ -226,7 +225,7 @@ const Ticks = ({ label, help, options, on, onChange }) => html`<fieldset class="
       ([value, text]) => html`<label class="check" key=${value}>
         <input
           type="checkbox" checked=${on(value)}
-          onChange=${(/** @type {any} */ event) => onChange(value, event.target.checked)}
+          onChange=${(/** @type {Typed} */ event) => onChange(value, event.target.checked)}
         />
         <span class="cut">${text}</span>
       </label>`,
@@ -248,7 +247,7 @@ function Jobs() {
     <div class="strip">
       <span class="soft s13">${data && t.jobs.count(data.total_count)}</span>
       <span class="grow"></span>
-      ${data?.data.length > 0 && html`<${Button}
+      ${data && data.data.length > 0 && html`<${Button}
         kind="small" icon="retry" why=${why()} onClick=${() => retry("/retry", {})}
       >
         ${t.jobs.retryAll}
@@ -273,7 +272,7 @@ function Jobs() {
                 </thead>
                 <tbody>
                   ${data.data.map(
-                    (/** @type {any} */ job) => html`<tr key=${job.job_id}>
+                    (job) => html`<tr key=${job.job_id}>
                       <td class="main">
                         <code>${plain(job.kind, 60)}</code>
                         ${job.subject && html`<div class="s12 soft cut wide">${plain(job.subject, 60)}</div>`}

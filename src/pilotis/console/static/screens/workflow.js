@@ -1,6 +1,6 @@
 /** One workflow: its executions as they happen, its definition as a form beside a graph, and its versions. */
 import { html, useEffect, useRef, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, may, onApp, opened } from "../state/app.js";
 import { LOOKS, isFinal } from "../state/executions.js";
 import { change, go, href, place } from "../state/router.js";
@@ -45,9 +45,9 @@ const TABS = ["", "steps", "trigger", "call", "versions"];
 const RELOAD_MILLISECONDS = 1000;
 const why = () => denied("editor");
 
-/** @param {{workflow: string, config: any}} props */
+/** @param {{workflow: string, config: Api.ConsoleConfig}} props */
 export function Screen({ workflow: id, config }) {
-  const base = `/workflows/${encodeURIComponent(id)}`;
+  const base = /** @type {const} */ (`/workflows/${encodeURIComponent(id)}`);
   const own = `/apps/${appId.value}/workflows/${id}`;
   const wanted = place.value.path.split("/")[5] || "";
   const tab = TABS.includes(wanted) ? wanted : "";
@@ -70,7 +70,7 @@ export function Screen({ workflow: id, config }) {
         label=${t.workflows.one}
         items=${TABS.map((name) => ({
           href: href(name ? `${own}/${name}` : own),
-          text: /** @type {any} */ (t.workflows.sections)[name || "runs"],
+          text: worded(t.workflows.sections, name || "runs"),
           on: name === tab,
         }))}
       />
@@ -79,7 +79,7 @@ export function Screen({ workflow: id, config }) {
         <input
           type="checkbox" class="switch" aria-label=${t.webhooks.on} title=${why() || t.webhooks.on}
           checked=${data.is_active} disabled=${!may("editor")}
-          onChange=${(/** @type {any} */ event) => activate(event.target.checked)}
+          onChange=${(/** @type {Typed} */ event) => activate(event.target.checked)}
         />
         <${Button}
           kind="flat small bad" icon="trash" label=${t.workflows.delete} why=${why()}
@@ -100,7 +100,7 @@ export function Screen({ workflow: id, config }) {
       base=${base} workflow=${data} onClose=${() => setDialog("")}
       done=${(/** @type {string} */ run) => go(`${own}/runs/${run}`)}
     />`}
-    ${dialog === "delete" && html`<${Confirm}
+    ${data && dialog === "delete" && html`<${Confirm}
       title=${t.files.deleteTitle(plain(data.name, 60))} text=${t.workflows.deleteText} action=${t.workflows.delete}
       name=${data.name} onClose=${() => setDialog("")}
       run=${async () => (await onApp(base, { method: "DELETE" }), go(`/apps/${appId.value}/workflows`))}
@@ -108,9 +108,9 @@ export function Screen({ workflow: id, config }) {
   </div>`;
 }
 
-/** @typedef {{base: string, workflow: any, set: (workflow: any) => void}} Props */
+/** @typedef {{base: WorkflowPath, workflow: Api.Workflow, set: (workflow: Api.Workflow) => void}} Props */
 
-/** Its address, and the request that starts an execution. @param {Props & {config: any}} props */
+/** Its address, and the request that starts an execution. @param {Props & {config: Api.ConsoleConfig}} props */
 function HowToStart({ workflow, config }) {
   const path = `/v1/apps/${appId.value}/workflows/${workflow.id}/execute`;
   const request = { method: "POST", path, body: { input: workflow.initial_input || {} }, bearer: "CONSOLE_TOKEN" };
@@ -125,7 +125,7 @@ function HowToStart({ workflow, config }) {
   </div>`;
 }
 
-/** @param {{base: string, workflow: any, onClose: () => void, done: (run: string) => void}} props */
+/** @param {{base: WorkflowPath, workflow: Api.Workflow, onClose: () => void, done: (run: string) => void}} props */
 function Start({ base, workflow, onClose, done }) {
   const [input, setInput] = useState(JSON.stringify(workflow.initial_input || {}, null, 2));
   const wrong = notObject(input);
@@ -200,12 +200,12 @@ function Runs({ base, workflow }) {
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
       <select
         class="in small" aria-label=${t.webhooks.state} value=${status}
-        onChange=${(/** @type {any} */ event) => change({ status: event.target.value, offset: null })}
+        onChange=${(/** @type {Typed} */ event) => change({ status: event.target.value, offset: null })}
       >
         <option value="">${t.webhooks.anyState}</option>
         ${["pending", "running", "completed", "failed", "timeout", "cancelled"].map(
           (name) => html`<option value=${name} selected=${name === status}>
-            ${/** @type {any} */ (t.workflows.statuses)[name]}
+            ${worded(t.workflows.statuses, name)}
           </option>`,
         )}
       </select>
@@ -247,7 +247,7 @@ function Runs({ base, workflow }) {
                 </thead>
                 <tbody>
                   ${data.data.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.id}>
+                    (one) => html`<tr key=${one.id}>
                       <td class="main num">
                         <a
                           class="cover" href=${href(`/apps/${appId.value}/workflows/${workflow.id}/runs/${one.id}`)}
@@ -258,7 +258,7 @@ function Runs({ base, workflow }) {
                       </td>
                       <td>
                         <${State} look=${LOOKS[one.status]}>
-                          ${/** @type {any} */ (t.workflows.statuses)[one.status]}
+                          ${worded(t.workflows.statuses, one.status)}
                           ${
                             one.error &&
                             (one.error.message
@@ -298,7 +298,7 @@ function TriggerTab(props) {
 
 /** @param {Props} props */
 function TriggerUrl({ base, workflow, set }) {
-  const path = `${base}/trigger`;
+  const path = /** @type {const} */ (`${base}/trigger`);
   const [dialog, setDialog] = useState("");
   // A workflow without a trigger is no error.
   const { data, error, reload } = useLoad(
@@ -338,7 +338,7 @@ function TriggerUrl({ base, workflow, set }) {
           <fieldset class="field plain">
             <legend class="label">${t.workflows.methods}</legend>
             <div class="line">
-              ${["POST", "PUT", "GET"].map(
+              ${/** @type {const} */ (["POST", "PUT", "GET"]).map(
                 (name) => html`<label
                   class="check"
                   title=${data.methods.length === 1 && data.methods[0] === name ? t.workflows.oneMethod : undefined}
@@ -346,7 +346,7 @@ function TriggerUrl({ base, workflow, set }) {
                   <input
                     type="checkbox" checked=${data.methods.includes(name)}
                     disabled=${!may("editor") || (data.methods.length === 1 && data.methods[0] === name)}
-                    onChange=${(/** @type {any} */ event) =>
+                    onChange=${(/** @type {Typed} */ event) =>
                       put({
                         methods: event.target.checked
                           ? [...data.methods, name]
@@ -407,7 +407,8 @@ function TriggerUrl({ base, workflow, set }) {
 
 /**
  * By what a repeated delivery is known.
- * @param {{known: {header?: string, path?: string} | null, onClose: () => void, save: (dedupe: any) => Promise<any>}}
+ * @param {{known: {header?: string, path?: string} | null, onClose: () => void, save: (dedupe: any) =>
+ *   Promise<unknown>}}
  *   props
  */
 function DedupeDialog({ known, onClose, save }) {
@@ -437,7 +438,7 @@ function DedupeDialog({ known, onClose, save }) {
 
 /**
  * A test call, as another service would send it.
- * @param {{url: string, methods: string[], workflow: any, called: () => void}} props
+ * @param {{url: string, methods: string[], workflow: Api.Workflow, called: () => void}} props
  */
 function Call({ url, methods, workflow, called }) {
   const [method, setMethod] = useState(methods[0]);

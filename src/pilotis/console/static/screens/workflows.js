@@ -1,6 +1,6 @@
 /** An app's workflows: how the last execution of each ended, and when the next begins. */
 import { html, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { appId, denied, onApp } from "../state/app.js";
 import { LOOKS } from "../state/executions.js";
 import { change, go, href, place } from "../state/router.js";
@@ -52,7 +52,7 @@ export function Screen() {
                 </thead>
                 <tbody>
                   ${data.data.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.id}>
+                    (one) => html`<tr key=${one.id}>
                       <td class="main">
                         <a class="cover line" href=${href(`/apps/${appId.value}/workflows/${one.id}`)}>
                           <${Icon} name="flow" />
@@ -87,12 +87,12 @@ export function Screen() {
   </div>`;
 }
 
-/** @param {{workflow: any}} props */
+/** @param {{workflow: Api.Workflow}} props */
 function Last({ workflow: { is_active, last_execution: last } }) {
   const state =
     last &&
     html`<${State} look=${LOOKS[last.status]}>
-      ${/** @type {any} */ (t.workflows.statuses)[last.status]}
+      ${worded(t.workflows.statuses, last.status)}
       ${last.started_at && html` <span class="soft">${ago(last.started_at)}</span>`}
     </${State}>`;
   if (is_active) return state || html`<span class="soft">${t.workflows.neverRan}</span>`;

@@ -1,6 +1,10 @@
 /**
  * Requests to the JSON interface, and the session they are sent with. The access token lives in this module alone.
- * @typedef {{method?: string, body?: unknown, query?: Record<string, unknown>, app?: string, signal?: AbortSignal,
+ */
+/**
+ * What is sent with a request by a method.
+ * @template {string} [M=string]
+ * @typedef {{method?: M, body?: unknown, query?: Record<string, unknown>, app?: string, signal?: AbortSignal,
  *   exact?: boolean, headers?: Record<string, string>, raw?: BodyInit}} Options
  */
 import { signal } from "../vendor/view.js";
@@ -90,7 +94,10 @@ export async function signIn(email, password, remember) {
   begin(await send("/v1/auth/session", { method: "POST", body: { email, password, remember } }));
 }
 
-/** Send a request that needs no session. @param {string} path */
+/**
+ * Send a request that needs no session.
+ * @template {string} P @param {P} path @returns {Promise<Api.Answer<"GET", P>>}
+ */
 export const open = (path) => send(path, {});
 
 /**
@@ -127,14 +134,16 @@ export function renew() {
 
 /**
  * Send a request as the signed-in user and return its answer; raises `ApiError`. A session that has ended is renewed,
- * or asked for over the screen: the request then waits, so that nothing typed is lost.
- * @param {string} path @param {Options} [options] @returns {Promise<any>}
+ * or asked for over the screen: the request then waits, so that nothing typed is lost. The path as it is written out
+ * gives the type of the answer, with the method.
+ * @template {string} P @template {string} [M="GET"] @param {P} path @param {Options<M>} [options]
+ * @returns {Promise<Api.Answer<M, P>>}
  */
-export async function request(path, options = {}) {
+export async function request(path, options) {
   if (Date.now() > renewAt) await renew();
   for (let attempt = 0; ; attempt++) {
     try {
-      return await send(path, options);
+      return await send(path, options || {});
     } catch (error) {
       const over =
         error instanceof ApiError && error.status === 401 && ["INVALID_TOKEN", "TOKEN_REQUIRED"].includes(error.code);

@@ -9,7 +9,7 @@ import * as begun from "./begin.js";
  *   "owner" | "editor" | "viewer"}} App
  */
 /**
- * @typedef {{id: string, title: string, schema: Record<string, any>, access_level: string, has_rules?: boolean, unique?: any[],
+ * @typedef {{id: string, title: string, schema: Record<string, any>, access_level: string, has_rules?: boolean, unique?: Api.ShownUniqueKey[],
  *   referenced_by?: {table_id: string, table: string, column: string, on_delete: string}[], create_time: string,
  *   update_time: string}} Table
  */
@@ -87,17 +87,19 @@ export const denied = (role) => !may(role) && t.needs[role];
 
 /**
  * Send a request about the open app, on its public routes.
- * @param {string} path
- * @param {import("./api.js").Options} [options]
+ * @template {string} P @template {string} [M="GET"] @param {P} path
+ * @param {import("./api.js").Options<M>} [options]
+ * @returns {Promise<Api.Answer<M, P>>}
  */
-export const ofApp = (path, options = {}) => request(path, { ...options, app: appId.peek() });
+export const ofApp = (path, options) => request(path, { ...options, app: appId.peek() });
 
 /**
  * Send a request to a console route of the open app.
- * @param {string} path
- * @param {import("./api.js").Options} [options]
+ * @template {string} P @template {string} [M="GET"] @param {P} path
+ * @param {import("./api.js").Options<M>} [options]
+ * @returns {Promise<Api.Answer<M, `/v1/apps/{}${P}`>>}
  */
-export const onApp = (path, options = {}) => request(`/v1/apps/${appId.peek()}${path}`, options);
+export const onApp = (path, options) => request(`/v1/apps/${appId.peek()}${path}`, options);
 
 /** The tables that were opened last, latest first. @returns {string[]} */
 export function recentTables() {

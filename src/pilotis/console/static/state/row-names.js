@@ -81,7 +81,7 @@ async function read(app, title, ids) {
   const body = { where: { id: { $in: ids } }, limit: TOGETHER, ...(column ? { fields: [column] } : {}) };
   try {
     const page = table && (await ofApp(`/v1/public/tables/${table.id}/data/query`, { method: "POST", body }));
-    const names = new Map((page ? page.data : []).map((/** @type {any} */ row) => [row.id, rowName(row, column)]));
+    const names = new Map((page ? page.data : []).map((row) => [row.id, rowName(row, column)]));
     for (const id of ids) {
       const name = known.get(`${app} ${title} ${id}`);
       if (name) name.value = names.get(id) ?? null;

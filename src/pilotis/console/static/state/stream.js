@@ -32,7 +32,7 @@ export function parse(text, take) {
  * @param {string} path
  * @param {AbortSignal} signal
  * @param {(events: StreamEvent[]) => void} take
- * @param {(state: StreamState, error?: any) => void} tell
+ * @param {(state: StreamState, error?: unknown) => void} tell
  * @param {string} [last] the event after which it begins; without one it begins now
  */
 export async function follow(path, signal, take, tell, last = "") {

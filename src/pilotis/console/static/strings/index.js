@@ -6,6 +6,12 @@ export const t = /** @type {any} */ ({});
 export const locale = language;
 
 /**
+ * The one of some texts that a name from elsewhere has; undefined where none has it.
+ * @template T @param {{[name: string]: T}} texts @param {string | null | undefined} name @returns {T | undefined}
+ */
+export const worded = (texts, name) => (Object.hasOwn(texts, name ?? "") ? texts[name ?? ""] : undefined);
+
+/**
  * Load the words. The entry waits for it before it imports the console: with a top-level `await` here, on which all
  * modules depend, WebKit gives out modules that have not run yet (WebKit bug 242740).
  */

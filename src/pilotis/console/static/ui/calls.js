@@ -48,11 +48,11 @@ export function RunAs({ member, choose }) {
     <span class="soft">${t.api.runAs}</span>
     <select
       class="in small" title=${why || t.api.runAsHelp} disabled=${!!why} value=${member}
-      onChange=${(/** @type {any} */ event) => choose(event.target.value)}
+      onChange=${(/** @type {Typed} */ event) => choose(event.target.value)}
     >
       <option value="">${t.api.nobody}</option>
       ${data?.data.map(
-        (/** @type {any} */ one) => html`<option value=${one.member_id} selected=${one.member_id === member}>
+        (one) => html`<option value=${one.member_id} selected=${one.member_id === member}>
           ${plain(one.nickname || one.login_id || one.member_id, 60)}
         </option>`,
       )}
@@ -60,7 +60,7 @@ export function RunAs({ member, choose }) {
   </label>`;
 }
 
-/** An address to copy. @param {{label: string, text: string, note?: any}} props */
+/** An address to copy. @param {{label: string, text: string, note?: Markup}} props */
 export const Address = ({ label, text, note }) => html`<div class="field">
   <span class="label">${label}</span>
   <div class="secret"><code>${text}</code><${Copy} text=${text} label=${t.copy} /></div>

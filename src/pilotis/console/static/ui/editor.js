@@ -65,9 +65,9 @@ export function Editor(props) {
   return html`<textarea
     ref=${plain} class="in code" rows=${rows} spellcheck="false" autocapitalize="off" aria-label=${label}
     aria-invalid=${wrong ? "true" : undefined} readonly=${!!readOnly} value=${value}
-    onInput=${(/** @type {any} */ event) => onInput(event.target.value)} onKeyDown=${keys}
-    onCompositionStart=${(/** @type {any} */ event) => (event.target.dataset.composing = "1")}
-    onCompositionEnd=${(/** @type {any} */ event) => delete event.target.dataset.composing}
+    onInput=${(/** @type {Typed} */ event) => onInput(event.target.value)} onKeyDown=${keys}
+    onCompositionStart=${(/** @type {Typed} */ event) => (event.target.dataset.composing = "1")}
+    onCompositionEnd=${(/** @type {Typed} */ event) => delete event.target.dataset.composing}
   ></textarea>`;
 }
 

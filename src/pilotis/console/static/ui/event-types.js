@@ -7,5 +7,5 @@ const LIMIT = 100;
 /** The names of the types; none until they are loaded. @returns {string[]} */
 export function useEventTypes() {
   const { data } = useLoad((signal) => onApp("/event-types", { query: { limit: LIMIT }, signal }), [appId.value]);
-  return (data?.data || []).map((/** @type {any} */ one) => one.event_type);
+  return (data?.data || []).map((one) => one.event_type);
 }

@@ -4,14 +4,14 @@ import { t } from "../strings/index.js";
 import { plain } from "./format.js";
 import { Icon } from "./icons.js";
 
-/** @typedef {{key: string, step: any, column: number, row: number, depth: number}} Node */
+/** @typedef {{key: string, step: Api.Step, column: number, row: number, depth: number}} Node */
 /**
  * `via` is the row that the edge of an empty branch passes through.
  * @typedef {{from: string, to: string, label: string, via?: number}} Edge
  */
 /**
  * What runs one after another; a fork's branches run at once, or one of them.
- * @typedef {({key: string, step: any} | {branches: {label: string, parts: Part[]}[]})} Part
+ * @typedef {({key: string, step: Api.Step} | {branches: {label: string, parts: Part[]}[]})} Part
  */
 
 const WIDTH = [140, 196];
@@ -162,8 +162,9 @@ export function layout(steps, type) {
 }
 
 /**
- * @param {{steps: any[], type: string, chosen: string, onChoose: (key: string, step: any) => void, look: (step: any,
- *   key: string) => {kind: string, icon: string, word: any, taken: "done" | "waits" | "not"},
+ * @param {{steps: Api.Step[], type: string, chosen: string, onChoose: (key: string, step: Api.Step) => void, look:
+ *   (step: Api.Step,
+ *   key: string) => {kind: string, icon: string, word: Markup, taken: "done" | "waits" | "not"},
  *   label: string}} props `chosen` is the key of a step; `taken` says how the edges to it are drawn
  */
 export function Graph({ steps, type, chosen, onChoose, look, label }) {

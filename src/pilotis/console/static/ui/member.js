@@ -42,15 +42,13 @@ export function MemberField({ label, id, onChoose }) {
   return html`<div class="memberfield">
     <input
       class="in" type="search" aria-label=${label} placeholder=${t.members.search} maxlength="255" autocomplete="off"
-      spellcheck="false" value=${typed} onInput=${(/** @type {any} */ event) => setTyped(event.target.value)}
+      spellcheck="false" value=${typed} onInput=${(/** @type {Typed} */ event) => setTyped(event.target.value)}
     />
-    ${id && !offered.some((/** @type {any} */ one) => one.member_id === id) && html`<button
-      type="button" class="item" aria-pressed="true"
-    >
+    ${id && !offered.some((one) => one.member_id === id) && html`<button type="button" class="item" aria-pressed="true">
       <span class="cut"><${MemberName} id=${id} /></span>
     </button>`}
     ${offered.map(
-      (/** @type {any} */ one) => html`<button
+      (one) => html`<button
         type="button" key=${one.member_id} class="item" aria-pressed=${one.member_id === id ? "true" : "false"}
         onClick=${() => onChoose(one.member_id)}
       >

@@ -1,6 +1,6 @@
 /** Everything by its name: tables, screens, actions, members, apps. */
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { app, appId, apps, may, onApp, tables } from "../state/app.js";
 import { go } from "../state/router.js";
 import { plain } from "./format.js";
@@ -19,7 +19,7 @@ function entries() {
           group: t.sectionNames.tables,
           icon: "table",
           text: table.title,
-          note: /** @type {any} */ (t.access)[table.access_level]?.[0],
+          note: worded(t.access, table.access_level)?.[0],
           path: `${base}/tables/${table.id}`,
         })),
         ...(may("editor")
@@ -33,10 +33,10 @@ function entries() {
             path: name === "overview" ? base : `${base}/${name}`,
           })),
         ),
-        ...["diagram", "views"].map((name) => ({
+        .../** @type {const} */ (["diagram", "views"]).map((name) => ({
           group: t.palette.go,
           icon: "table",
-          text: /** @type {any} */ (t.tables.sections)[name],
+          text: t.tables.sections[name],
           note: t.sectionNames.tables,
           path: `${base}/${name}`,
         })),
@@ -89,7 +89,7 @@ export function Palette({ onClose }) {
       onApp("/members", { query: { search: wanted, limit: 5 }, signal: abort.signal })
         .then((answer) =>
           setMembers(
-            answer.data.map((/** @type {any} */ one) => ({
+            answer.data.map((one) => ({
               group: t.sectionNames.members,
               icon: "member",
               text: one.nickname || one.login_id || one.member_id,
@@ -124,7 +124,7 @@ export function Palette({ onClose }) {
       <input
         data-first role="combobox" aria-expanded="true" aria-controls="hits"
         aria-activedescendant=${hits[at] ? `hit-${at}` : undefined} aria-label=${t.find} placeholder=${t.palette.ask}
-        value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${keys}
+        value=${text} onInput=${(/** @type {Typed} */ event) => setText(event.target.value)} onKeyDown=${keys}
         autocomplete="off" spellcheck="false"
       />
       <kbd>Esc</kbd>

@@ -1,6 +1,6 @@
 /** The time that a log shows: the last hours, or between two moments, which stand in the address. */
 import { html, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { change, place } from "../state/router.js";
 import { DateField } from "../grid/picker.js";
 import { beginOf } from "../grid/where.js";
@@ -38,13 +38,11 @@ export function RangePicker() {
   return html`
     <select
       class="in small" aria-label=${t.logs.time} value=${isOwn ? "own" : range.span}
-      onChange=${(/** @type {any} */ event) => set(event.target.value)}
+      onChange=${(/** @type {Typed} */ event) => set(event.target.value)}
     >
       <option value="">${t.logs.anyTime}</option>
       ${Object.keys(SPANS).map(
-        (one) => html`<option value=${one} selected=${one === range.span}>
-          ${/** @type {any} */ (t.logs.spans)[one]}
-        </option>`,
+        (one) => html`<option value=${one} selected=${one === range.span}>${worded(t.logs.spans, one)}</option>`,
       )}
       <option value="own" selected=${isOwn}>
         ${isOwn

@@ -28,7 +28,8 @@ export function rowPlace(table, id) {
 
 /**
  * The choice of a row to refer to: by its id, or by a part of its name.
- * @param {{table: string, label: string, value: string, wrong?: any, bind: any, onInput: (text: string) => void}} props
+ * @param {{table: string, label: string, value: string, wrong?: Markup, bind: any, onInput: (text: string) => void}}
+ *   props
  */
 export function RowField({ table, label, value, bind, onInput }) {
   const [typed, setTyped] = useState("");
@@ -47,11 +48,11 @@ export function RowField({ table, label, value, bind, onInput }) {
   return html`<div class="memberfield">
     <input
       ...${bind} value=${value}
-      onInput=${(/** @type {any} */ event) => (setTyped(event.target.value), onInput(event.target.value))}
+      onInput=${(/** @type {Typed} */ event) => (setTyped(event.target.value), onInput(event.target.value))}
       placeholder=${t.grid.findRow(table)}
     />
     ${(data?.data || []).map(
-      (/** @type {any} */ row) => html`<button
+      (/** @type {Api.Row} */ row) => html`<button
         type="button" key=${row.id} class="item" aria-label=${`${label}: ${rowName(row, column)}`}
         aria-pressed=${row.id === value ? "true" : "false"} onClick=${() => onInput(row.id)}
       >

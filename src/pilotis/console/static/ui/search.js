@@ -33,7 +33,7 @@ export function SearchBox({ label, room }) {
     <span class="sr">${label}</span>
     <input
       class="in small" type="search" placeholder=${label} value=${text}
-      onInput=${(/** @type {any} */ event) => setText(event.target.value)}
+      onInput=${(/** @type {Typed} */ event) => setText(event.target.value)}
     />
   </label>`;
 }

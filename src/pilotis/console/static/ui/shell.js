@@ -1,6 +1,6 @@
 /** The frame of every screen: rail or dock, the bar with the title and the search, and the screen itself. */
 import { computed, html, useEffect, useState } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { reachable, signOut, user } from "../state/api.js";
 import { app, appId, apps, attention, loadAttention, recentTables, tables } from "../state/app.js";
 import { go, href, isGuarded, leave, place } from "../state/router.js";
@@ -26,7 +26,8 @@ const screen = computed(() => place.value.path.split("/")[3] || "overview");
 const section = computed(() => WITHIN[screen.value] || screen.value);
 
 /**
- * @param {{config: any, title: any, crumbs?: {text: string, href: string}[], aside?: any, children?: any, onFind: () =>
+ * @param {{config: Api.ConsoleConfig, title: Markup, crumbs?: {text: string, href: string}[], aside?: Markup,
+ *   children?: Markup, onFind: () =>
  *   void}} props
  */
 export function Shell({ config, title, crumbs = [], aside, children, onFind }) {
@@ -83,7 +84,7 @@ function markOf(name) {
   return null;
 }
 
-/** @param {{config: any}} props */
+/** @param {{config: Api.ConsoleConfig}} props */
 function Rail({ config }) {
   useEffect(() => {
     loadAttention();
@@ -115,7 +116,7 @@ function Rail({ config }) {
 function RailItem({ name, icon }) {
   const tableId = screen.value === "tables" ? place.value.path.split("/")[4] : undefined;
   const on = section.value === name && !(name === "tables" && tableId);
-  const label = /** @type {any} */ (t.sectionNames)[name];
+  const label = worded(t.sectionNames, name);
   const mark = markOf(name);
   const link = html`<a
     href=${sectionHref(name)} class=${on ? "on" : ""} aria-current=${on ? "page" : undefined} title=${label}
@@ -158,7 +159,7 @@ function Switcher() {
   const current = app.value;
   return html`<${MenuButton}
     label=${t.apps.title}
-    button=${(/** @type {any} */ bind) => html`<button type="button" class="switcher" ...${bind} title=${t.switchApp}>
+    button=${(/** @type {Bind} */ bind) => html`<button type="button" class="switcher" ...${bind} title=${t.switchApp}>
       <span class="monogram" aria-hidden="true">${initials(current?.name || "·")}</span>
       <span class="grow cut">
         <b class="cut">${current ? plain(current.name, 60) : ""}</b>
@@ -194,7 +195,7 @@ function Profile() {
   return html`
     <${MenuButton}
       align="right" label=${t.profile.title}
-      button=${(/** @type {any} */ bind) => html`<button
+      button=${(/** @type {Bind} */ bind) => html`<button
         type="button" class="face" ...${bind} aria-label=${t.profile.title}
       >
         ${initials(user.value?.email || "")}
@@ -238,7 +239,7 @@ function Dock() {
     )}
     <button
       type="button" class=${docked ? "" : "on"} aria-haspopup="menu"
-      onClick=${(/** @type {any} */ event) => setMore(event.currentTarget.getBoundingClientRect())}
+      onClick=${(/** @type {Typed} */ event) => setMore(event.currentTarget.getBoundingClientRect())}
     >
       <${Icon} name="more" />
       ${t.more}
@@ -249,7 +250,7 @@ function Dock() {
         .filter(([name]) => !DOCKED.some(([docked]) => docked === name))
         .map(
           ([name, icon]) => html`<${MenuItem} href=${sectionHref(name)} icon=${icon}>
-            ${/** @type {any} */ (t.sectionNames)[name]}
+            ${worded(t.sectionNames, name)}
           </${MenuItem}>`,
         )}
       <hr />

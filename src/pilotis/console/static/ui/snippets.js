@@ -84,7 +84,7 @@ function literal(value) {
 
 /**
  * `token` returns the token of whom the call is sent as.
- * @param {{request: Request, base: string, onRun?: () => void, aside?: any, why?: string | false, token?: () =>
+ * @param {{request: Request, base: string, onRun?: () => void, aside?: Markup, why?: string | false, token?: () =>
  *   Promise<string>, still?: boolean}} props
  */
 export function Snippet({ request, base, onRun, aside, why, token, still }) {

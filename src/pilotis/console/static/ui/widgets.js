@@ -5,6 +5,8 @@ import { opened } from "../state/app.js";
 import { prose } from "./format.js";
 import { Icon } from "./icons.js";
 
+/** @typedef {import("../state/api.js").ApiError} ApiError */
+
 /** How many characters of a code are shown. */
 const MOST_CODE = 100_000;
 /** What is typed into, in a dialog. */
@@ -12,7 +14,7 @@ const TEXTS = "input:not([type=checkbox], [type=radio], [type=file]), textarea";
 
 /**
  * A button, or a link that looks like one. `why` disables it and says why; `busy` while it works.
- * @param {{kind?: string, icon?: string, children?: any, why?: string | false | null, busy?: boolean, href?: string,
+ * @param {{kind?: string, icon?: string, children?: Markup, why?: string | false | null, busy?: boolean, href?: string,
  *   label?: string, onClick?: (event: MouseEvent) => void, type?: string, class?: string, [name: string]: any}} props
  */
 export function Button({
@@ -49,7 +51,7 @@ export function Button({
 
 /**
  * A labelled control: `children` gets the attributes that tie it to its label, help and error.
- * @param {{label: any, help?: any, wrong?: any, children: (bind: Record<string, any>) => any, optional?: boolean}}
+ * @param {{label: Markup, help?: Markup, wrong?: Markup, children: (bind: Bind) => Markup, optional?: boolean}}
  *   props
  */
 export function Field({ label, help, wrong, children, optional }) {
@@ -64,13 +66,14 @@ export function Field({ label, help, wrong, children, optional }) {
 }
 
 /**
- * @param {{label: any, help?: any, wrong?: any, value: string, onInput: (value: string) => void, optional?: boolean,
+ * @param {{label: Markup, help?: Markup, wrong?: Markup, value: string, onInput: (value: string) => void, optional?:
+ *   boolean,
  *   [name: string]: any}} props
  */
 export function TextField({ label, help, wrong, value, onInput, optional, class: extra = "", ...rest }) {
   return html`<${Field} label=${label} help=${help} wrong=${wrong} optional=${optional}>
-    ${(/** @type {any} */ bind) => html`<input
-      class=${`in ${extra}`} value=${value} onInput=${(/** @type {any} */ event) => onInput(event.target.value)}
+    ${(/** @type {Bind} */ bind) => html`<input
+      class=${`in ${extra}`} value=${value} onInput=${(/** @type {Typed} */ event) => onInput(event.target.value)}
       ...${bind} ...${rest}
     />`}
   </${Field}>`;
@@ -78,26 +81,28 @@ export function TextField({ label, help, wrong, value, onInput, optional, class:
 
 /**
  * A text of several lines.
- * @param {{label: any, help?: any, wrong?: any, value: string, onInput: (value: string) => void, optional?: boolean,
+ * @param {{label: Markup, help?: Markup, wrong?: Markup, value: string, onInput: (value: string) => void, optional?:
+ *   boolean,
  *   [name: string]: any}} props
  */
 export function TextAreaField({ label, help, wrong, value, onInput, optional, ...rest }) {
   return html`<${Field} label=${label} help=${help} wrong=${wrong} optional=${optional}>
-    ${(/** @type {any} */ bind) => html`<textarea
+    ${(/** @type {Bind} */ bind) => html`<textarea
       class="in code" spellcheck="false" autocapitalize="off" value=${value}
-      onInput=${(/** @type {any} */ event) => onInput(event.target.value)} ...${bind} ...${rest}
+      onInput=${(/** @type {Typed} */ event) => onInput(event.target.value)} ...${bind} ...${rest}
     />`}
   </${Field}>`;
 }
 
 /**
- * @param {{label: any, help?: any, value: string, onInput: (value: string) => void, options: [string, any][], [name:
+ * @param {{label: Markup, help?: Markup, value: string, onInput: (value: string) => void, options: [string, any][],
+ *   [name:
  *   string]: any}} props
  */
 export function SelectField({ label, help, value, onInput, options, ...rest }) {
   return html`<${Field} label=${label} help=${help}>
-    ${(/** @type {any} */ bind) => html`<select
-      class="in" value=${value} onChange=${(/** @type {any} */ event) => onInput(event.target.value)} ...${bind}
+    ${(/** @type {Bind} */ bind) => html`<select
+      class="in" value=${value} onChange=${(/** @type {Typed} */ event) => onInput(event.target.value)} ...${bind}
       ...${rest}
     >
       ${options.map(([name, text]) => html`<option value=${name} selected=${name === value}>${text}</option>`)}
@@ -127,7 +132,7 @@ export function Choice({ label, value, onInput, options }) {
   </fieldset>`;
 }
 
-/** @param {{kind?: string, icon?: string, children: any}} props */
+/** @param {{kind?: string, icon?: string, children: Markup}} props */
 export const Pill = ({ kind = "", icon, children }) => html`<span class=${`pill ${kind}`}>
   ${icon && html`<${Icon} name=${icon} class=${icon === "run" ? "spin" : ""} />`}
   ${children}
@@ -135,7 +140,7 @@ export const Pill = ({ kind = "", icon, children }) => html`<span class=${`pill 
 
 /**
  * How something stands, as an icon and a word.
- * @param {{look: string[] | undefined, children: any, title?: string}} props
+ * @param {{look: string[] | undefined, children: Markup, title?: string}} props
  */
 export const State = ({ look: [kind, icon] = ["bad", "fail"], children, title }) => html`<span
   class=${`state ${kind}`} title=${title}
@@ -232,7 +237,8 @@ export const Secret = ({ value, onCopied }) => html`<div class="secret">
 /**
  * What is shown only once: neither Escape nor a click leaves it before it was copied, or confirmed by its one button.
  * `text` says what the secret can do.
- * @param {{title: any, text: any, before?: any, label?: string, value: string, children?: any, onClose: () => void}}
+ * @param {{title: Markup, text: Markup, before?: any, label?: string, value: string, children?: Markup, onClose: () =>
+ *   void}}
  *   props
  */
 export function SecretDialog({ title, text, before, label, value, children, onClose }) {
@@ -273,7 +279,7 @@ export function Code({ text: given, label }) {
   )}</pre>`;
 }
 
-/** @param {{title: string, text: any, icon?: string, children?: any, command?: string}} props */
+/** @param {{title: string, text: Markup, icon?: string, children?: Markup, command?: string}} props */
 export const Empty = ({ title, text, children, command }) => html`<div class="empty">
   <svg class="slabmark" viewBox="0 0 96 56" aria-hidden="true">
     <path d="M6 10h84M20 10v38M48 10v38M76 10v38" />
@@ -292,7 +298,7 @@ export function said(error) {
   if (error.code === "SILENT") return t.silent;
   const detail = error.details
     ?.map((/** @type {any} */ one) => one.message)
-    .find((/** @type {any} */ text) => text && !error.message.includes(text));
+    .find((/** @type {string} */ text) => text && !error.message.includes(text));
   const wait = error.retryAfter ? t.tryAgainIn(error.retryAfter) : "";
   // The server's message may repeat what a stranger wrote.
   return prose([error.message || t.failed, detail, wait].filter(Boolean).join(" "));
@@ -316,7 +322,7 @@ function useWait(error, then) {
 
 /**
  * What failed, and another try: by itself once the time is over that the answer asks to wait.
- * @param {{error: any, retry?: () => void, title?: string, children?: any}} props
+ * @param {{error: any, retry?: () => void, title?: string, children?: Markup}} props
  */
 export function Failure({ error, retry, title, children }) {
   const left = useWait(error, retry);
@@ -357,10 +363,11 @@ export const Bones = ({ rows = 6, columns = 4 }) => html`<table class="list" ari
  * other inputs is forgotten, that of a reload stays until the new comes, and `set` replaces it unless the inputs have
  * changed meanwhile.
  * @template T @param {(signal: AbortSignal) => Promise<T>} load @param {unknown[]} inputs
- * @returns {{data: T | undefined, error: any, loading: boolean, reload: () => void, set: (data: T) => void}}
+ * @returns {{data: T | undefined, error: ApiError | undefined, loading: boolean, reload: () => void, set: (data: T) =>
+ *   void}}
  */
 export function useLoad(load, inputs) {
-  const [state, setState] = useState(/** @type {{data?: T, error?: any, key: string}} */ ({ key: "" }));
+  const [state, setState] = useState(/** @type {{data?: T, error?: ApiError, key: string}} */ ({ key: "" }));
   const [turn, setTurn] = useState(0);
   const key = JSON.stringify(inputs);
   const latest = useRef({ load, key });
@@ -411,20 +418,20 @@ export function useTitle(name) {
 
 /**
  * Run something that may fail: whether it runs, its error, and how to start it.
- * @param {(...given: any[]) => Promise<any>} action
+ * @template {unknown[]} A @param {(...given: A) => Promise<unknown>} action
  */
 export function useAction(action) {
-  const [state, setState] = useState({ busy: false, error: /** @type {any} */ (null) });
+  const [state, setState] = useState({ busy: false, error: /** @type {ApiError | null} */ (null) });
   const latest = useRef(action);
   latest.current = action;
   const shown = useShown();
-  const run = useCallback(async (/** @type {any[]} */ ...given) => {
+  const run = useCallback(async (/** @type {A} */ ...given) => {
     setState({ busy: true, error: null });
-    let error = null;
+    let error = /** @type {ApiError | null} */ (null);
     try {
       await latest.current(...given);
     } catch (failed) {
-      error = failed;
+      error = /** @type {ApiError} */ (failed);
     }
     if (shown.current) setState({ busy: false, error });
   }, []);
@@ -479,7 +486,8 @@ export function later(load, name, Meanwhile = () => null) {
 /**
  * A dialog that holds the focus and gives it back. Escape closes none in which something was typed, nor a `fixed` one,
  * and then says what does, or `held`.
- * @param {{title: any, onClose: () => void, children?: any, footer?: any, class?: string, bare?: boolean, role?:
+ * @param {{title: Markup, onClose: () => void, children?: Markup, footer?: Markup, class?: string, bare?: boolean,
+ *   role?:
  *   string, fixed?: boolean, held?: string}} props
  */
 export function Dialog({ title, onClose, children, footer, class: extra = "", bare, role, fixed, held = "" }) {
@@ -532,8 +540,9 @@ export function Dialog({ title, onClose, children, footer, class: extra = "", ba
 
 /**
  * A dialog with a form: `submit` may fail, which the dialog shows.
- * @param {{title: any, onClose: () => void, submit: () => Promise<any>, action: string, children?: any, kind?: string,
- *   why?: string | false | null, class?: string, about?: (error: any) => any}} props
+ * @param {{title: Markup, onClose: () => void, submit: () => Promise<unknown>, action: string, children?: Markup,
+ *   kind?: string,
+ *   why?: string | false | null, class?: string, about?: (error: unknown) => any}} props
  */
 export function FormDialog({ title, onClose, submit, action, children, kind = "go", why, class: extra, about }) {
   const { busy, error, run } = useAction(submit);
@@ -561,7 +570,7 @@ export function FormDialog({ title, onClose, submit, action, children, kind = "g
 
 /**
  * Replace a secret; the previous one goes on for the chosen time. `rotate` gets seconds and returns the new secret.
- * @param {{title: any, overlap: string, help?: string, once: string, rotate: (seconds: number) => Promise<string>,
+ * @param {{title: Markup, overlap: string, help?: string, once: string, rotate: (seconds: number) => Promise<string>,
  *   onClose: () => void}} props
  */
 export function RotateDialog({ title, overlap, help, once, rotate, onClose }) {
@@ -588,7 +597,8 @@ export function RotateDialog({ title, overlap, help, once, rotate, onClose }) {
 
 /**
  * Ask before something is lost; `name` has to be typed where nothing restores it.
- * @param {{title: any, text: any, note?: any, action: string, onClose: () => void, run: () => Promise<any>, name?:
+ * @param {{title: Markup, text: Markup, note?: Markup, action: string, onClose: () => void, run: () =>
+ *   Promise<unknown>, name?:
  *   string}} props
  */
 export function Confirm({ title, text, note, action, onClose, run, name }) {
@@ -655,7 +665,7 @@ export function Toasts() {
 
 /**
  * A button that opens a menu under itself, or with the role "dialog" a few fields. `children` gets how to close it.
- * @param {{button: (bind: Record<string, any>) => any, children: (close: () => void) => any, label: string, align?:
+ * @param {{button: (bind: Bind) => Markup, children: (close: () => void) => any, label: string, align?:
  *   "left" | "right", role?: "menu" | "dialog"}} props
  */
 export function MenuButton({ button, children, label, align = "left", role = "menu" }) {
@@ -669,7 +679,7 @@ export function MenuButton({ button, children, label, align = "left", role = "me
     ${button({
       "aria-haspopup": role,
       "aria-expanded": at ? "true" : "false",
-      onClick: (/** @type {any} */ event) => setAt(at ? null : event.currentTarget.getBoundingClientRect()),
+      onClick: (/** @type {Typed} */ event) => setAt(at ? null : event.currentTarget.getBoundingClientRect()),
     })}
     ${at && html`<${Menu} at=${at} align=${align} role=${role} label=${label} onClose=${close}>
       ${children(close)}
@@ -680,7 +690,7 @@ export function MenuButton({ button, children, label, align = "left", role = "me
 /**
  * A menu at a place of the window, or a dialog there that does not hold the focus.
  * @param {{at: {left: number, right: number, top: number, bottom: number}, align?: string, role?: "menu" | "dialog",
- *   label: string, onClose: () => void, children?: any}} props
+ *   label: string, onClose: () => void, children?: Markup}} props
  */
 export function Menu({ at, align = "left", role = "menu", label, onClose, children }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
@@ -717,7 +727,7 @@ export function Menu({ at, align = "left", role = "menu", label, onClose, childr
 }
 
 /**
- * @param {{icon?: string, children?: any, why?: string | false | null, onClick?: () => void, kind?: string, href?:
+ * @param {{icon?: string, children?: Markup, why?: string | false | null, onClick?: () => void, kind?: string, href?:
  *   string, hint?: string}} props
  */
 export function MenuItem({ icon, children, why, onClick, kind = "", href, hint }) {
