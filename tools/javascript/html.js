@@ -1,6 +1,7 @@
 /**
  * A plugin of Prettier that also formats what is in html`…`, the markup of the console's modules, which Prettier itself
- * keeps as it is. The grammar is that of htm 3: a component is `<${Name} …>`, and whitespace with a line break next to a
+ * keeps as it is. The grammar is that of htm 3: a component is `<${Name} …>`, and whitespace with a line break next to
+ * a
  * tag or an expression means nothing.
  */
 import { doc } from "prettier";

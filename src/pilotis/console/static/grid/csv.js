@@ -24,7 +24,11 @@ export function delimiterOf(text) {
  */
 export function* records(text, delimiter = ",", whole = true) {
   const mark = delimiter === "\t" ? "\\t" : delimiter;
-  const pattern = new RegExp(`(?:"((?:[^"]|"")*)"|([^${mark}\\r\\n]*))(${mark}|\\r\\n|\\n|\\r|$)`, "y");
+  const rest = `[^${mark}\\r\\n]`;
+  const quotes = '"((?:[^"]|"")*)"';
+  // Without its closing quote, a cell may go on after the text, and may have delimiters and lines in it.
+  const other = whole ? `${rest}*` : `(?!")${rest}*|"(?:[^"]|"")*"(?!")${rest}+`;
+  const pattern = new RegExp(`(?:${quotes}|(${other}))(${mark}|\\r\\n|\\n|\\r|$)`, "y");
   /** @type {string[]} */
   let cells = [];
   while (pattern.lastIndex < text.length) {
@@ -37,7 +41,7 @@ export function* records(text, delimiter = ",", whole = true) {
     yield { cells, end: pattern.lastIndex };
     cells = [];
   }
-  if (cells.length) yield { cells: [...cells, ""], end: text.length };
+  if (cells.length && whole) yield { cells: [...cells, ""], end: text.length };
 }
 
 /** The text of a file in pieces, without a byte-order mark. @param {Blob} file @returns {AsyncGenerator<string>} */

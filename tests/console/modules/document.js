@@ -1,0 +1,1 @@
+globalThis.document = { documentElement: { lang: "en" }, hidden: false };
