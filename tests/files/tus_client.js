@@ -11,7 +11,7 @@ const told = { requests: [] };
 
 const file = fs.createReadStream(given.file);
 if (given.holdAfter) {
-  // The client opens the file anew for each request. Beyond these bytes nothing is sent, however fast the machine is,
+  // The client opens the file again for each request. Beyond these bytes nothing is sent, however fast the machine is,
   // before the file `until` is there; without one the client stops.
   const open = fs.createReadStream;
   let passed = 0;

@@ -57,7 +57,7 @@ function Console({ config }) {
   if (user.value === undefined) return null;
   if (Entry) return html`<${Entry} config=${config} />`;
   if (user.value === null) {
-    // Where there is nobody yet, signing in would lead nowhere.
+    // Where there is no user yet, signing in would lead nowhere.
     go(config.setup_required ? "/setup" : `/sign-in?to=${encodeURIComponent(path + location.search)}`, {
       replace: true,
     });
@@ -85,7 +85,7 @@ function Screens({ config, path }) {
       isOpen = false;
     };
   }, [load]);
-  // The list of apps is read anew whenever it is opened; every other screen needs it once.
+  // The list of apps is read again whenever it is opened; every other screen needs it once.
   const isList = found?.value === SCREENS[0][1];
   useEffect(() => {
     if (!apps.value || isList) loadApps().catch(apps.peek() ? complain : setFailed);

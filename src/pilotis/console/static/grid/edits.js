@@ -1,5 +1,5 @@
 /**
- * Changes of cells: shown at once, sent with what they were made upon, taken back if refused, and undone on request.
+ * Changes of cells: shown at once, sent with what they were made upon, reverted if rejected, and undone on request.
  */
 import { signal } from "../vendor/view.js";
 import { t } from "../strings/index.js";
@@ -10,8 +10,8 @@ import { textOf, valueOf } from "./values.js";
 
 /** @typedef {import("./source.js").Row} Row @typedef {import("./values.js").Column} Column */
 /**
- * `refused` is true once the server has not taken it.
- * @typedef {{id: string, column: Column, before: unknown, after: unknown, refused?: boolean}} Edit
+ * `rejected` is true once the server has rejected it.
+ * @typedef {{id: string, column: Column, before: unknown, after: unknown, rejected?: boolean}} Edit
  */
 
 export class Edits {
@@ -25,7 +25,7 @@ export class Edits {
      * @type {import("../vendor/view.js").Signal<Edit[]>}
      */
     this.done = signal([]);
-    /** A change that somebody else's stands in the way of. */
+    /** A change in conflict with that of another client. */
     this.conflict = signal(/** @type {{row: Row, theirs: Row, column: Column, value: unknown} | null} */ (null));
     /** @type {Map<string, Promise<void>>} */
     this.queues = new Map();
@@ -56,7 +56,7 @@ export class Edits {
   /** @param {Edit} edit @param {{undo?: Edit, force?: boolean}} options */
   async send(edit, { undo, force }) {
     // What was not taken needs no undoing.
-    if (undo?.refused) return;
+    if (undo?.rejected) return;
     const { id, column, before, after: value } = edit;
     this.pending.value++;
     const found = this.source.find(id);
@@ -69,14 +69,14 @@ export class Edits {
       });
       this.source.put(row);
     } catch (error) {
-      edit.refused = true;
+      edit.rejected = true;
       this.done.value = this.done.value.filter((one) => one !== edit);
       const shown = this.source.find(id)?.row;
       const original = shown && { ...shown, data: withField(shown.data, column.name, before) };
       if (original) this.source.put(original);
       if (/** @type {any} */ (error).code === "PRECONDITION_FAILED" && original)
         await this.compare(original, column, value, error);
-      else this.refused(id, column, value, error);
+      else this.rejected(id, column, value, error);
     } finally {
       this.pending.value--;
     }
@@ -89,7 +89,7 @@ export class Edits {
    * @param {unknown} value
    * @param {any} error
    */
-  async refused(id, column, value, error) {
+  async rejected(id, column, value, error) {
     const text = textOf(value, column);
     const shown = column.encrypted ? "••••••••" : value === null ? "null" : plain(text, 60);
     /** @type {[string, () => void]} */

@@ -32,7 +32,7 @@ export class Source {
     this.error = signal(/** @type {any} */ (null));
     /** How many rows there are, where only the first `total` can be read. */
     this.beyond = 0;
-    /** The rows that somebody else has just changed. @type {Set<string>} */
+    /** The rows that other clients have just changed. @type {Set<string>} */
     this.changed = new Set();
     /** How many editors hold the rows as they are. */
     this.held = 0;
@@ -102,7 +102,7 @@ export class Source {
     this.total.value = this.beyond ? RANKED : total;
   }
 
-  /** Keep the rows as they are while somebody edits one of them. Returns how to release them. */
+  /** Keep the rows as they are while one of them is edited. Returns how to release them. */
   hold() {
     this.held++;
     return () => void this.held--;
@@ -201,7 +201,7 @@ export class Source {
     return null;
   }
 
-  /** Load what is in view anew. */
+  /** Load again what is in view. */
   reload() {
     this.pages.clear();
     this.error.value = null;

@@ -11,7 +11,7 @@ import { Bones, Failure, useInView, useLoad } from "../ui/widgets.js";
 const SHOWN = 3;
 const STORAGES = 100;
 // How many tables and storages are asked at once.
-const AT_ONCE = 4;
+const CONCURRENT_REQUESTS = 4;
 
 /**
  * @typedef {{key: string, icon: string, title: string, total: number | null, all: string, entries: {key: string, path:
@@ -28,8 +28,8 @@ const AT_ONCE = 4;
  */
 async function each(list, ask) {
   const answers = [];
-  for (let start = 0; start < list.length; start += AT_ONCE)
-    answers.push(...(await Promise.all(list.slice(start, start + AT_ONCE).map(ask))));
+  for (let start = 0; start < list.length; start += CONCURRENT_REQUESTS)
+    answers.push(...(await Promise.all(list.slice(start, start + CONCURRENT_REQUESTS).map(ask))));
   return answers;
 }
 

@@ -59,7 +59,7 @@ const why = () => denied("editor");
 export function Editor({ base, workflow, set }) {
   const [draft, setDraft] = useState(drafts.get(workflow.id) || definitionOf(workflow));
   const [asJson, setAsJson] = useState(false);
-  /** Counts what replaces the draft as a whole: fields then begin anew. */
+  /** Counts what replaces the draft as a whole: the fields then begin again. */
   const [turn, setTurn] = useState(0);
   const begin = (/** @type {any} */ next) => (setDraft(next), setTurn(turn + 1));
   const chosen = place.value.query.get("step") || "";

@@ -153,7 +153,7 @@ export function SetUp({ config }) {
   </${Entry}>`;
 }
 
-/** An invitation for somebody who has an account: sign in, then accept. @param {{config: Api.ConsoleConfig}} props */
+/** An invitation for a user who has an account: sign in, then accept. @param {{config: Api.ConsoleConfig}} props */
 export function Invitation({ config }) {
   const [token] = useState(takeToken);
   const { busy, error, run } = useAction(async () => {

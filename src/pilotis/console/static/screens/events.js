@@ -21,12 +21,12 @@ const KEPT = 100;
 /** How often the list changes at most: nobody reads faster. */
 const DRAW_MILLISECONDS = 250;
 
-/** The newest of both lists, each event once. @param {AppEvent[]} fresh @param {AppEvent[]} old @param {number} most */
-function merged(fresh, old, most) {
+/** The newest of both lists, each event once. @param {AppEvent[]} fresh @param {AppEvent[]} old @param {number} max */
+function merged(fresh, old, max) {
   const known = new Set(old.map((one) => one.id));
   const added = fresh.filter((one) => !known.has(one.id) && known.add(one.id));
   if (!added.length) return old;
-  return [...added, ...old].sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, most);
+  return [...added, ...old].sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, max);
 }
 
 /**

@@ -6,7 +6,7 @@ import { Editor } from "../ui/editor.js";
 import { parse } from "../grid/values.js";
 import { Button, Code, FormDialog, Pill, TextField } from "../ui/widgets.js";
 
-const MOST = 20;
+const MAX_ROLES = 20;
 const ROLE = /^[a-z0-9_-]{1,64}$/;
 
 /** @typedef {{roles: string[], claims: Record<string, unknown>}} Facts */
@@ -39,7 +39,11 @@ function EditFacts({ known, save, onClose }) {
   const { value, wrong } = parse(text, { name: "claims", type: "object", required: true, encrypted: false });
   const noRole = roles.find((role) => !ROLE.test(role));
   const wrongRoles =
-    noRole !== undefined ? t.members.noSuchRole(noRole) : roles.length > MOST ? t.members.manyRoles(MOST) : "";
+    noRole !== undefined
+      ? t.members.noSuchRole(noRole)
+      : roles.length > MAX_ROLES
+        ? t.members.manyRoles(MAX_ROLES)
+        : "";
   const wrongClaims = wrong || (value === null ? t.grid.notObject : "");
   return html`<${FormDialog}
     title=${t.members.editFacts} action=${t.save} onClose=${onClose} why=${wrongRoles || wrongClaims}

@@ -50,7 +50,7 @@ export const head = (/** @type {any} */ params) => {
 const short = (id) => `${id.slice(0, 4)}…${id.slice(-4)}`;
 const why = () => denied("editor");
 /** The most characters of a value that are drawn. */
-const MOST = 8000;
+const MAX_CHARACTERS = 8000;
 
 /** @param {{workflow: string, run: string}} props */
 export function Screen({ workflow: id, run: runId }) {
@@ -471,8 +471,8 @@ function Value({ value, label }) {
     return html`<p class="soft s13 pad">${t.workflows.truncated}</p>`;
   const text = JSON.stringify(value, null, 2);
   return html`<div class="valuebox">
-    <${Code} text=${text.slice(0, MOST)} label=${label} />
-    ${text.length > MOST && html`<p class="soft s12">${t.workflows.cut(count(text.length))}</p>`}
+    <${Code} text=${text.slice(0, MAX_CHARACTERS)} label=${label} />
+    ${text.length > MAX_CHARACTERS && html`<p class="soft s12">${t.workflows.cut(count(text.length))}</p>`}
     <${Copy} text=${text} label=${t.copy} kind="small" />
   </div>`;
 }

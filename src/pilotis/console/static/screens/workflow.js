@@ -167,7 +167,7 @@ function Runs({ base, workflow }) {
     const abort = new AbortController();
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
-    /** What is shown changes at once; the list is read anew at most once a second. @param {any[]} events */
+    /** What is shown changes at once; the list is read again at most once a second. @param {any[]} events */
     const take = (events) => {
       const { data: page, set: put } = shown.current;
       if (!page) return;

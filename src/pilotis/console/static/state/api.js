@@ -35,11 +35,11 @@ export class ApiError extends Error {
   }
 }
 
-/** Who is signed in: undefined until it is known, null where nobody is. */
+/** Who is signed in: undefined until it is known, null where no user is. */
 export const user = signal(
   /** @type {{user_id: string, email: string, may_create_apps: boolean} | null | undefined} */ (undefined),
 );
-/** Whether a session ended while somebody was at work: the sign-in dialog then stands over the screen. */
+/** Whether a session ended while the user was at work: the sign-in dialog then stands over the screen. */
 export const ended = signal(false);
 /** Whether the last request was answered. Where not, `watch` asks until one is. */
 export const reachable = signal(true);

@@ -16,7 +16,7 @@ import * as begun from "./begin.js";
 
 export const apps = signal(/** @type {App[] | null} */ (null));
 export const appId = signal("");
-/** What somebody should look at in the open app; null until it is known. */
+/** What needs attention in the open app; null until it is known. */
 export const attention = signal(
   /** @type {{running: number, failing: number, dead_jobs: number, exposure: number} | null} */ (null),
 );
@@ -32,7 +32,7 @@ const RANKS = { viewer: 1, editor: 2, owner: 3 };
 /** Whether the user's role on the open app includes another. @param {"viewer" | "editor" | "owner"} role */
 export const may = (role) => !!app.value && RANKS[app.value.role] >= RANKS[role];
 
-/** Load the list of apps anew. */
+/** Load the list of apps again. */
 export async function loadApps() {
   /** @type {App[]} */
   const all = [];
@@ -44,7 +44,7 @@ export async function loadApps() {
   apps.value = all;
 }
 
-/** Load the tables of the open app anew. */
+/** Load the tables of the open app again. */
 export async function loadTables() {
   const id = appId.value;
   try {
@@ -71,7 +71,7 @@ export async function openApp(id) {
   if (id && !tables.peek()) await loadTables().catch(() => {});
 }
 
-/** Count anew what somebody should look at; without an answer, what was known stays. */
+/** Count again what needs attention; without an answer, the last count stays. */
 export async function loadAttention() {
   const id = appId.peek();
   if (!id) return;
@@ -110,7 +110,7 @@ export function recentTables() {
   }
 }
 
-/** Note that a table was opened. @param {string} id */
+/** Record that a table was opened. @param {string} id */
 export function noteTable(id) {
   const rest = recentTables().filter((one) => one !== id);
   store(`pilotis.recent.${appId.peek()}`, JSON.stringify([id, ...rest].slice(0, 8)));

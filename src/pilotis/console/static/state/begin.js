@@ -12,7 +12,7 @@ const FRESH_MS = 5000;
 
 /** What the server offers. */
 export const config = open("/v1/console/config");
-/** Whether somebody is signed in. */
+/** Whether a user is signed in. */
 export const session = renew();
 
 /** @type {Map<string, Promise<any>>} */
@@ -22,7 +22,7 @@ const early = new Map();
 const keyOf = (path, options) => JSON.stringify([path, options.app, options.query, options.body]);
 
 /**
- * Ask for something once it is known that somebody is signed in.
+ * Ask for something once it is known that a user is signed in.
  * @param {string} path
  * @param {import("./api.js").Options} options
  */

@@ -5,7 +5,7 @@ import { onApp } from "./app.js";
 /** @typedef {{file: File, path: string}} SiteFile */
 /** @typedef {{stage: "reading" | "sending" | "finishing", done: number, total: number}} Progress */
 
-const UPLOADS_AT_ONCE = 4;
+const CONCURRENT_UPLOADS = 4;
 const WAIT_MILLISECONDS = 300;
 
 /**
@@ -99,7 +99,7 @@ async function sendAll(missing, contents, tell) {
       done++;
     }
   };
-  await Promise.all(Array.from({ length: UPLOADS_AT_ONCE }, work));
+  await Promise.all(Array.from({ length: CONCURRENT_UPLOADS }, work));
 }
 
 /** @param {string} base @param {any} deployment @param {(progress: Progress) => void} tell @returns {Promise<any>} */

@@ -9,7 +9,7 @@ const drafts = new Map();
 
 guard(() => (drafts.size ? t.grid.unsaved : null));
 
-// Nobody finds what another user of this browser has typed.
+// No user finds what another one of this browser has typed.
 let owner = "";
 user.subscribe((now) => {
   const id = now?.user_id || "";

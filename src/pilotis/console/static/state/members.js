@@ -4,7 +4,7 @@ import { t } from "../strings/index.js";
 import { plain } from "../ui/format.js";
 import { appId, onApp } from "./app.js";
 
-const AT_ONCE = 4;
+const CONCURRENT_REQUESTS = 4;
 // What was scrolled past long ago is not asked for.
 const WAITING = 100;
 const KEPT = 2000;
@@ -45,7 +45,7 @@ export function nameOf(id) {
 }
 
 function next() {
-  const one = running < AT_ONCE && waiting.pop();
+  const one = running < CONCURRENT_REQUESTS && waiting.pop();
   if (!one) return;
   if (one.app !== appId.peek()) {
     known.delete(one.key);

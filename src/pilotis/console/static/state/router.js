@@ -67,7 +67,7 @@ export function change(changes, { replace = false } = {}) {
 /** The address of a path below `/console`. @param {string} path */
 export const href = (path) => BASE + (path === "/" ? "" : path);
 
-/** Follow links within the console without loading the page anew. @param {MouseEvent} event */
+/** Follow links within the console without loading the page again. @param {MouseEvent} event */
 export function follow(event) {
   const link = /** @type {HTMLElement} */ (event.target).closest?.("a");
   if (

@@ -17,7 +17,7 @@ export function usePublicKey() {
 }
 
 /**
- * Who requests are tried as: nobody, or a member by a token of five minutes.
+ * As whom requests are tried: without a member, or as one by a token of five minutes.
  * @returns {{member: string, choose: (id: string) => void, token: (() => Promise<string>) | undefined}}
  */
 export function useMember() {

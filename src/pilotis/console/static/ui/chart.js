@@ -116,11 +116,11 @@ export function Bars({ days, series, label, lines: given = [], named = dayName }
  * @param {{lines: Line[], x: (day: number) => number, right: number, top: number, bottom: number, at: number}} props
  */
 function Lines({ lines, x, right, top, bottom, at }) {
-  const most = round(Math.max(...lines.flatMap((one) => one.values.map((value) => value || 0)), 1));
-  const y = (/** @type {number} */ value) => bottom - (value / most) * (bottom - top);
+  const highest = round(Math.max(...lines.flatMap((one) => one.values.map((value) => value || 0)), 1));
+  const y = (/** @type {number} */ value) => bottom - (value / highest) * (bottom - top);
   let above = -Infinity;
   return html`<g class="lines">
-    ${[0, most].map(
+    ${[0, highest].map(
       (value) => html`<g key=${value}>
         <line class=${value ? "rule" : "base"} x1=${LEFT} x2=${right} y1=${y(value)} y2=${y(value)} />
         <text x=${LEFT - 5} y=${y(value) + 4} text-anchor="end">${value ? duration(value) : 0}</text>

@@ -4,7 +4,7 @@
 
 const CONTEXT = 3;
 /** Beyond so many comparisons the texts are shown one after the other. */
-const MOST = 4_000_000;
+const MAX_COMPARISONS = 4_000_000;
 
 /**
  * The lines of both texts in order, by their longest common subsequence.
@@ -31,7 +31,7 @@ export function lines(before, after) {
 function middle(a, b) {
   const gone = (/** @type {string} */ text) => /** @type {Line} */ ({ kind: "removed", text });
   const come = (/** @type {string} */ text) => /** @type {Line} */ ({ kind: "added", text });
-  if (a.length * b.length > MOST) return [...a.map(gone), ...b.map(come)];
+  if (a.length * b.length > MAX_COMPARISONS) return [...a.map(gone), ...b.map(come)];
   const width = b.length + 1;
   const lengths = new Uint32Array((a.length + 1) * width);
   for (let i = a.length - 1; i >= 0; i--)

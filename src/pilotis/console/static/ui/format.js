@@ -86,8 +86,8 @@ export const dayName = (day) => dayOnly.format(new Date(`${day}T00:00:00Z`));
 const CONTROLS =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
 
-/** @param {string} text @param {number} most */
-const cut = (text, most) => (text.length > most ? `${text.slice(0, most)}…` : text);
+/** @param {string} text @param {number} max */
+const cut = (text, max) => (text.length > max ? `${text.slice(0, max)}…` : text);
 /** Characters that turn a text around or hide in it, as symbols. @param {string} text */
 const visible = (text) =>
   text.replace(CONTROLS, (character) => `⟨U+${character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}⟩`);
@@ -95,11 +95,11 @@ const visible = (text) =>
 /**
  * A text from data for one line: cut, and without characters that turn it around or hide.
  * @param {unknown} value
- * @param {number} [most]
+ * @param {number} [max]
  */
-export const plain = (value, most = 200) => visible(cut(String(value), most).replace(/[\r\n\t]+/g, " "));
-/** The same for a text that keeps its lines. @param {unknown} value @param {number} [most] */
-export const prose = (value, most = 2000) => visible(cut(String(value), most).replaceAll("\r\n", "\n"));
+export const plain = (value, max = 200) => visible(cut(String(value), max).replace(/[\r\n\t]+/g, " "));
+/** The same for a text that keeps its lines. @param {unknown} value @param {number} [max] */
+export const prose = (value, max = 2000) => visible(cut(String(value), max).replaceAll("\r\n", "\n"));
 
 const BROWSERS = [
   ["Edg/", "Edge"],

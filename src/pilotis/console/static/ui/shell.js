@@ -66,7 +66,7 @@ export function Shell({ config, title, crumbs = [], aside, children, onFind }) {
 const ATTENTION_MS = 60000;
 
 /**
- * What stands beside a section only if somebody should look.
+ * What stands beside a section only if it needs attention.
  * @param {string} name
  * @returns {[icon: string, kind: string, text: string, count: number] | null}
  */

@@ -178,10 +178,10 @@ const FORMATS = /** @type {Record<string, string>} */ ({
 /** A value that a column accepts, as far as its checks tell. @param {any} definition */
 function sampleOf(definition) {
   if (typeof definition === "string") return SAMPLES[definition];
-  const { type, format, min, max, min_length: least, max_length: most } = definition;
+  const { type, format, min, max, min_length: least, max_length: longest } = definition;
   if (definition.enum) return definition.enum[0];
   if (format) return FORMATS[format];
-  if (type === "string") return "Hello".padEnd(least || 0, "o").slice(0, most ?? undefined);
+  if (type === "string") return "Hello".padEnd(least || 0, "o").slice(0, longest ?? undefined);
   if (min !== undefined || max !== undefined) return min ?? max;
   return SAMPLES[type];
 }

@@ -8,7 +8,7 @@ import { Icon } from "./icons.js";
 /** @typedef {import("../state/api.js").ApiError} ApiError */
 
 /** How many characters of a code are shown. */
-const MOST_CODE = 100_000;
+const MAX_CODE = 100_000;
 /** What is typed into, in a dialog. */
 const TEXTS = "input:not([type=checkbox], [type=radio], [type=file]), textarea";
 
@@ -262,7 +262,7 @@ export function SecretDialog({ title, text, before, label, value, children, onCl
  * @param {{text: string, label?: string}} props
  */
 export function Code({ text: given, label }) {
-  const text = prose(given, MOST_CODE);
+  const text = prose(given, MAX_CODE);
   const parts = [];
   const pattern =
     /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')(\s*:)?|(?<![\w-])(-?\d[\d.]*|true|false|null)(?![\w-])|\b(const|await|import|from|curl)\b/g;
@@ -321,7 +321,7 @@ function useWait(error, then) {
 }
 
 /**
- * What failed, and another try: by itself once the time is over that the answer asks to wait.
+ * What failed, and another try: automatically once the time is over that the answer asks to wait.
  * @param {{error: any, retry?: () => void, title?: string, children?: Markup}} props
  */
 export function Failure({ error, retry, title, children }) {
