@@ -3,7 +3,6 @@ import { html, signal, useEffect, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { request } from "../state/api.js";
 import { plain } from "../ui/format.js";
-import { Icon } from "../ui/icons.js";
 import { Button, FormDialog, MenuButton, MenuItem, TextField, complain } from "../ui/widgets.js";
 import { same } from "./values.js";
 

@@ -9,7 +9,8 @@ import { SearchBox } from "../ui/search.js";
 import { TraceLink, named, placeOf } from "./context.js";
 import { Metrics, Requests } from "./requests.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Code, Copy, Empty, Failure, Pager, Tabs, useLoad } from "../ui/widgets.js";
+import { ListPager, listing } from "../ui/listing.js";
+import { Button, Code, Copy, Empty, Tabs, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.activity });
 
@@ -81,41 +82,31 @@ function AuditLog() {
       <${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${reload} />
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${12} columns=${4} />`
-          : !data.data.length
-            ? html`<${Empty}
-                title=${search || action || actor || range.span || range.from || range.to
-                  ? t.activity.noneFound
-                  : t.activity.none}
-                text=${t.activity.noneText}
-              />`
-            : html`<table class="list dense">
-                <thead>
-                  <tr>
-                    <th>${t.activity.when}</th>
-                    <th>${t.activity.who}</th>
-                    <th>${t.activity.what}</th>
-                    <th>${t.activity.target}</th>
-                    <th></th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.data.map(
-                    (entry) => html`<${Entry}
-                      key=${entry.entry_id} entry=${entry} open=${open === entry.entry_id}
-                      toggle=${() => setOpen(open === entry.entry_id ? "" : entry.entry_id)}
-                    />`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.data,
+        bones: { rows: 12, columns: 4 },
+        empty: html`<${Empty}
+          title=${search || action || actor || range.span || range.from || range.to
+            ? t.activity.noneFound
+            : t.activity.none}
+          text=${t.activity.noneText}
+        />`,
+        look: "list dense",
+        columns: html`
+          <th>${t.activity.when}</th>
+          <th>${t.activity.who}</th>
+          <th>${t.activity.what}</th>
+          <th>${t.activity.target}</th>
+          <th></th>
+        `,
+        row: (entry) => html`<${Entry}
+          key=${entry.entry_id} entry=${entry} open=${open === entry.entry_id}
+          toggle=${() => setOpen(open === entry.entry_id ? "" : entry.entry_id)}
+        />`,
+      })}
     </div>
-    ${data && html`<${Pager}
-      offset=${offset} limit=${PAGE} total=${data.total_count}
-      onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-    />`}
+    <${ListPager} offset=${offset} limit=${PAGE} total=${data?.total_count} />
   </div>`;
 }
 

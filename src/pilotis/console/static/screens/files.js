@@ -11,6 +11,7 @@ import { MemberLink, MemberName } from "../ui/member.js";
 import { SearchBox, searched } from "../ui/search.js";
 import { Access } from "../ui/access.js";
 import { Address, Calls, usePublicKey } from "../ui/calls.js";
+import { ListPager, listing } from "../ui/listing.js";
 import {
   Bones,
   Button,
@@ -23,7 +24,6 @@ import {
   FormDialog,
   MenuButton,
   MenuItem,
-  Pager,
   Segments,
   SelectField,
   TextField,
@@ -68,39 +68,31 @@ function Storages() {
       ${data?.storages.length ? create : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${4} /> `
-          : !data.storages.length
-            ? html`<${Empty} title=${t.files.none} text=${t.files.noneText}>${create}</${Empty}>`
-            : html`<table class="list">
-                <thead>
-                  <tr>
-                    <th>${t.name}</th>
-                    <th>${t.files.read}</th>
-                    <th class="r">${t.sectionNames.files}</th>
-                    <th>${t.files.used}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.storages.map(
-                    (one) => html`<tr key=${one.id}>
-                      <td class="main">
-                        <a class="cover line" href=${href(`/apps/${appId.value}/files/${one.id}`)}>
-                          <${Icon} name="folder" />
-                          <span class="cut">${plain(one.name, 80)}</span>
-                        </a>
-                      </td>
-                      <td class="soft">
-                        ${one.has_rules ? html`<${Access} level="" rules />` : worded(t.files.levels, one.read_access)}
-                      </td>
-                      <td class="r wide">${count(one.file_count)}</td>
-                      <td class="wide"><${Used} storage=${one} /></td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.storages,
+        bones: { rows: 4 },
+        empty: html`<${Empty} title=${t.files.none} text=${t.files.noneText}>${create}</${Empty}>`,
+        columns: html`
+          <th>${t.name}</th>
+          <th>${t.files.read}</th>
+          <th class="r">${t.sectionNames.files}</th>
+          <th>${t.files.used}</th>
+        `,
+        row: (one) => html`<tr key=${one.id}>
+          <td class="main">
+            <a class="cover line" href=${href(`/apps/${appId.value}/files/${one.id}`)}>
+              <${Icon} name="folder" />
+              <span class="cut">${plain(one.name, 80)}</span>
+            </a>
+          </td>
+          <td class="soft">
+            ${one.has_rules ? html`<${Access} level="" rules />` : worded(t.files.levels, one.read_access)}
+          </td>
+          <td class="r wide">${count(one.file_count)}</td>
+          <td class="wide"><${Used} storage=${one} /></td>
+        </tr>`,
+      })}
     </div>
     ${creating && html`<${StorageDialog}
       onClose=${() => setCreating(false)}
@@ -484,10 +476,7 @@ function Storage({ id, config }) {
                         </tbody>
                       </table>`}
         </div>
-        ${items.data && html`<${Pager}
-          offset=${offset} limit=${PAGE} total=${items.data.total_count}
-          onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-        />`}
+        <${ListPager} offset=${offset} limit=${PAGE} total=${items.data?.total_count} />
         ${path && !search && !chosen && opened && html`<div class="strip pager">
           <${Button}
             kind="flat small" icon="edit" why=${why()}

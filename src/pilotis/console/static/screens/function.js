@@ -8,6 +8,7 @@ import { Editor as CodeEditor } from "../ui/editor.js";
 import { useEventTypes } from "../ui/event-types.js";
 import { ago, clock, count, moment, plain, prose, shortMoment, shortcut, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { ListPager, listing } from "../ui/listing.js";
 import {
   Bones,
   Button,
@@ -18,7 +19,6 @@ import {
   Empty,
   Failure,
   FormDialog,
-  Pager,
   Pill,
   SelectField,
   State,
@@ -432,60 +432,47 @@ function Versions({ base, fn, reload }) {
   );
   return html`
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${again} />`
-        : !data
-          ? html`<${Bones} rows=${5} />`
-          : !data.data.length
-            ? html`<${Empty} title=${t.functions.noVersions} text=${t.functions.noVersionsText} />`
-            : html`<table class="list">
-                <thead>
-                  <tr>
-                    <th>${t.sites.version}</th>
-                    <th>${t.sites.message}</th>
-                    <th>${t.functions.runtimeVersion}</th>
-                    <th class="r">${t.tables.size}</th>
-                    <th>${t.activity.when}</th>
-                    <th></th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.data.map(
-                    (one) => html`<tr key=${one.id}>
-                      <td class="main">
-                        <span class="line">
-                          <b>v${one.version}</b>
-                          ${one.is_active && html`<${Pill} icon="bolt">${t.functions.called}</${Pill}>`}
-                        </span>
-                      </td>
-                      <td class="wide cut">
-                        ${plain(one.message, 100)}
-                        ${one.error && html`<p class="state bad failed s12">${plain(one.error, 300)}</p>`}
-                        ${one.warnings.map(
-                          (/** @type {string} */ warning) => html`<p class="state warn failed s12">
-                            ${plain(warning, 300)}
-                          </p>`,
-                        )}
-                      </td>
-                      <td class="wide soft">${plain(one.runtime_version, 40)}</td>
-                      <td class="r wide">${size(one.source_bytes)}</td>
-                      <td class="soft">${ago(one.created_at)}</td>
-                      <td class="fit">
-                        ${!one.is_active && one.status === "ready" && html`<${Button}
-                          kind="small" why=${why()} onClick=${() => setChosen(one)}
-                        >
-                          ${one.version < (fn.active_version || 0) ? t.sites.rollBack : t.functions.activate}
-                        </${Button}>`}
-                      </td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload: again },
+        items: data?.data,
+        bones: { rows: 5 },
+        empty: html`<${Empty} title=${t.functions.noVersions} text=${t.functions.noVersionsText} />`,
+        columns: html`
+          <th>${t.sites.version}</th>
+          <th>${t.sites.message}</th>
+          <th>${t.functions.runtimeVersion}</th>
+          <th class="r">${t.tables.size}</th>
+          <th>${t.activity.when}</th>
+          <th></th>
+        `,
+        row: (one) => html`<tr key=${one.id}>
+          <td class="main">
+            <span class="line">
+              <b>v${one.version}</b>
+              ${one.is_active && html`<${Pill} icon="bolt">${t.functions.called}</${Pill}>`}
+            </span>
+          </td>
+          <td class="wide cut">
+            ${plain(one.message, 100)}
+            ${one.error && html`<p class="state bad failed s12">${plain(one.error, 300)}</p>`}
+            ${one.warnings.map(
+              (/** @type {string} */ warning) => html`<p class="state warn failed s12">${plain(warning, 300)}</p>`,
+            )}
+          </td>
+          <td class="wide soft">${plain(one.runtime_version, 40)}</td>
+          <td class="r wide">${size(one.source_bytes)}</td>
+          <td class="soft">${ago(one.created_at)}</td>
+          <td class="fit">
+            ${!one.is_active && one.status === "ready" && html`<${Button}
+              kind="small" why=${why()} onClick=${() => setChosen(one)}
+            >
+              ${one.version < (fn.active_version || 0) ? t.sites.rollBack : t.functions.activate}
+            </${Button}>`}
+          </td>
+        </tr>`,
+      })}
     </div>
-    ${data && html`<${Pager}
-      offset=${offset} limit=${PAGE} total=${data.total_count}
-      onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-    />`}
+    <${ListPager} offset=${offset} limit=${PAGE} total=${data?.total_count} />
     ${chosen && html`<${Confirm}
       title=${t.functions.activateTitle(chosen.version)} text=${t.functions.activateText} action=${t.functions.activate}
       onClose=${() => setChosen(null)}
@@ -527,52 +514,37 @@ function Runs({ base, fn }) {
     <div class=${`split ${chosen ? "opened" : ""}`}>
       <div class="listbox">
         <div class="scroll">
-          ${error
-            ? html`<${Failure} error=${error} retry=${reload} />`
-            : !data
-              ? html`<${Bones} rows=${8} />`
-              : !data.data.length
-                ? html`<${Empty} title=${t.functions.noRuns} text=${t.functions.noRunsText} />`
-                : html`<table class="list">
-                    <thead>
-                      <tr>
-                        <th>${t.activity.when}</th>
-                        <th>${t.webhooks.state}</th>
-                        <th>${t.functions.by}</th>
-                        <th>${t.sites.version}</th>
-                        <th class="r">${t.functions.duration}</th>
-                      </tr>
-                    </thead>
-                    <tbody>
-                      ${data.data.map(
-                        (one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}>
-                          <td class=${`soft num fit ${one.id === chosen ? "upright" : ""}`} title=${one.started_at}>
-                            <button
-                              type="button" class="coverbutton" aria-pressed=${one.id === chosen ? "true" : "false"}
-                              onClick=${() => change({ run: one.id === chosen ? null : one.id })}
-                            >
-                              ${moment(one.started_at)}
-                            </button>
-                          </td>
-                          <td>
-                            <${State} look=${LOOKS[one.status]}>
-                              ${worded(t.functions.outcomes, one.status) || one.status}
-                            </${State}>
-                          </td>
-                          <td class="wide words soft">${calledBy(one)}</td>
-                          <td class="wide">
-                            ${typeof one.version === "number" ? `v${one.version}` : plain(one.version, 20)}
-                          </td>
-                          <td class="r">${count(Math.round(one.duration))} ms</td>
-                        </tr>`,
-                      )}
-                    </tbody>
-                  </table>`}
+          ${listing({
+            loaded: { error, reload },
+            items: data?.data,
+            bones: { rows: 8 },
+            empty: html`<${Empty} title=${t.functions.noRuns} text=${t.functions.noRunsText} />`,
+            columns: html`
+              <th>${t.activity.when}</th>
+              <th>${t.webhooks.state}</th>
+              <th>${t.functions.by}</th>
+              <th>${t.sites.version}</th>
+              <th class="r">${t.functions.duration}</th>
+            `,
+            row: (one) => html`<tr key=${one.id} class=${one.id === chosen ? "on" : ""}>
+              <td class=${`soft num fit ${one.id === chosen ? "upright" : ""}`} title=${one.started_at}>
+                <button
+                  type="button" class="coverbutton" aria-pressed=${one.id === chosen ? "true" : "false"}
+                  onClick=${() => change({ run: one.id === chosen ? null : one.id })}
+                >
+                  ${moment(one.started_at)}
+                </button>
+              </td>
+              <td>
+                <${State} look=${LOOKS[one.status]}>${worded(t.functions.outcomes, one.status) || one.status}</${State}>
+              </td>
+              <td class="wide words soft">${calledBy(one)}</td>
+              <td class="wide">${typeof one.version === "number" ? `v${one.version}` : plain(one.version, 20)}</td>
+              <td class="r">${count(Math.round(one.duration))} ms</td>
+            </tr>`,
+          })}
         </div>
-        ${data && html`<${Pager}
-          offset=${offset} limit=${PAGE} total=${data.total_count}
-          onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-        />`}
+        <${ListPager} offset=${offset} limit=${PAGE} total=${data?.total_count} />
       </div>
       ${chosen && html`<${Run} key=${chosen} base=${base} id=${chosen} />`}
     </div>
@@ -639,38 +611,33 @@ function Variables({ base, fn }) {
       ${data?.variables.length ? create : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${3} columns=${2} />`
-          : !data.variables.length
-            ? html`<${Empty} title=${t.functions.noVariables} text=${t.functions.noVariablesText}>${create}</${Empty}>`
-            : html`<table class="list">
-                <thead><tr><th>${t.name}</th><th>${t.tables.changed}</th><th></th></tr></thead>
-                <tbody>
-                  ${data.variables.map(
-                    (one) => html`<tr key=${one.scope + one.name}>
-                      <td class="main">
-                        <code>${plain(one.name, 80)}</code>
-                        ${" "}${one.scope === "app" && html`<${Pill}>${t.functions.ofApp}</${Pill}>`}
-                      </td>
-                      <td class="soft">${ago(one.updated_at)}</td>
-                      <td class="fit">
-                        ${one.scope === "function" && html`
-                          <${Button}
-                            kind="flat small" icon="edit" label=${t.functions.setVariable(one.name)} why=${why()}
-                            onClick=${() => setDialog({ name: one.name, known: true })}
-                          />
-                          <${Button}
-                            kind="flat small bad" icon="trash" label=${t.functions.deleteVariable(one.name)}
-                            why=${why()} onClick=${() => setDialog({ gone: one.name })}
-                          />
-                        `}
-                      </td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.variables,
+        bones: { rows: 3, columns: 2 },
+        empty: html`<${Empty} title=${t.functions.noVariables} text=${t.functions.noVariablesText}>
+          ${create}
+        </${Empty}>`,
+        columns: html`<th>${t.name}</th><th>${t.tables.changed}</th><th></th>`,
+        row: (one) => html`<tr key=${one.scope + one.name}>
+          <td class="main">
+            <code>${plain(one.name, 80)}</code> ${one.scope === "app" && html`<${Pill}>${t.functions.ofApp}</${Pill}>`}
+          </td>
+          <td class="soft">${ago(one.updated_at)}</td>
+          <td class="fit">
+            ${one.scope === "function" && html`
+              <${Button}
+                kind="flat small" icon="edit" label=${t.functions.setVariable(one.name)} why=${why()}
+                onClick=${() => setDialog({ name: one.name, known: true })}
+              />
+              <${Button}
+                kind="flat small bad" icon="trash" label=${t.functions.deleteVariable(one.name)} why=${why()}
+                onClick=${() => setDialog({ gone: one.name })}
+              />
+            `}
+          </td>
+        </tr>`,
+      })}
     </div>
     ${
       dialog &&
@@ -733,41 +700,35 @@ function Triggers({ base, fn }) {
       ${list?.length ? create : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !list
-          ? html`<${Bones} rows=${3} columns=${3} />`
-          : !list.length
-            ? html`<${Empty} title=${t.functions.noTriggers} text=${t.functions.noTriggersText}>${create}</${Empty}>`
-            : html`<table class="list">
-                <thead><tr><th>${t.functions.trigger}</th><th>${t.functions.next}</th><th></th></tr></thead>
-                <tbody>
-                  ${list.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.id}>
-                      <td class="main">
-                        <span class="line">
-                          <${Icon} name=${one.type === "schedule" ? "clock" : "bolt"} />
-                          <code class="cut">
-                            ${one.type === "schedule" ? plain(one.cron, 60) : plain(one.events.join(", "), 100)}
-                          </code>
-                          ${one.timezone && html`<span class="soft s12 wide">${plain(one.timezone, 40)}</span>`}
-                        </span>
-                      </td>
-                      <td class="soft wide">${one.next_run_at ? moment(one.next_run_at) : ""}</td>
-                      <td class="fit">
-                        <input
-                          type="checkbox" class="switch" aria-label=${t.webhooks.on} checked=${one.is_active}
-                          disabled=${!may("editor")} title=${why() || undefined} onChange=${() => turn(one)}
-                        />
-                        ${" "}<${Button}
-                          kind="flat small bad" icon="trash" label=${t.functions.deleteTrigger} why=${why()}
-                          onClick=${() => setDialog({ gone: one })}
-                        />
-                      </td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: list,
+        bones: { rows: 3, columns: 3 },
+        empty: html`<${Empty} title=${t.functions.noTriggers} text=${t.functions.noTriggersText}>${create}</${Empty}>`,
+        columns: html`<th>${t.functions.trigger}</th><th>${t.functions.next}</th><th></th>`,
+        row: (/** @type {any} */ one) => html`<tr key=${one.id}>
+          <td class="main">
+            <span class="line">
+              <${Icon} name=${one.type === "schedule" ? "clock" : "bolt"} />
+              <code class="cut">
+                ${one.type === "schedule" ? plain(one.cron, 60) : plain(one.events.join(", "), 100)}
+              </code>
+              ${one.timezone && html`<span class="soft s12 wide">${plain(one.timezone, 40)}</span>`}
+            </span>
+          </td>
+          <td class="soft wide">${one.next_run_at ? moment(one.next_run_at) : ""}</td>
+          <td class="fit">
+            <input
+              type="checkbox" class="switch" aria-label=${t.webhooks.on} checked=${one.is_active}
+              disabled=${!may("editor")} title=${why() || undefined} onChange=${() => turn(one)}
+            />
+            ${" "}<${Button}
+              kind="flat small bad" icon="trash" label=${t.functions.deleteTrigger} why=${why()}
+              onClick=${() => setDialog({ gone: one })}
+            />
+          </td>
+        </tr>`,
+      })}
     </div>
     ${
       dialog &&

@@ -5,18 +5,8 @@ import { appId, denied, onApp } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
 import { ago, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import {
-  Bones,
-  Button,
-  Choice,
-  Empty,
-  Failure,
-  FormDialog,
-  Pill,
-  SelectField,
-  TextField,
-  useLoad,
-} from "../ui/widgets.js";
+import { listing } from "../ui/listing.js";
+import { Button, Choice, Empty, FormDialog, Pill, SelectField, TextField, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.functions });
 
@@ -69,54 +59,46 @@ export function Screen() {
         </p>`,
       )}
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${4} />`
-          : !data.data.length
-            ? html`<${Empty}
-                title=${t.functions.none} text=${t.functions.noneText}
-                command="pilotis functions init hello && pilotis functions deploy hello"
-              >
-                ${create}
-              </${Empty}>`
-            : html`<table class="list">
-                <thead>
-                  <tr>
-                    <th>${t.name}</th>
-                    <th>${t.functions.runtime}</th>
-                    <th>${t.functions.mayCall}</th>
-                    <th>${t.sites.version}</th>
-                    <th>${t.tables.changed}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.data.map(
-                    (one) => html`<tr key=${one.id}>
-                      <td class="main">
-                        <a class="cover line" href=${href(`/apps/${appId.value}/functions/${one.id}`)}>
-                          <${Icon} name="code" />
-                          <span class="cut">${plain(one.name, 80)}</span>
-                        </a>
-                      </td>
-                      <td class="wide">${worded(t.functions.runtimes, one.runtime)}</td>
-                      <td class="wide">
-                        <${Pill} icon=${/** @type {any} */ (t.functions.access)[one.invoke_access][2]}>
-                          ${/** @type {any} */ (t.functions.access)[one.invoke_access][0]}
-                        </${Pill}>
-                      </td>
-                      <td>
-                        ${!one.is_active
-                          ? html`<span class="state warn"><${Icon} name="warn" />${t.functions.off}</span>`
-                          : one.active_version === null
-                            ? html`<span class="soft">${t.sites.notYet}</span>`
-                            : html`<span class="state ok"><${Icon} name="done" />v${one.active_version}</span>`}
-                      </td>
-                      <td class="soft wide">${ago(one.updated_at)}</td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.data,
+        bones: { rows: 4 },
+        empty: html`<${Empty}
+          title=${t.functions.none} text=${t.functions.noneText}
+          command="pilotis functions init hello && pilotis functions deploy hello"
+        >
+          ${create}
+        </${Empty}>`,
+        columns: html`
+          <th>${t.name}</th>
+          <th>${t.functions.runtime}</th>
+          <th>${t.functions.mayCall}</th>
+          <th>${t.sites.version}</th>
+          <th>${t.tables.changed}</th>
+        `,
+        row: (one) => html`<tr key=${one.id}>
+          <td class="main">
+            <a class="cover line" href=${href(`/apps/${appId.value}/functions/${one.id}`)}>
+              <${Icon} name="code" />
+              <span class="cut">${plain(one.name, 80)}</span>
+            </a>
+          </td>
+          <td class="wide">${worded(t.functions.runtimes, one.runtime)}</td>
+          <td class="wide">
+            <${Pill} icon=${/** @type {any} */ (t.functions.access)[one.invoke_access][2]}>
+              ${/** @type {any} */ (t.functions.access)[one.invoke_access][0]}
+            </${Pill}>
+          </td>
+          <td>
+            ${!one.is_active
+              ? html`<span class="state warn"><${Icon} name="warn" />${t.functions.off}</span>`
+              : one.active_version === null
+                ? html`<span class="soft">${t.sites.notYet}</span>`
+                : html`<span class="state ok"><${Icon} name="done" />v${one.active_version}</span>`}
+          </td>
+          <td class="soft wide">${ago(one.updated_at)}</td>
+        </tr>`,
+      })}
     </div>
     ${creating && html`<${NewFunction} onClose=${() => change({ new: null }, { replace: true })} />`}
   </div>`;

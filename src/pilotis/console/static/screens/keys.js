@@ -3,14 +3,13 @@ import { html, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { appId, denied, onApp } from "../state/app.js";
 import { ago, plain } from "../ui/format.js";
+import { listing } from "../ui/listing.js";
 import {
-  Bones,
   Button,
   Choice,
   Confirm,
   Copy,
   Empty,
-  Failure,
   Field,
   FormDialog,
   SecretDialog,
@@ -48,51 +47,37 @@ function PublicKeys() {
       <${Button} kind="small" icon="plus" why=${why()} onClick=${() => setDialog({})}>${t.keys.addPublic}</${Button}>
     </header>
     <p class="lead">${t.keys.publicLead}</p>
-    ${error
-      ? html`<${Failure} error=${error} retry=${reload} />`
-      : !data
-        ? html`<${Bones} rows=${2} />`
-        : !data.data.length
-          ? html`<${Empty} title=${t.keys.nonePublic} text=${t.keys.nonePublicText} />`
-          : html`<table class="list">
-              <thead>
-                <tr>
-                  <th>${t.name}</th>
-                  <th>${t.keys.key}</th>
-                  <th>${t.keys.origins}</th>
-                  <th>${t.keys.used}</th>
-                  <th></th>
-                </tr>
-              </thead>
-              <tbody>
-                ${data.data.map(
-                  (/** @type {any} */ key) => html`<tr key=${key.key_id}>
-                    <td class="main">${plain(key.name, 60)}</td>
-                    <td class="wide">
-                      <span class="line"><code class="cut keytext">${key.key}</code><${Copy} text=${key.key} /></span>
-                    </td>
-                    <td class="wide">
-                      ${key.allowed_origins.length
-                        ? key.allowed_origins.map(
-                            (/** @type {string} */ origin) => html`<div><code>${plain(origin, 60)}</code></div>`,
-                          )
-                        : html`<span class="soft">${t.keys.anySite}</span>`}
-                    </td>
-                    <td class="soft">${key.last_used_at ? ago(key.last_used_at) : t.keys.never}</td>
-                    <td class="fit">
-                      <${Button}
-                        kind="flat small" icon="edit" label=${t.keys.edit(key.name)} why=${why()}
-                        onClick=${() => setDialog({ key })}
-                      />
-                      <${Button}
-                        kind="flat small bad" icon="trash" label=${t.keys.revokeNamed(key.name)} why=${why()}
-                        onClick=${() => setDialog({ key, gone: true })}
-                      />
-                    </td>
-                  </tr>`,
-                )}
-              </tbody>
-            </table>`}
+    ${listing({
+      loaded: { error, reload },
+      items: data?.data,
+      bones: { rows: 2 },
+      empty: html`<${Empty} title=${t.keys.nonePublic} text=${t.keys.nonePublicText} />`,
+      columns: html`<th>${t.name}</th><th>${t.keys.key}</th><th>${t.keys.origins}</th><th>${t.keys.used}</th><th></th>`,
+      row: (/** @type {any} */ key) => html`<tr key=${key.key_id}>
+        <td class="main">${plain(key.name, 60)}</td>
+        <td class="wide">
+          <span class="line"><code class="cut keytext">${key.key}</code><${Copy} text=${key.key} /></span>
+        </td>
+        <td class="wide">
+          ${key.allowed_origins.length
+            ? key.allowed_origins.map(
+                (/** @type {string} */ origin) => html`<div><code>${plain(origin, 60)}</code></div>`,
+              )
+            : html`<span class="soft">${t.keys.anySite}</span>`}
+        </td>
+        <td class="soft">${key.last_used_at ? ago(key.last_used_at) : t.keys.never}</td>
+        <td class="fit">
+          <${Button}
+            kind="flat small" icon="edit" label=${t.keys.edit(key.name)} why=${why()}
+            onClick=${() => setDialog({ key })}
+          />
+          <${Button}
+            kind="flat small bad" icon="trash" label=${t.keys.revokeNamed(key.name)} why=${why()}
+            onClick=${() => setDialog({ key, gone: true })}
+          />
+        </td>
+      </tr>`,
+    })}
     ${
       dialog &&
       (dialog.gone
@@ -139,43 +124,33 @@ function SecretKeys() {
       <${Button} kind="small" icon="plus" why=${why()} onClick=${() => setDialog({})}>${t.keys.addSecret}</${Button}>
     </header>
     <p class="lead">${t.keys.secretLead}</p>
-    ${error
-      ? html`<${Failure} error=${error} retry=${reload} />`
-      : !data
-        ? html`<${Bones} rows=${2} />`
-        : !data.data.length
-          ? html`<${Empty} title=${t.keys.noneSecret} text=${t.keys.noneSecretText} />`
-          : html`<table class="list">
-              <thead>
-                <tr>
-                  <th>${t.name}</th>
-                  <th>${t.keys.key}</th>
-                  <th>${t.settings.role}</th>
-                  <th>${t.keys.actsFor}</th>
-                  <th>${t.keys.used}</th>
-                  <th></th>
-                </tr>
-              </thead>
-              <tbody>
-                ${data.data.map(
-                  (/** @type {any} */ key) => html`<tr key=${key.key_id}>
-                    <td class="main">${plain(key.name, 60)}</td>
-                    <td class="wide"><code>${key.prefix}…</code></td>
-                    <td class="wide">${t.roles[/** @type {"viewer" | "editor"} */ (key.role)]}</td>
-                    <td class="wide">
-                      ${key.email ? plain(key.email, 80) : html`<span class="soft">${t.keys.operator}</span>`}
-                    </td>
-                    <td class="soft">${key.last_used_at ? ago(key.last_used_at) : t.keys.never}</td>
-                    <td class="fit">
-                      <${Button}
-                        kind="flat small bad" icon="trash" label=${t.keys.revokeNamed(key.name)} why=${why()}
-                        onClick=${() => setDialog({ key })}
-                      />
-                    </td>
-                  </tr>`,
-                )}
-              </tbody>
-            </table>`}
+    ${listing({
+      loaded: { error, reload },
+      items: data?.data,
+      bones: { rows: 2 },
+      empty: html`<${Empty} title=${t.keys.noneSecret} text=${t.keys.noneSecretText} />`,
+      columns: html`
+        <th>${t.name}</th>
+        <th>${t.keys.key}</th>
+        <th>${t.settings.role}</th>
+        <th>${t.keys.actsFor}</th>
+        <th>${t.keys.used}</th>
+        <th></th>
+      `,
+      row: (/** @type {any} */ key) => html`<tr key=${key.key_id}>
+        <td class="main">${plain(key.name, 60)}</td>
+        <td class="wide"><code>${key.prefix}…</code></td>
+        <td class="wide">${t.roles[/** @type {"viewer" | "editor"} */ (key.role)]}</td>
+        <td class="wide">${key.email ? plain(key.email, 80) : html`<span class="soft">${t.keys.operator}</span>`}</td>
+        <td class="soft">${key.last_used_at ? ago(key.last_used_at) : t.keys.never}</td>
+        <td class="fit">
+          <${Button}
+            kind="flat small bad" icon="trash" label=${t.keys.revokeNamed(key.name)} why=${why()}
+            onClick=${() => setDialog({ key })}
+          />
+        </td>
+      </tr>`,
+    })}
     ${
       dialog &&
       (dialog.key

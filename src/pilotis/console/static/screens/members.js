@@ -5,13 +5,13 @@ import { appId, denied, may, onApp } from "../state/app.js";
 import { forgetName, memberName as name } from "../state/members.js";
 import { change, place } from "../state/router.js";
 import { ago, browser, initials, moment, plain } from "../ui/format.js";
-import { Icon } from "../ui/icons.js";
 import { Editor } from "../ui/editor.js";
 import { SearchBox, searched } from "../ui/search.js";
 import { parse } from "../grid/values.js";
 import { Belongings } from "./belongings.js";
 import { MemberFacts } from "./member-facts.js";
 import { MemberLinks } from "./member-links.js";
+import { ListPager, listing } from "../ui/listing.js";
 import {
   Bones,
   Button,
@@ -21,7 +21,6 @@ import {
   Empty,
   Failure,
   FormDialog,
-  Pager,
   Pill,
   TextField,
   complain,
@@ -73,62 +72,49 @@ export function Screen() {
     <div class=${`split ${chosen ? "opened" : ""}`}>
       <div class="listbox">
         <div class="scroll">
-          ${error
-            ? html`<${Failure} error=${error} retry=${reload} />`
-            : !data
-              ? html`<${Bones} rows=${10} columns=${4} />`
-              : !data.data.length
-                ? filtered
-                  ? html`<${Empty} title=${t.members.noneFound} text=${t.members.noneFoundText}>
-                      <${Button} onClick=${() => change({ search: null, guest: null, active: null, offset: null })}>
-                        ${t.clearFilters}
-                      </${Button}>
-                    </${Empty}>`
-                  : html`<${Empty} title=${t.members.none} text=${t.members.noneText} />`
-                : html`<table class="list">
-                    <thead>
-                      <tr>
-                        <th>${t.members.member}</th>
-                        <th>${t.members.login}</th>
-                        <th>${t.members.state}</th>
-                        <th>${t.members.lastActive}</th>
-                      </tr>
-                    </thead>
-                    <tbody>
-                      ${data.data.map(
-                        (member) => html`<tr key=${member.member_id} class=${member.member_id === chosen ? "on" : ""}>
-                          <td class=${`main ${member.member_id === chosen ? "upright" : ""}`}>
-                            <button
-                              type="button" class="coverbutton line"
-                              onClick=${() => change({ member: member.member_id === chosen ? null : member.member_id })}
-                              aria-pressed=${member.member_id === chosen ? "true" : "false"}
-                            >
-                              <span class="face" aria-hidden="true">
-                                ${initials(member.nickname || member.login_id || "G")}
-                              </span>
-                              <span class="cut">${name(member)}</span>
-                            </button>
-                          </td>
-                          <td class="wide">
-                            ${member.login_id === null
-                              ? html`<span class="null">${t.members.guest}</span>`
-                              : html`<code>${plain(member.login_id, 60)}</code>`}
-                          </td>
-                          <td>
-                            ${member.is_active
-                              ? html`<span class="soft">${t.members.active}</span>`
-                              : html`<${Pill} kind="warn" icon="warn">${t.members.inactive}</${Pill}>`}
-                          </td>
-                          <td class="soft wide">${ago(member.last_active_at)}</td>
-                        </tr>`,
-                      )}
-                    </tbody>
-                  </table>`}
+          ${listing({
+            loaded: { error, reload },
+            items: data?.data,
+            bones: { rows: 10, columns: 4 },
+            empty: filtered
+              ? html`<${Empty} title=${t.members.noneFound} text=${t.members.noneFoundText}>
+                  <${Button} onClick=${() => change({ search: null, guest: null, active: null, offset: null })}>
+                    ${t.clearFilters}
+                  </${Button}>
+                </${Empty}>`
+              : html`<${Empty} title=${t.members.none} text=${t.members.noneText} />`,
+            columns: html`
+              <th>${t.members.member}</th>
+              <th>${t.members.login}</th>
+              <th>${t.members.state}</th>
+              <th>${t.members.lastActive}</th>
+            `,
+            row: (member) => html`<tr key=${member.member_id} class=${member.member_id === chosen ? "on" : ""}>
+              <td class=${`main ${member.member_id === chosen ? "upright" : ""}`}>
+                <button
+                  type="button" class="coverbutton line"
+                  onClick=${() => change({ member: member.member_id === chosen ? null : member.member_id })}
+                  aria-pressed=${member.member_id === chosen ? "true" : "false"}
+                >
+                  <span class="face" aria-hidden="true">${initials(member.nickname || member.login_id || "G")}</span>
+                  <span class="cut">${name(member)}</span>
+                </button>
+              </td>
+              <td class="wide">
+                ${member.login_id === null
+                  ? html`<span class="null">${t.members.guest}</span>`
+                  : html`<code>${plain(member.login_id, 60)}</code>`}
+              </td>
+              <td>
+                ${member.is_active
+                  ? html`<span class="soft">${t.members.active}</span>`
+                  : html`<${Pill} kind="warn" icon="warn">${t.members.inactive}</${Pill}>`}
+              </td>
+              <td class="soft wide">${ago(member.last_active_at)}</td>
+            </tr>`,
+          })}
         </div>
-        ${data && html`<${Pager}
-          offset=${offset} limit=${PAGE} total=${data.total_count}
-          onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-        />`}
+        <${ListPager} offset=${offset} limit=${PAGE} total=${data?.total_count} />
       </div>
       ${chosen && html`<${Member} key=${chosen} id=${chosen} changed=${reload} />`}
     </div>

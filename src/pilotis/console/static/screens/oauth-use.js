@@ -5,6 +5,7 @@ import { appId, denied, onApp } from "../state/app.js";
 import { change, place } from "../state/router.js";
 import { ago, moment, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { ListPager, listing } from "../ui/listing.js";
 import {
   Bones,
   Button,
@@ -13,7 +14,6 @@ import {
   Copy,
   Empty,
   Failure,
-  Pager,
   Pill,
   SelectField,
   State,
@@ -60,64 +60,45 @@ export function Grants() {
       <${Button} kind="flat small" icon="retry" label=${t.reload} onClick=${reload} />
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${5} />`
-          : !data.data.length
-            ? html`<${Empty} title=${t.oauth.noGrants} text=${t.oauth.noGrantsText} />`
-            : html`<table class="list">
-                <thead>
-                  <tr>
-                    <th>${t.members.member}</th>
-                    <th>${t.oauth.client}</th>
-                    <th>${t.webhooks.state}</th>
-                    <th>${t.oauth.scopes}</th>
-                    <th>${t.keys.used}</th>
-                    <th></th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.data.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.grant_id}>
-                      <td class="main">
-                        <span class="cut">
-                          ${plain(one.member.nickname || one.member.login_id || one.member.member_id, 60)}
-                        </span>
-                      </td>
-                      <td>${plain(one.client.name, 60)}</td>
-                      <td>
-                        <${State} look=${one.is_active ? ["ok", "done"] : ["idle", "stop"]}>
-                          ${one.is_active
-                            ? t.oauth.grantActive
-                            : one.revoked_at
-                              ? t.oauth.grantRevoked
-                              : t.oauth.grantEnded}
-                        </${State}>
-                        ${one.is_offline && html` <${Pill}>${t.oauth.offline}</${Pill}>`}
-                        ${one.is_bound && html` <${Pill} icon="lock">${t.oauth.bound}</${Pill}>`}
-                      </td>
-                      <td class="wide">
-                        ${one.scopes
-                          .slice(0, 4)
-                          .map((/** @type {string} */ name) => html`<code>${plain(name, 40)}</code> `)}
-                      </td>
-                      <td class="wide soft" title=${one.created_at}>${ago(one.last_used_at || one.created_at)}</td>
-                      <td class="fit">
-                        <${Button}
-                          kind="flat small bad" icon="trash" label=${t.oauth.revokeOf(plain(one.client.name, 60))}
-                          why=${why() || (!one.is_active && t.oauth.grantEnded)} onClick=${() => setGone(one)}
-                        />
-                      </td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.data,
+        bones: { rows: 5 },
+        empty: html`<${Empty} title=${t.oauth.noGrants} text=${t.oauth.noGrantsText} />`,
+        columns: html`
+          <th>${t.members.member}</th>
+          <th>${t.oauth.client}</th>
+          <th>${t.webhooks.state}</th>
+          <th>${t.oauth.scopes}</th>
+          <th>${t.keys.used}</th>
+          <th></th>
+        `,
+        row: (/** @type {any} */ one) => html`<tr key=${one.grant_id}>
+          <td class="main">
+            <span class="cut">${plain(one.member.nickname || one.member.login_id || one.member.member_id, 60)}</span>
+          </td>
+          <td>${plain(one.client.name, 60)}</td>
+          <td>
+            <${State} look=${one.is_active ? ["ok", "done"] : ["idle", "stop"]}>
+              ${one.is_active ? t.oauth.grantActive : one.revoked_at ? t.oauth.grantRevoked : t.oauth.grantEnded}
+            </${State}>
+            ${one.is_offline && html` <${Pill}>${t.oauth.offline}</${Pill}>`}
+            ${one.is_bound && html` <${Pill} icon="lock">${t.oauth.bound}</${Pill}>`}
+          </td>
+          <td class="wide">
+            ${one.scopes.slice(0, 4).map((/** @type {string} */ name) => html`<code>${plain(name, 40)}</code> `)}
+          </td>
+          <td class="wide soft" title=${one.created_at}>${ago(one.last_used_at || one.created_at)}</td>
+          <td class="fit">
+            <${Button}
+              kind="flat small bad" icon="trash" label=${t.oauth.revokeOf(plain(one.client.name, 60))}
+              why=${why() || (!one.is_active && t.oauth.grantEnded)} onClick=${() => setGone(one)}
+            />
+          </td>
+        </tr>`,
+      })}
     </div>
-    ${data && html`<${Pager}
-      offset=${offset} limit=${PAGE} total=${data.total_count}
-      onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-    />`}
+    <${ListPager} offset=${offset} limit=${PAGE} total=${data?.total_count} />
     ${gone && html`<${Confirm}
       title=${t.oauth.revokeTitle} text=${t.oauth.revokeText} action=${t.oauth.revoke} onClose=${() => setGone(null)}
       run=${async () => (
@@ -153,42 +134,29 @@ export function Keys() {
   return html`
     <div class="strip roomy"><span class="soft s13">${t.oauth.keysText}</span></div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${2} />`
-          : !data.data.length
-            ? html`<${Empty} title=${t.oauth.noKeys} text=${t.oauth.noKeysText} command="pilotis oauth keys create">
-                <${Button} icon="key" busy=${busy} why=${denied("owner")} onClick=${run}>
-                  ${t.oauth.createKey}
-                </${Button}>
-                ${failed && html`<p class="state bad s13" role="alert">${said(failed)}</p>`}
-              </${Empty}>`
-            : html`<table class="list">
-                <thead>
-                  <tr>
-                    <th>${t.keys.key}</th>
-                    <th>${t.webhooks.state}</th>
-                    <th>${t.oauth.keyFrom}</th>
-                    <th>${t.oauth.keyUntil}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.data.map(
-                    (one) => html`<tr key=${one.kid}>
-                      <td class="main">
-                        <span class="line">
-                          <code class="cut keytext">${plain(one.kid, 80)}</code>
-                          <${Copy} text=${one.kid} />
-                        </span>
-                      </td>
-                      <td><${State} look=${KEY_LOOKS[one.state]}>${worded(t.oauth.keyStates, one.state)}</${State}></td>
-                      <td class="wide soft">${one.signs_from ? moment(one.signs_from) : t.none}</td>
-                      <td class="wide soft">${one.published_until ? moment(one.published_until) : t.none}</td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.data,
+        bones: { rows: 2 },
+        empty: html`<${Empty} title=${t.oauth.noKeys} text=${t.oauth.noKeysText} command="pilotis oauth keys create">
+          <${Button} icon="key" busy=${busy} why=${denied("owner")} onClick=${run}>${t.oauth.createKey}</${Button}>
+          ${failed && html`<p class="state bad s13" role="alert">${said(failed)}</p>`}
+        </${Empty}>`,
+        columns: html`
+          <th>${t.keys.key}</th>
+          <th>${t.webhooks.state}</th>
+          <th>${t.oauth.keyFrom}</th>
+          <th>${t.oauth.keyUntil}</th>
+        `,
+        row: (one) => html`<tr key=${one.kid}>
+          <td class="main">
+            <span class="line"><code class="cut keytext">${plain(one.kid, 80)}</code><${Copy} text=${one.kid} /></span>
+          </td>
+          <td><${State} look=${KEY_LOOKS[one.state]}>${worded(t.oauth.keyStates, one.state)}</${State}></td>
+          <td class="wide soft">${one.signs_from ? moment(one.signs_from) : t.none}</td>
+          <td class="wide soft">${one.published_until ? moment(one.published_until) : t.none}</td>
+        </tr>`,
+      })}
     </div>
   `;
 }

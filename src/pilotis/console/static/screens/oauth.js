@@ -5,6 +5,7 @@ import { appId, denied, may, onApp } from "../state/app.js";
 import { href, place } from "../state/router.js";
 import { ago, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { listing } from "../ui/listing.js";
 import {
   Bones,
   Button,
@@ -102,64 +103,54 @@ function Clients() {
       ${data?.data.length ? create : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${3} />`
-          : !data.data.length
-            ? html`<${Empty} title=${t.oauth.none} text=${t.oauth.noneText}>${create}</${Empty}>`
-            : html`<table class="list">
-                <thead>
-                  <tr>
-                    <th>${t.name}</th>
-                    <th>${t.oauth.clientId}</th>
-                    <th>${t.oauth.scopes}</th>
-                    <th>${t.keys.used}</th>
-                    <th></th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.data.map(
-                    (one) => html`<tr key=${one.client_id}>
-                      <td class="main">
-                        <span class="line">
-                          ${logoOf(one.logo_url)}
-                          <span class="cut">${plain(one.name, 60)}</span>
-                          ${one.first_party && html`<${Pill}>${t.oauth.own}</${Pill}>`}
-                          ${one.is_dynamic && html`<${Pill}>${t.oauth.dynamic}</${Pill}>`}
-                          ${!one.is_active && html`<${Pill} kind="warn" icon="warn">${t.functions.off}</${Pill}>`}
-                        </span>
-                      </td>
-                      <td class="wide">
-                        <span class="line">
-                          <code class="cut keytext">${plain(one.client_id, 80)}</code>
-                          <${Copy} text=${one.client_id} />
-                        </span>
-                      </td>
-                      <td class="wide">
-                        ${one.scopes
-                          .slice(0, 4)
-                          .map((/** @type {string} */ name) => html`<code>${plain(name, 40)}</code> `)}
-                      </td>
-                      <td class="soft">${one.last_used_at ? ago(one.last_used_at) : t.keys.never}</td>
-                      <td class="fit">
-                        <${Button}
-                          kind="flat small" icon="edit" label=${t.keys.edit(plain(one.name, 80))} why=${why()}
-                          onClick=${() => setDialog({ known: one })}
-                        />
-                        ${one.has_secret && !one.is_dynamic && html`<${Button}
-                          kind="flat small" icon="key" label=${t.oauth.rotateOf(plain(one.name, 80))} why=${why()}
-                          onClick=${() => setDialog({ rotate: one })}
-                        />`}
-                        <${Button}
-                          kind="flat small bad" icon="trash" label=${t.oauth.deleteOf(plain(one.name, 80))} why=${why()}
-                          onClick=${() => setDialog({ gone: one })}
-                        />
-                      </td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.data,
+        bones: { rows: 3 },
+        empty: html`<${Empty} title=${t.oauth.none} text=${t.oauth.noneText}>${create}</${Empty}>`,
+        columns: html`
+          <th>${t.name}</th>
+          <th>${t.oauth.clientId}</th>
+          <th>${t.oauth.scopes}</th>
+          <th>${t.keys.used}</th>
+          <th></th>
+        `,
+        row: (one) => html`<tr key=${one.client_id}>
+          <td class="main">
+            <span class="line">
+              ${logoOf(one.logo_url)}
+              <span class="cut">${plain(one.name, 60)}</span>
+              ${one.first_party && html`<${Pill}>${t.oauth.own}</${Pill}>`}
+              ${one.is_dynamic && html`<${Pill}>${t.oauth.dynamic}</${Pill}>`}
+              ${!one.is_active && html`<${Pill} kind="warn" icon="warn">${t.functions.off}</${Pill}>`}
+            </span>
+          </td>
+          <td class="wide">
+            <span class="line">
+              <code class="cut keytext">${plain(one.client_id, 80)}</code>
+              <${Copy} text=${one.client_id} />
+            </span>
+          </td>
+          <td class="wide">
+            ${one.scopes.slice(0, 4).map((/** @type {string} */ name) => html`<code>${plain(name, 40)}</code> `)}
+          </td>
+          <td class="soft">${one.last_used_at ? ago(one.last_used_at) : t.keys.never}</td>
+          <td class="fit">
+            <${Button}
+              kind="flat small" icon="edit" label=${t.keys.edit(plain(one.name, 80))} why=${why()}
+              onClick=${() => setDialog({ known: one })}
+            />
+            ${one.has_secret && !one.is_dynamic && html`<${Button}
+              kind="flat small" icon="key" label=${t.oauth.rotateOf(plain(one.name, 80))} why=${why()}
+              onClick=${() => setDialog({ rotate: one })}
+            />`}
+            <${Button}
+              kind="flat small bad" icon="trash" label=${t.oauth.deleteOf(plain(one.name, 80))} why=${why()}
+              onClick=${() => setDialog({ gone: one })}
+            />
+          </td>
+        </tr>`,
+      })}
     </div>
     ${
       dialog &&
@@ -367,41 +358,33 @@ function Scopes() {
       ${data?.data.length ? create : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${3} columns=${3} />`
-          : !data.data.length
-            ? html`<${Empty} title=${t.oauth.noScopes} text=${t.oauth.noScopesText}>${create}</${Empty}>`
-            : html`<table class="list">
-                <thead><tr><th>${t.oauth.scope}</th><th>${t.oauth.shown}</th><th></th></tr></thead>
-                <tbody>
-                  ${data.data.map(
-                    (one) => html`<tr key=${one.name}>
-                      <td class="main">
-                        <span class="line">
-                          <code>${plain(one.name, 64)}</code>
-                          ${one.is_required && html`<${Pill} icon="lock">${t.oauth.required}</${Pill}>`}
-                          ${one.is_default && html`<${Pill}>${t.oauth.byDefault}</${Pill}>`}
-                        </span>
-                      </td>
-                      <td class="wide">
-                        <b>${plain(one.title, 100)}</b> <span class="soft">${plain(one.description, 200)}</span>
-                      </td>
-                      <td class="fit">
-                        <${Button}
-                          kind="flat small" icon="edit" label=${t.keys.edit(plain(one.name, 80))} why=${why()}
-                          onClick=${() => setDialog({ known: one })}
-                        />
-                        <${Button}
-                          kind="flat small bad" icon="trash" label=${t.oauth.deleteOf(plain(one.name, 80))} why=${why()}
-                          onClick=${() => setDialog({ gone: one })}
-                        />
-                      </td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.data,
+        bones: { rows: 3, columns: 3 },
+        empty: html`<${Empty} title=${t.oauth.noScopes} text=${t.oauth.noScopesText}>${create}</${Empty}>`,
+        columns: html`<th>${t.oauth.scope}</th><th>${t.oauth.shown}</th><th></th>`,
+        row: (one) => html`<tr key=${one.name}>
+          <td class="main">
+            <span class="line">
+              <code>${plain(one.name, 64)}</code>
+              ${one.is_required && html`<${Pill} icon="lock">${t.oauth.required}</${Pill}>`}
+              ${one.is_default && html`<${Pill}>${t.oauth.byDefault}</${Pill}>`}
+            </span>
+          </td>
+          <td class="wide"><b>${plain(one.title, 100)}</b> <span class="soft">${plain(one.description, 200)}</span></td>
+          <td class="fit">
+            <${Button}
+              kind="flat small" icon="edit" label=${t.keys.edit(plain(one.name, 80))} why=${why()}
+              onClick=${() => setDialog({ known: one })}
+            />
+            <${Button}
+              kind="flat small bad" icon="trash" label=${t.oauth.deleteOf(plain(one.name, 80))} why=${why()}
+              onClick=${() => setDialog({ gone: one })}
+            />
+          </td>
+        </tr>`,
+      })}
     </div>
     ${
       dialog &&
@@ -488,42 +471,33 @@ function Vendors({ config }) {
       ${list?.length ? create : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !list
-          ? html`<${Bones} rows=${2} columns=${3} />`
-          : !list.length
-            ? html`<${Empty} title=${t.oauth.noVendors} text=${t.oauth.noVendorsText}>${create}</${Empty}>`
-            : html`<table class="list">
-                <thead><tr><th>${t.oauth.vendor}</th><th>${t.oauth.toldVendor}</th><th></th></tr></thead>
-                <tbody>
-                  ${list.map(
-                    (one) => html`<tr key=${one.provider}>
-                      <td class="main">${plain(one.options?.name || VENDORS[one.provider] || one.provider, 60)}</td>
-                      <td class="wide">
-                        <span class="line">
-                          <code class="cut">${one.redirect_uri}</code>
-                          <${Copy} text=${one.redirect_uri} />
-                        </span>
-                      </td>
-                      <td class="fit">
-                        <input
-                          type="checkbox" class="switch" aria-label=${t.webhooks.on} checked=${one.is_enabled}
-                          disabled=${!may("editor")} title=${why() || undefined} onChange=${() => turn(one)}
-                        />
-                        ${" "}<${Button}
-                          kind="flat small" icon="edit" label=${t.keys.edit(one.provider)} why=${why()}
-                          onClick=${() => setDialog({ known: one })}
-                        />
-                        <${Button}
-                          kind="flat small bad" icon="trash" label=${t.oauth.deleteOf(one.provider)} why=${why()}
-                          onClick=${() => setDialog({ gone: one })}
-                        />
-                      </td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: list,
+        bones: { rows: 2, columns: 3 },
+        empty: html`<${Empty} title=${t.oauth.noVendors} text=${t.oauth.noVendorsText}>${create}</${Empty}>`,
+        columns: html`<th>${t.oauth.vendor}</th><th>${t.oauth.toldVendor}</th><th></th>`,
+        row: (one) => html`<tr key=${one.provider}>
+          <td class="main">${plain(one.options?.name || VENDORS[one.provider] || one.provider, 60)}</td>
+          <td class="wide">
+            <span class="line"><code class="cut">${one.redirect_uri}</code><${Copy} text=${one.redirect_uri} /></span>
+          </td>
+          <td class="fit">
+            <input
+              type="checkbox" class="switch" aria-label=${t.webhooks.on} checked=${one.is_enabled}
+              disabled=${!may("editor")} title=${why() || undefined} onChange=${() => turn(one)}
+            />
+            ${" "}<${Button}
+              kind="flat small" icon="edit" label=${t.keys.edit(one.provider)} why=${why()}
+              onClick=${() => setDialog({ known: one })}
+            />
+            <${Button}
+              kind="flat small bad" icon="trash" label=${t.oauth.deleteOf(one.provider)} why=${why()}
+              onClick=${() => setDialog({ gone: one })}
+            />
+          </td>
+        </tr>`,
+      })}
     </div>
     ${
       dialog &&

@@ -9,7 +9,8 @@ import { Icon } from "../ui/icons.js";
 import { RangePicker, rangeOf, timesOf } from "../ui/range.js";
 import { SearchBox } from "../ui/search.js";
 import { Context } from "./context.js";
-import { Bones, Button, Copy, Empty, Failure, Pager, Pill, Segments, useLoad } from "../ui/widgets.js";
+import { ListPager, listing } from "../ui/listing.js";
+import { Bones, Button, Copy, Empty, Failure, Pill, Segments, useLoad } from "../ui/widgets.js";
 
 const PAGE = 50;
 const FUNCTIONS = 100;
@@ -93,53 +94,43 @@ export function Requests() {
     <div class=${`split ${open || traced ? "opened" : ""}`}>
       <div class="listbox">
         <div class="scroll">
-          ${error
-            ? html`<${Failure} error=${error} retry=${reload} />`
-            : !data
-              ? html`<${Bones} rows=${12} columns=${5} />`
-              : !data.data.length
-                ? html`<${Empty}
-                    title=${filtered ? t.requests.noneFound : t.requests.none} text=${t.requests.noneText}
-                  />`
-                : html`<table class="list dense">
-                    <thead>
-                      <tr>
-                        <th>${t.activity.when}</th>
-                        <th>${t.requests.status}</th>
-                        <th>${t.requests.route}</th>
-                        <th class="r">${t.requests.duration}</th>
-                        <th>${t.activity.who}</th>
-                        <th>${t.profile.address}</th>
-                      </tr>
-                    </thead>
-                    <tbody>
-                      ${data.data.map(
-                        (one) => html`<tr key=${keyOf(one)} class=${one === open ? "on" : ""}>
-                          <td class=${`soft num fit ${one === open ? "upright" : ""}`} title=${one.time}>
-                            <button
-                              type="button" class="coverbutton" aria-pressed=${one === open ? "true" : "false"}
-                              onClick=${() => change({ entry: one === open ? null : keyOf(one), request: null })}
-                            >
-                              ${stamp(one.time)}
-                            </button>
-                          </td>
-                          <td><${StatusPill} status=${one.status} /></td>
-                          <td class="main cut">
-                            <code>${one.method} ${one.route}</code>
-                            ${one.code && html` <code class="soft s12">${one.code}</code>`}
-                          </td>
-                          <td class="r">${duration(one.duration_ms)}</td>
-                          <td class="wide nowrap">${worded(t.actors, one.actor_kind) || one.actor_kind}</td>
-                          <td class="wide nowrap"><code class="soft">${plain(one.address, 45)}</code></td>
-                        </tr>`,
-                      )}
-                    </tbody>
-                  </table>`}
+          ${listing({
+            loaded: { error, reload },
+            items: data?.data,
+            bones: { rows: 12, columns: 5 },
+            empty: html`<${Empty}
+              title=${filtered ? t.requests.noneFound : t.requests.none} text=${t.requests.noneText}
+            />`,
+            look: "list dense",
+            columns: html`
+              <th>${t.activity.when}</th>
+              <th>${t.requests.status}</th>
+              <th>${t.requests.route}</th>
+              <th class="r">${t.requests.duration}</th>
+              <th>${t.activity.who}</th>
+              <th>${t.profile.address}</th>
+            `,
+            row: (one) => html`<tr key=${keyOf(one)} class=${one === open ? "on" : ""}>
+              <td class=${`soft num fit ${one === open ? "upright" : ""}`} title=${one.time}>
+                <button
+                  type="button" class="coverbutton" aria-pressed=${one === open ? "true" : "false"}
+                  onClick=${() => change({ entry: one === open ? null : keyOf(one), request: null })}
+                >
+                  ${stamp(one.time)}
+                </button>
+              </td>
+              <td><${StatusPill} status=${one.status} /></td>
+              <td class="main cut">
+                <code>${one.method} ${one.route}</code>
+                ${one.code && html` <code class="soft s12">${one.code}</code>`}
+              </td>
+              <td class="r">${duration(one.duration_ms)}</td>
+              <td class="wide nowrap">${worded(t.actors, one.actor_kind) || one.actor_kind}</td>
+              <td class="wide nowrap"><code class="soft">${plain(one.address, 45)}</code></td>
+            </tr>`,
+          })}
         </div>
-        ${data && html`<${Pager}
-          offset=${offset} limit=${PAGE} total=${data.total_count}
-          onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-        />`}
+        <${ListPager} offset=${offset} limit=${PAGE} total=${data?.total_count} />
       </div>
       ${open
         ? html`<${RequestPanel} key=${keyOf(open)} entry=${open} functions=${functions} />`

@@ -3,11 +3,12 @@ import { html, useRef, useState } from "../vendor/view.js";
 import { t, worded } from "../strings/index.js";
 import { deployFolder, deployZip, isZip, siteFiles } from "../state/deploy.js";
 import { appId, denied, ofApp, onApp, opened } from "../state/app.js";
-import { change, go, href, place } from "../state/router.js";
+import { go, href, place } from "../state/router.js";
 import { ago, count, date, moment, plain, size } from "../ui/format.js";
 import { dropped } from "../ui/dropped.js";
 import { Icon } from "../ui/icons.js";
 import { Address, Calls, usePublicKey } from "../ui/calls.js";
+import { ListPager, listing } from "../ui/listing.js";
 import {
   Bones,
   Button,
@@ -17,7 +18,6 @@ import {
   Empty,
   Failure,
   FormDialog,
-  Pager,
   Pill,
   SelectField,
   State,
@@ -163,7 +163,7 @@ function Deployments({ base, site, changed }) {
     </${Button}>
     ${" "}<${Button} icon="out" why=${why()} onClick=${() => zip.current?.click()}>${t.sites.deployZip}</${Button}>
   `;
-  const known = (/** @type {string | null} */ id) => data?.deployments.find((/** @type {any} */ one) => one.id === id);
+  const known = (/** @type {string | null} */ id) => data?.deployments.find((one) => one.id === id);
   return html`<div
     class=${`listbox grow ${over ? "over" : ""}`}
     onDragOver=${(/** @type {Event} */ event) => (event.preventDefault(), setOver(true))}
@@ -177,97 +177,83 @@ function Deployments({ base, site, changed }) {
       ${data?.deployments.length ? buttons : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${6} />`
-          : !data.deployments.length
-            ? html`<${Empty}
-                title=${t.sites.noDeployments} text=${t.sites.noDeploymentsText}
-                command=${`pilotis deploy ./dist --storage ${site.id}`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.deployments,
+        bones: { rows: 6 },
+        empty: html`<${Empty}
+          title=${t.sites.noDeployments} text=${t.sites.noDeploymentsText}
+          command=${`pilotis deploy ./dist --storage ${site.id}`}
+        >
+          ${buttons}
+        </${Empty}>`,
+        look: "list releases",
+        columns: html`
+          <th><span class="sr">${t.sites.place}</span></th>
+          <th>${t.sites.version}</th>
+          <th>${t.webhooks.state}</th>
+          <th>${t.sites.message}</th>
+          <th>${t.sites.changes}</th>
+          <th>${t.activity.when}</th>
+          <th></th>
+        `,
+        row: (one, at, all) => html`
+          ${(at === 0 || date(one.created_at) !== date(all[at - 1].created_at)) && html`<tr
+            key=${one.created_at} class="day"
+          >
+            <td class="thread"></td>
+            <td colspan="6">${date(one.created_at)}</td>
+          </tr>`}
+          <tr key=${one.id} class=${one.is_production ? "production" : ""}>
+            <td class="thread">
+              <span class=${`knot ${one.is_production ? "production" : one.is_qa ? "qa" : one.status}`}></span>
+            </td>
+            <td class="main">
+              <span class="line">
+                <b>${one.version === null ? "–" : `v${one.version}`}</b>
+                ${one.is_production && html`<${Pill} kind="live" icon="globe">${t.sites.production}</${Pill}>`}
+                ${one.is_qa && html`<${Pill} kind="info" icon="search">QA</${Pill}>`}
+              </span>
+            </td>
+            <td>
+              <${State} look=${LOOKS[one.status]} title=${one.error?.message || undefined}>
+                ${worded(t.sites.statuses, one.status)}
+              </${State}>
+            </td>
+            <td class="cut message">
+              ${one.message
+                ? plain(one.message, 100)
+                : html`<span class="soft">${worded(t.sites.sources, one.source) || plain(one.source, 40)}</span>`}
+              ${one.error && html`<p class="state bad failed s12">${plain(one.error.message, 300)}</p>`}
+            </td>
+            <td class="wide num">
+              <button
+                type="button" class="plainlink" disabled=${one.status !== "ready"}
+                title=${one.status === "ready" ? t.sites.changesOf(one.version ?? 0) : t.sites.notReady}
+                onClick=${() => setCompared(one)}
               >
-                ${buttons}
-              </${Empty}>`
-            : html`<table class="list releases">
-                <thead>
-                  <tr>
-                    <th><span class="sr">${t.sites.place}</span></th>
-                    <th>${t.sites.version}</th>
-                    <th>${t.webhooks.state}</th>
-                    <th>${t.sites.message}</th>
-                    <th>${t.sites.changes}</th>
-                    <th>${t.activity.when}</th>
-                    <th></th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.deployments.map(
-                    (/** @type {any} */ one, /** @type {number} */ at) => html`
-                      ${(at === 0 || date(one.created_at) !== date(data.deployments[at - 1].created_at)) && html`<tr
-                        key=${one.created_at} class="day"
-                      >
-                        <td class="thread"></td>
-                        <td colspan="6">${date(one.created_at)}</td>
-                      </tr>`}
-                      <tr key=${one.id} class=${one.is_production ? "production" : ""}>
-                        <td class="thread">
-                          <span class=${`knot ${one.is_production ? "production" : one.is_qa ? "qa" : one.status}`}></span>
-                        </td>
-                        <td class="main">
-                          <span class="line">
-                            <b>${one.version === null ? "–" : `v${one.version}`}</b>
-                            ${one.is_production && html`<${Pill} kind="live" icon="globe">
-                              ${t.sites.production}
-                            </${Pill}>`}
-                            ${one.is_qa && html`<${Pill} kind="info" icon="search">QA</${Pill}>`}
-                          </span>
-                        </td>
-                        <td>
-                          <${State} look=${LOOKS[one.status]} title=${one.error?.message || undefined}>
-                            ${worded(t.sites.statuses, one.status)}
-                          </${State}>
-                        </td>
-                        <td class="cut message">
-                          ${one.message
-                            ? plain(one.message, 100)
-                            : html`<span class="soft">
-                                ${worded(t.sites.sources, one.source) || plain(one.source, 40)}
-                              </span>`}
-                          ${one.error && html`<p class="state bad failed s12">${plain(one.error.message, 300)}</p>`}
-                        </td>
-                        <td class="wide num">
-                          <button
-                            type="button" class="plainlink" disabled=${one.status !== "ready"}
-                            title=${one.status === "ready" ? t.sites.changesOf(one.version) : t.sites.notReady}
-                            onClick=${() => setCompared(one)}
-                          >
-                            ${fileCounts(one.changes)}
-                          </button>
-                        </td>
-                        <td class="soft wide" title=${moment(one.created_at)}>${ago(one.created_at)}</td>
-                        <td class="fit">
-                          ${one.url && html`<${Button}
-                            kind="flat small" icon="link" label=${t.sites.openVersion(one.version)} href=${one.url}
-                            target="_blank" rel="noopener noreferrer"
-                          />`}
-                          ${one.status === "ready" && !one.is_production && html`<${Button}
-                            kind="small" why=${why()} onClick=${() => setPromoted(one)}
-                          >
-                            ${(known(data.production_deployment_id)?.version || 0) > one.version
-                              ? t.sites.rollBack
-                              : t.sites.promote}
-                          </${Button}>`}
-                        </td>
-                      </tr>
-                    `,
-                  )}
-                </tbody>
-              </table>`}
+                ${fileCounts(one.changes)}
+              </button>
+            </td>
+            <td class="soft wide" title=${moment(one.created_at)}>${ago(one.created_at)}</td>
+            <td class="fit">
+              ${one.url && html`<${Button}
+                kind="flat small" icon="link" label=${t.sites.openVersion(one.version ?? 0)} href=${one.url}
+                target="_blank" rel="noopener noreferrer"
+              />`}
+              ${one.status === "ready" && !one.is_production && html`<${Button}
+                kind="small" why=${why()} onClick=${() => setPromoted(one)}
+              >
+                ${(known(data?.production_deployment_id ?? null)?.version || 0) > (one.version ?? 0)
+                  ? t.sites.rollBack
+                  : t.sites.promote}
+              </${Button}>`}
+            </td>
+          </tr>
+        `,
+      })}
     </div>
-    ${data && html`<${Pager}
-      offset=${offset} limit=${PAGE} total=${data.total_count}
-      onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-    />`}
+    <${ListPager} offset=${offset} limit=${PAGE} total=${data?.total_count} />
     ${found && html`<${DeployDialog}
       base=${base} site=${site} found=${found} onClose=${() => (setFound(null), again())}
     />`}
@@ -413,41 +399,30 @@ function Pages({ id, site }) {
       ${data?.pages.length ? create : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${4} columns=${3} />`
-          : !data.pages.length
-            ? html`<${Empty} title=${t.sites.noPages} text=${t.sites.noPagesText}>${create}</${Empty}>`
-            : html`<table class="list">
-                <thead>
-                  <tr><th>${t.sites.path}</th><th>${t.sites.title}</th><th>${t.tables.description}</th><th></th></tr>
-                </thead>
-                <tbody>
-                  ${data.pages.map(
-                    (/** @type {any} */ one) => html`<tr key=${one.path}>
-                      <td class="main"><code>${plain(one.path, 80)}</code></td>
-                      <td class="cut">${plain(one.title || "", 100)}</td>
-                      <td class="wide soft cut">${plain(one.description || "", 100)}</td>
-                      <td class="fit">
-                        <${Button}
-                          kind="flat small" icon="edit" label=${t.sites.editPage(plain(one.path, 80))} why=${why()}
-                          onClick=${() => setDialog({ page: one })}
-                        />
-                        <${Button}
-                          kind="flat small bad" icon="trash" label=${t.sites.deletePage(plain(one.path, 80))}
-                          why=${why()} onClick=${() => setDialog({ gone: one })}
-                        />
-                      </td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.pages,
+        bones: { rows: 4, columns: 3 },
+        empty: html`<${Empty} title=${t.sites.noPages} text=${t.sites.noPagesText}>${create}</${Empty}>`,
+        columns: html`<th>${t.sites.path}</th><th>${t.sites.title}</th><th>${t.tables.description}</th><th></th>`,
+        row: (one) => html`<tr key=${one.path}>
+          <td class="main"><code>${plain(one.path, 80)}</code></td>
+          <td class="cut">${plain(one.title || "", 100)}</td>
+          <td class="wide soft cut">${plain(one.description || "", 100)}</td>
+          <td class="fit">
+            <${Button}
+              kind="flat small" icon="edit" label=${t.sites.editPage(plain(one.path, 80))} why=${why()}
+              onClick=${() => setDialog({ page: one })}
+            />
+            <${Button}
+              kind="flat small bad" icon="trash" label=${t.sites.deletePage(plain(one.path, 80))} why=${why()}
+              onClick=${() => setDialog({ gone: one })}
+            />
+          </td>
+        </tr>`,
+      })}
     </div>
-    ${data && html`<${Pager}
-      offset=${offset} limit=${PAGE} total=${data.total_count}
-      onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-    />`}
+    <${ListPager} offset=${offset} limit=${PAGE} total=${data?.total_count} />
     ${
       dialog &&
       (dialog.gone
@@ -532,50 +507,36 @@ function Domains({ base }) {
       <span>${said(verify.error)}</span>
     </p>`}
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${2} columns=${3} />`
-          : !data.domains.length
-            ? html`<${Empty} title=${t.sites.noDomains} text=${t.sites.noDomainsText}>${create}</${Empty}>`
-            : html`<table class="list">
-                <thead>
-                  <tr><th>${t.sites.host}</th><th>${t.sites.record}</th><th>${t.webhooks.state}</th><th></th></tr>
-                </thead>
-                <tbody>
-                  ${data.domains.map(
-                    (one) => html`<tr key=${one.hostname}>
-                      <td class="main">${plain(one.hostname, 100)}</td>
-                      <td class="records">
-                        <div class="line">
-                          <code class="cut">TXT ${one.txt_name}</code>
-                          <${Copy} text=${one.txt_name} />
-                        </div>
-                        <div class="line">
-                          <code class="cut">${one.txt_value}</code>
-                          <${Copy} text=${one.txt_value} />
-                        </div>
-                      </td>
-                      <td>
-                        ${one.is_verified
-                          ? html`<span class="state ok"><${Icon} name="done" />${t.sites.isVerified}</span>`
-                          : html`<span class="state warn"><${Icon} name="clock" />${t.sites.waits}</span>`}
-                      </td>
-                      <td class="fit">
-                        ${!one.is_verified && html`<${Button}
-                          kind="small" busy=${verify.busy} why=${why()} onClick=${() => verify.run(one)}
-                        >
-                          ${t.sites.verify}
-                        </${Button}>`}
-                        ${" "}<${Button}
-                          kind="flat small bad" icon="trash" label=${t.sites.removeDomain(one.hostname)} why=${why()}
-                          onClick=${() => setDialog({ gone: one })}
-                        />
-                      </td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.domains,
+        bones: { rows: 2, columns: 3 },
+        empty: html`<${Empty} title=${t.sites.noDomains} text=${t.sites.noDomainsText}>${create}</${Empty}>`,
+        columns: html`<th>${t.sites.host}</th><th>${t.sites.record}</th><th>${t.webhooks.state}</th><th></th>`,
+        row: (one) => html`<tr key=${one.hostname}>
+          <td class="main">${plain(one.hostname, 100)}</td>
+          <td class="records">
+            <div class="line"><code class="cut">TXT ${one.txt_name}</code><${Copy} text=${one.txt_name} /></div>
+            <div class="line"><code class="cut">${one.txt_value}</code><${Copy} text=${one.txt_value} /></div>
+          </td>
+          <td>
+            ${one.is_verified
+              ? html`<span class="state ok"><${Icon} name="done" />${t.sites.isVerified}</span>`
+              : html`<span class="state warn"><${Icon} name="clock" />${t.sites.waits}</span>`}
+          </td>
+          <td class="fit">
+            ${!one.is_verified && html`<${Button}
+              kind="small" busy=${verify.busy} why=${why()} onClick=${() => verify.run(one)}
+            >
+              ${t.sites.verify}
+            </${Button}>`}
+            ${" "}<${Button}
+              kind="flat small bad" icon="trash" label=${t.sites.removeDomain(one.hostname)} why=${why()}
+              onClick=${() => setDialog({ gone: one })}
+            />
+          </td>
+        </tr>`,
+      })}
     </div>
     ${dialog?.add && html`<${NewDomain} base=${base} onClose=${() => (setDialog(null), reload())} />`}
     ${dialog?.gone && html`<${Confirm}

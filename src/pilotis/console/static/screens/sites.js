@@ -5,7 +5,8 @@ import { appId, denied, onApp } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
 import { ago, count, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Empty, Failure, FormDialog, TextField, useLoad } from "../ui/widgets.js";
+import { listing } from "../ui/listing.js";
+import { Button, Empty, FormDialog, TextField, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.sites });
 
@@ -25,45 +26,35 @@ export function Screen() {
       ${data?.storages.length ? create : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${4} />`
-          : !data.storages.length
-            ? html`<${Empty} title=${t.sites.none} text=${t.sites.noneText}>${create}</${Empty}>`
-            : html`<table class="list">
-                <thead>
-                  <tr>
-                    <th>${t.name}</th>
-                    <th>${t.sites.address}</th>
-                    <th>${t.sites.live}</th>
-                    <th class="r">${t.sites.files}</th>
-                    <th>${t.tables.changed}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.storages.map(
-                    (one) => html`<tr key=${one.id}>
-                      <td class="main">
-                        <a class="cover line" href=${href(`/apps/${appId.value}/sites/${one.id}`)}>
-                          <${Icon} name="globe" />
-                          <span class="cut">${plain(one.name, 80)}</span>
-                        </a>
-                      </td>
-                      <td class="wide cut"><code>${plain(one.url.replace(/^https?:\/\//, ""), 80)}</code></td>
-                      <td>
-                        ${one.production_deployment_id
-                          ? html`<span class="state ok"><${Icon} name="done" />${t.sites.isLive}</span>`
-                          : html`<span class="soft">${t.sites.notYet}</span>`}
-                      </td>
-                      <td class="r wide">
-                        ${count(one.file_count)} <span class="soft">· ${size(one.total_size)}</span>
-                      </td>
-                      <td class="soft wide">${ago(one.updated_at)}</td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.storages,
+        bones: { rows: 4 },
+        empty: html`<${Empty} title=${t.sites.none} text=${t.sites.noneText}>${create}</${Empty}>`,
+        columns: html`
+          <th>${t.name}</th>
+          <th>${t.sites.address}</th>
+          <th>${t.sites.live}</th>
+          <th class="r">${t.sites.files}</th>
+          <th>${t.tables.changed}</th>
+        `,
+        row: (one) => html`<tr key=${one.id}>
+          <td class="main">
+            <a class="cover line" href=${href(`/apps/${appId.value}/sites/${one.id}`)}>
+              <${Icon} name="globe" />
+              <span class="cut">${plain(one.name, 80)}</span>
+            </a>
+          </td>
+          <td class="wide cut"><code>${plain(one.url.replace(/^https?:\/\//, ""), 80)}</code></td>
+          <td>
+            ${one.production_deployment_id
+              ? html`<span class="state ok"><${Icon} name="done" />${t.sites.isLive}</span>`
+              : html`<span class="soft">${t.sites.notYet}</span>`}
+          </td>
+          <td class="r wide">${count(one.file_count)} <span class="soft">· ${size(one.total_size)}</span></td>
+          <td class="soft wide">${ago(one.updated_at)}</td>
+        </tr>`,
+      })}
     </div>
     ${creating && html`<${NewSite} onClose=${() => change({ new: null }, { replace: true })} />`}
   </div>`;

@@ -5,6 +5,7 @@ import { appId, denied, loadTables, ofApp, onApp } from "../state/app.js";
 import { go, href } from "../state/router.js";
 import { ago, count, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { listing } from "../ui/listing.js";
 import {
   Bones,
   Button,
@@ -137,48 +138,38 @@ function UniqueKeys({ table }) {
       </${Button}>
     </header>
     <p class="lead">${t.unique.lead}</p>
-    ${error
-      ? html`<${Failure} error=${error} retry=${reload} />`
-      : !data
-        ? html`<${Bones} rows=${2} columns=${3} />`
-        : data.unique.length
-          ? html`<table class="list">
-              <thead>
-                <tr><th>${t.unique.key}</th><th>${t.tables.columns}</th><th>${t.unique.options}</th><th></th></tr>
-              </thead>
-              <tbody>
-                ${data.unique.map(
-                  (key) => html`<tr key=${key.name}>
-                    <td class="main">
-                      ${plain(key.name, 63)}
-                      ${" "}${key.state === "building" && html`<${Pill} kind="info" icon="run">
-                        ${t.unique.building}
-                      </${Pill}>`}
-                      ${key.state === "failed" && html`
-                        <${Pill} kind="bad" icon="fail">${t.unique.failed(key.rows || 0)}</${Pill}>
-                        ${" "}${!!key.pairs?.length && html`<a
-                          class="link s12"
-                          href=${href(
-                            `/apps/${appId.value}/tables/${table.id}?where=${encodeURIComponent(JSON.stringify({ id: { $in: key.pairs.flat() } }))}`,
-                          )}
-                        >
-                          ${t.tables.showRows}
-                        </a>`}
-                      `}
-                    </td>
-                    <td>${key.columns.map((/** @type {string} */ one) => html`<code>${plain(one, 63)}</code> `)}</td>
-                    <td class="soft wide">${plain(notes(key), 160) || "–"}</td>
-                    <td class="r">
-                      <${Button}
-                        kind="flat small" icon="trash" label=${t.unique.delete(key.name)} why=${why}
-                        onClick=${() => setRemoved(key)}
-                      />
-                    </td>
-                  </tr>`,
-                )}
-              </tbody>
-            </table>`
-          : null}
+    ${listing({
+      loaded: { error, reload },
+      items: data?.unique,
+      bones: { rows: 2, columns: 3 },
+      empty: null,
+      columns: html`<th>${t.unique.key}</th><th>${t.tables.columns}</th><th>${t.unique.options}</th><th></th>`,
+      row: (key) => html`<tr key=${key.name}>
+        <td class="main">
+          ${plain(key.name, 63)}
+          ${" "}${key.state === "building" && html`<${Pill} kind="info" icon="run">${t.unique.building}</${Pill}>`}
+          ${key.state === "failed" && html`
+            <${Pill} kind="bad" icon="fail">${t.unique.failed(key.rows || 0)}</${Pill}>
+            ${" "}${!!key.pairs?.length && html`<a
+              class="link s12"
+              href=${href(
+                `/apps/${appId.value}/tables/${table.id}?where=${encodeURIComponent(JSON.stringify({ id: { $in: key.pairs.flat() } }))}`,
+              )}
+            >
+              ${t.tables.showRows}
+            </a>`}
+          `}
+        </td>
+        <td>${key.columns.map((/** @type {string} */ one) => html`<code>${plain(one, 63)}</code> `)}</td>
+        <td class="soft wide">${plain(notes(key), 160) || "–"}</td>
+        <td class="r">
+          <${Button}
+            kind="flat small" icon="trash" label=${t.unique.delete(key.name)} why=${why}
+            onClick=${() => setRemoved(key)}
+          />
+        </td>
+      </tr>`,
+    })}
     ${makes && html`<${NewKey} table=${table} onClose=${() => setMakes(false)} done=${done} />`}
     ${removed && html`<${Confirm}
       title=${t.unique.delete(removed.name)} text=${t.unique.deleteText} action=${t.unique.remove}

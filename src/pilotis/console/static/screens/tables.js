@@ -5,7 +5,7 @@ import { app, appId, denied, loadTables, ofApp, tables, tablesError } from "../s
 import { change, go, href, place } from "../state/router.js";
 import { ago, count, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Choice, Empty, Failure, FormDialog, Pager, Pill, TextField, said } from "../ui/widgets.js";
+import { Bones, Button, Choice, Empty, Failure, FormDialog, Pager, TextField, said } from "../ui/widgets.js";
 import { sampleOf } from "../grid/csv.js";
 import { handOver } from "../grid/handed.js";
 import { Access, levels } from "../ui/access.js";

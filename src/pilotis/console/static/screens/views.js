@@ -5,8 +5,9 @@ import { appId, denied, onApp } from "../state/app.js";
 import { go, href } from "../state/router.js";
 import { ago, duration, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { listing } from "../ui/listing.js";
 import { TableViews } from "../ui/table-views.js";
-import { Bones, Button, Empty, Failure, useLoad } from "../ui/widgets.js";
+import { Button, Empty, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.tables });
 
@@ -33,49 +34,38 @@ export function Screen() {
       ${data?.views.length ? create : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${4} columns=${5} />`
-          : !data.views.length
-            ? html`<${Empty}
-                title=${t.views.none} text=${t.views.noneText}
-                command=${`pilotis views set views.yaml --app ${appId.value}`}
-              >
-                ${create}
-              </${Empty}>`
-            : html`<table class="list">
-                <thead>
-                  <tr>
-                    <th>${t.name}</th>
-                    <th>${t.views.table}</th>
-                    <th>${t.views.runAs}</th>
-                    <th>${t.views.read}</th>
-                    <th class="r">${t.views.cache}</th>
-                    <th>${t.tables.changed}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.views.map(
-                    (one) => html`<tr key=${one.id}>
-                      <td class="main">
-                        <a class="cover line" href=${href(`${base}/${one.id}`)}>
-                          <${Icon} name="filter" />
-                          <span class="cut">${plain(one.name, 63)}</span>
-                        </a>
-                        ${one.description && html`<div class="s12 soft cut wide plain">
-                          ${plain(one.description, 120)}
-                        </div>`}
-                      </td>
-                      <td><span class="cut">${plain(one.table, 60)}</span></td>
-                      <td class="wide">${t.views.ways[one.run_as]}</td>
-                      <td class="wide">${callers(one.read)}</td>
-                      <td class="r wide">${one.cache_seconds ? duration(one.cache_seconds * 1000) : t.none}</td>
-                      <td class="soft wide" title=${one.updated_at}>${ago(one.updated_at)}</td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.views,
+        bones: { rows: 4, columns: 5 },
+        empty: html`<${Empty}
+          title=${t.views.none} text=${t.views.noneText} command=${`pilotis views set views.yaml --app ${appId.value}`}
+        >
+          ${create}
+        </${Empty}>`,
+        columns: html`
+          <th>${t.name}</th>
+          <th>${t.views.table}</th>
+          <th>${t.views.runAs}</th>
+          <th>${t.views.read}</th>
+          <th class="r">${t.views.cache}</th>
+          <th>${t.tables.changed}</th>
+        `,
+        row: (one) => html`<tr key=${one.id}>
+          <td class="main">
+            <a class="cover line" href=${href(`${base}/${one.id}`)}>
+              <${Icon} name="filter" />
+              <span class="cut">${plain(one.name, 63)}</span>
+            </a>
+            ${one.description && html`<div class="s12 soft cut wide plain">${plain(one.description, 120)}</div>`}
+          </td>
+          <td><span class="cut">${plain(one.table, 60)}</span></td>
+          <td class="wide">${t.views.ways[one.run_as]}</td>
+          <td class="wide">${callers(one.read)}</td>
+          <td class="r wide">${one.cache_seconds ? duration(one.cache_seconds * 1000) : t.none}</td>
+          <td class="soft wide" title=${one.updated_at}>${ago(one.updated_at)}</td>
+        </tr>`,
+      })}
     </div>
   </div>`;
 }

@@ -7,14 +7,12 @@ import { Events } from "./events.js";
 import { useEventTypes } from "../ui/event-types.js";
 import { Spark } from "../ui/chart.js";
 import { ago, count, plain } from "../ui/format.js";
+import { ListPager, listing } from "../ui/listing.js";
 import {
-  Bones,
   Button,
   Confirm,
   Empty,
-  Failure,
   FormDialog,
-  Pager,
   Pill,
   SecretDialog,
   State,
@@ -91,44 +89,36 @@ function Webhooks() {
       ${data?.data.length ? create : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${4} columns=${5} />`
-          : !data.data.length
-            ? html`<${Empty}
-                title=${t.webhooks.none} text=${t.webhooks.noneText}
-                command=${`pilotis webhook listen --app ${appId.value} --port 3000 --path /hooks`}
-              >
-                ${create}
-              </${Empty}>`
-            : html`<table class="list">
-                <thead>
-                  <tr>
-                    <th>${t.webhooks.target}</th>
-                    <th>${t.webhooks.state}</th>
-                    <th>${t.webhooks.events}</th>
-                    <th>${t.webhooks.day}</th>
-                    <th class="r">${t.webhooks.pending}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.data.map(
-                    (one) => html`<tr key=${one.id}>
-                      <td class="main">
-                        <a class="cover" href=${href(`/apps/${appId.value}/webhooks/${one.id}`)}>
-                          <span class="cut">${plain(one.name || one.url, 80)}</span>
-                          ${one.name && html`<small class="soft s12 cut wide">${plain(one.url, 80)}</small>`}
-                        </a>
-                      </td>
-                      <td><${WebhookState} webhook=${one} /></td>
-                      <td class="wide"><${Types} names=${one.event_types} /></td>
-                      <td class="health" data-label=${t.webhooks.day}><${Health} hours=${stats && ended(one.id)} /></td>
-                      <td class="r wide" data-label=${t.webhooks.pending}>${count(one.pending_count)}</td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.data,
+        bones: { rows: 4, columns: 5 },
+        empty: html`<${Empty}
+          title=${t.webhooks.none} text=${t.webhooks.noneText}
+          command=${`pilotis webhook listen --app ${appId.value} --port 3000 --path /hooks`}
+        >
+          ${create}
+        </${Empty}>`,
+        columns: html`
+          <th>${t.webhooks.target}</th>
+          <th>${t.webhooks.state}</th>
+          <th>${t.webhooks.events}</th>
+          <th>${t.webhooks.day}</th>
+          <th class="r">${t.webhooks.pending}</th>
+        `,
+        row: (one) => html`<tr key=${one.id}>
+          <td class="main">
+            <a class="cover" href=${href(`/apps/${appId.value}/webhooks/${one.id}`)}>
+              <span class="cut">${plain(one.name || one.url, 80)}</span>
+              ${one.name && html`<small class="soft s12 cut wide">${plain(one.url, 80)}</small>`}
+            </a>
+          </td>
+          <td><${WebhookState} webhook=${one} /></td>
+          <td class="wide"><${Types} names=${one.event_types} /></td>
+          <td class="health" data-label=${t.webhooks.day}><${Health} hours=${stats && ended(one.id)} /></td>
+          <td class="r wide" data-label=${t.webhooks.pending}>${count(one.pending_count)}</td>
+        </tr>`,
+      })}
     </div>
     ${creating && html`<${WebhookDialog} onClose=${() => (change({ new: null }, { replace: true }), reload())} />`}
   `;
@@ -254,59 +244,46 @@ function Jobs() {
       </${Button}>`}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${6} columns=${4} />`
-          : !data.data.length
-            ? html`<${Empty} title=${t.jobs.none} text=${t.jobs.noneText} />`
-            : html`<table class="list jobs">
-                <thead>
-                  <tr>
-                    <th>${t.jobs.kind}</th>
-                    <th>${t.jobs.reason}</th>
-                    <th class="r">${t.jobs.attempts}</th>
-                    <th>${t.jobs.ended}</th>
-                    <th></th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.data.map(
-                    (job) => html`<tr key=${job.job_id}>
-                      <td class="main">
-                        <code>${plain(job.kind, 60)}</code>
-                        ${job.subject && html`<div class="s12 soft cut wide">${plain(job.subject, 60)}</div>`}
-                      </td>
-                      <td>
-                        ${job.error
-                          ? html`
-                              <span class="failed">${plain(job.error.message, 200)}</span>
-                              ${" "}<code class="soft s12">${plain(job.error.code, 40)}</code>
-                            `
-                          : ""}
-                      </td>
-                      <td class="r wide">${count(job.attempts)}</td>
-                      <td class="soft wide">${ago(job.ended_at)}</td>
-                      <td class="fit">
-                        <${Button}
-                          kind="small" icon="retry" why=${why()} onClick=${() => retry(`/${job.job_id}/retry`, {})}
-                        >
-                          ${t.again}
-                        </${Button}>
-                        ${" "}<${Button}
-                          kind="flat small bad" icon="trash" label=${t.jobs.delete} why=${why()}
-                          onClick=${() => setGone(job)}
-                        />
-                      </td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.data,
+        bones: { rows: 6, columns: 4 },
+        empty: html`<${Empty} title=${t.jobs.none} text=${t.jobs.noneText} />`,
+        look: "list jobs",
+        columns: html`
+          <th>${t.jobs.kind}</th>
+          <th>${t.jobs.reason}</th>
+          <th class="r">${t.jobs.attempts}</th>
+          <th>${t.jobs.ended}</th>
+          <th></th>
+        `,
+        row: (job) => html`<tr key=${job.job_id}>
+          <td class="main">
+            <code>${plain(job.kind, 60)}</code>
+            ${job.subject && html`<div class="s12 soft cut wide">${plain(job.subject, 60)}</div>`}
+          </td>
+          <td>
+            ${job.error
+              ? html`
+                  <span class="failed">${plain(job.error.message, 200)}</span>
+                  ${" "}<code class="soft s12">${plain(job.error.code, 40)}</code>
+                `
+              : ""}
+          </td>
+          <td class="r wide">${count(job.attempts)}</td>
+          <td class="soft wide">${ago(job.ended_at)}</td>
+          <td class="fit">
+            <${Button} kind="small" icon="retry" why=${why()} onClick=${() => retry(`/${job.job_id}/retry`, {})}>
+              ${t.again}
+            </${Button}>
+            ${" "}<${Button}
+              kind="flat small bad" icon="trash" label=${t.jobs.delete} why=${why()} onClick=${() => setGone(job)}
+            />
+          </td>
+        </tr>`,
+      })}
     </div>
-    ${data && html`<${Pager}
-      offset=${offset} limit=${PAGE} total=${data.total_count}
-      onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-    />`}
+    <${ListPager} offset=${offset} limit=${PAGE} total=${data?.total_count} />
     ${gone && html`<${Confirm}
       title=${t.jobs.delete} text=${t.jobs.deleteText} action=${t.jobs.delete} onClose=${() => setGone(null)}
       run=${async () => (await onApp(`/dead-jobs/${gone.job_id}`, { method: "DELETE" }), reload())}

@@ -8,6 +8,7 @@ import { follow } from "../state/stream.js";
 import { lines, shortened } from "../ui/diff.js";
 import { count, duration, moment, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { ListPager, listing } from "../ui/listing.js";
 import {
   Bones,
   Button,
@@ -220,72 +221,60 @@ function Runs({ base, workflow }) {
       </span>
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${8} columns=${5} />`
-          : !data.data.length
-            ? html`<${Empty}
-                title=${t.workflows.noRuns}
-                text=${workflow.steps.length ? t.workflows.noRunsText : t.workflows.noStepsText}
-              >
-                ${!workflow.steps.length && html`<a
-                  class="b" href=${href(`/apps/${appId.value}/workflows/${workflow.id}/steps`)}
-                >
-                  ${t.workflows.addSteps}
-                </a>`}
-              </${Empty}>`
-            : html`<table class="list">
-                <thead>
-                  <tr>
-                    <th>${t.activity.when}</th>
-                    <th>${t.webhooks.state}</th>
-                    <th>${t.workflows.startedBy}</th>
-                    <th>${t.workflows.steps}</th>
-                    <th class="r">${t.functions.duration}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.data.map(
-                    (one) => html`<tr key=${one.id}>
-                      <td class="main num">
-                        <a
-                          class="cover" href=${href(`/apps/${appId.value}/workflows/${workflow.id}/runs/${one.id}`)}
-                          title=${one.created_at}
-                        >
-                          ${moment(one.started_at || one.created_at)}
-                        </a>
-                      </td>
-                      <td>
-                        <${State} look=${LOOKS[one.status]}>
-                          ${worded(t.workflows.statuses, one.status)}
-                          ${
-                            one.error &&
-                            (one.error.message
-                              ? html`
-                                  ${" "}<span class="soft s12 cut wide why" title=${plain(one.error.code, 40)}>
-                                    ${plain(one.error.message, 120)}
-                                  </span>
-                                `
-                              : html` <code class="soft s12 wide">${plain(one.error.code, 40)}</code>`)
-                          }
-                        </${State}>
-                        ${one.status === "completed" && one.failed_steps > 0 && html`
-                          ${" "}<${Pill} kind="warn" icon="warn">${t.workflows.failedSteps(one.failed_steps)}</${Pill}>
-                        `}
-                      </td>
-                      <td class="wide soft"><${Trigger} trigger=${one.trigger} /></td>
-                      <td class="wide num soft">${t.workflows.progress(one.progress.completed, one.progress.total)}</td>
-                      <td class="r wide">${one.duration === null ? "" : duration(one.duration)}</td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.data,
+        bones: { rows: 8, columns: 5 },
+        empty: html`<${Empty}
+          title=${t.workflows.noRuns} text=${workflow.steps.length ? t.workflows.noRunsText : t.workflows.noStepsText}
+        >
+          ${!workflow.steps.length && html`<a
+            class="b" href=${href(`/apps/${appId.value}/workflows/${workflow.id}/steps`)}
+          >
+            ${t.workflows.addSteps}
+          </a>`}
+        </${Empty}>`,
+        columns: html`
+          <th>${t.activity.when}</th>
+          <th>${t.webhooks.state}</th>
+          <th>${t.workflows.startedBy}</th>
+          <th>${t.workflows.steps}</th>
+          <th class="r">${t.functions.duration}</th>
+        `,
+        row: (one) => html`<tr key=${one.id}>
+          <td class="main num">
+            <a
+              class="cover" href=${href(`/apps/${appId.value}/workflows/${workflow.id}/runs/${one.id}`)}
+              title=${one.created_at}
+            >
+              ${moment(one.started_at || one.created_at)}
+            </a>
+          </td>
+          <td>
+            <${State} look=${LOOKS[one.status]}>
+              ${worded(t.workflows.statuses, one.status)}
+              ${
+                one.error &&
+                (one.error.message
+                  ? html`
+                      ${" "}<span class="soft s12 cut wide why" title=${plain(one.error.code, 40)}>
+                        ${plain(one.error.message, 120)}
+                      </span>
+                    `
+                  : html` <code class="soft s12 wide">${plain(one.error.code, 40)}</code>`)
+              }
+            </${State}>
+            ${one.status === "completed" && one.failed_steps > 0 && html`
+              ${" "}<${Pill} kind="warn" icon="warn">${t.workflows.failedSteps(one.failed_steps)}</${Pill}>
+            `}
+          </td>
+          <td class="wide soft"><${Trigger} trigger=${one.trigger} /></td>
+          <td class="wide num soft">${t.workflows.progress(one.progress.completed, one.progress.total)}</td>
+          <td class="r wide">${one.duration === null ? "" : duration(one.duration)}</td>
+        </tr>`,
+      })}
     </div>
-    ${data && html`<${Pager}
-      offset=${offset} limit=${PAGE} total=${data.total_count}
-      onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-    />`}
+    <${ListPager} offset=${offset} limit=${PAGE} total=${data?.total_count} />
   `;
 }
 

@@ -6,7 +6,8 @@ import { LOOKS } from "../state/executions.js";
 import { change, go, href, place } from "../state/router.js";
 import { ago, moment, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Empty, Failure, FormDialog, Pager, State, TextField, useLoad } from "../ui/widgets.js";
+import { ListPager, listing } from "../ui/listing.js";
+import { Button, Empty, FormDialog, State, TextField, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.workflows });
 
@@ -29,60 +30,47 @@ export function Screen() {
       ${data?.data.length ? create : null}
     </div>
     <div class="scroll">
-      ${error
-        ? html`<${Failure} error=${error} retry=${reload} />`
-        : !data
-          ? html`<${Bones} rows=${4} columns=${5} />`
-          : !data.data.length
-            ? html`<${Empty}
-                title=${t.workflows.none} text=${t.workflows.noneText}
-                command=${`curl -X POST ${location.origin}/v1/apps/${appId.value}/workflows -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" -d '{"name": "nightly-report", "schedule_cron": "30 2 * * *"}'`}
-              >
-                ${create}
-              </${Empty}>`
-            : html`<table class="list">
-                <thead>
-                  <tr>
-                    <th>${t.name}</th>
-                    <th>${t.workflows.lastRun}</th>
-                    <th>${t.workflows.nextRun}</th>
-                    <th class="r">${t.workflows.stepCount}</th>
-                    <th class="r">${t.sites.version}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${data.data.map(
-                    (one) => html`<tr key=${one.id}>
-                      <td class="main">
-                        <a class="cover line" href=${href(`/apps/${appId.value}/workflows/${one.id}`)}>
-                          <${Icon} name="flow" />
-                          <span class="cut">${plain(one.name, 80)}</span>
-                        </a>
-                        ${one.description && html`<small class="soft s12 cut wide indent">
-                          ${plain(one.description, 100)}
-                        </small>`}
-                      </td>
-                      <td><${Last} workflow=${one} /></td>
-                      <td class="wide">
-                        ${one.next_run_at
-                          ? html`<span class="line">
-                              <${Icon} name="clock" />
-                              <span class="num" title=${one.next_run_at}>${moment(one.next_run_at)}</span>
-                              <code class="soft">${plain(one.schedule_cron, 40)}</code>
-                            </span>`
-                          : html`<span class="soft">${t.none}</span>`}
-                      </td>
-                      <td class="r wide">${one.steps.length}</td>
-                      <td class="r wide">v${one.version}</td>
-                    </tr>`,
-                  )}
-                </tbody>
-              </table>`}
+      ${listing({
+        loaded: { error, reload },
+        items: data?.data,
+        bones: { rows: 4, columns: 5 },
+        empty: html`<${Empty}
+          title=${t.workflows.none} text=${t.workflows.noneText}
+          command=${`curl -X POST ${location.origin}/v1/apps/${appId.value}/workflows -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" -d '{"name": "nightly-report", "schedule_cron": "30 2 * * *"}'`}
+        >
+          ${create}
+        </${Empty}>`,
+        columns: html`
+          <th>${t.name}</th>
+          <th>${t.workflows.lastRun}</th>
+          <th>${t.workflows.nextRun}</th>
+          <th class="r">${t.workflows.stepCount}</th>
+          <th class="r">${t.sites.version}</th>
+        `,
+        row: (one) => html`<tr key=${one.id}>
+          <td class="main">
+            <a class="cover line" href=${href(`/apps/${appId.value}/workflows/${one.id}`)}>
+              <${Icon} name="flow" />
+              <span class="cut">${plain(one.name, 80)}</span>
+            </a>
+            ${one.description && html`<small class="soft s12 cut wide indent">${plain(one.description, 100)}</small>`}
+          </td>
+          <td><${Last} workflow=${one} /></td>
+          <td class="wide">
+            ${one.next_run_at
+              ? html`<span class="line">
+                  <${Icon} name="clock" />
+                  <span class="num" title=${one.next_run_at}>${moment(one.next_run_at)}</span>
+                  <code class="soft">${plain(one.schedule_cron, 40)}</code>
+                </span>`
+              : html`<span class="soft">${t.none}</span>`}
+          </td>
+          <td class="r wide">${one.steps.length}</td>
+          <td class="r wide">v${one.version}</td>
+        </tr>`,
+      })}
     </div>
-    ${data && html`<${Pager}
-      offset=${offset} limit=${PAGE} total=${data.total_count}
-      onChange=${(/** @type {number} */ next) => change({ offset: next ? String(next) : null })}
-    />`}
+    <${ListPager} offset=${offset} limit=${PAGE} total=${data?.total_count} />
     ${creating && html`<${NewWorkflow} onClose=${() => change({ new: null }, { replace: true })} />`}
   </div>`;
 }

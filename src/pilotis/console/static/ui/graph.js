@@ -1,5 +1,5 @@
 /** The steps of a workflow as a graph: layers from left to right, side by side what runs at once or instead. */
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/view.js";
+import { html, useLayoutEffect, useRef, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { plain } from "./format.js";
 import { Icon } from "./icons.js";
