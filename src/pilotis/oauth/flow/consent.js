@@ -4,26 +4,30 @@
   const TEXTS = {
     en: {
       wait: "Loading …",
-      signInTitle: (app) => `Sign in to ${app}`,
-      signInWhy: (client) => `to continue to ${client}`,
-      again: (client) => `${client} asks you to sign in again.`,
+      signInTitle: (/** @type {string} */ app) => `Sign in to ${app}`,
+      signInWhy: (/** @type {string} */ client) => `to continue to ${client}`,
+      again: (/** @type {string} */ client) => `${client} asks you to sign in again.`,
       loginId: "Login ID",
       password: "Password",
       signIn: "Sign in",
-      signUpTitle: (app) => `Create an account at ${app}`,
+      signUpTitle: (/** @type {string} */ app) => `Create an account at ${app}`,
       signUp: "Create account",
       toSignUp: "Create an account",
       toSignIn: "I already have an account",
-      noPassword: (app) => `${app} does not support password sign-in.`,
+      noPassword: (/** @type {string} */ app) => `${app} does not support password sign-in.`,
       or: "or",
-      goOnWith: (name) => `Continue with ${name}`,
-      title: (client, app) => `${client} wants to use your ${app} account`,
-      who: (name) => (name ? `Signed in as ${name}` : "You are signed in"),
+      goOnWith: (/** @type {string} */ name) => `Continue with ${name}`,
+      title: (/** @type {string} */ client, /** @type {string} */ app) => `${client} wants to use your ${app} account`,
+      who: (/** @type {string} */ name) => (name ? `Signed in as ${name}` : "You are signed in"),
       other: "Use another account",
-      unverified: (client, app) =>
+      unverified: (/** @type {string} */ client, /** @type {string} */ app) =>
         `${app} has not verified “${client}”. Continue only if you just started this there yourself.`,
       scopes: "It will be able to",
-      leads: (host) => ["You will be sent to ", host, ". You can disconnect it in your account at any time."],
+      leads: (/** @type {string} */ host) => [
+        "You will be sent to ",
+        host,
+        ". You can disconnect it in your account at any time.",
+      ],
       site: "Website",
       policy: "Privacy policy",
       terms: "Terms of service",
@@ -51,26 +55,31 @@
     },
     ko: {
       wait: "잠시만 기다려 주세요 …",
-      signInTitle: (app) => `${app} 로그인`,
-      signInWhy: (client) => `${client}(으)로 계속하려면 로그인하세요`,
-      again: (client) => `${client}에서 다시 로그인하도록 요청했습니다.`,
+      signInTitle: (/** @type {string} */ app) => `${app} 로그인`,
+      signInWhy: (/** @type {string} */ client) => `${client}(으)로 계속하려면 로그인하세요`,
+      again: (/** @type {string} */ client) => `${client}에서 다시 로그인하도록 요청했습니다.`,
       loginId: "아이디",
       password: "비밀번호",
       signIn: "로그인",
-      signUpTitle: (app) => `${app} 회원가입`,
+      signUpTitle: (/** @type {string} */ app) => `${app} 회원가입`,
       signUp: "가입하기",
       toSignUp: "계정 만들기",
       toSignIn: "이미 계정이 있습니다",
-      noPassword: (app) => `${app}에서는 비밀번호 로그인을 사용하지 않습니다.`,
+      noPassword: (/** @type {string} */ app) => `${app}에서는 비밀번호 로그인을 사용하지 않습니다.`,
       or: "또는",
-      goOnWith: (name) => `${name}(으)로 계속하기`,
-      title: (client, app) => `${client}에서 ${app} 계정을 사용하려고 합니다`,
-      who: (name) => (name ? `${name} 계정으로 로그인됨` : "로그인되어 있습니다"),
+      goOnWith: (/** @type {string} */ name) => `${name}(으)로 계속하기`,
+      title: (/** @type {string} */ client, /** @type {string} */ app) =>
+        `${client}에서 ${app} 계정을 사용하려고 합니다`,
+      who: (/** @type {string} */ name) => (name ? `${name} 계정으로 로그인됨` : "로그인되어 있습니다"),
       other: "다른 계정 사용",
-      unverified: (client, app) =>
+      unverified: (/** @type {string} */ client, /** @type {string} */ app) =>
         `${app}에서 “${client}”의 운영자를 확인하지 않았습니다. 방금 그곳에서 직접 시작한 경우에만 계속하세요.`,
       scopes: "허용하면 다음을 할 수 있습니다",
-      leads: (host) => ["허용하면 ", host, "(으)로 이동합니다. 연결은 언제든지 계정에서 끊을 수 있습니다."],
+      leads: (/** @type {string} */ host) => [
+        "허용하면 ",
+        host,
+        "(으)로 이동합니다. 연결은 언제든지 계정에서 끊을 수 있습니다.",
+      ],
       site: "웹사이트",
       policy: "개인정보처리방침",
       terms: "이용약관",
@@ -97,19 +106,21 @@
       },
     },
   };
-  const language = document.documentElement.lang;
+  const language = document.documentElement.lang === "ko" ? "ko" : "en";
   const T = TEXTS[language];
-  const $ = (id) => document.getElementById(id);
-  const { request, client } = $("main").dataset;
+  /** An element of the page; `consent.html` has all of them. @param {string} id */
+  const $ = (id) => /** @type {HTMLInputElement} */ (document.getElementById(id));
+  const { request = "", client = "" } = $("main").dataset;
   const FINAL = ["OAUTH_REQUEST_NOT_FOUND", "OAUTH_REQUEST_EXPIRED", "OAUTH_REQUEST_DECIDED", "WRONG_BROWSER"];
+  /** What the app and the client are called, and how members sign in. @type {Api.LoginOptions} */
   let options;
-  let token = null;
+  let token = /** @type {string | null} */ (null);
   let loginId = "";
   let isNew = false;
 
   const SVG = "http://www.w3.org/2000/svg";
   // Marks of the vendors in one path or more, each with its colour.
-  const LOGOS = {
+  const LOGOS = /** @type {Record<string, string[][]>} */ ({
     GOOGLE: [
       ["#4285f4", "M23.5 12.3c0-.9-.1-1.5-.3-2.2H12v4.1h6.6c-.1 1.1-.8 2.7-2.4 3.8l3.7 2.8c2.3-2.1 3.6-5.1 3.6-8.5z"],
       [
@@ -147,9 +158,11 @@
         "M24 12a12 12 0 1 0-13.9 11.9v-8.4H7.1V12h3V9.4c0-3 1.8-4.7 4.5-4.7 1.3 0 2.7.2 2.7.2v3h-1.5c-1.5 0-2 .9-2 1.9V12h3.3l-.5 3.5h-2.8v8.4A12 12 0 0 0 24 12z",
       ],
     ],
-  };
+  });
 
-  class Refused extends Error {
+  /** An answer that is no success, or none: then `status` is 0. */
+  class Rejected extends Error {
+    /** @param {number} status @param {string} code */
     constructor(status, code) {
       super(code);
       this.status = status;
@@ -157,6 +170,12 @@
     }
   }
 
+  /**
+   * Send a request and return its answer; throws `Rejected`.
+   * @template {string} M @template {string} P @param {M} method @param {P} path
+   * @param {{headers?: Record<string, string>, body?: unknown, form?: URLSearchParams}} [given]
+   * @returns {Promise<Api.Answer<M, P>>}
+   */
   async function call(method, path, { headers = {}, body, form } = {}) {
     let answer;
     try {
@@ -171,22 +190,26 @@
         body: body ? JSON.stringify(body) : form,
       });
     } catch {
-      throw new Refused(0, "OTHER");
+      throw new Rejected(0, "OTHER");
     }
     const told = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Refused(answer.status, told.code ?? told.error ?? "OTHER");
+    if (!answer.ok) throw new Rejected(answer.status, told.code ?? told.error ?? "OTHER");
     return told;
   }
 
+  /** @param {string} id @param {string} value */
   const text = (id, value) => {
     $(id).textContent = value;
   };
-  const message = (code) => T.errors[code] ?? T.errors.OTHER;
+  /** @param {string} code */
+  const message = (code) => /** @type {Record<string, string>} */ (T.errors)[code] ?? T.errors.OTHER;
 
+  /** @param {string} id */
   function show(id) {
     for (const name of ["wait", "sign-in", "consent", "problem"]) $(name).hidden = name !== id;
   }
 
+  /** @param {string} code */
   function problem(code) {
     document.title = T.problemTitle;
     text("problem-title", T.problemTitle);
@@ -195,12 +218,16 @@
     show("problem");
   }
 
+  /** @param {string} id @param {string} code */
   function complain(id, code) {
     text(id, message(code));
     $(id).hidden = false;
   }
 
-  // Whether the form signs a new member up, which is allowed wherever members sign in with a password.
+  /**
+   * Whether the form signs a new member up, which is allowed wherever members sign in with a password.
+   * @param {boolean} signUp
+   */
   function choose(signUp) {
     isNew = signUp;
     const title = (signUp ? T.signUpTitle : T.signInTitle)(options.provider_app.name);
@@ -212,6 +239,7 @@
     $("sign-in-error").hidden = true;
   }
 
+  /** @param {boolean} again */
   function signIn(again) {
     token = null;
     const [app, name] = [options.provider_app.name, options.client.name];
@@ -234,7 +262,7 @@
     const some = options.providers.length > 0;
     $("social-sign-in").hidden = !some;
     $("or").hidden = !(some && options.allow_id_password_login);
-    $("or").firstElementChild.textContent = T.or;
+    /** @type {Element} */ ($("or").firstElementChild).textContent = T.or;
     $("social-sign-in").replaceChildren(
       ...options.providers.map(({ provider, name }) => {
         const button = document.createElement("button");
@@ -249,6 +277,7 @@
     );
   }
 
+  /** @param {string} provider */
   function logo(provider) {
     const paths = LOGOS[provider];
     if (!paths) return [];
@@ -269,6 +298,7 @@
     return [svg];
   }
 
+  /** @param {ArrayBuffer | Uint8Array} bytes */
   const base64url = (bytes) =>
     btoa(String.fromCharCode(...new Uint8Array(bytes)))
       .replaceAll("+", "-")
@@ -276,7 +306,10 @@
       .replaceAll("=", "");
   const random = () => base64url(crypto.getRandomValues(new Uint8Array(32)));
 
-  // The verifier stays in this tab while the browser is at the provider; without it the code is of no use.
+  /**
+   * The verifier stays in this tab while the browser is at the provider; without it the code is of no use.
+   * @param {string} provider
+   */
   async function goTo(provider) {
     const buttons = [...$("social-sign-in").querySelectorAll("button")];
     for (const button of buttons) button.disabled = true;
@@ -295,40 +328,41 @@
       const { url } = await call("GET", path);
       sessionStorage.setItem(state, verifier);
       location.assign(url);
-    } catch (refused) {
-      if (!(refused instanceof Refused)) throw refused;
-      complain("sign-in-error", refused.code);
+    } catch (rejected) {
+      if (!(rejected instanceof Rejected)) throw rejected;
+      complain("sign-in-error", rejected.code);
       for (const button of buttons) button.disabled = false;
     }
   }
 
-  // Returns whether the browser has just come back from a provider; then somebody is signed in, or told why not.
+  /** Returns whether the browser has just come back from a provider: a member is then signed in, or learns why not. */
   async function comeBack() {
     const query = new URLSearchParams(location.search);
     const [code, state, error] = [query.get("code"), query.get("state"), query.get("error")];
     if (!code && !error) return false;
     for (const name of ["code", "state", "error"]) query.delete(name);
     history.replaceState(null, "", `${location.pathname}?${query}`);
-    const verifier = sessionStorage.getItem(state);
-    sessionStorage.removeItem(state);
-    // A state that this tab does not know comes from a link that somebody else has made.
+    const verifier = sessionStorage.getItem(state || "");
+    sessionStorage.removeItem(state || "");
+    // A state that this tab does not know comes from a link of another origin.
     if (!verifier) return false;
     try {
-      if (error) throw new Refused(0, error);
+      if (error) throw new Rejected(0, error);
       const body = { code, code_verifier: verifier };
       token = (await call("POST", "/v1/auth/oauth/exchange", { body })).access_token;
       await ask();
-    } catch (refused) {
-      if (!(refused instanceof Refused)) throw refused;
-      if (FINAL.includes(refused.code)) problem(refused.code);
+    } catch (rejected) {
+      if (!(rejected instanceof Rejected)) throw rejected;
+      if (FINAL.includes(rejected.code)) problem(rejected.code);
       else {
         signIn(false);
-        complain("sign-in-error", refused.code);
+        complain("sign-in-error", rejected.code);
       }
     }
     return true;
   }
 
+  /** @param {Event} event */
   async function sendPassword(event) {
     event.preventDefault();
     const invalid = isNew ? "SIGN_UP_INVALID" : "INVALID_CREDENTIALS";
@@ -336,16 +370,16 @@
     $("sign-in-button").disabled = true;
     try {
       const signedIn = await call("POST", `/v1/public/app-members/${isNew ? "signup" : "signin"}`, {
-        headers: { "X-Public-Key": options.provider_app.public_key },
+        headers: { "X-Public-Key": options.provider_app.public_key ?? "" },
         body: { login_id: $("login-id").value, password: $("password").value },
       });
       token = signedIn.access_token;
       loginId = $("login-id").value;
       await ask();
-    } catch (refused) {
-      if (!(refused instanceof Refused)) throw refused;
-      if (FINAL.includes(refused.code)) problem(refused.code);
-      else complain("sign-in-error", refused.code === "VALIDATION_FAILED" ? invalid : refused.code);
+    } catch (rejected) {
+      if (!(rejected instanceof Rejected)) throw rejected;
+      if (FINAL.includes(rejected.code)) problem(rejected.code);
+      else complain("sign-in-error", rejected.code === "VALIDATION_FAILED" ? invalid : rejected.code);
     } finally {
       $("password").value = "";
       $("sign-in-button").disabled = false;
@@ -359,6 +393,7 @@
     else consent(info);
   }
 
+  /** @param {Api.ConsentInfo} info */
   function consent(info) {
     const [app, name] = [info.provider_app.name, info.client.name];
     document.title = T.title(name, app);
@@ -389,6 +424,7 @@
     $("allow").focus();
   }
 
+  /** @param {Api.AskedScope} scope */
   function scopeLine(scope) {
     const line = document.createElement("li");
     const label = document.createElement("label");
@@ -404,6 +440,7 @@
     return line;
   }
 
+  /** @param {string} name */
   function box(name) {
     const input = document.createElement("input");
     Object.assign(input, { type: "checkbox", checked: true, name });
@@ -425,6 +462,7 @@
     return mark;
   }
 
+  /** @param {"approve" | "deny"} action */
   async function decide(action) {
     const buttons = [$("allow"), $("deny")];
     for (const button of buttons) button.disabled = true;
@@ -437,16 +475,16 @@
       text("wait", T.wait);
       show("wait");
       location.replace(redirect_to);
-    } catch (refused) {
-      if (!(refused instanceof Refused)) throw refused;
+    } catch (rejected) {
+      if (!(rejected instanceof Rejected)) throw rejected;
       for (const button of buttons) button.disabled = false;
-      if (FINAL.includes(refused.code)) problem(refused.code);
-      else if (refused.status === 401) signIn(refused.code === "REAUTHENTICATION_REQUIRED");
-      else complain("consent-error", refused.code);
+      if (FINAL.includes(rejected.code)) problem(rejected.code);
+      else if (rejected.status === 401) signIn(rejected.code === "REAUTHENTICATION_REQUIRED");
+      else complain("consent-error", rejected.code);
     }
   }
 
-  // The letter stays until the picture has arrived.
+  /** The letter stays until the picture has arrived. @param {HTMLElement} mark @param {string} url */
   function showLogo(mark, url) {
     const picture = new Image();
     picture.alt = "";
@@ -465,7 +503,7 @@
     try {
       const query = `?request_id=${encodeURIComponent(request)}`;
       options = await call("GET", `/v1/public/oauth/clients/${encodeURIComponent(client)}/login-options${query}`);
-      for (const mark of document.querySelectorAll("[data-initial]")) {
+      for (const mark of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-initial]"))) {
         const name = mark.dataset.initial === "app" ? options.provider_app.name : options.client.name;
         mark.textContent = [...name.trim()][0]?.toUpperCase() ?? "";
         if (mark.dataset.initial === "client" && options.client.logo_url) showLogo(mark, options.client.logo_url);
@@ -473,16 +511,16 @@
       if (await comeBack()) return;
       const session = await call("POST", "/oauth/consent/session", {
         form: new URLSearchParams({ request_id: request }),
-      }).catch((refused) => {
-        if (refused.status === 401) return null;
-        throw refused;
+      }).catch((rejected) => {
+        if (rejected.status === 401) return null;
+        throw rejected;
       });
       if (session) {
         token = session.access_token;
         await ask();
       } else signIn(false);
-    } catch (refused) {
-      problem(refused instanceof Refused ? refused.code : "OTHER");
+    } catch (rejected) {
+      problem(rejected instanceof Rejected ? rejected.code : "OTHER");
     }
   }
 
