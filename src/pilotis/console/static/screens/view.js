@@ -1,7 +1,7 @@
 /** One saved view: its pipeline, its parameters, who may call it, and a call to try. */
 import { html, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
-import { appId, denied, onApp, opened, tables } from "../state/app.js";
+import { appId, denied, loadTables, onApp, opened, tables, tablesError } from "../state/app.js";
 import { draftOf, keepDraft } from "../state/drafts.js";
 import { Exact, parseExact } from "../state/exact.js";
 import { go, href } from "../state/router.js";
@@ -141,7 +141,11 @@ export function Screen({ view: id, config }) {
     [appId.value, id, isNew],
   );
   useTitle(data?.name);
-  if (error) return html`<div class="page"><div class="slab"><${Failure} error=${error} retry=${reload} /></div></div>`;
+  const fails = (/** @type {unknown} */ why, /** @type {() => void} */ retry) => html`<div class="page">
+    <div class="slab"><${Failure} error=${why} retry=${retry} /></div>
+  </div>`;
+  if (error) return fails(error, reload);
+  if (!tables.value && tablesError.value) return fails(tablesError.value, () => void loadTables().catch(() => {}));
   if (data === undefined || !tables.value) return html`<${Bones} rows=${8} />`;
   if (!tables.value.length)
     return html`<${Empty} title=${t.tables.none} text=${t.tables.noneText}>
