@@ -22,6 +22,9 @@ declare namespace Api {
     roles: Array<string>;
     claims: Record<string, any>;
     created_at: string;
+    email: string | null;
+    pending_email: string | null;
+    language: string | null;
   }
   interface Accumulator {
     "$sum"?: Expression;
@@ -521,6 +524,10 @@ declare namespace Api {
     message: string;
     id: string;
   }
+  interface DeletedMailSettings {
+    message: string;
+    id: string;
+  }
   interface DeletedProvider {
     message: string;
     name: string;
@@ -535,6 +542,10 @@ declare namespace Api {
   interface DeletedScope {
     message: string;
     name: string;
+  }
+  interface DeletedSuppression {
+    message: string;
+    id: string;
   }
   interface DeletedType {
     message: string;
@@ -669,6 +680,10 @@ declare namespace Api {
   interface Egress {
     mode?: "allowlist" | "none" | "public";
     hosts?: Array<string>;
+  }
+  interface EmailTicket {
+    ticket: string;
+    expires_at: string;
   }
   interface EmptiedTrash {
     message: string;
@@ -1159,6 +1174,57 @@ declare namespace Api {
   }
   interface LookupStage {
     "$lookup": Lookup;
+  }
+  interface Mail {
+    mail_id: string;
+    purpose: string;
+    recipient: string;
+    member_id: string | null;
+    language: string;
+    subject: string;
+    state: "bounced" | "deferred" | "expired" | "failed" | "queued" | "sent" | "stored" | "suppressed";
+    attempts: number;
+    reply: string | null;
+    created_at: string;
+    sent_at: string | null;
+    expires_at: string | null;
+    text: string | null;
+    html: string | null;
+    link: string | null;
+    code: string | null;
+  }
+  interface MailItem {
+    mail_id: string;
+    purpose: string;
+    recipient: string;
+    member_id: string | null;
+    language: string;
+    subject: string;
+    state: "bounced" | "deferred" | "expired" | "failed" | "queued" | "sent" | "stored" | "suppressed";
+    attempts: number;
+    reply: string | null;
+    created_at: string;
+    sent_at: string | null;
+    expires_at: string | null;
+  }
+  interface MailPage {
+    data: Array<MailItem>;
+    total_count: number;
+    limit: number;
+    offset: number;
+  }
+  interface MailSettings {
+    source: "app" | "mailbox" | "server";
+    smtp_url: string | null;
+    has_password: boolean;
+    mail_from: string | null;
+    mail_reply_to: string | null;
+    mail_per_day: number;
+  }
+  interface MailTest {
+    recipient: string;
+    state: "failed" | "sent" | "stored";
+    reply: string | null;
   }
   interface Manifest {
     storage_id: string;
@@ -1916,6 +1982,17 @@ declare namespace Api {
     actor: EventActor;
     data: Record<string, any>;
   }
+  interface Suppression {
+    address_hash: string;
+    reason: "bounced" | "manual";
+    created_at: string;
+  }
+  interface SuppressionPage {
+    data: Array<Suppression>;
+    total_count: number;
+    limit: number;
+    offset: number;
+  }
   interface Table {
     id: string;
     app_id: string;
@@ -2354,6 +2431,8 @@ declare namespace Api {
     "DELETE /v1/apps/{}/invitations/{}": Deleted;
     "DELETE /v1/apps/{}/keys/public/{}": Deleted;
     "DELETE /v1/apps/{}/keys/secret/{}": Deleted;
+    "DELETE /v1/apps/{}/mail-settings": DeletedMailSettings;
+    "DELETE /v1/apps/{}/mail/suppressions/{}": DeletedSuppression;
     "DELETE /v1/apps/{}/members/{}": MemberResult;
     "DELETE /v1/apps/{}/members/{}/consents/{}": Disconnected;
     "DELETE /v1/apps/{}/members/{}/identities/{}": UnlinkedIdentity;
@@ -2392,6 +2471,8 @@ declare namespace Api {
     "GET /.well-known/oauth-protected-resource/apps/{}": ProtectedResource;
     "GET /.well-known/oauth-protected-resource/mcp/{}": ProtectedResource;
     "GET /.well-known/openid-configuration": ServerMetadata;
+    "GET /account/{}/reset": string;
+    "GET /account/{}/verify": string;
     "GET /console": undefined;
     "GET /console/": undefined;
     "GET /console/assets/{}/{}": undefined;
@@ -2444,6 +2525,10 @@ declare namespace Api {
     "GET /v1/apps/{}/keys/public": PublicKeyPage;
     "GET /v1/apps/{}/keys/secret": SecretKeyPage;
     "GET /v1/apps/{}/limits": AppLimits;
+    "GET /v1/apps/{}/mail": MailPage;
+    "GET /v1/apps/{}/mail-settings": MailSettings;
+    "GET /v1/apps/{}/mail/suppressions": SuppressionPage;
+    "GET /v1/apps/{}/mail/{}": Mail;
     "GET /v1/apps/{}/members": MemberPage;
     "GET /v1/apps/{}/members/{}": MemberRecord;
     "GET /v1/apps/{}/members/{}/consents": ConnectionPage;
@@ -2551,6 +2636,9 @@ declare namespace Api {
     "PATCH /v1/public/tables/{}/data/{}": Row;
     "PATCH /v1/uploads/tus/{}": undefined;
     "PATCH /v1/users/{}": User;
+    "POST /account/{}/deny": Confirmation;
+    "POST /account/{}/reset": Confirmation;
+    "POST /account/{}/verify": Confirmation;
     "POST /oauth/authorize": string;
     "POST /oauth/consent/session": ConsentSession;
     "POST /oauth/end-session": string;
@@ -2572,6 +2660,9 @@ declare namespace Api {
     "POST /v1/apps/{}/invitations": ShownInvitation;
     "POST /v1/apps/{}/keys/public": PublicKey;
     "POST /v1/apps/{}/keys/secret": ShownSecretKey;
+    "POST /v1/apps/{}/mail-settings/test": MailTest;
+    "POST /v1/apps/{}/mail/suppressions": Suppression;
+    "POST /v1/apps/{}/mail/{}/retry": MailItem;
     "POST /v1/apps/{}/members": MemberRecord;
     "POST /v1/apps/{}/members/{}/sign-out-everywhere": SignedOut;
     "POST /v1/apps/{}/members/{}/token": MemberToken;
@@ -2622,6 +2713,12 @@ declare namespace Api {
     "POST /v1/oauth/consent/deny": Denied;
     "POST /v1/public/aggregate": AggregateResult;
     "POST /v1/public/app-members": SignedInGuest;
+    "POST /v1/public/app-members/email-verification": Confirmation;
+    "POST /v1/public/app-members/email-verification/deny": Confirmation;
+    "POST /v1/public/app-members/me/email": EmailTicket;
+    "POST /v1/public/app-members/me/email/confirm": Account;
+    "POST /v1/public/app-members/password-reset": Confirmation;
+    "POST /v1/public/app-members/password-reset/confirm": Confirmation;
     "POST /v1/public/app-members/signin": SignedIn;
     "POST /v1/public/app-members/signout": Confirmation;
     "POST /v1/public/app-members/signup": SignedIn;
@@ -2660,6 +2757,7 @@ declare namespace Api {
     "PUT /v1/apps/{}/event-types/{}": DeclaredType;
     "PUT /v1/apps/{}/functions/{}/draft": FunctionVersion;
     "PUT /v1/apps/{}/functions/{}/env/{}": Variable;
+    "PUT /v1/apps/{}/mail-settings": MailSettings;
     "PUT /v1/apps/{}/members/{}/password": SignedOut;
     "PUT /v1/apps/{}/oauth/clients/{}": RegisteredClient;
     "PUT /v1/apps/{}/oauth/clients/{}/logo": RegisteredClient;
