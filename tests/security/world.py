@@ -746,6 +746,7 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "UserEndpoints.change": {"is_active": True},
         "UserEndpoints.change_password": {"current_password": PASSWORD, "new_password": "battery staple"},
         "MemberEndpoints.sign_up": {"login_id": "newcomer", "password": PASSWORD},
+        "ProofEndpoints.reset_password": {"token": "none", "password": PASSWORD},
         "TableEndpoints.create": {"schema": {"name": "string"}},
         "TableEndpoints.replace": {"schema": {"name": "string"}},
         "TableEndpoints.add_column": {"name": "added", "data_type": "string"},
