@@ -263,7 +263,9 @@ def test_javascript_sends_the_request_of_the_example(recorder: Recorder, tmp_pat
     ]
     for request in requests:
         write_file(request, tmp_path)
-    run(["node", "--input-type=module", "-e", "\n".join(parts)], {}, tmp_path)
+    program = tmp_path / "requests.mjs"
+    program.write_text("\n".join(parts))
+    run(["node", str(program)], {}, tmp_path)
     for name, request, given, sent in zip(NAMES, requests, values, recorder.received, strict=True):
         assert same_request(sent, expected_of(request, given, recorder)), name
 
