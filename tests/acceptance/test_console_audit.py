@@ -93,10 +93,29 @@ async def _on_trash(app: App, console: httpx.AsyncClient, method: str, path: str
     return await console.request(method, f"/apps/{app.app_id}/trash" + path.format(table))
 
 
-async def _on_storage(app: App, console: httpx.AsyncClient, method: str, **body: Any) -> httpx.Response:
+async def _on_storage(app: App, console: httpx.AsyncClient, method: str, path: str = "", **body: Any) -> httpx.Response:
     storages = f"/apps/{app.app_id}/storages/files"
     made = (await console.post(storages, json={"name": "x"})).json()
-    return await console.request(method, f"{storages}/{made['id']}", **body)
+    return await console.request(method, f"{storages}/{made['id']}{path}", **body)
+
+
+async def _own_mail_server(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    given = {"smtp_url": "smtp://user:password@smtp.example.com:587", "mail_from": "Club <club@example.com>"}
+    return await console.put(f"/apps/{app.app_id}/mail-settings", json=given)
+
+
+async def _no_own_mail_server(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    await _own_mail_server(app, console)
+    return await console.delete(f"/apps/{app.app_id}/mail-settings")
+
+
+async def _suppress(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    return await console.post(f"/apps/{app.app_id}/mail/suppressions", json={"address": "ada@example.com"})
+
+
+async def _unsuppress(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    hashed = (await _suppress(app, console)).json()["address_hash"]
+    return await console.delete(f"/apps/{app.app_id}/mail/suppressions/{hashed}")
 
 
 async def _import(app: App, console: httpx.AsyncClient) -> httpx.Response:
@@ -465,6 +484,18 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         "file_storage.delete",
         lambda app, console: _on_storage(app, console, "DELETE"),
     ),
+    "PUT /v1/apps/:app_id/storages/files/:storage_id/rules": (
+        "file_storage.rules",
+        lambda app, console: _on_storage(app, console, "PUT", "/rules", json={"rules": {"read": True}}),
+    ),
+    "PUT /v1/apps/:app_id/mail-settings": ("mail_settings.put", _own_mail_server),
+    "DELETE /v1/apps/:app_id/mail-settings": ("mail_settings.delete", _no_own_mail_server),
+    "POST /v1/apps/:app_id/mail-settings/test": (
+        "mail.test",
+        lambda app, console: console.post(f"/apps/{app.app_id}/mail-settings/test"),
+    ),
+    "POST /v1/apps/:app_id/mail/suppressions": ("mail.suppress", _suppress),
+    "DELETE /v1/apps/:app_id/mail/suppressions/:address_hash": ("mail.unsuppress", _unsuppress),
     "PUT /v1/apps/:app_id/oauth/settings": (
         "oauth_settings.update",
         lambda app, console: console.put(f"/apps/{app.app_id}/oauth/settings", json={"access_token_seconds": 300}),
@@ -702,6 +733,9 @@ EXCEPTIONS = {
     "POST /v1/apps/:app_id/workflows/validate": "It changes nothing.",
     "POST /v1/apps/:app_id/functions/:function_id/triggers/:trigger_id/failures/:job_id/retry": (
         "It needs a call that failed permanently: `functions/test_triggers.py` retries one."
+    ),
+    "POST /v1/apps/:app_id/mail/:mail_id/retry": (
+        "It needs a mail that was not delivered: `mail/test_sending.py` retries one."
     ),
     "POST /v1/apps/:app_id/storages/webs/:storage_id/deploy/presign": "It signs URLs and changes nothing.",
 }

@@ -98,8 +98,9 @@ async def test_bodies_and_query_parameters_say_what_is_allowed(app: App):
         assert fault(answer) == ("access_level", expected)
         answer = await client.get(f"/v1/public/tables/{table}/data?limit=many")
         assert fault(answer) == ("limit", "limit: a whole number from 0 is expected, not a string.")
-        body = {"operations": [{"type": "upsert", "table_id": table}]}
-        expected = 'operations[0].type: "create", "delete" or "update" is expected, not "upsert".'
+        body = {"operations": [{"type": "replace", "table_id": table}]}
+        types = '"create", "delete", "delete-where", "update", "update-where" or "upsert"'
+        expected = f'operations[0].type: {types} is expected, not "replace".'
         assert fault(await client.post("/v1/public/transactions", json=body), failed_index=0) == (
             "operations[0].type",
             expected,

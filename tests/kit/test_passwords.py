@@ -5,9 +5,15 @@ from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 
 from pilotis.kit.passwords import MEMORY_KIB, PASSES, Passwords
+from pilotis.limits import Limits
 
 PASSWORD = "correct hörse 🐎 " + "x" * 200
 REFERENCE = PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=1)
+
+
+def test_passwords_are_hashed_as_owasp_recommends():
+    limits = Limits()
+    assert (limits.argon2_memory_kib, limits.argon2_passes) == (MEMORY_KIB, PASSES) == (19_456, 2)
 
 
 async def test_the_reference_implementation_and_ours_read_each_other():

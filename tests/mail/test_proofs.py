@@ -10,7 +10,7 @@ import pytest
 
 from pilotis.accounts.errors import TokenExpiredError
 from pilotis.accounts.feature import AccountsFeature
-from pilotis.accounts.types import PasswordReset
+from pilotis.accounts.types import MailedReset
 from pilotis.apps.feature import AppsFeature
 from pilotis.http.api.principals import Client
 from tests.backstage import run_sql
@@ -225,7 +225,7 @@ class TestReset:
 
             async def there() -> bool:
                 try:
-                    await proofs.reset(info, Client("127.0.0.1", "test"), PasswordReset(token, NEW_PASSWORD))
+                    await proofs.reset(info, Client("127.0.0.1", "test"), MailedReset(token, NEW_PASSWORD))
                 except TokenExpiredError:
                     return False
                 return True

@@ -21,9 +21,9 @@ from pilotis.accounts.types import (
     EmailConfirmation,
     EmailTicket,
     EmailVerification,
+    MailedReset,
     MailedToken,
     NewEmail,
-    PasswordReset,
     ResetRequest,
 )
 from pilotis.apps.service import Apps
@@ -111,7 +111,7 @@ class ProofEndpoints(Endpoints, tag="App member authentication", examples=EXAMPL
         needs_room=False,
         errors=[TokenExpiredError],
     )
-    async def reset_password(self, call: Call, body: PasswordReset) -> Confirmation:
+    async def reset_password(self, call: Call, body: MailedReset) -> Confirmation:
         """Set a new password by the token of a mailed link. All sessions of the member end; nobody is signed in."""
         await self._proofs.reset(call.app, call.client, body)
         return Confirmation("Password changed. Sign in with the new one.")
@@ -152,7 +152,7 @@ class AccountPageEndpoints(Endpoints, tag="Pages"):
         return Confirmation("The account does not get your address.")
 
     @post(f"{_ACCOUNT}/reset", access=Access.OPEN, needs_room=False, errors=[TokenExpiredError])
-    async def reset(self, call: Call, app_id: UUID, body: PasswordReset) -> Confirmation:
+    async def reset(self, call: Call, app_id: UUID, body: MailedReset) -> Confirmation:
         """Set a new password."""
         await self._proofs.reset(await self._apps.by_id(app_id), call.client, body)
         return Confirmation("Your password is changed. Sign in with the new one.")

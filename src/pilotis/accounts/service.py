@@ -23,7 +23,7 @@ from pilotis.accounts.errors import (
     TokenExpiredError,
 )
 from pilotis.accounts.store import NewProof, Proof
-from pilotis.accounts.types import EmailConfirmation, EmailTicket, EmailVerification, PasswordReset, ResetRequest
+from pilotis.accounts.types import EmailConfirmation, EmailTicket, EmailVerification, MailedReset, ResetRequest
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo, Client, MemberInfo
 from pilotis.jobs.kinds import Job, JobKind
@@ -181,7 +181,7 @@ class Proofs:
             if not await store.use(connection, app.app_id, proof.proof_id):
                 raise TokenExpiredError
 
-    async def reset(self, app: AppInfo, client: Client, given: PasswordReset) -> None:
+    async def reset(self, app: AppInfo, client: Client, given: MailedReset) -> None:
         """Set a new password by a mailed link, and end all sessions and proofs of the member."""
         check_new_password(given.password, app.limits)
         # Before a password is hashed, which is costly.

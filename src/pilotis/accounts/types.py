@@ -65,7 +65,7 @@ class ResetRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             raise invalid("email", "Either login_id or email is expected.")
 
 
-class PasswordReset(msgspec.Struct, forbid_unknown_fields=True):
+class MailedReset(msgspec.Struct, forbid_unknown_fields=True):
     """The token of the mailed link, and the new password."""
 
     token: Token

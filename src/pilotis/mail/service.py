@@ -213,12 +213,12 @@ class Mails:
         """Send a test mail to an address at once, or store it, and return what became of it."""
         writer = await self.writer(app.app_id)
         relay = writer.sending.relay
-        if relay is None:
-            async with self._database.transaction(app.app_id) as connection:
-                await writer.write(connection, NewMail("test", recipient, "en"))
-            return MailTest(recipient=recipient, state="stored", reply=None)
         async with self._database.transaction(app.app_id) as connection:
             await record(connection, app.app_id, actor, "mail.test", None, recipient=recipient)
+            if relay is None:
+                await writer.write(connection, NewMail("test", recipient, "en"))
+        if relay is None:
+            return MailTest(recipient=recipient, state="stored", reply=None)
         try:
             reply = await self.send_test(relay, recipient)
         except (DeferredError, RejectedError) as error:
