@@ -397,8 +397,3 @@ async def delete_dead(connection: Connection, kinds: Sequence[str], days: Sequen
         limit,
     )
     return int(status.split()[1])
-
-
-async def delete_of_app(connection: Connection, app_id: UUID) -> None:
-    """Delete every job of an app that is being deleted."""
-    await connection.execute("delete from pilotis.jobs where app_id = $1", app_id)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _FOLDER = resources.files("pilotis.http.reference") / "guides"
 _HEADING = re.compile(r"^# (.+)$", re.MULTILINE)
-_TITLE_TAG = re.compile(r"^h([1-6])$")
 
 # In the order in which a beginner reads them.
 NAMES = (
