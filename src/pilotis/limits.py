@@ -97,6 +97,20 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Open event streams in one worker."""
     app_streams: App[Count] = 100
     """Open event streams of one app in one worker."""
+    live_streams: Count = 20_000
+    """Open live streams, which tell of changes of rows, in one worker."""
+    app_live_streams: App[Count] = 10_000
+    """Open live streams of one app in one worker."""
+    client_live_streams: App[Count] = 100
+    """Open live streams of one app from one client address, in one worker."""
+    member_live_streams: App[Count] = 20
+    """Open live streams of one member, in one worker."""
+    live_subscriptions: App[Positive] = 50
+    """Subscriptions of a live stream."""
+    live_per_minute: App[Rate] = 60
+    """Live streams opened from one address, without those that go on after an earlier one."""
+    live_log_rows: Positive = 200_000
+    """Changes of rows that an app's log keeps for live streams which resume; it keeps none longer than 15 minutes."""
     client_in_flight_bytes: Bytes = 64 * 1024 * 1024
     """Bodies and answers in memory at once of one client address, in one worker."""
     transfer_bytes_per_second: Count = 2000

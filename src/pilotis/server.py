@@ -58,6 +58,7 @@ from pilotis.kit.metrics import CounterOf, Gauge, Metric
 from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
+from pilotis.realtime.feature import RealtimeFeature
 from pilotis.security.encryption.types import EncryptedColumn
 from pilotis.security.feature import SecurityFeature
 from pilotis.settings import Settings
@@ -79,6 +80,7 @@ FEATURES: tuple[type[Feature], ...] = (
     RowsFeature,
     QueryFeature,
     ViewsFeature,
+    RealtimeFeature,
     TransferFeature,
     TrashFeature,
     FilesFeature,

@@ -23,11 +23,12 @@ class Topic(StrEnum):
     EVENTS = "events"
     NEWS = "news"
     CANCEL = "cancel"
+    CHANGES = "changes"
 
 
 CacheTopic = Literal[Topic.APP, Topic.TABLE, Topic.MASTER_KEY, Topic.SITE, Topic.FUNCTION, Topic.OAUTH_KEYS]
 """Topics of rare changes that invalidate caches: sent within the transaction that makes the change."""
-WakeUpTopic = Literal[Topic.WORK, Topic.EVENTS, Topic.NEWS, Topic.CANCEL]
+WakeUpTopic = Literal[Topic.WORK, Topic.EVENTS, Topic.NEWS, Topic.CANCEL, Topic.CHANGES]
 """Topics of frequent messages: sent outside transactions, because NOTIFY inside them serialises all commits."""
 
 

@@ -426,6 +426,11 @@ class Members:
         found = {(row.session_id, row.subject): row for row in rows}
         return [found.get((claims.sid, claims.sub)) for _, claims in asked]
 
+    async def alive(self, app_id: UUID, session_ids: Sequence[UUID]) -> dict[UUID, MemberInfo]:
+        """Return the active members of those sessions that are alive, by session."""
+        rows = await store.of_sessions(self._database, app_id, session_ids)
+        return {row.session_id: _with_facts(row.subject, row.session_id, row) for row in rows if row.is_active}
+
     async def require_active(self, app_id: UUID, member_id: str) -> None:
         """Raise `InvalidTokenError` for a deleted member, `MemberInactiveError` for a deactivated one."""
         active = await store.is_active(self._database, app_id, member_id)

@@ -74,14 +74,13 @@ class Emitter:
 
     @property
     def found(self) -> str:
-        """The expression for the JSON of the events of the statement, or null."""
-        return "(select json_agg(emitted)::text from emitted)"
+        """The expression for the JSON of the events of the statement."""
+        return "coalesce((select json_agg(emitted) from emitted), '[]')"
 
-    @property
-    def insert(self) -> str:
-        """Insert the events `$1`, the JSON that `found` returned."""
+    def insert(self, given: str) -> str:
+        """Insert the events of an expression for the JSON that `found` returned."""
         members = ", ".join(f"{name} {type_}" for name, type_ in _STORED.items())
-        return f"{self._into} select {', '.join(_STORED)} from json_to_recordset($1) as e({members})"
+        return f"{self._into} select {', '.join(_STORED)} from json_to_recordset({given}) as e({members})"
 
     def created(self) -> str:
         """Return the expression beside an insert `written`, whose records in `$1` carry their causes."""

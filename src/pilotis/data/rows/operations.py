@@ -492,7 +492,8 @@ def _counted(table: PreparedTable, change: int) -> tuple[str, int] | None:
 
 def _emitted(table: PreparedTable, operation: str) -> str:
     statements = table.statements
-    return statements.add_events if statements.apart and operation in table.schema.emits else ""
+    tells = operation in table.schema.emits or table.schema.watched
+    return statements.add_events if statements.apart and tells else ""
 
 
 def _condition(visible: Visibility, expected: str | None, arguments: Arguments, *, row: str = "") -> str:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from pilotis.data.rows.change_log import ChangeLog
 from pilotis.data.rows.cursors import MAX_VALUE_BYTES
 from pilotis.data.rows.emitting import CREATED, BoundCause, Emitter, literal
 from pilotis.data.tables import keys
@@ -178,8 +179,16 @@ class Statements:
         plain = [column for column in self._table.columns if not column.encrypted]
         return Emitter(self._table, self._row(self._data(plain)), apart=self.apart)
 
+    @functools.cached_property
+    def _log(self) -> ChangeLog:
+        return ChangeLog(self._table, apart=self.apart)
+
     def _found_events(self, *, emits: bool) -> str:
-        return f", {self._emitter.found} as events" if emits and self.apart else ""
+        if not self.apart or not (emits or self._table.watched):
+            return ""
+        events = self._emitter.found if emits else "'[]'::json"
+        log = self._log.found if self._table.watched else "'[]'::json"
+        return f", json_build_object('events', {events}, 'log', {log})::text as events"
 
     @functools.cached_property
     def insert(self) -> str:
@@ -338,6 +347,8 @@ class Statements:
         table = self._table
         names, values, given = self._given
         events = self._found_events(emits=emits)
+        logged = f", {self._log.created()}" if table.watched else ""
+        returned = "__id, __created_at" if holds or unless_taken else "__created_at"
         judged, result = "", f"select __created_at{events} from written limit 1"
         if holds:
             judged = f"r as materialized (select * from ({self._as_inserted()}) r where {holds}), "
@@ -354,8 +365,8 @@ class Statements:
                     ({", ".join(names)}, __created_at, __updated_at, {table.version_column})
                 select {", ".join(values)}, now(), now(), null
                 from {given}{conflict}
-                returning {"*" if emits else "__id, __created_at" if holds or unless_taken else "__created_at"}
-            ){self._counted("count(*)")}{", " + self._emitter.created() if emits else ""}
+                returning {"*" if emits or logged else returned}
+            ){self._counted("count(*)")}{", " + self._emitter.created() if emits else ""}{logged}
             {result}
         """
 
@@ -560,7 +571,7 @@ class Statements:
         assigned, given = self._assigned(columns, changes, now)
         before = locked = emitted = ""
         beside = f" + octet_length('{_CREATED_BY}')" if self._creators else ""
-        if cause is not None or reads_before:
+        if cause is not None or reads_before or table.watched:
             # The update reads from the locking select, so that the row is locked, and its old state read, before it
             # changes.
             locked = ", (select __id as locked_id from before) locked"
@@ -570,6 +581,7 @@ class Statements:
             ), """
             condition = f"t.__id = locked_id and {condition}"
             emitted = f", {self._emitter.updated(cause)}" if cause is not None else ""
+            emitted += f", {self._log.updated()}" if table.watched else ""
         item = f"pilotis.require_size({self.row}, $5::integer{beside})"
         if after:
             holds = f"(select {after} from before)" if reads_before else f"({after})"
@@ -609,6 +621,7 @@ class Statements:
             whole = f"coalesce((select bool_and({one.holds}) from written), true)"
             judged += f", {one.around(whole, literal(''))} as required"
         emitted = f", {self._emitter.updated_many(cause)}" if cause is not None else ""
+        emitted += f", {self._log.updated()}" if table.watched else ""
         # The rows are locked in one order, so that two such updates do not wait for each other.
         return f"""
             with before as materialized (
@@ -629,8 +642,9 @@ class Statements:
     def delete(self, condition: str, cause: BoundCause | None = None) -> str:
         """Delete rows; returns their number. `cause` is set if the table emits deletions."""
         table = self._table
-        returned = "1" if cause is None else "*"
+        returned = "1" if cause is None and not table.watched else "*"
         emitted = "" if cause is None else f", {self._emitter.deleted(cause)}"
+        emitted += f", {self._log.deleted()}" if table.watched else ""
         return f"""
             with written as (
                 delete from {table.physical} where {condition} and {table.version_column} is null returning {returned}
@@ -649,8 +663,12 @@ class Statements:
 
     @property
     def add_events(self) -> str:
-        """Store the events that a write returned, `$1`."""
-        return self._emitter.insert
+        """Store the events and the entries of the log that a write returned, `$1`."""
+        emitted = self._emitter.insert("$1::json -> 'events'")
+        if not self._table.watched:
+            return emitted
+        logged = self._log.insert("$1::json -> 'log'")
+        return f"with emitted as ({emitted}) {logged}" if self._table.emits else logged
 
     def _counted(self, change: str) -> str:
         if self.apart:

@@ -97,9 +97,9 @@ class PreparedTable:
         cipher: Cipher | None,
         uses: AccessRecorder | None = None,
         statistics: TableStatistics | None = None,
-        rows_emitted: Callable[[UUID], None] | None = None,
+        committed: Callable[[TableSchema], None] | None = None,
     ) -> None:
-        self._rows_emitted = rows_emitted
+        self._committed = committed
         self.schema = schema
         self.related: Mapping[UUID, TableSchema] = {}
         """The tables that its rules name, in the state in which they were last read."""
@@ -175,7 +175,7 @@ class PreparedTable:
         seen: PreparedTable | None = visible.table.__dict__.get("prepared")
         if seen is None:
             seen = visible.table.__dict__["prepared"] = PreparedTable(
-                visible.table, self._database, self._cipher, self._uses, self._statistics, self._rows_emitted
+                visible.table, self._database, self._cipher, self._uses, self._statistics, self._committed
             )
             # It decrypts what only some rows show as well.
             seen.cipher = self.cipher
@@ -322,9 +322,9 @@ class PreparedTable:
         self.emitted()
 
     def emitted(self) -> None:
-        """Start the event fan-out after a committed write, if the table emits events."""
-        if self.schema.emits and self._rows_emitted is not None:
-            self._rows_emitted(self.schema.app_id)
+        """After a committed write, start the event fan-out and wake the live subscriptions, if the table has any."""
+        if self._committed is not None and (self.schema.emits or self.schema.watched):
+            self._committed(self.schema)
 
     async def insert(self, record: bytes) -> datetime | None:
         """Insert one row, in the form that `record` returns, and return its time of creation.
@@ -535,7 +535,7 @@ class PreparedTable:
             return await self._insert_within(connection, rows, number)
 
     async def _insert_within(self, connection: Connection, rows: str, number: int) -> datetime:
-        is_simple = number == 1 and CREATED not in self.schema.emits
+        is_simple = number == 1 and CREATED not in self.schema.emits and not self.schema.watched
         sql = self.statements.insert_one if is_simple else self.statements.insert
         (written,) = await connection.fetch(sql, rows)
         await self.settle(connection.execute, number, written.get("events"))
@@ -608,12 +608,23 @@ class PreparedTables:
         nickname: Callable[[UUID, str], Awaitable[str | None]] | None = None,
     ) -> None:
         self._rows_emitted = rows_emitted
+        self._rows_logged: Callable[[UUID], None] | None = None
         self._nickname = nickname
         self._database = database
         self._tables = tables
         self._encryption = encryption
         self._uses = uses
         self._statistics = statistics
+
+    def on_logged(self, logged: Callable[[UUID], None]) -> None:
+        """Call `logged` with an app's id whenever this process has committed changes to the app's log."""
+        self._rows_logged = logged
+
+    def _committed(self, table: TableSchema) -> None:
+        if table.emits and self._rows_emitted is not None:
+            self._rows_emitted(table.app_id)
+        if table.watched and self._rows_logged is not None:
+            self._rows_logged(table.app_id)
 
     async def use(self, app: AppInfo, table_id: UUID, action: Callable[[PreparedTable], Awaitable[Result]]) -> Result:
         """Run an action on the current schema; run it again, with validation, if the schema proves outdated."""
@@ -735,7 +746,7 @@ class PreparedTables:
             encrypted = any(column.encrypted for column in schema.columns)
             cipher = await self._encryption.cipher(schema.app_id) if encrypted else None
             prepared = schema.__dict__["prepared"] = PreparedTable(
-                schema, self._database, cipher, self._uses, self._statistics, self._rows_emitted
+                schema, self._database, cipher, self._uses, self._statistics, self._committed
             )
         return prepared
 

@@ -241,6 +241,8 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
     """The unique keys."""
     referrers: tuple[Referrer, ...] = ()
     """The columns that refer to the table, its own included."""
+    watched: bool = False
+    """Whether its statements write the app's log of changes; see `pilotis.data.rows.change_log`."""
 
     def without(self, hidden: frozenset[str]) -> TableSchema:
         """Return the table as a caller sees it who may not read some of its columns."""

@@ -125,6 +125,7 @@ MIGRATE = "columns.migrate"
 """The periodic task that migrates columns after changes of `encrypted`."""
 
 Edit = Callable[[Connection, TableSchema], Awaitable[None]]
+IsWanted = Callable[[Connection], Awaitable[bool]]
 Guard = Callable[[Connection, UUID, UUID], Awaitable[None]]
 """Raises an error, inside the transaction, for a change of a table of an app that something else does not allow."""
 
@@ -146,6 +147,10 @@ class KeyKeeper(Protocol):
 
 
 RuleReader = Callable[[Connection, AppInfo, UUID, dict[str, Any]], Awaitable[str]]
+
+
+class _UnchangedError(Exception):
+    """There is nothing to change."""
 
 
 class Tables:
@@ -637,6 +642,23 @@ class Tables:
             await self._retry_while_locked(app_id, table_id, check)
             if not is_so:
                 await self.change(app_id, SYSTEM, table_id, edit, "table.arm", touch=False)
+
+    async def set_watched(self, app_id: UUID, table_id: UUID, is_wanted: IsWanted, *, watched: bool) -> None:
+        """Make the statements on a table's rows write the app's log of changes, or stop them.
+
+        This is a schema change: every statement that begins after it, on any node, writes the log. `is_wanted` is asked
+        in its transaction. Raises `TableBusyError` and `TableNotFoundError`.
+        """
+
+        async def edit(connection: Connection, table: TableSchema) -> None:
+            if table.watched is watched or not await is_wanted(connection):
+                raise _UnchangedError
+            if watched:
+                await connection.execute(ddl.create_change_log(app_id, is_sharded=self._database.is_sharded))
+            await store.set_watched(connection, table, watched=watched)
+
+        with suppress(_UnchangedError):
+            await self.change(app_id, SYSTEM, table_id, edit, "table.watch", touch=False)
 
     async def reclaim(self, app_id: UUID, table_id: UUID) -> None:
         """Rewrite a table without its dropped columns; see `pilotis.data.tables.reclaiming`."""

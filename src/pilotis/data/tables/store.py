@@ -63,6 +63,7 @@ def table_schema(row: Record) -> TableSchema:
         None if row["rules"] is None else json.decode(row["rules"].encode()),
         keys=() if row["unique_keys"] == "[]" else _keys.decode(row["unique_keys"]),
         referrers=() if row["referrers"] == "[]" else _referrers.decode(row["referrers"]),
+        watched=row["watched"],
     )
 
 
@@ -321,6 +322,16 @@ async def set_emits(connection: Connection, table: TableSchema, operations: Coll
         table.app_id,
         table.table_id,
         sorted(operations),
+    )
+
+
+async def set_watched(connection: Connection, table: TableSchema, *, watched: bool) -> None:
+    """Set whether statements on the table's rows write the log of changes."""
+    await connection.execute(
+        "update pilotis.tables set watched = $3 where app_id = $1 and table_id = $2",
+        table.app_id,
+        table.table_id,
+        watched,
     )
 
 

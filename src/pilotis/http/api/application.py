@@ -38,7 +38,7 @@ from pilotis.http.api.router import Match, Router
 from pilotis.http.api.sending import send_early, send_file, send_stream
 from pilotis.http.in_flight import UNCOUNTED_BYTES, InFlight, InFlightLimits
 from pilotis.http.replies.errors import error_response, header_pairs
-from pilotis.http.replies.events import Events
+from pilotis.http.replies.events import Events, Pushed
 from pilotis.http.replies.reply import Answer, FilePart, Reply, Stream
 from pilotis.http.replies.streams import Streams
 from pilotis.http.server.response_cache import ReadyAnswer, ReadyAnswers
@@ -274,14 +274,15 @@ class Application:
             _log.warning("cut off", request_id=call.request_id, error=type(error).__name__, exc_info=error)
 
     async def _follow(self, call: Call, status: int, headers: Headers, events: Answer, send: Send) -> None:
-        assert isinstance(events, Events)
-
         async def check() -> None:
             assert call.endpoint is not None
             await self._authorizers[call.endpoint](call, call.path_values)
-            if events.recheck is not None:
+            if isinstance(events, Events) and events.recheck is not None:
                 await events.recheck()
 
+        if isinstance(events, Pushed):
+            return await self.streams.hold(call, status, headers, events, send, check)
+        assert isinstance(events, Events)
         try:
             await self.streams.follow(call, status, headers, events, send, check)
         finally:

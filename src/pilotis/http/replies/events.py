@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import msgspec
 
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Answer, Reply
+from pilotis.kit.errors import PilotisError
 
 RETRY = b"retry: 1000\n\n"
 PING = b": ping\n\n"
@@ -61,6 +62,39 @@ class Events(Answer, frozen=True):
     def reply(self) -> Reply:
         """See `Answer.reply`."""
         # nginx would otherwise buffer the events.
+        headers = [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+        return Reply(self, headers=headers, content_type=b"text/event-stream")
+
+
+class Outlet(Protocol):
+    """Where the answer to one request goes, while it is open."""
+
+    def write(self, data: bytes) -> bool:
+        """Send bytes without waiting for the client; False if its connection is lost or it lags too far behind."""
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait for the client."""
+
+    def close(self) -> None:
+        """End the answer; what was written is still sent."""
+
+
+class Pushed(Answer, frozen=True):
+    """Sends what others write: `opened` is called with the outlet once the answer has begun, `closed` when it is over.
+
+    `closed` is called in any case, also if `opened` never was. Once a minute the credentials of the call are checked
+    again. `ending` returns the last event for a stop of the server, and for credentials that are valid no more.
+    """
+
+    media_type: ClassVar[str] = "text/event-stream"
+
+    opened: Callable[[Outlet], Awaitable[None]]
+    closed: Callable[[], None]
+    ending: Callable[[PilotisError | None], bytes]
+
+    def reply(self) -> Reply:
+        """See `Answer.reply`."""
         headers = [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
         return Reply(self, headers=headers, content_type=b"text/event-stream")
 

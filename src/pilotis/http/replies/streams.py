@@ -16,7 +16,7 @@ import structlog
 
 from pilotis.http.api.cors import Headers
 from pilotis.http.api.request import Call, ClientDisconnectedError, Send
-from pilotis.http.replies.events import PING, RETRY, Event, Events, bye
+from pilotis.http.replies.events import PING, RETRY, Event, Events, Pushed, bye
 from pilotis.http.server.chunks import close_when_vanished, write_chunk
 from pilotis.kit.errors import PilotisError, RateLimitedError, UnavailableError
 from pilotis.limits import Limits
@@ -24,13 +24,15 @@ from pilotis.limits import Limits
 PING_SECONDS = 20.0
 CHECK_SECONDS = 60.0
 MAX_UNSENT_BYTES = 1_000_000
+# One event is added to what its writer has found to be little enough.
+_MAX_WRITTEN = 4 * MAX_UNSENT_BYTES
 _GIVE_UP_SECONDS = 0.5
 _ENDING = frozenset({401, 403, 404})
 
 _log = structlog.get_logger("pilotis.streams")
 
 Check = Callable[[], Awaitable[object]]
-_End = Literal["gone", "stop"]
+_End = Literal["gone", "stop", "over"]
 
 
 class TooManyStreamsError(RateLimitedError):
@@ -95,6 +97,78 @@ class Streams:
                 if not stream.is_over:
                     await _write(call, bye(reason), send)
             await _finish(call, send)
+
+    async def hold(self, call: Call, status: int, headers: Headers, pushed: Pushed, send: Send, check: Check) -> None:
+        """Keep an answer open to which others write, until they, the client, the server or the credential end it."""
+        last = b""
+        try:
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            if call.scope["method"] != "HEAD":
+                end: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
+                if self.is_stopping:
+                    end.set_result("stop")
+                self._ends.add(end)
+                gone = asyncio.ensure_future(call.disconnected())
+                gone.add_done_callback(lambda _: _set(end, "gone"))
+                try:
+                    last = await _held(call, pushed, _Outlet(call, send, end), check)
+                finally:
+                    self._ends.discard(end)
+                    gone.cancel()
+        finally:
+            pushed.closed()
+        if last:
+            await _write(call, last, send)
+        await _finish(call, send)
+
+
+async def _held(call: Call, pushed: Pushed, outlet: _Outlet, check: Check) -> bytes:
+    """Wait until an answer ends, and return what is sent last; raises `ClientDisconnectedError`."""
+    if call.cycle is not None:
+        close_when_vanished(call.cycle, PING_SECONDS)
+    await _write(call, RETRY, outlet.send)
+    opening = asyncio.ensure_future(pushed.opened(outlet))
+    try:
+        await asyncio.wait((opening, outlet.end), return_when=asyncio.FIRST_COMPLETED)
+        if opening.done():
+            opening.result()
+        while not outlet.end.done():
+            await asyncio.wait((outlet.end,), timeout=CHECK_SECONDS)
+            if not outlet.end.done():
+                try:
+                    await check()
+                except PilotisError as error:
+                    if error.status in _ENDING:
+                        return pushed.ending(error)
+                    _log.warning("not checked", request_id=call.request_id, code=error.code)
+    finally:
+        opening.cancel()
+        await asyncio.wait([opening])
+    if outlet.end.result() == "gone":
+        raise ClientDisconnectedError
+    return pushed.ending(None) if outlet.end.result() == "stop" else b""
+
+
+class _Outlet:
+    """See `pilotis.http.replies.events.Outlet`."""
+
+    def __init__(self, call: Call, send: Send, end: asyncio.Future[_End]) -> None:
+        self._cycle = call.cycle
+        self.send = send
+        self.end = end
+
+    def write(self, data: bytes) -> bool:
+        """See `Outlet.write`."""
+        return self._cycle is not None and not self.end.done() and write_chunk(self._cycle, data, _MAX_WRITTEN)
+
+    @property
+    def unsent(self) -> int:
+        """See `Outlet.unsent`."""
+        return 0 if self._cycle is None else self._cycle.transport.get_write_buffer_size()
+
+    def close(self) -> None:
+        """See `Outlet.close`."""
+        _set(self.end, "over")
 
 
 class _Stream:

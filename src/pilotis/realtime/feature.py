@@ -1,0 +1,51 @@
+"""Live subscriptions."""
+
+from __future__ import annotations
+
+from pilotis.data.rows.feature import RowsFeature
+from pilotis.data.tables.feature import TablesFeature
+from pilotis.db.topics import Topic
+from pilotis.feature import Feature
+from pilotis.floor import Floor
+from pilotis.kit.metrics import Gauge
+from pilotis.members.feature import MembersFeature
+from pilotis.realtime.endpoints import RealtimeEndpoints
+from pilotis.realtime.hub import Hub
+from pilotis.realtime.service import Realtime
+from pilotis.realtime.tasks import periodic
+
+
+class RealtimeFeature(Feature, frozen=True, kw_only=True, eq=False):
+    """Live subscriptions."""
+
+    described = (RealtimeEndpoints,)
+
+    hub: Hub
+
+
+def feature(floor: Floor, tables: TablesFeature, rows: RowsFeature, members: MembersFeature) -> RealtimeFeature:
+    """Return the feature."""
+    prepared = rows.prepared_tables
+    hub = Hub(
+        floor.database,
+        tables.tables,
+        prepared,
+        members.members,
+        floor.control,
+        floor.jobs.node_id,
+        floor.limits,
+    )
+    prepared.on_logged(hub.committed)
+    floor.control.subscribe(Topic.CHANGES, hub.wake, hub.wake_all)
+    floor.control.subscribe(Topic.TABLE, hub.table_changed, hub.wake_all)
+    return RealtimeFeature(
+        name="realtime",
+        endpoints=[RealtimeEndpoints(Realtime(hub, prepared, floor.rate_limits))],
+        periodic=periodic(floor.database, tables.tables, floor.limits),
+        metrics=[
+            Gauge("pilotis_live_streams", "Open live streams.", lambda: hub.streams),
+            Gauge("pilotis_live_subscriptions", "Subscriptions of the open live streams.", lambda: hub.subscriptions),
+        ],
+        close=hub.close,
+        hub=hub,
+    )

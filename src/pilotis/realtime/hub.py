@@ -1,0 +1,570 @@
+"""The live streams of a process: for each app a feed, which reads the app's log and tells the streams what changed.
+
+A feed works in rounds: it reads what its cursor has not seen, judges the changed rows for each shape of subscriptions
+by one statement, and hands each stream its events with the token of the new cursor. A stream begins between two rounds,
+with the feed's cursor as its first token, so that nothing which commits afterwards is missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+import structlog
+
+from pilotis.data.rows.table import TOO_OLD, PreparedTables
+from pilotis.data.rules.actions import Action
+from pilotis.data.tables.schema import TableSchema
+from pilotis.data.tables.service import TableBusyError, TableNotFoundError, Tables
+from pilotis.db.control import Control
+from pilotis.db.pool import Database
+from pilotis.db.topics import Topic
+from pilotis.http.api.principals import AppInfo
+from pilotis.kit import json
+from pilotis.kit.errors import PilotisError, RateLimitedError
+from pilotis.limits import Limits
+from pilotis.members.service import Members
+from pilotis.realtime import store
+from pilotis.realtime.cursor import Cursor, cursor_of
+from pilotis.realtime.stream import LiveStream, Subscription
+from pilotis.realtime.subscriptions import Key, Shape, Watched, compile_facts, compile_rows, lookups
+
+MAX_ROW_BYTES = 64 * 1024
+"""A larger row comes without its data."""
+_POLL_SECONDS = 1.0
+_GATHER_SECONDS = 0.005
+_IDLE_SECONDS = 30.0
+_RETRY_SECONDS = 1.0
+_RENEW_SECONDS = store.LEASE_SECONDS / 3
+_MOST_POLLS = 50
+"""How many logs a process reads a second at most when nothing wakes it."""
+_SESSIONS_A_SECOND = 500
+_COMPILE_TRIES = 5
+
+_log = structlog.get_logger("pilotis.realtime")
+
+
+class TooManyLiveStreamsError(RateLimitedError):
+    """429 `TOO_MANY_STREAMS`: the app, the address or the member has the maximum number of live streams open."""
+
+    code = "TOO_MANY_STREAMS"
+    message = "Too many live streams are open. Close some of them."
+
+
+class _Changed(NamedTuple):
+    """What happened to a row in a round: the first entry and the last operation, and the time of that."""
+
+    first: store.Entry
+    last: store.Entry
+
+
+class _Judged(NamedTuple):
+    """A row of a shape: its JSON as it is now, the key, and what the log does not have of it as it was."""
+
+    item: str | None
+    key: Key
+    left_out: str | None
+
+
+class Hub:
+    """The feeds of a process, and the numbers of its streams."""
+
+    def __init__(
+        self,
+        database: Database,
+        tables: Tables,
+        prepared: PreparedTables,
+        members: Members,
+        control: Control,
+        node_id: Callable[[], UUID],
+        limits: Limits,
+    ) -> None:
+        self.database = database
+        self.tables = tables
+        self.prepared = prepared
+        self.members = members
+        self._control = control
+        self._node_id = node_id
+        self._limits = limits
+        self._feeds: dict[UUID, Feed] = {}
+        self._by_app: Counter[UUID] = Counter()
+        self._by_address: Counter[tuple[UUID, str]] = Counter()
+        self._by_member: Counter[tuple[UUID, str]] = Counter()
+        self._ticking: asyncio.Task[None] | None = None
+        self.delivered = 0
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return self._by_app.total()
+
+    @property
+    def subscriptions(self) -> int:
+        """How many subscriptions the open streams have."""
+        return sum(feed.subscriptions for feed in self._feeds.values())
+
+    def committed(self, app_id: UUID) -> None:
+        """Wake the readers of an app's log, of this process at once: it has committed changes to it."""
+        self.wake(str(app_id))
+        self._control.publish_soon(Topic.CHANGES, str(app_id))
+
+    def wake(self, app_id: str) -> None:
+        """Read an app's log."""
+        if self._feeds and (feed := self._feeds.get(UUID(app_id))) is not None:
+            feed.wake()
+
+    def wake_all(self) -> None:
+        """Read all logs: messages may have been lost."""
+        for feed in self._feeds.values():
+            feed.wake()
+
+    def table_changed(self, key: str) -> None:
+        """Compile the subscriptions to a table again, whose schema or rules have changed."""
+        app_id, _, table_id = key.partition("/")
+        if self._feeds and (feed := self._feeds.get(UUID(app_id))) is not None:
+            feed.table_changed(UUID(table_id))
+
+    def require_room(self, app: AppInfo, address: str, member_id: str | None) -> None:
+        """Raise `TooManyLiveStreamsError` if another stream would be one too many."""
+        limits, app_id = app.limits, app.app_id
+        if (
+            self.streams >= self._limits.live_streams
+            or self._by_app[app_id] >= limits.app_live_streams
+            or self._by_address[app_id, address] >= limits.client_live_streams
+            or (member_id is not None and self._by_member[app_id, member_id] >= limits.member_live_streams)
+        ):
+            raise TooManyLiveStreamsError(headers={"Retry-After": "10"})
+
+    async def watch(self, app_id: UUID, table_ids: Iterable[UUID]) -> bool:
+        """Make the statements on tables write the app's log; return whether some did not.
+
+        Raises `TableBusyError` and `TableNotFoundError`.
+        """
+        unwatched = await store.watch(self.database, app_id, self._node_id(), list(table_ids))
+        for table_id in unwatched:
+            await self._arm(app_id, table_id)
+        return bool(unwatched)
+
+    async def _arm(self, app_id: UUID, table_id: UUID) -> None:
+        async def is_wanted(connection: asyncpg.Connection) -> bool:
+            await store.register(connection, app_id)
+            return True
+
+        await self.tables.set_watched(app_id, table_id, is_wanted, watched=True)
+
+    async def compiled(self, stream: LiveStream, one: Subscription) -> list[Watched]:
+        """Compile a subscription, and what tells of the rows that its rule looks up, and watch the tables.
+
+        Raises the errors of a query, and `TableBusyError`.
+        """
+        app_id = stream.app.app_id
+        for _ in range(_COMPILE_TRIES):
+            compiled = await self._compiled(stream, one)
+            feed = self._feeds.get(app_id)
+            tables = (watched.shape.table.schema for watched in compiled)
+            fresh = {table.table_id for table in tables if not table.watched or feed is None or not feed.has(table)}
+            # What makes a table watched changes its version.
+            if not fresh or not await self.watch(app_id, fresh):
+                return compiled
+        raise TableBusyError
+
+    async def _compiled(self, stream: LiveStream, one: Subscription) -> list[Watched]:
+        app, principal = stream.app, stream.principal
+        table = await self.prepared.current(app, one.table_id)
+        visible = await table.visible(principal, Action.LIST if one.row_id is None else Action.READ)
+        own = None if principal.member is None else principal.member.member_id
+        compiled = [compile_rows(table, visible, one.where, one.row_id, one.fields, own, app.limits)]
+        one.compiled_at = time.monotonic()
+        for table_id, where in lookups(visible.rule):
+            with suppress(TableNotFoundError):
+                compiled.append(compile_facts(await self.prepared.current(app, table_id), where))
+        return compiled
+
+    async def join(self, stream: LiveStream, after: Cursor | None) -> None:
+        """Begin to tell a stream what changes, first what has since its cursor."""
+        app_id = stream.app.app_id
+        self._count(stream, 1)
+        stream.joined = True
+        if self._ticking is None:
+            self._ticking = asyncio.create_task(self._tick())
+        feed = self._feeds.get(app_id)
+        if feed is None:
+            feed = self._feeds[app_id] = Feed(self, stream.app)
+        await feed.join(stream, after)
+
+    def leave(self, stream: LiveStream) -> None:
+        """End a stream."""
+        if stream.joined:
+            stream.joined = False
+            self._count(stream, -1)
+            if (feed := self._feeds.get(stream.app.app_id)) is not None:
+                feed.leave(stream)
+
+    def _count(self, stream: LiveStream, change: int) -> None:
+        app_id = stream.app.app_id
+        counted: list[tuple[Counter[Hashable], Hashable]] = [
+            (self._by_app, app_id),  # type: ignore[list-item]
+            (self._by_address, (app_id, stream.address)),  # type: ignore[list-item]
+        ]
+        if stream.member_id is not None:
+            counted.append((self._by_member, (app_id, stream.member_id)))  # type: ignore[arg-type]
+        for counter, key in counted:
+            counter[key] += change
+            if not counter[key]:
+                del counter[key]
+
+    async def close(self) -> None:
+        """End all feeds."""
+        tasks = [feed.task for feed in self._feeds.values()] + ([self._ticking] if self._ticking else [])
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._feeds.clear()
+
+    async def _tick(self) -> None:
+        """Once a second: heartbeats, streams that read too slowly, leases, and feeds that nobody needs."""
+        while True:
+            await asyncio.sleep(1.0)
+            now = time.monotonic()
+            seconds = max(_POLL_SECONDS, len(self._feeds) / _MOST_POLLS)
+            for app_id, feed in list(self._feeds.items()):
+                for stream in list(feed.streams):
+                    stream.tick(now)
+                feed.poll(now, seconds)
+                if feed.is_idle(now):
+                    feed.task.cancel()
+                    del self._feeds[app_id]
+
+
+class Feed:
+    """The live streams of one app, and its place in the log."""
+
+    def __init__(self, hub: Hub, app: AppInfo) -> None:
+        self._hub = hub
+        self._app = app
+        self.streams: set[LiveStream] = set()
+        self._shapes: dict[Hashable, _Group] = {}
+        self._by_table: dict[UUID, set[Hashable]] = {}
+        self._changed_tables: set[UUID] = set()
+        self._cursor: Cursor | None = None
+        self._lock = asyncio.Lock()
+        self._awake = asyncio.Event()
+        self._read_at = self._left_at = time.monotonic()
+        self._renew_at = self._members_at = 0.0
+        self.task = asyncio.create_task(self._run())
+
+    @property
+    def subscriptions(self) -> int:
+        """How many subscriptions its streams have."""
+        return sum(len(stream.subscriptions) for stream in self.streams)
+
+    def has(self, table: TableSchema) -> bool:
+        """Return whether it keeps a table watched."""
+        return table.table_id in self._by_table
+
+    def wake(self) -> None:
+        """Read the log soon."""
+        self._awake.set()
+
+    def table_changed(self, table_id: UUID) -> None:
+        """Compile the subscriptions to a table again."""
+        if table_id in self._by_table:
+            self._changed_tables.add(table_id)
+            self._awake.set()
+
+    def poll(self, now: float, seconds: float) -> None:
+        """Wake the feed if it has not read for so long."""
+        if self.streams and now - self._read_at >= seconds:
+            self._awake.set()
+
+    def is_idle(self, now: float) -> bool:
+        """Return whether nobody has listened for a while."""
+        return not self.streams and not self._lock.locked() and now - self._left_at > _IDLE_SECONDS
+
+    async def join(self, stream: LiveStream, after: Cursor | None) -> None:
+        """Add a stream between two rounds; see `Hub.join`."""
+        async with self._lock:
+            if self._cursor is None:
+                self._cursor = await self._now()
+            resumed = after is not None and after.epoch == self._cursor.epoch
+            self.streams.add(stream)
+            for one in stream.subscriptions.values():
+                self._add(one, one.compiled)
+            stream.begin(self._cursor.token, resumed=resumed)
+            if resumed and after is not None:
+                await self._catch_up(stream, after)
+            elif stream.was_asked_to_resume:
+                for one in stream.subscriptions.values():
+                    stream.reset(one, "gap")
+            stream.flush(self._cursor.token)
+
+    def leave(self, stream: LiveStream) -> None:
+        """Remove a stream."""
+        self.streams.discard(stream)
+        for one in stream.subscriptions.values():
+            self._remove(one)
+        self._left_at = time.monotonic()
+
+    async def _now(self) -> Cursor:
+        # Nothing is behind the end of all transactions.
+        found = await store.read(self._hub.database, self._app.app_id, f"{2**62 - 1}:{2**62 - 1}:")
+        return self._cursor_of(found)
+
+    def _cursor_of(self, found: store.Unseen) -> Cursor:
+        return cursor_of(found.epoch, found.snapshot, int(time.time() * 1000))
+
+    # Subscriptions
+
+    def _add(self, one: Subscription, compiled: Sequence[Watched]) -> None:
+        for number, (shape, key) in enumerate(compiled):
+            table_id = shape.table.schema.table_id
+            group = self._shapes.get(shape.identity)
+            if group is None:
+                group = self._shapes[shape.identity] = _Group(shape)
+                self._by_table.setdefault(table_id, set()).add(shape.identity)
+            group.add(key, one, tells_facts=number > 0)
+            one.places.append((shape.identity, key))
+
+    def _remove(self, one: Subscription) -> None:
+        for identity, key in one.places:
+            group = self._shapes.get(identity)
+            if group is not None and group.remove(key, one):
+                del self._shapes[identity]
+                table_id = group.shape.table.schema.table_id
+                self._by_table[table_id].discard(identity)
+                if not self._by_table[table_id]:
+                    del self._by_table[table_id]
+        one.places.clear()
+
+    async def _compile_again(self, one: Subscription, reason: str | None) -> None:
+        """Compile a subscription again, and tell of it; one that is not possible any more ends."""
+        self._remove(one)
+        try:
+            compiled = await self._hub.compiled(one.stream, one)
+        except TableNotFoundError as error:
+            one.stream.end(one, "schema", error.code)
+        except PilotisError as error:
+            if error.status >= 500:
+                raise
+            one.stream.end(one, "access" if error.status in {401, 403} else "schema", error.code)
+        else:
+            self._add(one, compiled)
+            if reason is not None:
+                one.stream.reset(one, reason)
+
+    # Rounds
+
+    async def _run(self) -> None:
+        while True:
+            await self._awake.wait()
+            await asyncio.sleep(_GATHER_SECONDS)
+            self._awake.clear()
+            try:
+                async with self._lock:
+                    await self._round()
+            except Exception as error:
+                # What was not told stays unseen by the cursor.
+                if not isinstance(error, PilotisError | OSError | asyncpg.PostgresError | asyncpg.InterfaceError):
+                    _log.exception("round failed", app_id=str(self._app.app_id))
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._awake.set()
+
+    async def _round(self) -> None:
+        self._read_at = now = time.monotonic()
+        if not self.streams:
+            self._cursor = None
+            return
+        if self._cursor is None:
+            self._cursor = await self._now()
+        if now >= self._renew_at:
+            self._renew_at = now + _RENEW_SECONDS
+            await self._hub.watch(self._app.app_id, self._by_table)
+        if now >= self._members_at:
+            await self._look_at_members(now)
+        await self._look_at_tables()
+        found = await store.read(self._hub.database, self._app.app_id, self._cursor.snapshot)
+        if found.epoch != self._cursor.epoch:
+            self._reset_all("gap")
+        elif found.entries is None:
+            self._reset_all("bulk")
+        elif found.entries:
+            await self._tell(found.entries, None)
+        self._cursor = self._cursor_of(found)
+        token = self._cursor.token
+        for stream in self.streams:
+            self._hub.delivered += stream.flush(token)
+
+    async def _catch_up(self, stream: LiveStream, after: Cursor) -> None:
+        """Tell a stream what has changed since its cursor; the rounds repeat what has changed since the feed's."""
+        found = await store.read(self._hub.database, self._app.app_id, after.snapshot)
+        if found.entries is None:
+            for one in stream.subscriptions.values():
+                stream.reset(one, "gap")
+        elif found.entries:
+            await self._tell(found.entries, stream)
+
+    def _reset_all(self, reason: str) -> None:
+        for stream in self.streams:
+            for one in stream.subscriptions.values():
+                stream.reset(one, reason)
+
+    async def _look_at_tables(self) -> None:
+        """Compile again what is about tables that have changed, where that makes a difference."""
+        changed, self._changed_tables = self._changed_tables, set()
+        for table_id in changed:
+            try:
+                now: Hashable = (await self._hub.prepared.current(self._app, table_id)).schema.version
+            except TableNotFoundError:
+                now = None
+            for identity in list(self._by_table.get(table_id, ())):
+                group = self._shapes.get(identity)
+                if group is not None and group.shape.table.schema.version != now:
+                    for one in group.all():
+                        await self._compile_again(one, "schema")
+
+    async def _look_at_members(self, now: float) -> None:
+        """End the streams of sessions that have ended, and compile again for members of whom other facts are known."""
+        streams = [stream for stream in self.streams if stream.session_id is not None]
+        self._members_at = now + min(max(len(streams) / _SESSIONS_A_SECOND, 1.0), 5.0)
+        if not streams:
+            return
+        ids = {stream.session_id for stream in streams if stream.session_id is not None}
+        known = await self._hub.members.alive(self._app.app_id, list(ids))
+        for stream in streams:
+            member = known.get(stream.session_id) if stream.session_id is not None else None
+            if member is None:
+                stream.say_bye("session_ended")
+            elif stream.learn(member):
+                for one in list(stream.subscriptions.values()):
+                    await self._compile_again(one, "access")
+
+    async def _tell(self, entries: Sequence[store.Entry], only: LiveStream | None) -> None:
+        """Put the events of entries of the log into the streams, or into one of them."""
+        by_table: dict[UUID, list[store.Entry]] = {}
+        for entry in entries:
+            by_table.setdefault(UUID(entry.table_id), []).append(entry)
+        # First the tables that rules look up, so that nobody is told of a row whose access has just changed.
+        for table_id, of_table in by_table.items():
+            for identity in list(self._by_table.get(table_id, ())):
+                if (group := self._shapes.get(identity)) is not None and group.tells_facts:
+                    await self._judge(group, of_table, only)
+        for table_id, of_table in by_table.items():
+            for identity in list(self._by_table.get(table_id, ())):
+                if (group := self._shapes.get(identity)) is not None and not group.tells_facts:
+                    await self._judge(group, of_table, only)
+
+    async def _judge(self, group: _Group, entries: Sequence[store.Entry], only: LiveStream | None) -> None:
+        if group.shape.is_timed:
+            await self._renew_times(group)
+        if any(entry.op == "b" for entry in entries):
+            for one in group.all():
+                if only is None or one.stream is only:
+                    one.stream.reset(one, "access" if group.tells_facts else "bulk")
+            return
+        changed: dict[str, _Changed] = {}
+        for entry in entries:
+            assert entry.row_id is not None
+            was = changed.get(entry.row_id)
+            changed[entry.row_id] = _Changed(entry if was is None else was.first, entry)
+        try:
+            now, before = await self._judged(group.shape, changed)
+        except TOO_OLD:
+            # The table has changed since it was compiled.
+            self._hub.prepared.forget(group.shape.table)
+            for one in group.all():
+                await self._compile_again(one, "schema")
+            return
+        for row_id, change in changed.items():
+            group.tell(row_id, change, now.get(row_id), before.get(row_id), only)
+
+    async def _renew_times(self, group: _Group) -> None:
+        for one in group.all():
+            if time.monotonic() - one.compiled_at > 1.0:
+                await self._compile_again(one, None)
+
+    async def _judged(
+        self, shape: Shape, changed: Mapping[str, _Changed]
+    ) -> tuple[dict[str, _Judged], dict[str, _Judged]]:
+        ids = [row_id for row_id, change in changed.items() if change.last.op != "d"]
+        numbers = [change.first.seq for change in changed.values() if change.first.op != "c"]
+        rows = await shape.table.fetch_plain(shape.sql, ids, numbers, *shape.values)
+        now: dict[str, _Judged] = {}
+        before: dict[str, _Judged] = {}
+        for is_now, row_id, item, key, left_out in rows:
+            (now if is_now else before)[row_id] = _Judged(item, tuple(key), left_out)
+        return now, before
+
+
+class _Group:
+    """The subscriptions of one shape, by their keys."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.tells_facts = False
+        self._by_key: dict[Key, set[Subscription]] = {}
+
+    def add(self, key: Key, one: Subscription, *, tells_facts: bool) -> None:
+        """Add a subscription. With `tells_facts` a change says that its caller may see other rows."""
+        self.tells_facts = tells_facts
+        self._by_key.setdefault(key, set()).add(one)
+
+    def remove(self, key: Key, one: Subscription) -> bool:
+        """Remove a subscription; return whether none is left."""
+        found = self._by_key.get(key)
+        if found is not None:
+            found.discard(one)
+            if not found:
+                del self._by_key[key]
+        return not self._by_key
+
+    def all(self) -> list[Subscription]:
+        """Return all subscriptions."""
+        return [one for found in self._by_key.values() for one in found]
+
+    def tell(
+        self, row_id: str, change: _Changed, now: _Judged | None, before: _Judged | None, only: LiveStream | None
+    ) -> None:
+        """Put the event of a changed row into the streams of the subscriptions that it is about."""
+        is_gone = change.last.op == "d"
+        left_out = [] if before is None or before.left_out is None else json.decode(before.left_out.encode())
+        if left_out and self.shape.needs(left_out):
+            for one in self.all():
+                if only is None or one.stream is only:
+                    one.stream.reset(one, "overflow")
+            return
+        matches = self._by_key.get(now.key, ()) if now is not None else ()
+        matched = self._by_key.get(before.key, ()) if before is not None else ()
+        if self.tells_facts:
+            for one in {*matches, *matched}:
+                if only is None or one.stream is only:
+                    one.stream.reset(one, "access")
+            return
+        if not matches and not matched:
+            return
+        row = b"" if now is None or now.item is None else self._row(now.item)
+        for one in matches:
+            if only is None or one.stream is only:
+                kind = "update" if one in matched else "create" if change.first.op == "c" else "enter"
+                one.stream.change(one, kind, row)
+        gone = b'{"id":"%b","updated_at":"%b"}' % (row_id.encode(), _moment(change.last.moment))
+        for one in matched:
+            if one not in matches and (only is None or one.stream is only):
+                one.stream.change(one, "delete" if is_gone else "leave", gone)
+
+    def _row(self, item: str) -> bytes:
+        row = self.shape.table.decrypted_item(item)
+        if len(row) <= MAX_ROW_BYTES:
+            return row
+        whole = json.decode(row)
+        return json.encode({"id": whole["id"], "updated_at": whole["updated_at"]}) + b',"truncated":true'
+
+
+def _moment(milliseconds: int) -> bytes:
+    seconds, rest = divmod(milliseconds, 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%03dZ" % rest

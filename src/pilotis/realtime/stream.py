@@ -1,0 +1,199 @@
+"""One live stream: its subscriptions, and the events that wait to be sent.
+
+Events wait until the end of a round. All but the last carry the token of the round before, the last one that of the
+round: a connection that breaks between them resumes where nothing is lost.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from pilotis.http.api.principals import AppInfo, AppMember, MemberInfo, Principal
+from pilotis.http.replies.events import Outlet
+from pilotis.http.replies.streams import MAX_UNSENT_BYTES, PING_SECONDS
+from pilotis.kit import json
+from pilotis.members.service import NO_SESSION
+from pilotis.realtime.subscriptions import Key, Watched
+from pilotis.realtime.types import NewSubscription
+
+RESET_SECONDS = 5.0
+"""A subscription gets at most one `reset` in this time; a further one follows at its end."""
+SLOW_SECONDS = 60.0
+"""A client that takes nothing for so long is cut off."""
+KEY_SECONDS = 3600.0
+"""How long a stream without a token of a member lives, about."""
+_RETRY_MS = (1000, 5000)
+
+
+class Subscription:
+    """A subscription of a stream, with its places in the groups of its feed."""
+
+    def __init__(self, stream: LiveStream, given: NewSubscription, table_id: UUID) -> None:
+        self.stream = stream
+        self.table_id = table_id
+        self.where: Mapping[str, Any] | None = given.where
+        self.row_id = given.row_id
+        self.fields: Sequence[str] | None = given.fields
+        self.name = given.id
+        self._types = None if given.types is None else frozenset(given.types)
+        self._start = b'event: change\ndata: {"subscription":%b,"type":"' % json.encode(given.id)
+        self.places: list[tuple[Hashable, Key]] = []
+        self.compiled: Sequence[Watched] = ()
+        self.compiled_at = 0.0
+        self.reset_at = 0.0
+        self.due: tuple[float, str] | None = None
+
+    def wants(self, kind: str) -> bool:
+        """Return whether it asks for changes of this kind."""
+        return self._types is None or kind in self._types
+
+    def event(self, kind: str, row: bytes) -> bytes:
+        """Return an event without its end."""
+        return b'%b%b","row":%b}\n' % (self._start, kind.encode(), row)
+
+
+class LiveStream:
+    """One client's stream."""
+
+    def __init__(self, app: AppInfo, principal: Principal, address: str, *, was_asked_to_resume: bool) -> None:
+        self.app = app
+        self.principal = principal
+        self.address = address
+        self.was_asked_to_resume = was_asked_to_resume
+        self.stream_id = secrets.token_urlsafe(16)
+        self.subscriptions: dict[str, Subscription] = {}
+        self.joined = False
+        self._outlet: Outlet | None = None
+        self._waiting: list[bytes] = []
+        self._token = b""
+        self._ping_at = 0.0
+        self._full_since: float | None = None
+        self._ends_at = time.monotonic() + KEY_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311 - only spreads them
+
+    @property
+    def member_id(self) -> str | None:
+        """The signed-in member."""
+        return None if self.principal.member is None else self.principal.member.member_id
+
+    @property
+    def session_id(self) -> UUID | None:
+        """The member's session."""
+        member = self.principal.member
+        return None if member is None or member.session_id == NO_SESSION else member.session_id
+
+    def learn(self, member: MemberInfo) -> bool:
+        """Note what is known of the member now; return whether that is something else than before."""
+        was = self.principal.member
+        assert isinstance(self.principal, AppMember)
+        if was is not None and (was.roles, was.claims, was.is_guest) == (member.roles, member.claims, member.is_guest):
+            return False
+        self.principal = msgspec.structs.replace(self.principal, member=member)
+        return True
+
+    def open(self, outlet: Outlet) -> None:
+        """Set where its events go."""
+        self._outlet = outlet
+        self._ping_at = time.monotonic() + PING_SECONDS
+
+    def begin(self, token: str, *, resumed: bool) -> None:
+        """Say that it is ready, from this token on."""
+        names = list(self.subscriptions)
+        told = {
+            "stream": self.stream_id,
+            "subscriptions": names,
+            "started": [] if resumed else names,
+            "resumed": resumed,
+        }
+        self._token = token.encode()
+        self._waiting.append(b"event: ready\ndata: %b\n" % json.encode(told))
+
+    def change(self, one: Subscription, kind: str, row: bytes) -> None:
+        """Tell of a changed row."""
+        if one.wants(kind):
+            self._waiting.append(one.event(kind, row))
+
+    def reset(self, one: Subscription, reason: str) -> None:
+        """Tell that the rows of a subscription are to be read again, now or as soon as it may be told that again."""
+        now = time.monotonic()
+        if now - one.reset_at < RESET_SECONDS:
+            one.due = one.due or (one.reset_at + RESET_SECONDS, reason)
+            return
+        one.reset_at, one.due = now, None
+        self._waiting.append(_reset(one, reason))
+
+    def end(self, one: Subscription, reason: str, code: str) -> None:
+        """Tell that a subscription has ended."""
+        self.subscriptions.pop(one.name, None)
+        self._waiting.append(_reset(one, reason, code))
+
+    def flush(self, token: str) -> int:
+        """Send what waits, with a token that has seen it; return how many events that were."""
+        before, self._token = self._token, token.encode()
+        waiting, self._waiting = self._waiting, []
+        if not waiting or self._outlet is None:
+            return 0
+        if self._full_since is not None:
+            return 0
+        line = b"id: %b\n\n" % before
+        data = line.join(waiting) + b"id: %b\n\n" % self._token
+        if self._outlet.unsent + len(data) > MAX_UNSENT_BYTES:
+            # What it does not get now it would get too late: it will be told to read everything again.
+            self._full_since = time.monotonic()
+            return 0
+        self._outlet.write(data)
+        self._ping_at = time.monotonic() + PING_SECONDS
+        return len(waiting)
+
+    def tick(self, now: float) -> None:
+        """Do what is due: heartbeats, resets that had to wait, and the end."""
+        if self._outlet is None:
+            return
+        if self._full_since is not None:
+            self._drain(now)
+            return
+        for one in self.subscriptions.values():
+            if one.due is not None and one.due[0] <= now:
+                one.reset_at, reason, one.due = now, one.due[1], None
+                self._outlet.write(_reset(one, reason) + b"id: %b\n\n" % self._token)
+        if self.member_id is None and now >= self._ends_at:
+            self.say_bye("token_expired")
+        elif now >= self._ping_at:
+            self._ping_at = now + PING_SECONDS
+            # Without data it is no event, but it moves the place from which the client resumes.
+            self._outlet.write(b": ping\nid: %b\n\n" % self._token)
+
+    def _drain(self, now: float) -> None:
+        assert self._outlet is not None
+        assert self._full_since is not None
+        if self._outlet.unsent <= MAX_UNSENT_BYTES // 4:
+            self._full_since = None
+            for one in self.subscriptions.values():
+                one.reset_at, one.due = now, None
+                self._outlet.write(_reset(one, "overflow") + b"id: %b\n\n" % self._token)
+        elif now - self._full_since > SLOW_SECONDS:
+            self.say_bye("too_slow")
+
+    def say_bye(self, reason: str) -> None:
+        """End the stream."""
+        if self._outlet is not None:
+            self._outlet.write(bye(reason))
+            self._outlet.close()
+            self._outlet = None
+
+
+def bye(reason: str) -> bytes:
+    """Return the last event of a stream: why it ends, and when to connect again."""
+    told = {"reason": reason, "retry_ms": random.randint(*_RETRY_MS)}  # noqa: S311 - only spreads the clients
+    return b"event: bye\ndata: %b\n\n" % json.encode(told)
+
+
+def _reset(one: Subscription, reason: str, code: str | None = None) -> bytes:
+    told = {"subscription": one.name, "reason": reason} | ({} if code is None else {"code": code})
+    return b"event: reset\ndata: %b\n" % json.encode(told)

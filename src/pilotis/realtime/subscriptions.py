@@ -1,0 +1,251 @@
+"""Subscriptions, compiled: which changes of rows a caller is told, by the same rules as its queries.
+
+A subscription is a rule, folded for the caller, and a condition. Their equalities of plain columns become its *key*,
+the rest a condition of SQL; with the columns that the caller sees this makes the *shape*. All subscriptions of a shape
+are judged by one statement, which returns each changed row with its key as it was before and as it is now, and a
+look-up of the key finds the subscriptions. So a thousand members with rows of their own cost as much as one, and access
+has no code of its own: PostgreSQL judges rows by conditions that the compilers of queries and rules have made.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from pilotis.data.rows.change_log import LEFT_OUT, rows_before
+from pilotis.data.rows.query import statements_of
+from pilotis.data.rows.table import PreparedTable
+from pilotis.data.rows.types import Query
+from pilotis.data.rules.document import column_name_of
+from pilotis.data.rules.visibility import Visibility
+from pilotis.data.tables.schema import TableSchema
+from pilotis.data.where.compiler import compile_where
+from pilotis.data.where.operands import CREATOR_NAME, CREATOR_OPERAND, Arguments, Kind, operand
+from pilotis.kit import json
+from pilotis.kit.errors import BadRequestError
+from pilotis.limits import Limits
+
+Json = Any
+Key = tuple[str | None, ...]
+
+MAX_CONDITIONS = 20
+_TEXTS: Mapping[Kind, Callable[[Any], str]] = {
+    Kind.TEXT: lambda value: value,
+    Kind.UUID: str,
+    Kind.BOOLEAN: lambda value: "true" if value else "false",
+    Kind.BIGINT: str,
+}
+"""The text of a value by which rows are looked up: as PostgreSQL casts the column's value to a text."""
+
+
+class NotSupportedInSubscriptionError(BadRequestError):
+    """400 `NOT_SUPPORTED_IN_SUBSCRIPTION`: a live subscription cannot have this condition."""
+
+    code = "NOT_SUPPORTED_IN_SUBSCRIPTION"
+
+
+class Shape(NamedTuple):
+    """What subscriptions have in common: a statement for the rows `$1` and the numbers `$2` of entries of the log.
+
+    Of the rows as they are, and of those before the entries, it returns `is_now`, `id`, `item` (the row's JSON, as it
+    is now), `key`, and `left_out`, the names of what the log does not have of a large row. `identity` tells it from
+    other shapes, and `condition` is what is evaluated of a row before.
+    """
+
+    table: PreparedTable
+    identity: Hashable
+    sql: str
+    values: Sequence[Any]
+    condition: str
+    is_timed: bool = False
+
+    def needs(self, left_out: Sequence[str]) -> bool:
+        """Return whether its condition names one of the columns that the log does not have of a row."""
+        return any(name in self.condition for name in left_out)
+
+
+class Watched(NamedTuple):
+    """A subscription as it is compiled: its shape and its key."""
+
+    shape: Shape
+    key: Key
+
+
+def compile_rows(
+    table: PreparedTable,
+    visible: Visibility,
+    where: Mapping[str, Json] | None,
+    row_id: UUID | None,
+    fields: Sequence[str] | None,
+    own: str | None,
+    limits: Limits,
+) -> Watched:
+    """Compile a subscription to rows; `own` is the member's id. Raises the 400 and 403 errors of a query."""
+    seen = table.seen_by(visible)
+    asked: Mapping[str, Json] = {"id": str(row_id)} if row_id is not None else where or {}
+    _require_simple(asked, seen.schema)
+    # The whole condition, for its errors.
+    _compile(asked, seen, Arguments(hash_=seen.hash, creators=visible.shows_creator, own=own), limits)
+    rule = visible.rule if isinstance(visible.rule, dict) else {}
+    equal: dict[str, str] = {}
+    rest_of_rule = _without_equalities(rule, table, equal, of_rule=True, own=own)
+    rest_of_where = _without_equalities(asked, seen, equal, of_rule=False, own=own)
+    equal = dict(sorted(equal.items()))
+    remaining = msgspec.structs.replace(visible, rule=rest_of_rule or True)
+
+    arguments = Arguments([], [], hash_=seen.hash, creators=visible.shows_creator, own=own)
+
+    def holds(row: str = "") -> str:
+        rule = remaining.and_condition(arguments, row=row)
+        return f"true{rule} and {_compile(rest_of_where, seen, arguments, limits)}"
+
+    shown = statements_of(seen, Query(fields=None if fields is None else list(fields)), visible, arguments)
+    condition = holds("b")
+    identity = "rows", remaining.key, json.encode([rest_of_where, fields])
+    sql = _statement(table.schema, list(equal), shown.row, holds(), condition)
+    return _watched(table, seen, identity, equal, arguments, sql, condition, is_timed=_is_timed(table.schema))
+
+
+def compile_facts(table: PreparedTable, where: Mapping[str, Json]) -> Watched:
+    """Compile what tells of changes of the rows that an `$exists` of a folded rule looks up, by its equalities."""
+    equal: dict[str, str] = {}
+    _without_equalities(where, table, equal, of_rule=True, own=None)
+    equal = dict(sorted(equal.items()))
+    sql = _statement(table.schema, list(equal), "null", "true", "true")
+    return _watched(table, table, ("facts",), equal, Arguments([], []), sql, "true")
+
+
+def lookups(rule: Json) -> Iterator[tuple[UUID, Mapping[str, Json]]]:
+    """Yield the table and the condition of each `$exists` of a folded rule, also of those inside of others."""
+    if isinstance(rule, dict):
+        for name, value in rule.items():
+            if name == "$exists":
+                yield UUID(value["table"]), value["where"]
+                yield from lookups(value["where"])
+            else:
+                yield from lookups(value)
+    elif isinstance(rule, list):
+        for one in rule:
+            yield from lookups(one)
+
+
+def _statement(table: TableSchema, key: Sequence[str], item: str, holds: str, held: str) -> str:
+    """Return a shape's statement; `holds` is its condition on rows, `held` that on the rows `b` before."""
+    keys = f"array[{', '.join(f'({sql})::text' for sql in key)}]::text[] as key"
+    before = rows_before(
+        table, "$2::bigint[]", held, f"false, __id::text, null, {keys}, (__before -> '{LEFT_OUT}')::text"
+    )
+    return f"""
+        select true as is_now, __id::text as id, {item} as item, {keys}, null::text as left_out
+        from (
+            select * from {table.physical} where __id = any($1::uuid[]) and {holds} and {table.at_this_version}
+        ) chosen
+        union all {before}
+    """
+
+
+def _watched(
+    table: PreparedTable,
+    seen: PreparedTable,
+    identity: tuple[Hashable, ...],
+    equal: Mapping[str, str],
+    arguments: Arguments,
+    sql: str,
+    condition: str,
+    *,
+    is_timed: bool = False,
+) -> Watched:
+    columns = tuple(equal)
+    shape = Shape(
+        seen,
+        (table.schema.table_id, table.schema.version, columns, *identity),
+        arguments.complete(sql),
+        arguments.values[2:],
+        f"{condition} {' '.join(columns)}",
+        is_timed,
+    )
+    return Watched(shape, tuple(equal.values()))
+
+
+def _compile(where: Mapping[str, Json], table: PreparedTable, arguments: Arguments, limits: Limits) -> str:
+    condition, _ = compile_where(
+        where, functools.partial(operand, table.schema, arguments=arguments), limits, arguments
+    )
+    return condition
+
+
+def _require_simple(where: Json, table: TableSchema) -> None:
+    names = list(_names(where))
+    if len(names) > MAX_CONDITIONS:
+        raise NotSupportedInSubscriptionError(f"where: a subscription has at most {MAX_CONDITIONS} conditions.")
+    for name in names:
+        column = table.by_name.get(name.partition(".")[0])
+        if "." in name and column is not None and column.references is not None:
+            raise NotSupportedInSubscriptionError(f"where.{name}: a subscription does not follow references.")
+
+
+def _names(where: Json) -> Iterator[str]:
+    """Yield the names that a condition compares, once for each time; raises an error for what needs other rows."""
+    if not isinstance(where, dict):
+        return
+    for name, value in where.items():
+        if name in {"$and", "$or"} and isinstance(value, list):
+            for one in value:
+                yield from _names(one)
+        elif name == "$not":
+            yield from _names(value)
+        elif name == "$exists":
+            raise NotSupportedInSubscriptionError("where: a subscription takes no $exists.")
+        else:
+            if isinstance(value, dict) and "$matches" in json.encode(value).decode():
+                raise NotSupportedInSubscriptionError(f"where.{name}: a subscription takes no $matches.")
+            yield name
+
+
+def _without_equalities(
+    condition: Mapping[str, Json], table: PreparedTable, equal: dict[str, str], *, of_rule: bool, own: str | None
+) -> dict[str, Json]:
+    """Return a condition without the equalities of plain columns at its top, which go to `equal` by their SQL."""
+    rest: dict[str, Json] = {}
+    for name, value in condition.items():
+        if name == "$and":
+            inner = [_without_equalities(one, table, equal, of_rule=of_rule, own=own) for one in value]
+            if left := [one for one in inner if one]:
+                rest[name] = left
+        elif (found := _equality(name, value, table, of_rule=of_rule, own=own)) is None:
+            rest[name] = value
+        elif equal.setdefault(found[0], found[1]) != found[1]:
+            # Two values for one column: no row has both.
+            rest[name] = value
+    return rest
+
+
+def _equality(
+    name: str, value: Json, table: PreparedTable, *, of_rule: bool, own: str | None
+) -> tuple[str, str] | None:
+    """Return the expression and the text of an equality by which rows are looked up; None for other conditions."""
+    if isinstance(value, dict) and value.keys() == {"$eq"}:
+        value = value["$eq"]
+    if name == CREATOR_NAME:
+        found = CREATOR_OPERAND
+        if value == {"$member": "id"}:
+            value = own
+    elif name.startswith("$"):
+        return None
+    else:
+        schema = table.schema
+        if "." in name or (not of_rule and name not in schema.by_name and name != "id"):
+            return None
+        found = operand(schema, column_name_of(schema, name) if of_rule else name, Arguments(hash_=table.hash))
+    if value is None or isinstance(value, (dict, list)) or found.kind not in _TEXTS:
+        return None
+    converted = found.convert(value)
+    return None if converted is None else (found.sql, _TEXTS[found.kind](converted))
+
+
+def _is_timed(table: TableSchema) -> bool:
+    return table.rules is not None and b'"$now"' in json.encode(table.rules)

@@ -1,0 +1,105 @@
+"""A client of live streams, as a page would write it: events as they come, and a list that stays true."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from tests.support import App
+
+Event = tuple[str, dict[str, Any]]
+
+
+class Listener:
+    """An open stream and its events, in their order."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.ids: list[str] = []
+        self.last_id: str | None = None
+        self.is_over = False
+        self._told = asyncio.Condition()
+
+    async def read(self, answer: httpx.Response) -> None:
+        """Read the events of an answer until it ends."""
+        fields: dict[str, str] = {}
+        async for line in answer.aiter_lines():
+            if line:
+                name, _, value = line.partition(": ")
+                fields[name] = value
+                continue
+            self.last_id = fields.get("id", self.last_id)
+            if "data" in fields:
+                async with self._told:
+                    self.events.append((fields["event"], json.loads(fields["data"])))
+                    self.ids.append(fields.get("id", ""))
+                    self._told.notify_all()
+            fields = {}
+        async with self._told:
+            self.is_over = True
+            self._told.notify_all()
+
+    async def until(self, holds: Callable[[list[Event]], bool], seconds: float = 15) -> list[Event]:
+        """Wait until the events satisfy a condition, and return them."""
+        async with asyncio.timeout(seconds), self._told:
+            await self._told.wait_for(lambda: holds(self.events))
+        return self.events
+
+    async def next(self, number: int = 1) -> list[Event]:
+        """Wait for as many events after those that were taken, and take them."""
+        await self.until(lambda events: len(events) >= number)
+        taken, self.events = self.events[:number], self.events[number:]
+        return taken
+
+    async def change(self) -> tuple[str, str, Any]:
+        """Take the next event, which is a change: its subscription, its type, and the row's data or None."""
+        ((event, data),) = await self.next()
+        assert event == "change", (event, data)
+        return data["subscription"], data["type"], data["row"].get("data")
+
+
+@asynccontextmanager
+async def listening(
+    client: httpx.AsyncClient, *subscriptions: dict[str, Any], after: str | None = None, **headers: str
+) -> AsyncIterator[Listener]:
+    """Open a stream with subscriptions, and take its `ready`."""
+    body = {"subscriptions": list(subscriptions), **({} if after is None else {"after": after})}
+    async with client.stream("POST", "/v1/public/realtime", json=body, headers=headers, timeout=60) as answer:
+        if answer.status_code != 200:
+            await answer.aread()
+            raise AssertionError(answer.text)
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        listener = Listener()
+        reading = asyncio.create_task(listener.read(answer))
+        try:
+            ((event, ready),) = await listener.next()
+            assert event == "ready", (event, ready)
+            listener.ready = ready  # type: ignore[attr-defined]
+            yield listener
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+
+async def refused(client: httpx.AsyncClient, *subscriptions: dict[str, Any]) -> httpx.Response:
+    """Return the error answer to a stream."""
+    return await client.post("/v1/public/realtime", json={"subscriptions": list(subscriptions)})
+
+
+async def patched(app: App, table: str, row: dict[str, Any], token: str | None = None, **data: Any) -> None:
+    """Change a row."""
+    async with app.client(token) as client:
+        answer = await client.patch(f"/v1/public/tables/{table}/data/{row['id']}", json={"data": data})
+    assert answer.status_code == 200, answer.text
+
+
+async def deleted(app: App, table: str, row: dict[str, Any], token: str | None = None) -> None:
+    """Delete a row."""
+    async with app.client(token) as client:
+        answer = await client.delete(f"/v1/public/tables/{table}/data/{row['id']}")
+    assert answer.status_code == 200, answer.text
