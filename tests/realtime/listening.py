@@ -22,6 +22,7 @@ class Listener:
         self.events: list[Event] = []
         self.ids: list[str] = []
         self.last_id: str | None = None
+        self.ready: dict[str, Any] = {}
         self.is_over = False
         self._told = asyncio.Condition()
 
@@ -79,7 +80,7 @@ async def listening(
         try:
             ((event, ready),) = await listener.next()
             assert event == "ready", (event, ready)
-            listener.ready = ready  # type: ignore[attr-defined]
+            listener.ready = ready
             yield listener
         finally:
             reading.cancel()
@@ -103,3 +104,64 @@ async def deleted(app: App, table: str, row: dict[str, Any], token: str | None =
     async with app.client(token) as client:
         answer = await client.delete(f"/v1/public/tables/{table}/data/{row['id']}")
     assert answer.status_code == 200, answer.text
+
+
+class TrueList:
+    """The rows of a subscription as a page keeps them: read once, then changed by events, and read again at resets."""
+
+    def __init__(self, client: httpx.AsyncClient, table: str, where: dict[str, Any] | None = None) -> None:
+        self._client = client
+        self._table = table
+        self._where = where
+        self._seen = 0
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.told: set[str] = set()
+        """Every row that an event has shown, as JSON."""
+
+    async def read(self) -> None:
+        """Read the rows."""
+        self.rows = await self.asked()
+
+    async def asked(self) -> dict[str, dict[str, Any]]:
+        """Return the rows that a query returns."""
+        body = {"where": self._where, "limit": 1000, "count": False}
+        answer = await self._client.post(f"/v1/public/tables/{self._table}/data/query", json=body)
+        if answer.status_code in {401, 403}:
+            return {}
+        assert answer.status_code == 200, answer.text
+        return {row["id"]: row for row in answer.json()["data"]}
+
+    async def follow(self, listener: Listener) -> None:
+        """Apply the events that came since."""
+        while self._seen < len(listener.events):
+            event, data = listener.events[self._seen]
+            self._seen += 1
+            if event == "reset":
+                await self.read()
+            elif event == "change":
+                self.apply(data)
+
+    def apply(self, data: dict[str, Any]) -> None:
+        """Apply a change."""
+        row = data["row"]
+        if "data" in row:
+            self.told.add(json.dumps(row, sort_keys=True))
+        mine = self.rows.get(row["id"])
+        if mine is not None and mine["updated_at"] > row["updated_at"]:
+            return
+        if data["type"] in {"leave", "delete"}:
+            self.rows.pop(row["id"], None)
+        else:
+            self.rows[row["id"]] = row
+
+    async def until_true(self, listener: Listener, seconds: float = 15) -> None:
+        """Wait until the rows are those that a query returns."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while True:
+            await self.follow(listener)
+            asked = await self.asked()
+            if asked == self.rows:
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                assert self.rows == asked, listener.events
+            await asyncio.sleep(0.02)

@@ -65,10 +65,13 @@ class _Changed(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """A row of a shape: its JSON as it is now, the key, and what the log does not have of it as it was."""
+    """A row of a shape: its JSON as it is now, the key, and what the log does not have of it as it was.
+
+    It has no key if it is none of the shape; then it is there for what the log does not have of it.
+    """
 
     item: str | None
-    key: Key
+    key: Key | None
     left_out: str | None
 
 
@@ -497,7 +500,7 @@ class Feed:
         now: dict[str, _Judged] = {}
         before: dict[str, _Judged] = {}
         for is_now, row_id, item, key, left_out in rows:
-            (now if is_now else before)[row_id] = _Judged(item, tuple(key), left_out)
+            (now if is_now else before)[row_id] = _Judged(item, None if key is None else tuple(key), left_out)
         return now, before
 
 
@@ -538,8 +541,8 @@ class _Group:
                 if only is None or one.stream is only:
                     one.stream.reset(one, "overflow")
             return
-        matches = self._by_key.get(now.key, ()) if now is not None else ()
-        matched = self._by_key.get(before.key, ()) if before is not None else ()
+        matches = self._by_key.get(now.key, ()) if now is not None and now.key is not None else ()
+        matched = self._by_key.get(before.key, ()) if before is not None and before.key is not None else ()
         if self.tells_facts:
             for one in {*matches, *matched}:
                 if only is None or one.stream is only:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.data.rows.change_log import LEFT_OUT, rows_before
+from pilotis.data.rows.change_log import rows_before
 from pilotis.data.rows.query import statements_of
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rows.types import Query
@@ -52,8 +52,8 @@ class Shape(NamedTuple):
     """What subscriptions have in common: a statement for the rows `$1` and the numbers `$2` of entries of the log.
 
     Of the rows as they are, and of those before the entries, it returns `is_now`, `id`, `item` (the row's JSON, as it
-    is now), `key`, and `left_out`, the names of what the log does not have of a large row. `identity` tells it from
-    other shapes, and `condition` is what is evaluated of a row before.
+    is now), `key`, and `left_out`, the names of what the log does not have of a large row, whose `key` may be null.
+    `identity` tells it from other shapes, and `condition` is what is evaluated of a row before.
     """
 
     table: PreparedTable
@@ -135,16 +135,13 @@ def lookups(rule: Json) -> Iterator[tuple[UUID, Mapping[str, Json]]]:
 
 def _statement(table: TableSchema, key: Sequence[str], item: str, holds: str, held: str) -> str:
     """Return a shape's statement; `holds` is its condition on rows, `held` that on the rows `b` before."""
-    keys = f"array[{', '.join(f'({sql})::text' for sql in key)}]::text[] as key"
-    before = rows_before(
-        table, "$2::bigint[]", held, f"false, __id::text, null, {keys}, (__before -> '{LEFT_OUT}')::text"
-    )
+    keys = f"array[{', '.join(f'({sql})::text' for sql in key)}]::text[]"
     return f"""
-        select true as is_now, __id::text as id, {item} as item, {keys}, null::text as left_out
+        select true as is_now, __id::text as id, {item} as item, {keys} as key, null::text as left_out
         from (
             select * from {table.physical} where __id = any($1::uuid[]) and {holds} and {table.at_this_version}
         ) chosen
-        union all {before}
+        union all {rows_before(table, "$2::bigint[]", held, keys)}
     """
 
 

@@ -19,6 +19,8 @@ MAX_LOGGED = 1000
 MAX_READ = 10_000
 """The most entries that are read at once; of more, the reader learns only which tables have changed."""
 
+_LEFT_OUT = "__left_out"
+# The columns of an entry that a statement returns on Citus, with their types.
 _MEMBERS = "xid xid8, table_id uuid, op text, row_id uuid, at timestamptz, before jsonb"
 
 
@@ -85,8 +87,10 @@ def read_log(app_id: UUID) -> str:
     """
     log = log_of(app_id)
     moment = "(extract(epoch from at) * 1000)::bigint"
+    # The transactions of another installation, or node, have other numbers.
+    epoch = f"select epoch || '-' || (select system_identifier from pg_control_system()) from {log}_epoch"
     return f"""
-        select pg_current_snapshot()::text as snapshot, (select epoch::text from {log}_epoch) as epoch, coalesce((
+        select pg_current_snapshot()::text as snapshot, ({epoch}) as epoch, coalesce((
             select json_agg(json_build_array(seq, table_id, op, row_id, {moment}) order by seq) from (
                 select seq, table_id, op, row_id, at from {log}
                 where xid >= pg_snapshot_xmin($1::text::pg_snapshot)
@@ -97,15 +101,17 @@ def read_log(app_id: UUID) -> str:
     """
 
 
-def rows_before(table: TableSchema, numbers: str, condition: str, columns: str) -> str:
-    """Select columns of the rows `b` that satisfy a condition, as they were before the changes of some numbers."""
+def rows_before(table: TableSchema, numbers: str, holds: str, key: str) -> str:
+    """Select of the rows `b`, as they were before the changes of some numbers, those that satisfy a condition.
+
+    Returned are their id and their key, an expression. What the log does not have of a large row is `left_out`; such a
+    row is returned in any case, without a key if the condition does not hold.
+    """
+    left_out = f"__before -> '{_LEFT_OUT}'"
     return f"""
-        select {columns}
+        select false as is_now, __id::text as id, null as item, case when {holds} then {key} end as key,
+            ({left_out})::text as left_out
         from (select before as __before from {log_of(table.app_id)} where seq = any({numbers})) logged,
             jsonb_populate_record(null::{table.physical}, __before) b
-        where {condition}
+        where ({holds}) or {left_out} is not null
     """
-
-
-LEFT_OUT = "__left_out"
-"""The member of a large row in the log that names what was left out of it."""

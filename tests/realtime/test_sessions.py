@@ -1,0 +1,75 @@
+"""Streams of members and keys: they end when the session or the key does, and there are only so many."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from tests.background import run_task
+from tests.console import owner_of
+from tests.database import connection_to, second_node
+from tests.realtime.listening import listening, refused
+from tests.rules.test_rules import manager
+from tests.support import App, assert_error
+from tests.waiting import until
+
+
+async def test_a_stream_ends_with_the_session(app: App):
+    table = await app.table({"name": "string"}, access_level="AppMember")
+    for way in ("sign out", "deactivate", "delete"):
+        ada = await app.member(way)
+        async with app.client(ada["access_token"]) as client, listening(client, {"id": "a", "table_id": table}) as told:
+            async with manager(app) as side:
+                if way == "sign out":
+                    answer = await client.post("/v1/public/app-members/signout")
+                elif way == "deactivate":
+                    answer = await side.patch(f"/members/{ada['member_id']}", json={"is_active": False})
+                else:
+                    answer = await side.delete(f"/members/{ada['member_id']}")
+            assert answer.is_success, answer.text
+            await told.until(lambda events: bool(events), 5)
+            ((event, data),) = await told.next()
+            assert (event, data["reason"]) == ("bye", "session_ended"), way
+            assert 1000 <= data["retry_ms"] <= 5000
+            await told.until(lambda _: told.is_over)
+
+
+async def test_a_member_has_so_many_streams(app: App):
+    table = await app.table({"name": "string"})
+    ada = await app.member("ada")
+    async with owner_of(app).client(app) as console:
+        answer = await console.patch("/limits", json={"member_live_streams": 2})
+        assert answer.status_code == 200, answer.text
+    async with app.client(ada["access_token"]) as client, app.client() as nobody:
+        asked = {"id": "a", "table_id": table}
+        async with AsyncExitStack() as stack:
+            for _ in range(2):
+                await stack.enter_async_context(listening(client, asked))
+            answer = await refused(client, asked)
+            assert_error(answer, 429, "TOO_MANY_STREAMS")
+            assert answer.headers["retry-after"] == "10"
+            async with listening(nobody, asked):
+                pass
+
+        # What is closed is given back.
+        async def opens() -> bool:
+            async with client.stream("POST", "/v1/public/realtime", json={"subscriptions": [asked]}) as again:
+                return again.status_code == 200
+
+        await until(opens)
+
+
+async def test_a_table_that_nobody_has_listened_to_for_an_hour_writes_no_log(app: App):
+    table = await app.table({"name": "string"})
+    async with app.client() as client, listening(client, {"id": "a", "table_id": table}):
+        pass
+    async with connection_to(app.server) as connection, second_node(app.server) as node:
+        question = "select watched from pilotis.tables where app_id = $1 and table_id = $2"
+        assert await connection.fetchval(question, app.app_id, table) is True
+        await run_task(node, "realtime.disarm")
+        assert await connection.fetchval(question, app.app_id, table) is True
+        await connection.execute(
+            "update pilotis.watches set until = now() - interval '2 hours' where app_id = $1", app.app_id
+        )
+        await run_task(node, "realtime.disarm")
+        assert await connection.fetchval(question, app.app_id, table) is False
+    await app.row(table, {"name": "as before"})
