@@ -49,7 +49,19 @@ FEATURE_MAY = {"http", "db", "blobs", "kit", "limits", "jobs", "events"}
 # Inside `data/`, from the bottom up: a part may import every module of a part below it, and nothing above.
 DATA_LAYERS = [
     f"data.{part}"
-    for part in ("tables", "keys", "where", "rules", "indexes", "rows", "query", "views", "transfer", "trash")
+    for part in (
+        "tables",
+        "keys",
+        "where",
+        "rules",
+        "indexes",
+        "rows",
+        "query",
+        "views",
+        "realtime",
+        "transfer",
+        "trash",
+    )
 ]
 # Exceptions to "through its service or its types": modules without I/O that another feature computes with.
 EXCEPTIONS = {

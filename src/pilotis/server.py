@@ -18,6 +18,7 @@ from pilotis.console.feature import ConsoleFeature
 from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.keys.feature import KeysFeature
 from pilotis.data.query.feature import QueryFeature
+from pilotis.data.realtime.feature import RealtimeFeature
 from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
@@ -58,7 +59,6 @@ from pilotis.kit.metrics import CounterOf, Gauge, Metric
 from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
-from pilotis.realtime.feature import RealtimeFeature
 from pilotis.security.encryption.types import EncryptedColumn
 from pilotis.security.feature import SecurityFeature
 from pilotis.settings import Settings

@@ -111,12 +111,12 @@ async def test_every_way_to_write_is_told(app: App):
             ]
             await sent("POST", "/v1/public/transactions", {"operations": operations})
             assert await types(2) == ["create", "update"]
-            await sent("DELETE", data, {"where": {"n": {"$gt": 2}}})
+            await sent("POST", f"{data}/delete-where", {"where": {"n": {"$gt": 2}}})
             assert await types(2) == ["delete"] * 2
             many = [{"code": f"{n}", "n": n} for n in range(1000)]
             await sent("POST", f"{data}/bulk", {"data": many})
             assert await types(1000) == ["create"] * 1000
-            await sent("DELETE", data, {"all": True})
+            await sent("POST", f"{data}/delete-where", {"all": True})
             assert await told.next() == [("reset", {"subscription": "a", "reason": "bulk"})]
 
 

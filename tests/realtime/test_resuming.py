@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
+from pilotis.data.realtime.cursor import RESUMABLE_SECONDS, cursor_of, parse
 from pilotis.data.rows.change_log import log_of
-from pilotis.realtime.cursor import RESUMABLE_SECONDS, cursor_of, parse
 from tests.console import client_of
 from tests.database import connection_to, second_node
 from tests.realtime.listening import TrueList, listening, patched

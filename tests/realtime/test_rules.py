@@ -125,7 +125,7 @@ async def test_rules_that_change_hold_for_streams(app: App):
 
 
 async def test_a_thousand_members_with_rows_of_their_own_are_one_shape(app: App):
-    """Own rows, by level and by rule, are found by a look-up: the statement is the same for every member."""
+    """Own rows, by level and by rule, are found by a lookup: the statement is the same for every member."""
     table = await app.table({"name": "string"}, access_level="Creator")
     ruled_table = await ruled(app, {"name": "string"}, {"read": {"$creator": ME}, "create": SIGNED_IN})
     members = [await app.member(name) for name in ("ada", "ben")]

@@ -2727,6 +2727,7 @@ declare namespace Api {
     "POST /v1/public/functions/{}/invoke": InvocationResult;
     "POST /v1/public/geo": GeoResult;
     "POST /v1/public/oauth/{}/callback": string;
+    "POST /v1/public/realtime": undefined;
     "POST /v1/public/search": SearchResult;
     "POST /v1/public/storages/files/{}/complete-upload": FileItem;
     "POST /v1/public/storages/files/{}/folders": FolderItem;

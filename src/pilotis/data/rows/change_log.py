@@ -1,6 +1,6 @@
 """The log of row changes in an app's schema, written by the changing statement itself. Pure.
 
-Live subscriptions read it: see `pilotis.realtime`. A table's schema says whether its statements write the log
+Live subscriptions read it: see `pilotis.data.realtime`. A table's schema says whether its statements write the log
 (`TableSchema.watched`), which changes only with the schema's version. It is no outbox: it is not durable, every
 process reads it, and entries go after some minutes.
 

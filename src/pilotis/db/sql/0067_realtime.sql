@@ -1,4 +1,4 @@
--- owner: realtime
+-- owner: data.realtime
 -- The apps whose schemas have a log of changes.
 create table pilotis.change_logs (
     app_id uuid primary key

@@ -29,6 +29,7 @@ NAMES = (
     "where",
     "aggregate",
     "views",
+    "realtime",
     "search",
     "transactions",
     "files",

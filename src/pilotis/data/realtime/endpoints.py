@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pilotis.data.realtime.examples import EXAMPLES
+from pilotis.data.realtime.hub import TooManyLiveStreamsError
+from pilotis.data.realtime.service import Realtime
+from pilotis.data.realtime.subscriptions import NotSupportedInSubscriptionError
+from pilotis.data.realtime.types import OpenStream
 from pilotis.data.rules.visibility import MemberTokenRequiredError
 from pilotis.data.tables.service import TableBusyError, TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
@@ -11,11 +16,6 @@ from pilotis.http.api.principals import public
 from pilotis.http.api.request import Call
 from pilotis.http.replies.events import LAST_EVENT_ID, Pushed
 from pilotis.kit.errors import RateLimitedError
-from pilotis.realtime.examples import EXAMPLES
-from pilotis.realtime.hub import TooManyLiveStreamsError
-from pilotis.realtime.service import Realtime
-from pilotis.realtime.subscriptions import NotSupportedInSubscriptionError
-from pilotis.realtime.types import OpenStream
 
 
 class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):

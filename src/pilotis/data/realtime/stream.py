@@ -15,13 +15,13 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.data.realtime.subscriptions import Key, Watched
+from pilotis.data.realtime.types import NewSubscription
 from pilotis.http.api.principals import AppInfo, AppMember, MemberInfo, Principal
 from pilotis.http.replies.events import Outlet
 from pilotis.http.replies.streams import MAX_UNSENT_BYTES, PING_SECONDS
 from pilotis.kit import json
 from pilotis.members.service import NO_SESSION
-from pilotis.realtime.subscriptions import Key, Watched
-from pilotis.realtime.types import NewSubscription
 
 RESET_SECONDS = 5.0
 """A subscription gets at most one `reset` in this time; a further one follows at its end."""

@@ -8,13 +8,13 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Connection
 
+from pilotis.data.realtime import store
+from pilotis.data.realtime.cursor import KEPT_SECONDS
 from pilotis.data.tables.service import TableBusyError, TableNotFoundError, Tables
 from pilotis.db.pool import Database
 from pilotis.jobs.kinds import Periodic
 from pilotis.jobs.tasks import on_connection
 from pilotis.limits import Limits
-from pilotis.realtime import store
-from pilotis.realtime.cursor import KEPT_SECONDS
 
 _TRIM_SECONDS = 60
 _DISARM_SECONDS = 600

@@ -3,7 +3,7 @@
 A subscription is a rule, folded for the caller, and a condition. Their equalities of plain columns become its *key*,
 the rest a condition of SQL; with the columns that the caller sees this makes the *shape*. All subscriptions of a shape
 are judged by one statement, which returns each changed row with its key as it was before and as it is now, and a
-look-up of the key finds the subscriptions. So a thousand members with rows of their own cost as much as one, and access
+lookup of the key finds the subscriptions. So a thousand members with rows of their own cost as much as one, and access
 has no code of its own: PostgreSQL judges rows by conditions that the compilers of queries and rules have made.
 """
 

@@ -6,14 +6,14 @@ import time
 
 import msgspec
 
+from pilotis.data.realtime.cursor import Cursor, parse
+from pilotis.data.realtime.hub import Hub
+from pilotis.data.realtime.stream import LiveStream, Subscription, bye
+from pilotis.data.realtime.types import NewSubscription, OpenStream
 from pilotis.data.rows.table import PreparedTables
 from pilotis.http.api.principals import AppMember, Client, Principal, app_of
 from pilotis.http.replies.events import Outlet, Pushed
 from pilotis.kit.errors import PilotisError, invalid
-from pilotis.realtime.cursor import Cursor, parse
-from pilotis.realtime.hub import Hub
-from pilotis.realtime.stream import LiveStream, Subscription, bye
-from pilotis.realtime.types import NewSubscription, OpenStream
 from pilotis.security.rate_limits import RateLimits
 
 RATE = "live"

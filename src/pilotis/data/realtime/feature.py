@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pilotis.data.realtime.endpoints import RealtimeEndpoints
+from pilotis.data.realtime.hub import Hub
+from pilotis.data.realtime.service import Realtime
+from pilotis.data.realtime.tasks import periodic
 from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.db.topics import Topic
@@ -9,10 +13,6 @@ from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.kit.metrics import Gauge
 from pilotis.members.feature import MembersFeature
-from pilotis.realtime.endpoints import RealtimeEndpoints
-from pilotis.realtime.hub import Hub
-from pilotis.realtime.service import Realtime
-from pilotis.realtime.tasks import periodic
 
 
 class RealtimeFeature(Feature, frozen=True, kw_only=True, eq=False):

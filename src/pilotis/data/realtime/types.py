@@ -8,20 +8,22 @@ from uuid import UUID
 import msgspec
 
 from pilotis.data.rows.schemas import WhereObject
+from pilotis.data.rows.types import TableName
 
+SubscriptionId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
 ChangeType = Literal["create", "update", "enter", "leave", "delete"]
 ResetReason = Literal["gap", "overflow", "bulk", "schema", "access"]
 
 
 class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
-    """Rows of a table to be told of: those of a condition, one row, or all. `table_id` is the table's id or title.
+    """Rows of a table to be told of: those of a condition, one row, or all.
 
     `id` is the client's name for it, which its events carry. `types` are the changes to be told of, `fields` the
     columns to send; by default all.
     """
 
-    id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    table_id: str
+    id: SubscriptionId
+    table_id: TableName
     where: WhereObject | None = None
     row_id: UUID | None = None
     types: Annotated[list[ChangeType], msgspec.Meta(min_length=1)] | None = None

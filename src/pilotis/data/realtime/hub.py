@@ -18,6 +18,10 @@ from uuid import UUID
 import asyncpg
 import structlog
 
+from pilotis.data.realtime import store
+from pilotis.data.realtime.cursor import Cursor, cursor_of
+from pilotis.data.realtime.stream import LiveStream, Subscription
+from pilotis.data.realtime.subscriptions import Key, Shape, Watched, compile_facts, compile_rows, lookups
 from pilotis.data.rows.table import TOO_OLD, PreparedTables
 from pilotis.data.rules.actions import Action
 from pilotis.data.tables.schema import TableSchema
@@ -30,10 +34,6 @@ from pilotis.kit import json
 from pilotis.kit.errors import PilotisError, RateLimitedError
 from pilotis.limits import Limits
 from pilotis.members.service import Members
-from pilotis.realtime import store
-from pilotis.realtime.cursor import Cursor, cursor_of
-from pilotis.realtime.stream import LiveStream, Subscription
-from pilotis.realtime.subscriptions import Key, Shape, Watched, compile_facts, compile_rows, lookups
 
 MAX_ROW_BYTES = 64 * 1024
 """A larger row comes without its data."""
@@ -42,12 +42,12 @@ _GATHER_SECONDS = 0.005
 _IDLE_SECONDS = 30.0
 _RETRY_SECONDS = 1.0
 _RENEW_SECONDS = store.LEASE_SECONDS / 3
-_MOST_POLLS = 50
+_MAX_POLLS = 50
 """How many logs a process reads a second at most when nothing wakes it."""
 _SESSIONS_A_SECOND = 500
 _COMPILE_TRIES = 5
 
-_log = structlog.get_logger("pilotis.realtime")
+_log = structlog.get_logger("pilotis.data.realtime")
 
 
 class TooManyLiveStreamsError(RateLimitedError):
@@ -235,7 +235,7 @@ class Hub:
         while True:
             await asyncio.sleep(1.0)
             now = time.monotonic()
-            seconds = max(_POLL_SECONDS, len(self._feeds) / _MOST_POLLS)
+            seconds = max(_POLL_SECONDS, len(self._feeds) / _MAX_POLLS)
             for app_id, feed in list(self._feeds.items()):
                 for stream in list(feed.streams):
                     stream.tick(now)
