@@ -16,6 +16,8 @@ from pilotis.data.tables.schema import TableSchema
 
 MAX_LOGGED = 1000
 """If one statement changes more rows than this, a single entry `b` is written."""
+WITH_XID = ", pilotis.log_xid({row}__id::text) as __xid"
+"""What a write returns beside its rows. Only the statement itself knows its transaction: on Citus it runs elsewhere."""
 MAX_READ = 10_000
 """The most entries that are read at once; of more, the reader learns only which tables have changed."""
 
@@ -47,8 +49,7 @@ class ChangeLog:
 
     def insert(self, given: str) -> str:
         """Insert the entries of an expression for their JSON."""
-        # Only the statement that writes an entry knows its transaction: on Citus another one runs it elsewhere.
-        return f"""{self._into} select pilotis.log_xid(e.row_id::text), table_id, op::"char", row_id, at, before
+        return f"""{self._into} select xid, table_id, op::"char", row_id, at, before
             from json_to_recordset({given}) as e({_MEMBERS})"""
 
     def created(self) -> str:
@@ -66,15 +67,15 @@ class ChangeLog:
 
     def _logged(self, op: str, source: str, before: str) -> str:
         table_id = f"'{self._table.table_id}'::uuid"
-        xid, most = "pilotis.log_xid({}::text)".format, "pilotis.log_xid(max(written.__id::text))"
         at = "greatest(now(), written.__updated_at)" if op != "d" else "now()"
         return f"""logged as (
                 {"" if self._apart else self._into}
-                select {xid("written.__id")} as xid, {table_id} as table_id, '{op}'::"char" as op,
-                    written.__id as row_id, {at} as at, {before} as before
+                select written.__xid as xid, {table_id} as table_id, '{op}'::"char" as op, written.__id as row_id,
+                    {at} as at, {before} as before
                 from {source} where (select count(*) from written) <= {MAX_LOGGED}
                 union all
-                select {most}, {table_id}, 'b', null, now(), null from written having count(*) > {MAX_LOGGED}
+                select max(written.__xid), {table_id}, 'b', null, now(), null from written
+                having count(*) > {MAX_LOGGED}
             )"""
 
 
@@ -83,21 +84,24 @@ def read_log(app_id: UUID) -> str:
 
     `changes` is a JSON array of the number, table, operation, row and time (milliseconds) of each entry, in the order
     in which a row changed: `c` created, `u` updated, `d` deleted, `b` many rows at once. It has at most one entry more
-    than `MAX_READ`.
+    than `MAX_READ`. Nothing is selected if a crash has emptied the log.
     """
     log = log_of(app_id)
     moment = "(extract(epoch from at) * 1000)::bigint"
-    # The transactions of another installation, or node, have other numbers.
-    epoch = f"select epoch || '-' || (select system_identifier from pg_control_system()) from {log}_epoch"
+    # The transactions of another installation, or node, have other numbers. On Citus the snapshot is that of the node
+    # with the log because the statement reads from a table there.
     return f"""
-        select pg_current_snapshot()::text as snapshot, ({epoch}) as epoch, coalesce((
-            select json_agg(json_build_array(seq, table_id, op, row_id, {moment}) order by seq) from (
-                select seq, table_id, op, row_id, at from {log}
-                where xid >= pg_snapshot_xmin($1::text::pg_snapshot)
-                    and not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)
-                order by seq limit {MAX_READ + 1}
-            ) unseen
-        ), '[]')::text as changes
+        select pg_current_snapshot()::text as snapshot,
+            epoch || '-' || (select system_identifier from pg_control_system()) as epoch,
+            coalesce((
+                select json_agg(json_build_array(seq, table_id, op, row_id, {moment}) order by seq) from (
+                    select seq, table_id, op, row_id, at from {log}
+                    where xid >= pg_snapshot_xmin($1::text::pg_snapshot)
+                        and not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)
+                    order by seq limit {MAX_READ + 1}
+                ) unseen
+            ), '[]')::text as changes
+        from {log}_epoch
     """
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pilotis.data.rows.change_log import ChangeLog
+from pilotis.data.rows.change_log import WITH_XID, ChangeLog
 from pilotis.data.rows.cursors import MAX_VALUE_BYTES
 from pilotis.data.rows.emitting import CREATED, BoundCause, Emitter, literal
 from pilotis.data.tables import keys
@@ -183,6 +183,9 @@ class Statements:
     def _log(self) -> ChangeLog:
         return ChangeLog(self._table, apart=self.apart)
 
+    def _xid(self, row: str = "") -> str:
+        return WITH_XID.format(row=row) if self._table.watched else ""
+
     def _found_events(self, *, emits: bool) -> str:
         if not self.apart or not (emits or self._table.watched):
             return ""
@@ -349,6 +352,8 @@ class Statements:
         events = self._found_events(emits=emits)
         logged = f", {self._log.created()}" if table.watched else ""
         returned = "__id, __created_at" if holds or unless_taken else "__created_at"
+        if emits or table.watched:
+            returned = f"*{self._xid()}"
         judged, result = "", f"select __created_at{events} from written limit 1"
         if holds:
             judged = f"r as materialized (select * from ({self._as_inserted()}) r where {holds}), "
@@ -365,7 +370,7 @@ class Statements:
                     ({", ".join(names)}, __created_at, __updated_at, {table.version_column})
                 select {", ".join(values)}, now(), now(), null
                 from {given}{conflict}
-                returning {"*" if emits or logged else returned}
+                returning {returned}
             ){self._counted("count(*)")}{", " + self._emitter.created() if emits else ""}{logged}
             {result}
         """
@@ -592,7 +597,7 @@ class Statements:
             with {before}written as (
                 update {table.physical} t set {assigned} from {given}{locked}
                 where t.__id = $1 and {condition} and t.{table.version_column} is null
-                returning t.*
+                returning t.*{self._xid("t.")}
             ){emitted}
             select {item}{self._found_events(emits=cause is not None)} from written
         """
@@ -631,7 +636,7 @@ class Statements:
                 update {table.physical} t set {assigned}
                 from {given}, (select __id as locked_id from before where (select count(*) from before) <= $1) locked
                 where t.__id = locked_id and t.{table.version_column} is null
-                returning t.*
+                returning t.*{self._xid("t.")}
             ){emitted}
             select (select count(*) from before) as found,
                 count(pilotis.require_size({self.row}, $5::integer)) as updated{judged}
@@ -642,7 +647,7 @@ class Statements:
     def delete(self, condition: str, cause: BoundCause | None = None) -> str:
         """Delete rows; returns their number. `cause` is set if the table emits deletions."""
         table = self._table
-        returned = "1" if cause is None and not table.watched else "*"
+        returned = "1" if cause is None and not table.watched else f"*{self._xid()}"
         emitted = "" if cause is None else f", {self._emitter.deleted(cause)}"
         emitted += f", {self._log.deleted()}" if table.watched else ""
         return f"""

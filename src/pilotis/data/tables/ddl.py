@@ -58,14 +58,15 @@ def create_outbox(app_id: UUID) -> str:
     """
 
 
-def create_change_log(app_id: UUID, *, is_sharded: bool) -> str:
+def create_change_log(app_id: UUID, *, is_sharded: bool) -> list[str]:
     """Return the statements that create the app's log of changes, which live subscriptions read, if missing.
 
     A crash empties it, with the `epoch` that its readers compare. On Citus it is kept, because a schema with unlogged
     tables cannot be moved.
     """
     schema, kind = f"app_{app_id.hex}", "" if is_sharded else "unlogged "
-    return f"""
+    return [
+        f"""
         create {kind}table if not exists {schema}.__changes (
             seq bigint generated always as identity primary key,
             xid xid8 not null,
@@ -74,14 +75,17 @@ def create_change_log(app_id: UUID, *, is_sharded: bool) -> str:
             row_id uuid,
             at timestamptz not null,
             before jsonb
-        );
-        create index if not exists __changes_xid on {schema}.__changes (xid);
+        )
+        """,
+        f"create index if not exists __changes_xid on {schema}.__changes (xid)",
+        f"""
         create {kind}table if not exists {schema}.__changes_epoch (
             only_one boolean primary key default true check (only_one),
             epoch uuid not null default gen_random_uuid()
-        );
-        insert into {schema}.__changes_epoch default values on conflict do nothing
-    """
+        )
+        """,
+        f"insert into {schema}.__changes_epoch default values on conflict do nothing",
+    ]
 
 
 def change_version(table: TableSchema, version: int) -> str:

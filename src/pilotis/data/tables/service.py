@@ -654,7 +654,8 @@ class Tables:
             if table.watched is watched or not await is_wanted(connection):
                 raise _UnchangedError
             if watched:
-                await connection.execute(ddl.create_change_log(app_id, is_sharded=self._database.is_sharded))
+                for statement in ddl.create_change_log(app_id, is_sharded=self._database.is_sharded):
+                    await connection.execute(statement)
             await store.set_watched(connection, table, watched=watched)
 
         with suppress(_UnchangedError):
