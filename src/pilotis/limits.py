@@ -107,6 +107,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Open live streams of one member, in one worker."""
     live_subscriptions: App[Positive] = 50
     """Subscriptions of a live stream."""
+    live_channels: App[Positive] = 20
+    """Channels to which a live stream listens."""
     live_per_minute: App[Rate] = 60
     """Live streams opened from one address, without those that go on after an earlier one."""
     live_log_rows: Positive = 200_000

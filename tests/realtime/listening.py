@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -66,10 +66,15 @@ class Listener:
 
 @asynccontextmanager
 async def listening(
-    client: httpx.AsyncClient, *subscriptions: dict[str, Any], after: str | None = None, **headers: str
+    client: httpx.AsyncClient,
+    *subscriptions: dict[str, Any],
+    channels: Sequence[dict[str, Any]] = (),
+    after: str | None = None,
+    **headers: str,
 ) -> AsyncIterator[Listener]:
-    """Open a stream with subscriptions, and take its `ready`."""
-    body = {"subscriptions": list(subscriptions), **({} if after is None else {"after": after})}
+    """Open a stream with subscriptions and channels, and take its `ready`."""
+    body = {"subscriptions": list(subscriptions), "channels": list(channels)}
+    body |= {} if after is None else {"after": after}
     async with client.stream("POST", "/v1/public/realtime", json=body, headers=headers, timeout=60) as answer:
         if answer.status_code != 200:
             await answer.aread()

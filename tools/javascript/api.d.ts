@@ -230,6 +230,16 @@ declare namespace Api {
     changed: number;
     removed: number;
   }
+  interface ChannelPattern {
+    pattern: string;
+    listen?: any;
+    send?: any;
+    presence?: boolean;
+    echo?: boolean;
+  }
+  interface ChannelPatterns {
+    channels: Array<ChannelPattern>;
+  }
   interface ClientKeys {
     keys: Array<Record<string, any>>;
   }
@@ -1427,6 +1437,9 @@ declare namespace Api {
     is_trusted: boolean;
     missing: Array<string>;
   }
+  interface PresenceResult {
+    channel: string;
+  }
   interface Preset {
     name: string;
     description: string;
@@ -1724,6 +1737,9 @@ declare namespace Api {
     total_count: number;
     limit: number;
     offset: number;
+  }
+  interface SentMessages {
+    ids: Array<string>;
   }
   interface SentRequest {
     headers: Record<string, string>;
@@ -2457,6 +2473,7 @@ declare namespace Api {
     "DELETE /v1/auth/session": Deleted;
     "DELETE /v1/auth/sessions/{}": Deleted;
     "DELETE /v1/public/app-members/me": DeletedAccount;
+    "DELETE /v1/public/realtime/channels/{}/presence": PresenceResult;
     "DELETE /v1/public/storages/files/{}/items/{}": Deleted;
     "DELETE /v1/public/storages/webs/{}/page-metas": PageMetaDeleted;
     "DELETE /v1/public/storages/webs/{}/page-metas/all": PageMetasDeleted;
@@ -2501,6 +2518,7 @@ declare namespace Api {
     "GET /v1/apps/{}/audit-log": AuditEntryPage;
     "GET /v1/apps/{}/audit-log/targets": AuditTargets;
     "GET /v1/apps/{}/auth-settings": AuthSettings;
+    "GET /v1/apps/{}/channels": ChannelPatterns;
     "GET /v1/apps/{}/dead-jobs": DeadJobPage;
     "GET /v1/apps/{}/env": VariableList;
     "GET /v1/apps/{}/event-types": KnownTypePage;
@@ -2728,6 +2746,7 @@ declare namespace Api {
     "POST /v1/public/geo": GeoResult;
     "POST /v1/public/oauth/{}/callback": string;
     "POST /v1/public/realtime": undefined;
+    "POST /v1/public/realtime/channels/{}/messages": SentMessages;
     "POST /v1/public/search": SearchResult;
     "POST /v1/public/storages/files/{}/complete-upload": FileItem;
     "POST /v1/public/storages/files/{}/folders": FolderItem;
@@ -2754,6 +2773,7 @@ declare namespace Api {
     "POST /v1/triggers/{}": Triggered;
     "PUT /v1/apps/{}/ai-provider": AiProvider;
     "PUT /v1/apps/{}/auth-settings": AuthSettings;
+    "PUT /v1/apps/{}/channels": ChannelPatterns;
     "PUT /v1/apps/{}/env/{}": Variable;
     "PUT /v1/apps/{}/event-types/{}": DeclaredType;
     "PUT /v1/apps/{}/functions/{}/draft": FunctionVersion;
@@ -2771,6 +2791,7 @@ declare namespace Api {
     "PUT /v1/apps/{}/workflows/{}": Workflow;
     "PUT /v1/auth/me/password": User;
     "PUT /v1/auth/me/preferences": UserPreferences;
+    "PUT /v1/public/realtime/channels/{}/presence": PresenceResult;
     "PUT /v1/public/storages/webs/{}/page-metas": PageMeta;
     "PUT /v1/triggers/{}": Triggered;
     "PUT /v1/uploads/sites/{}": ReceivedContent;

@@ -24,11 +24,15 @@ class Topic(StrEnum):
     NEWS = "news"
     CANCEL = "cancel"
     CHANGES = "changes"
+    CHANNEL_RULES = "channel_rules"
+    CHANNELS = "channels"
 
 
-CacheTopic = Literal[Topic.APP, Topic.TABLE, Topic.MASTER_KEY, Topic.SITE, Topic.FUNCTION, Topic.OAUTH_KEYS]
+CacheTopic = Literal[
+    Topic.APP, Topic.TABLE, Topic.MASTER_KEY, Topic.SITE, Topic.FUNCTION, Topic.OAUTH_KEYS, Topic.CHANNEL_RULES
+]
 """Topics of rare changes that invalidate caches: sent within the transaction that makes the change."""
-WakeUpTopic = Literal[Topic.WORK, Topic.EVENTS, Topic.NEWS, Topic.CANCEL, Topic.CHANGES]
+WakeUpTopic = Literal[Topic.WORK, Topic.EVENTS, Topic.NEWS, Topic.CANCEL, Topic.CHANGES, Topic.CHANNELS]
 """Topics of frequent messages: sent outside transactions, because NOTIFY inside them serialises all commits."""
 
 

@@ -28,6 +28,7 @@ Scope = Literal[
     "files:write",
     "functions:invoke",
     "workflows:execute",
+    "channels:send",
 ]
 DEFAULT_SCOPES: list[Scope] = ["rows:read", "rows:write", "files:read", "files:write", "members:read"]
 VersionStatus = Literal["queued", "building", "ready", "failed", "expired", "draft"]

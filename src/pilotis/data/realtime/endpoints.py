@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from pilotis.data.realtime.examples import EXAMPLES
+from uuid import UUID
+
+from pilotis.data.realtime.channel_rules import NAME, ChannelDeniedError, ChannelRules
+from pilotis.data.realtime.channels import Channels, StreamNotFoundError, TooFastError
+from pilotis.data.realtime.examples import CHANNELS, EXAMPLES
 from pilotis.data.realtime.hub import TooManyLiveStreamsError
 from pilotis.data.realtime.service import Realtime
 from pilotis.data.realtime.subscriptions import NotSupportedInSubscriptionError
-from pilotis.data.realtime.types import OpenStream
+from pilotis.data.realtime.types import (
+    ChannelPatterns,
+    NewMessages,
+    OpenStream,
+    PresenceChange,
+    PresenceResult,
+    SentMessages,
+    StreamQuery,
+)
+from pilotis.data.rules.document import RULE_ERRORS
 from pilotis.data.rules.visibility import MemberTokenRequiredError
 from pilotis.data.tables.service import TableBusyError, TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, WhereTooComplexError
-from pilotis.http.api.endpoint import Endpoints, post
-from pilotis.http.api.principals import public
+from pilotis.http.api.endpoint import Endpoints, delete, get, post, put
+from pilotis.http.api.principals import Role, console, public
 from pilotis.http.api.request import Call
 from pilotis.http.replies.events import LAST_EVENT_ID, Pushed
-from pilotis.kit.errors import RateLimitedError
+from pilotis.kit.errors import PayloadTooLargeError, RateLimitedError
+
+_CHANNEL = "/v1/public/realtime/channels/:name"
+_PATTERNS = "/v1/apps/:app_id/channels"
+_LISTEN = public()
+_SEND = public(scope="channels:send")
+_CHANNEL_ERRORS = [ChannelDeniedError, MemberTokenRequiredError, TooFastError]
 
 
 class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
     """Live rows: a page is told when the rows that it shows change, under the same rules as its queries."""
 
-    def __init__(self, realtime: Realtime) -> None:
+    def __init__(self, realtime: Realtime, channels: Channels) -> None:
         self._realtime = realtime
+        self._channels = channels
 
     @post(
         "/v1/public/realtime",
@@ -36,6 +56,7 @@ class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
             InvalidOperatorError,
             WhereTooComplexError,
             NotSupportedInSubscriptionError,
+            ChannelDeniedError,
             TableBusyError,
             TooManyLiveStreamsError,
             RateLimitedError,
@@ -51,3 +72,47 @@ class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
         more becomes a `reset`.
         """
         return await self._realtime.open(call.principal, call.client, body, call.header(b"last-event-id"))
+
+    @post(f"{_CHANNEL}/messages", access=_SEND, status=202, errors=[*_CHANNEL_ERRORS, PayloadTooLargeError])
+    async def send(self, call: Call, name: str, body: NewMessages) -> SentMessages:
+        """Send a message, or several, to those who listen to a channel.
+
+        They are told at most once: who needs every message writes rows.
+        """
+        return SentMessages(await self._channels.send(call.principal, call.client, _name(name), body))
+
+    @put(f"{_CHANNEL}/presence", access=_LISTEN, errors=[*_CHANNEL_ERRORS, StreamNotFoundError])
+    async def set_presence(self, call: Call, name: str, body: PresenceChange) -> PresenceResult:
+        """Set what the others in a channel see of a stream."""
+        await self._channels.set_presence(call.principal, _name(name), body.stream, body.state)
+        return PresenceResult(name)
+
+    @delete(f"{_CHANNEL}/presence", access=_LISTEN, errors=[*_CHANNEL_ERRORS, StreamNotFoundError])
+    async def end_presence(self, call: Call, name: str, query: StreamQuery) -> PresenceResult:
+        """Make a stream invisible to the others in a channel; it goes on listening."""
+        await self._channels.end_presence(call.principal, _name(name), query.stream)
+        return PresenceResult(name)
+
+
+class ChannelEndpoints(Endpoints, tag="Live rows", examples=CHANNELS):
+    """The channels that an app declares."""
+
+    def __init__(self, rules: ChannelRules) -> None:
+        self._rules = rules
+
+    @get(_PATTERNS, access=console(Role.VIEWER, secret_key=True))
+    async def list(self, call: Call, app_id: UUID) -> ChannelPatterns:
+        """Read the channels that the app has declared."""
+        return await self._rules.shown(call.app)
+
+    @put(_PATTERNS, access=console(Role.EDITOR, secret_key=True), errors=[*RULE_ERRORS])
+    async def save(self, call: Call, app_id: UUID, body: ChannelPatterns) -> ChannelPatterns:
+        """Declare the app's channels, in place of those there were. Who may not listen any more is told at once."""
+        return await self._rules.save(call.app, call.actor, body)
+
+
+def _name(name: str) -> str:
+    """Return a channel's name; raises an error for what can be none."""
+    if not NAME.fullmatch(name):
+        raise ChannelDeniedError
+    return name

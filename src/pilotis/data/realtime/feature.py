@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pilotis.data.realtime.endpoints import RealtimeEndpoints
+from pilotis.data.realtime.channel_rules import ChannelRules
+from pilotis.data.realtime.channels import Channels
+from pilotis.data.realtime.endpoints import ChannelEndpoints, RealtimeEndpoints
 from pilotis.data.realtime.hub import Hub
 from pilotis.data.realtime.service import Realtime
 from pilotis.data.realtime.tasks import periodic
 from pilotis.data.rows.feature import RowsFeature
+from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.db.topics import Topic
 from pilotis.feature import Feature
@@ -18,14 +21,18 @@ from pilotis.members.feature import MembersFeature
 class RealtimeFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Live subscriptions."""
 
-    described = (RealtimeEndpoints,)
+    described = (RealtimeEndpoints, ChannelEndpoints)
 
     hub: Hub
 
 
-def feature(floor: Floor, tables: TablesFeature, rows: RowsFeature, members: MembersFeature) -> RealtimeFeature:
+def feature(
+    floor: Floor, tables: TablesFeature, rules: RulesFeature, rows: RowsFeature, members: MembersFeature
+) -> RealtimeFeature:
     """Return the feature."""
     prepared = rows.prepared_tables
+    channel_rules = ChannelRules(floor.database, tables.tables, prepared, rules.rules)
+    channels = Channels(floor.database, channel_rules, floor.control, floor.jobs.node_id)
     hub = Hub(
         floor.database,
         tables.tables,
@@ -34,18 +41,33 @@ def feature(floor: Floor, tables: TablesFeature, rows: RowsFeature, members: Mem
         floor.control,
         floor.jobs.node_id,
         floor.limits,
+        channels,
     )
+
+    def channels_changed(app_id: str) -> None:
+        channel_rules.forget(app_id)
+        hub.channels_changed(app_id)
+
+    async def close() -> None:
+        await hub.close()
+        await channels.close()
+
     prepared.on_logged(hub.committed)
     floor.control.subscribe(Topic.CHANGES, hub.wake, hub.wake_all)
     floor.control.subscribe(Topic.TABLE, hub.table_changed, hub.wake_all)
+    floor.control.subscribe(Topic.CHANNEL_RULES, channels_changed, channel_rules.forget_all)
+    floor.control.subscribe(Topic.CHANNELS, channels.wake, channels.wake_all)
     return RealtimeFeature(
         name="realtime",
-        endpoints=[RealtimeEndpoints(Realtime(hub, prepared, floor.rate_limits))],
+        endpoints=[
+            RealtimeEndpoints(Realtime(hub, prepared, floor.rate_limits), channels),
+            ChannelEndpoints(channel_rules),
+        ],
         periodic=periodic(floor.database, tables.tables, floor.limits),
         metrics=[
             Gauge("pilotis_live_streams", "Open live streams.", lambda: hub.streams),
             Gauge("pilotis_live_subscriptions", "Subscriptions of the open live streams.", lambda: hub.subscriptions),
         ],
-        close=hub.close,
+        close=close,
         hub=hub,
     )

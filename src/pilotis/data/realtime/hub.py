@@ -19,8 +19,10 @@ import asyncpg
 import structlog
 
 from pilotis.data.realtime import store
+from pilotis.data.realtime.channel_rules import ChannelDeniedError, bound
+from pilotis.data.realtime.channels import Channels
 from pilotis.data.realtime.cursor import Cursor, cursor_of
-from pilotis.data.realtime.stream import LiveStream, Subscription
+from pilotis.data.realtime.stream import Listening, LiveStream, Subscription
 from pilotis.data.realtime.subscriptions import Key, Shape, Watched, compile_facts, compile_rows, lookups
 from pilotis.data.rows.table import TOO_OLD, PreparedTables
 from pilotis.data.rules.actions import Action
@@ -46,6 +48,7 @@ _MAX_POLLS = 50
 """How many logs a process reads a second at most when nothing wakes it."""
 _SESSIONS_A_SECOND = 500
 _COMPILE_TRIES = 5
+_CHANNELS_SECONDS = 5.0
 
 _log = structlog.get_logger("pilotis.data.realtime")
 
@@ -87,6 +90,7 @@ class Hub:
         control: Control,
         node_id: Callable[[], UUID],
         limits: Limits,
+        channels: Channels,
     ) -> None:
         self.database = database
         self.tables = tables
@@ -95,6 +99,7 @@ class Hub:
         self._control = control
         self._node_id = node_id
         self._limits = limits
+        self.channels = channels
         self._feeds: dict[UUID, Feed] = {}
         self._by_app: Counter[UUID] = Counter()
         self._by_address: Counter[tuple[UUID, str]] = Counter()
@@ -126,6 +131,11 @@ class Hub:
         """Read all logs: messages may have been lost."""
         for feed in self._feeds.values():
             feed.wake()
+
+    def channels_changed(self, app_id: str) -> None:
+        """Judge again who may listen to an app's channels."""
+        if self._feeds and (feed := self._feeds.get(UUID(app_id))) is not None:
+            feed.channels_changed()
 
     def table_changed(self, key: str) -> None:
         """Compile the subscriptions to a table again, whose schema or rules have changed."""
@@ -161,21 +171,36 @@ class Hub:
 
         await self.tables.set_watched(app_id, table_id, is_wanted, watched=True)
 
-    async def compiled(self, stream: LiveStream, one: Subscription) -> list[Watched]:
+    async def compiled(self, stream: LiveStream, one: Subscription | Listening) -> list[Watched]:
         """Compile a subscription, and what tells of the rows that its rule looks up, and watch the tables.
 
-        Raises the errors of a query, and `TableBusyError`.
+        Of a channel only the latter. Raises the errors of a query, `TableBusyError`, and `ChannelDeniedError`.
         """
         app_id = stream.app.app_id
         for _ in range(_COMPILE_TRIES):
-            compiled = await self._compiled(stream, one)
+            if isinstance(one, Listening):
+                compiled = await self._compiled_channel(stream, one)
+            else:
+                compiled = await self._compiled(stream, one)
             feed = self._feeds.get(app_id)
             tables = (watched.shape.table.schema for watched in compiled)
             fresh = {table.table_id for table in tables if not table.watched or feed is None or not feed.has(table)}
             # What makes a table watched changes its version.
+            one.compiled_at = time.monotonic()
             if not fresh or not await self.watch(app_id, fresh):
                 return compiled
         raise TableBusyError
+
+    async def _compiled_channel(self, stream: LiveStream, one: Listening) -> list[Watched]:
+        allowed = await self.channels.rules.allowed(stream.principal, one.name, Action.READ)
+        if one.presence is not None and not allowed.declared.presence:
+            raise ChannelDeniedError
+        compiled = []
+        for table_id, where in lookups(allowed.rule):
+            with suppress(TableNotFoundError):
+                table = await self.prepared.current(stream.app, table_id)
+                compiled.append(compile_facts(table, bound(where, allowed.parts, allowed.declared.table)))
+        return compiled
 
     async def _compiled(self, stream: LiveStream, one: Subscription) -> list[Watched]:
         app, principal = stream.app, stream.principal
@@ -183,7 +208,6 @@ class Hub:
         visible = await table.visible(principal, Action.LIST if one.row_id is None else Action.READ)
         own = None if principal.member is None else principal.member.member_id
         compiled = [compile_rows(table, visible, one.where, one.row_id, one.fields, own, app.limits)]
-        one.compiled_at = time.monotonic()
         for table_id, where in lookups(visible.rule):
             with suppress(TableNotFoundError):
                 compiled.append(compile_facts(await self.prepared.current(app, table_id), where))
@@ -200,12 +224,14 @@ class Hub:
         if feed is None:
             feed = self._feeds[app_id] = Feed(self, stream.app)
         await feed.join(stream, after)
+        await self.channels.join(stream)
 
     def leave(self, stream: LiveStream) -> None:
         """End a stream."""
         if stream.joined:
             stream.joined = False
             self._count(stream, -1)
+            self.channels.leave(stream)
             if (feed := self._feeds.get(stream.app.app_id)) is not None:
                 feed.leave(stream)
 
@@ -232,6 +258,7 @@ class Hub:
 
     async def _tick(self) -> None:
         """Once a second: heartbeats, streams that read too slowly, leases, and feeds that nobody needs."""
+        channels_at = 0.0
         while True:
             await asyncio.sleep(1.0)
             now = time.monotonic()
@@ -243,6 +270,10 @@ class Hub:
                 if feed.is_idle(now):
                     feed.task.cancel()
                     del self._feeds[app_id]
+            if now >= channels_at:
+                channels_at = now + _CHANNELS_SECONDS
+                with suppress(PilotisError, OSError):
+                    await self.channels.tick()
 
 
 class Feed:
@@ -293,24 +324,26 @@ class Feed:
     async def join(self, stream: LiveStream, after: Cursor | None) -> None:
         """Add a stream between two rounds; see `Hub.join`."""
         async with self._lock:
-            if self._cursor is None:
+            # Where no table is watched there may be no log.
+            if self._cursor is None and (self._by_table or any(one.compiled for one in stream.everything())):
                 self._cursor = await self._now()
-            resumed = after is not None and after.epoch == self._cursor.epoch
+            token = "" if self._cursor is None else self._cursor.token
+            resumed = after is not None and self._cursor is not None and after.epoch == self._cursor.epoch
             self.streams.add(stream)
-            for one in stream.subscriptions.values():
+            for one in stream.everything():
                 self._add(one, one.compiled)
-            stream.begin(self._cursor.token, resumed=resumed)
+            stream.begin(token, resumed=resumed)
             if resumed and after is not None:
                 await self._catch_up(stream, after)
             elif stream.was_asked_to_resume:
-                for one in stream.subscriptions.values():
-                    stream.reset(one, "gap")
-            stream.flush(self._cursor.token)
+                for subscription in stream.subscriptions.values():
+                    stream.reset(subscription, "gap")
+            stream.flush(token)
 
     def leave(self, stream: LiveStream) -> None:
         """Remove a stream."""
         self.streams.discard(stream)
-        for one in stream.subscriptions.values():
+        for one in stream.everything():
             self._remove(one)
         self._left_at = time.monotonic()
 
@@ -324,17 +357,17 @@ class Feed:
 
     # Subscriptions
 
-    def _add(self, one: Subscription, compiled: Sequence[Watched]) -> None:
-        for number, (shape, key) in enumerate(compiled):
+    def _add(self, one: Subscription | Listening, compiled: Sequence[Watched]) -> None:
+        for shape, key in compiled:
             table_id = shape.table.schema.table_id
             group = self._shapes.get(shape.identity)
             if group is None:
                 group = self._shapes[shape.identity] = _Group(shape)
                 self._by_table.setdefault(table_id, set()).add(shape.identity)
-            group.add(key, one, tells_facts=number > 0)
+            group.add(key, one)
             one.places.append((shape.identity, key))
 
-    def _remove(self, one: Subscription) -> None:
+    def _remove(self, one: Subscription | Listening) -> None:
         for identity, key in one.places:
             group = self._shapes.get(identity)
             if group is not None and group.remove(key, one):
@@ -345,8 +378,11 @@ class Feed:
                     del self._by_table[table_id]
         one.places.clear()
 
-    async def _compile_again(self, one: Subscription, reason: str | None) -> None:
+    async def _compile_again(self, one: Subscription | Listening, reason: str | None) -> None:
         """Compile a subscription again, and tell of it; one that is not possible any more ends."""
+        if isinstance(one, Listening):
+            one.is_doubtful = True
+            return
         self._remove(one)
         try:
             compiled = await self._hub.compiled(one.stream, one)
@@ -360,6 +396,30 @@ class Feed:
             self._add(one, compiled)
             if reason is not None:
                 one.stream.reset(one, reason)
+
+    def channels_changed(self) -> None:
+        """Judge again who may listen to channels."""
+        for stream in self.streams:
+            for one in stream.channels.values():
+                one.is_doubtful = True
+        self._awake.set()
+
+    async def _judge_channels(self) -> None:
+        """End what listens to channels without being allowed to any more."""
+        for stream in list(self.streams):
+            for one in [one for one in stream.channels.values() if one.is_doubtful]:
+                one.is_doubtful = False
+                self._remove(one)
+                try:
+                    one.compiled = await self._hub.compiled(stream, one)
+                except PilotisError as error:
+                    if error.status >= 500:
+                        one.is_doubtful = True
+                        raise
+                    self._hub.channels.stop_listening(stream, one)
+                    stream.end_channel(one, ChannelDeniedError.code)
+                else:
+                    self._add(one, one.compiled)
 
     # Rounds
 
@@ -383,14 +443,18 @@ class Feed:
         if not self.streams:
             self._cursor = None
             return
-        if self._cursor is None:
-            self._cursor = await self._now()
         if now >= self._renew_at:
             self._renew_at = now + _RENEW_SECONDS
             await self._hub.watch(self._app.app_id, self._by_table)
         if now >= self._members_at:
             await self._look_at_members(now)
         await self._look_at_tables()
+        await self._judge_channels()
+        if not self._by_table:
+            self._cursor = None
+            return
+        if self._cursor is None:
+            self._cursor = await self._now()
         found = await store.read(self._hub.database, self._app.app_id, self._cursor.snapshot)
         if found.epoch != self._cursor.epoch:
             self._reset_all("gap")
@@ -399,6 +463,7 @@ class Feed:
         elif found.entries:
             await self._tell(found.entries, None)
         self._cursor = self._cursor_of(found)
+        await self._judge_channels()
         token = self._cursor.token
         for stream in self.streams:
             self._hub.delivered += stream.flush(token)
@@ -416,6 +481,8 @@ class Feed:
         for stream in self.streams:
             for one in stream.subscriptions.values():
                 stream.reset(one, reason)
+            for listening in stream.channels.values():
+                listening.facts_changed()
 
     async def _look_at_tables(self) -> None:
         """Compile again what is about tables that have changed, where that makes a difference."""
@@ -444,7 +511,7 @@ class Feed:
             if member is None:
                 stream.say_bye("session_ended")
             elif stream.learn(member):
-                for one in list(stream.subscriptions.values()):
+                for one in stream.everything():
                     await self._compile_again(one, "access")
 
     async def _tell(self, entries: Sequence[store.Entry], only: LiveStream | None) -> None:
@@ -467,8 +534,10 @@ class Feed:
             await self._renew_times(group)
         if any(entry.op == "b" for entry in entries):
             for one in group.all():
-                if only is None or one.stream is only:
-                    one.stream.reset(one, "access" if group.tells_facts else "bulk")
+                if group.tells_facts:
+                    one.facts_changed()
+                elif isinstance(one, Subscription) and (only is None or one.stream is only):
+                    one.stream.reset(one, "bulk")
             return
         changed: dict[str, _Changed] = {}
         for entry in entries:
@@ -504,20 +573,22 @@ class Feed:
         return now, before
 
 
+_NONE: set[Subscription | Listening] = set()
+
+
 class _Group:
     """The subscriptions of one shape, by their keys."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
-        self.tells_facts = False
-        self._by_key: dict[Key, set[Subscription]] = {}
+        self.tells_facts = shape.tells_facts
+        self._by_key: dict[Key, set[Subscription | Listening]] = {}
 
-    def add(self, key: Key, one: Subscription, *, tells_facts: bool) -> None:
-        """Add a subscription. With `tells_facts` a change says that its caller may see other rows."""
-        self.tells_facts = tells_facts
+    def add(self, key: Key, one: Subscription | Listening) -> None:
+        """Add a subscription."""
         self._by_key.setdefault(key, set()).add(one)
 
-    def remove(self, key: Key, one: Subscription) -> bool:
+    def remove(self, key: Key, one: Subscription | Listening) -> bool:
         """Remove a subscription; return whether none is left."""
         found = self._by_key.get(key)
         if found is not None:
@@ -526,7 +597,7 @@ class _Group:
                 del self._by_key[key]
         return not self._by_key
 
-    def all(self) -> list[Subscription]:
+    def all(self) -> list[Subscription | Listening]:
         """Return all subscriptions."""
         return [one for found in self._by_key.values() for one in found]
 
@@ -538,26 +609,27 @@ class _Group:
         left_out = [] if before is None or before.left_out is None else json.decode(before.left_out.encode())
         if left_out and self.shape.needs(left_out):
             for one in self.all():
-                if only is None or one.stream is only:
+                if self.tells_facts:
+                    one.facts_changed()
+                elif isinstance(one, Subscription) and (only is None or one.stream is only):
                     one.stream.reset(one, "overflow")
             return
-        matches = self._by_key.get(now.key, ()) if now is not None and now.key is not None else ()
-        matched = self._by_key.get(before.key, ()) if before is not None and before.key is not None else ()
+        matches = self._by_key.get(now.key, _NONE) if now is not None and now.key is not None else _NONE
+        matched = self._by_key.get(before.key, _NONE) if before is not None and before.key is not None else _NONE
         if self.tells_facts:
-            for one in {*matches, *matched}:
-                if only is None or one.stream is only:
-                    one.stream.reset(one, "access")
+            for one in matches | matched:
+                one.facts_changed()
             return
         if not matches and not matched:
             return
         row = b"" if now is None or now.item is None else self._row(now.item)
         for one in matches:
-            if only is None or one.stream is only:
+            if isinstance(one, Subscription) and (only is None or one.stream is only):
                 kind = "update" if one in matched else "create" if change.first.op == "c" else "enter"
                 one.stream.change(one, kind, row)
         gone = b'{"id":"%b","updated_at":"%b"}' % (row_id.encode(), _moment(change.last.moment))
         for one in matched:
-            if one not in matches and (only is None or one.stream is only):
+            if one not in matches and isinstance(one, Subscription) and (only is None or one.stream is only):
                 one.stream.change(one, "delete" if is_gone else "leave", gone)
 
     def _row(self, item: str) -> bytes:

@@ -6,10 +6,11 @@ import time
 
 import msgspec
 
+from pilotis.data.realtime.channels import checked_state
 from pilotis.data.realtime.cursor import Cursor, parse
 from pilotis.data.realtime.hub import Hub
-from pilotis.data.realtime.stream import LiveStream, Subscription, bye
-from pilotis.data.realtime.types import NewSubscription, OpenStream
+from pilotis.data.realtime.stream import Listening, LiveStream, Subscription, bye
+from pilotis.data.realtime.types import OpenStream
 from pilotis.data.rows.table import PreparedTables
 from pilotis.http.api.principals import AppMember, Client, Principal, app_of
 from pilotis.http.replies.events import Outlet, Pushed
@@ -39,7 +40,9 @@ class Realtime:
             await self._rate_limits.count(client, app, RATE)
         member = principal.member
         self._hub.require_room(app, client.address, None if member is None else member.member_id)
-        _require_distinct(asked.subscriptions, app.limits.live_subscriptions)
+        _require_some(asked)
+        _require_distinct("subscriptions", "id", [one.id for one in asked.subscriptions], app.limits.live_subscriptions)
+        _require_distinct("channels", "name", [one.name for one in asked.channels], app.limits.live_channels)
         if isinstance(principal, AppMember):
             principal = msgspec.structs.replace(principal, member=await principal.member.confirmed())
         stream = LiveStream(app, principal, client.address, was_asked_to_resume=token is not None)
@@ -51,6 +54,16 @@ class Realtime:
                 table_id = await self._prepared.id_of(app, given.table_id)
                 one = stream.subscriptions[given.id] = Subscription(stream, given, table_id)
                 one.compiled = await self._hub.compiled(stream, one)
+            except PilotisError as error:
+                raise error.within(place) from None
+        for number, asking in enumerate(asked.channels):
+            place = f"channels[{number}]"
+            state = None
+            if asking.presence is not None:
+                state = checked_state(asking.presence.state, f"{place}.presence.state")
+            try:
+                listening = stream.channels[asking.name] = Listening(stream, asking.name, state)
+                listening.compiled = await self._hub.compiled(stream, listening)
             except PilotisError as error:
                 raise error.within(place) from None
         return self._answer(stream, after)
@@ -71,13 +84,14 @@ class Realtime:
         return Pushed(opened=opened, closed=closed, ending=ending)
 
 
-def _require_distinct(asked: list[NewSubscription], most: int) -> None:
-    if not asked:
-        raise invalid("subscriptions", "subscriptions: name at least one table to listen to.")
-    if len(asked) > most:
-        raise invalid("subscriptions", f"subscriptions: a stream has at most {most}.")
-    ids = set[str]()
-    for number, one in enumerate(asked):
-        if one.id in ids:
-            raise invalid(f"subscriptions[{number}].id", f"The id {one.id} is there twice.")
-        ids.add(one.id)
+def _require_some(asked: OpenStream) -> None:
+    if not asked.subscriptions and not asked.channels:
+        raise invalid("subscriptions", "subscriptions: name at least one table, or in channels one channel.")
+
+
+def _require_distinct(place: str, field: str, names: list[str], most: int) -> None:
+    if len(names) > most:
+        raise invalid(place, f"{place}: a stream has at most {most}.")
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise invalid(f"{place}[{number}].{field}", f"The {field} {name} is there twice.")

@@ -50,6 +50,10 @@ class Subscription:
         self.reset_at = 0.0
         self.due: tuple[float, str] | None = None
 
+    def facts_changed(self) -> None:
+        """Tell that the caller may see other rows than before."""
+        self.stream.reset(self, "access")
+
     def wants(self, kind: str) -> bool:
         """Return whether it asks for changes of this kind."""
         return self._types is None or kind in self._types
@@ -57,6 +61,25 @@ class Subscription:
     def event(self, kind: str, row: bytes) -> bytes:
         """Return an event without its end."""
         return b'%b%b","row":%b}\n' % (self._start, kind.encode(), row)
+
+
+class Listening:
+    """A stream's place in a channel, with its places in the groups of its feed."""
+
+    def __init__(self, stream: LiveStream, name: str, presence: bytes | None) -> None:
+        self.stream = stream
+        self.name = name
+        self.presence = presence
+        """The state that others see, as JSON; None if they do not see the stream."""
+        self.key = secrets.token_urlsafe(9)
+        self.places: list[tuple[Hashable, Key]] = []
+        self.compiled: Sequence[Watched] = ()
+        self.compiled_at = 0.0
+        self.is_doubtful = False
+
+    def facts_changed(self) -> None:
+        """Note that it is to be judged again whether the stream may listen."""
+        self.is_doubtful = True
 
 
 class LiveStream:
@@ -69,12 +92,15 @@ class LiveStream:
         self.was_asked_to_resume = was_asked_to_resume
         self.stream_id = secrets.token_urlsafe(16)
         self.subscriptions: dict[str, Subscription] = {}
+        self.channels: dict[str, Listening] = {}
         self.joined = False
         self._outlet: Outlet | None = None
         self._waiting: list[bytes] = []
         self._token = b""
         self._ping_at = 0.0
         self._full_since: float | None = None
+        self._presence_since = 0.0
+        self._presence_changes = 0
         self._ends_at = time.monotonic() + KEY_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311 - only spreads them
 
     @property
@@ -87,6 +113,10 @@ class LiveStream:
         """The member's session."""
         member = self.principal.member
         return None if member is None or member.session_id == NO_SESSION else member.session_id
+
+    def everything(self) -> list[Subscription | Listening]:
+        """Return its subscriptions, and its places in channels."""
+        return [*self.subscriptions.values(), *self.channels.values()]
 
     def learn(self, member: MemberInfo) -> bool:
         """Note what is known of the member now; return whether that is something else than before."""
@@ -109,6 +139,7 @@ class LiveStream:
             "stream": self.stream_id,
             "subscriptions": names,
             "started": [] if resumed else names,
+            "channels": list(self.channels),
             "resumed": resumed,
         }
         self._token = token.encode()
@@ -133,6 +164,36 @@ class LiveStream:
         self.subscriptions.pop(one.name, None)
         self._waiting.append(_reset(one, reason, code))
 
+    def reset_channel(self, name: str, reason: str) -> None:
+        """Tell that messages of a channel may have been missed."""
+        self.push(_reset_channel(name, reason))
+
+    def end_channel(self, one: Listening, code: str) -> None:
+        """Tell that it may not listen to a channel any more."""
+        self.channels.pop(one.name, None)
+        self.push(_reset_channel(one.name, "access", code))
+
+    def push(self, event: bytes) -> bool:
+        """Send an event that does not wait for a round; return whether it was sent."""
+        if self._outlet is None or self._full_since is not None:
+            return False
+        data = self._ended(event)
+        if self._outlet.unsent + len(data) > MAX_UNSENT_BYTES:
+            self._full_since = time.monotonic()
+            return False
+        return self._outlet.write(data)
+
+    def may_change_presence(self, most: int, seconds: float) -> bool:
+        """Count a change of its presence; return whether there were not too many of them."""
+        now = time.monotonic()
+        if now - self._presence_since > seconds:
+            self._presence_since, self._presence_changes = now, 0
+        self._presence_changes += 1
+        return self._presence_changes <= most
+
+    def _ended(self, event: bytes) -> bytes:
+        return event + (b"id: %b\n\n" % self._token if self._token else b"\n")
+
     def flush(self, token: str) -> int:
         """Send what waits, with a token that has seen it; return how many events that were."""
         before, self._token = self._token, token.encode()
@@ -141,8 +202,8 @@ class LiveStream:
             return 0
         if self._full_since is not None:
             return 0
-        line = b"id: %b\n\n" % before
-        data = line.join(waiting) + b"id: %b\n\n" % self._token
+        line = b"id: %b\n\n" % before if before else b"\n"
+        data = line.join(waiting[:-1]) + (line if len(waiting) > 1 else b"") + self._ended(waiting[-1])
         if self._outlet.unsent + len(data) > MAX_UNSENT_BYTES:
             # What it does not get now it would get too late: it will be told to read everything again.
             self._full_since = time.monotonic()
@@ -161,13 +222,13 @@ class LiveStream:
         for one in self.subscriptions.values():
             if one.due is not None and one.due[0] <= now:
                 one.reset_at, reason, one.due = now, one.due[1], None
-                self._outlet.write(_reset(one, reason) + b"id: %b\n\n" % self._token)
+                self._outlet.write(self._ended(_reset(one, reason)))
         if self.member_id is None and now >= self._ends_at:
             self.say_bye("token_expired")
         elif now >= self._ping_at:
             self._ping_at = now + PING_SECONDS
             # Without data it is no event, but it moves the place from which the client resumes.
-            self._outlet.write(b": ping\nid: %b\n\n" % self._token)
+            self._outlet.write(self._ended(b": ping\n"))
 
     def _drain(self, now: float) -> None:
         assert self._outlet is not None
@@ -176,7 +237,9 @@ class LiveStream:
             self._full_since = None
             for one in self.subscriptions.values():
                 one.reset_at, one.due = now, None
-                self._outlet.write(_reset(one, "overflow") + b"id: %b\n\n" % self._token)
+                self._outlet.write(self._ended(_reset(one, "overflow")))
+            for name in self.channels:
+                self._outlet.write(self._ended(_reset_channel(name, "overflow")))
         elif now - self._full_since > SLOW_SECONDS:
             self.say_bye("too_slow")
 
@@ -196,4 +259,9 @@ def bye(reason: str) -> bytes:
 
 def _reset(one: Subscription, reason: str, code: str | None = None) -> bytes:
     told = {"subscription": one.name, "reason": reason} | ({} if code is None else {"code": code})
+    return b"event: reset\ndata: %b\n" % json.encode(told)
+
+
+def _reset_channel(channel: str, reason: str, code: str | None = None) -> bytes:
+    told = {"channel": channel, "reason": reason} | ({} if code is None else {"code": code})
     return b"event: reset\ndata: %b\n" % json.encode(told)

@@ -62,6 +62,8 @@ class Shape(NamedTuple):
     values: Sequence[Any]
     condition: str
     is_timed: bool = False
+    tells_facts: bool = False
+    """Whether it is about rows that rules look up."""
 
     def needs(self, left_out: Sequence[str]) -> bool:
         """Return whether its condition names one of the columns that the log does not have of a row."""
@@ -116,7 +118,8 @@ def compile_facts(table: PreparedTable, where: Mapping[str, Json]) -> Watched:
     _without_equalities(where, table, equal, of_rule=True, own=None)
     equal = dict(sorted(equal.items()))
     sql = _statement(table.schema, list(equal), "null", "true", "true")
-    return _watched(table, table, ("facts",), equal, Arguments([], []), sql, "true")
+    shape, key = _watched(table, table, ("facts",), equal, Arguments([], []), sql, "true")
+    return Watched(shape._replace(tells_facts=True), key)
 
 
 def lookups(rule: Json) -> Iterator[tuple[UUID, Mapping[str, Json]]]:

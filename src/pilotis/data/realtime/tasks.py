@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Connection
 
-from pilotis.data.realtime import store
+from pilotis.data.realtime import channel_store, store
 from pilotis.data.realtime.cursor import KEPT_SECONDS
 from pilotis.data.tables.service import TableBusyError, TableNotFoundError, Tables
 from pilotis.db.pool import Database
@@ -39,7 +39,11 @@ def periodic(database: Database, tables: Tables, limits: Limits) -> list[Periodi
                 await tables.set_watched(app_id, table_id, is_wanted, watched=False)
         await store.forget_watches(connection)
 
+    async def forget(connection: Connection) -> None:
+        await channel_store.forget_old(connection)
+
     return [
         on_connection(database, "realtime.trim", _TRIM_SECONDS, trim),
+        on_connection(database, "realtime.channels", _TRIM_SECONDS, forget),
         on_connection(database, "realtime.disarm", _DISARM_SECONDS, disarm),
     ]

@@ -30,10 +30,27 @@ class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
     fields: Annotated[list[str], msgspec.Meta(max_length=1000)] | None = None
 
 
+ChannelName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9:_.-]{1,200}$")]
+
+
+class NewPresence(msgspec.Struct, forbid_unknown_fields=True):
+    """What others in the channel learn of this stream: any object of up to 1 kB."""
+
+    state: dict[str, Any] = {}
+
+
+class NewListening(msgspec.Struct, forbid_unknown_fields=True):
+    """A channel to listen to. With `presence` the others see that this stream is there."""
+
+    name: ChannelName
+    presence: NewPresence | None = None
+
+
 class OpenStream(msgspec.Struct, forbid_unknown_fields=True):
     """What a stream tells. `after` is the id of the last event that the client has seen of an earlier stream."""
 
     subscriptions: list[NewSubscription] = []
+    channels: list[NewListening] = []
     after: str | None = None
 
 
@@ -65,11 +82,13 @@ class Ready(msgspec.Struct, kw_only=True):
     """Data of the event `ready`: every change that commits from now on will be told, or a `reset`.
 
     `resumed` says whether the stream goes on after an earlier one; `started` names the subscriptions that begin now.
+    `stream` is a secret of this stream, with which its client sets its presence.
     """
 
     stream: str
     subscriptions: list[str]
     started: list[str]
+    channels: list[str]
     resumed: bool
 
 
@@ -81,7 +100,8 @@ class Reset(msgspec.Struct, kw_only=True):
     subscription has ended, with the error of that code.
     """
 
-    subscription: str
+    subscription: str | msgspec.UnsetType = msgspec.UNSET
+    channel: str | msgspec.UnsetType = msgspec.UNSET
     reason: ResetReason
     code: str | msgspec.UnsetType = msgspec.UNSET
 
@@ -91,3 +111,109 @@ class Bye(msgspec.Struct, kw_only=True):
 
     reason: Literal["token_expired", "session_ended", "going_away", "too_slow"]
     retry_ms: int
+
+
+class Sender(msgspec.Struct):
+    """Who sent a message."""
+
+    member_id: str
+
+
+class Message(msgspec.Struct, kw_only=True, rename={"from_": "from"}):
+    """Data of the event `message`. `from` is the signed-in member that sent it; null for all others."""
+
+    channel: str
+    id: str
+    event: str
+    payload: Any
+    from_: Sender | None
+    at: str
+
+
+class Present(msgspec.Struct, kw_only=True):
+    """A stream in a channel. `key` tells it from others of the same member."""
+
+    key: str
+    member_id: str | None
+    state: dict[str, Any]
+
+
+class Presence(msgspec.Struct, kw_only=True):
+    """Data of the event `presence`: first `all` who are in the channel, then who `joined` and which keys have `left`.
+
+    One who is there already has joined again with another state. Above 200 only the `count` is told.
+    """
+
+    channel: str
+    count: int
+    all: list[Present] | msgspec.UnsetType = msgspec.UNSET
+    joined: list[Present] | msgspec.UnsetType = msgspec.UNSET
+    left: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
+EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
+
+class NewMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """A message: the name of an event, and any JSON of up to 256 kB."""
+
+    event: EventName
+    payload: Any = None
+
+
+class NewMessages(msgspec.Struct, forbid_unknown_fields=True):
+    """A message, or `messages`, up to 100 of them. `stream` is that of `ready`; it gets none of its own back.
+
+    Where the pattern of the channel has `echo`, it does.
+    """
+
+    event: EventName | None = None
+    payload: Any = None
+    messages: Annotated[list[NewMessage], msgspec.Meta(max_length=100)] | None = None
+    stream: str | None = None
+
+
+class SentMessages(msgspec.Struct):
+    """The ids of messages, in their order."""
+
+    ids: list[str]
+
+
+class PresenceChange(msgspec.Struct, forbid_unknown_fields=True):
+    """The state of a stream in a channel: any object of up to 1 kB. `stream` is that of its event `ready`."""
+
+    stream: str
+    state: dict[str, Any] = {}
+
+
+class StreamQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """A stream, by the secret of its event `ready`."""
+
+    stream: str
+
+
+class PresenceResult(msgspec.Struct):
+    """The channel in which a stream is present now, or is not any more."""
+
+    channel: str
+
+
+class ChannelPattern(msgspec.Struct, forbid_unknown_fields=True):
+    """Channels whose names match a pattern such as `room:{room}`, and the rules about them.
+
+    `listen` and `send` are null (nobody but the app itself), true (everybody), or a rule as those of tables, about no
+    row: `$member`, `$exists`, and `{"$channel": "room"}` for a part of the name. `send` may be `{"$use": "listen"}`.
+    Who listens may be present where `presence` is true. With `echo` a sender's own stream gets its messages, too.
+    """
+
+    pattern: str
+    listen: Any = None
+    send: Any = None
+    presence: bool = False
+    echo: bool = False
+
+
+class ChannelPatterns(msgspec.Struct, forbid_unknown_fields=True):
+    """The channels of an app; the first pattern that matches a name decides."""
+
+    channels: list[ChannelPattern]

@@ -1,0 +1,445 @@
+"""Channels of a process: who listens, the messages, and who is present.
+
+A message goes to the listeners of this process at once, and to other processes only if some of them have listeners in
+the app: those leave messages for each other in a table, and wake each other. Messages are told at most once; who needs
+every message writes rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import structlog
+
+from pilotis.data.realtime import channel_store
+from pilotis.data.realtime.channel_rules import ChannelDeniedError, ChannelRules
+from pilotis.data.realtime.stream import Listening, LiveStream
+from pilotis.data.realtime.types import NewMessage, NewMessages
+from pilotis.data.rules.actions import Action
+from pilotis.db.control import Control
+from pilotis.db.pool import Database
+from pilotis.db.topics import Topic
+from pilotis.http.api.principals import AppInfo, Client, Principal, app_of
+from pilotis.kit import json
+from pilotis.kit.clock import rfc3339
+from pilotis.kit.errors import NotFoundError, PayloadTooLargeError, PilotisError, RateLimitedError, invalid
+from pilotis.kit.ids import uuid7_text
+
+MAX_PAYLOAD_BYTES = 256 * 1024
+MAX_MESSAGES_BYTES = 10 * 1024 * 1024
+MAX_STATE_BYTES = 1024
+MAX_TOLD = 200
+"""In a channel with more streams than this, only their number is told."""
+STREAM_PER_SECOND, CHANNEL_PER_SECOND, APP_PER_SECOND, ADDRESS_PER_SECOND = 40, 500, 5000, 400
+_PRESENCE_SECONDS, _PRESENCE_CHANGES = 30, 300
+_GATHER_SECONDS = 0.1
+_LINGER_SECONDS = 5.0
+_OTHERS_SECONDS = 5.0
+
+_log = structlog.get_logger("pilotis.realtime")
+
+
+class StreamNotFoundError(NotFoundError):
+    """404 `STREAM_NOT_FOUND`: the caller has no such stream open that listens to the channel."""
+
+    code = "STREAM_NOT_FOUND"
+    message = "You have no such stream that listens to this channel."
+
+
+class TooFastError(RateLimitedError):
+    """429 `RATE_LIMITED`: too many messages in a second. The streams stay open."""
+
+    message = "Too many messages in a second. Send fewer, or several in one request."
+
+
+class _Entry(NamedTuple):
+    """A stream that is present in a channel: the process that holds it, its member and its state, JSON."""
+
+    node_id: UUID
+    member_id: str | None
+    state: bytes
+
+    def shown(self, key: str) -> bytes:
+        member = json.encode(self.member_id)
+        return b'{"key":%b,"member_id":%b,"state":%b}' % (json.encode(key), member, self.state)
+
+
+class _Channel:
+    """One channel in this process."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.listeners: dict[LiveStream, Listening] = {}
+        self.entries: dict[str, _Entry] = {}
+        self.joined: set[str] = set()
+        self.left: set[str] = set()
+        self.timer: asyncio.TimerHandle | None = None
+
+    def push(self, event: bytes, without: str | None = None) -> None:
+        for stream in list(self.listeners):
+            if stream.stream_id != without:
+                stream.push(event)
+
+    def everybody(self) -> bytes:
+        """Return the event that tells who is present."""
+        told = {"channel": self.name, "count": len(self.entries)}
+        if len(self.entries) > MAX_TOLD:
+            return _event("presence", json.encode(told))
+        everybody = b",".join(entry.shown(key) for key, entry in self.entries.items())
+        return _event("presence", b'%b,"all":[%b]}' % (json.encode(told)[:-1], everybody))
+
+    def differences(self) -> bytes:
+        """Return the event that tells who has come and gone since the last one."""
+        told = json.encode({"channel": self.name, "count": len(self.entries)})
+        joined, self.joined = self.joined, set()
+        left, self.left = self.left, set()
+        if len(self.entries) > MAX_TOLD:
+            return _event("presence", told)
+        came = b",".join(self.entries[key].shown(key) for key in joined if key in self.entries)
+        return _event("presence", b'%b,"joined":[%b],"left":%b}' % (told[:-1], came, json.encode(sorted(left))))
+
+
+class _App:
+    """The channels of one app in this process."""
+
+    def __init__(self, app_id: UUID) -> None:
+        self.app_id = app_id
+        self.channels: dict[str, _Channel] = {}
+        self.others: list[UUID] = []
+        self.others_at = 0.0
+        self.snapshot: str | None = None
+        self.unsent: list[bytes] = []
+        self.lock = asyncio.Lock()
+
+
+class Channels:
+    """The channels of a process."""
+
+    def __init__(self, database: Database, rules: ChannelRules, control: Control, node_id: Callable[[], UUID]) -> None:
+        self._database = database
+        self.rules = rules
+        self._control = control
+        self._node_id = node_id
+        self._apps: dict[UUID, _App] = {}
+        self._streams: dict[str, LiveStream] = {}
+        self._counts: Counter[Hashable] = Counter()
+        self._second = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.sent = 0
+
+    # Streams
+
+    async def join(self, stream: LiveStream) -> None:
+        """Begin to tell a stream what happens in its channels, first who is present."""
+        if not stream.channels:
+            return
+        app = self._apps.setdefault(stream.app.app_id, _App(stream.app.app_id))
+        await self._hear(app)
+        await self._look_around(app)
+        self._streams[stream.stream_id] = stream
+        for one in stream.channels.values():
+            channel = app.channels.get(one.name)
+            if channel is None:
+                channel = app.channels[one.name] = _Channel(one.name)
+                self._tell(app, {"kind": "who", "channel": one.name})
+            channel.listeners[stream] = one
+            if one.presence is not None:
+                self._enter(app, channel, one, one.presence)
+            stream.push(channel.everybody())
+            if stream.was_asked_to_resume:
+                stream.reset_channel(one.name, "gap")
+
+    def leave(self, stream: LiveStream) -> None:
+        """End a stream's places in its channels. A moment later the others learn that it is gone."""
+        self._streams.pop(stream.stream_id, None)
+        for one in list(stream.channels.values()):
+            self.stop_listening(stream, one, _LINGER_SECONDS)
+
+    def stop_listening(self, stream: LiveStream, one: Listening, linger: float = 0.0) -> None:
+        """End a stream's place in one channel."""
+        app = self._apps.get(stream.app.app_id)
+        channel = None if app is None else app.channels.get(one.name)
+        if app is None or channel is None:
+            return
+        channel.listeners.pop(stream, None)
+        if one.key in channel.entries:
+            asyncio.get_running_loop().call_later(linger, self._exit, app, channel, one.key)
+        elif not channel.listeners:
+            del app.channels[one.name]
+
+    def _enter(self, app: _App, channel: _Channel, one: Listening, state: bytes) -> None:
+        one.presence = state
+        entry = _Entry(self._node_id(), one.stream.member_id, state)
+        channel.entries[one.key] = entry
+        self._note(channel, joined=one.key)
+        self._tell(app, _announcement(channel, [one.key]))
+
+    def _exit(self, app: _App, channel: _Channel, key: str) -> None:
+        if channel.entries.pop(key, None) is not None:
+            self._note(channel, left=key)
+            self._tell(app, {"kind": "left", "channel": channel.name, "keys": [key]})
+        if not channel.listeners and app.channels.get(channel.name) is channel:
+            del app.channels[channel.name]
+
+    def _note(self, channel: _Channel, joined: str | None = None, left: str | None = None) -> None:
+        """Tell the listeners soon who has come or gone."""
+        if joined is not None:
+            channel.joined.add(joined)
+            channel.left.discard(joined)
+        if left is not None:
+            channel.joined.discard(left)
+            channel.left.add(left)
+        if channel.timer is None:
+            channel.timer = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._tell_presence, channel)
+
+    def _tell_presence(self, channel: _Channel) -> None:
+        channel.timer = None
+        if channel.joined or channel.left:
+            channel.push(channel.differences())
+
+    # Requests
+
+    async def send(self, principal: Principal, client: Client, name: str, asked: NewMessages) -> list[str]:
+        """Send messages to a channel; returns their ids. Raises `ChannelDeniedError` and `TooFastError`."""
+        app = app_of(principal)
+        messages = _messages(asked)
+        allowed = await self.rules.allowed(principal, name, Action.CREATE)
+        self._count(len(messages), self._sender(principal, client, app, asked.stream, name))
+        here = self._apps.get(app.app_id)
+        channel = None if here is None else here.channels.get(name)
+        without = None if allowed.declared.echo else asked.stream
+        member = principal.member
+        sender = None if member is None else {"member_id": member.member_id}
+        at, ids = rfc3339(datetime.now(UTC)), list[str]()
+        for message, payload in messages:
+            message_id = uuid7_text()
+            ids.append(message_id)
+            head = json.encode({"channel": name, "id": message_id, "event": message.event})
+            tail = json.encode({"from": sender, "at": at})
+            event = _event("message", b'%b,"payload":%b,%b' % (head[:-1], payload, tail[1:]))
+            if channel is not None:
+                channel.push(event, without)
+            await self._tell_others(app.app_id, {"kind": "event", "channel": name, "event": event.decode()})
+        self.sent += len(ids)
+        return ids
+
+    def _sender(
+        self, principal: Principal, client: Client, app: AppInfo, stream: str | None, name: str
+    ) -> list[tuple[Hashable, int]]:
+        """Return what counts the messages of a sender, and how many it may send in a second."""
+        mine = self._streams.get(stream or "")
+        if mine is not None and mine.app.app_id == app.app_id:
+            own: tuple[Hashable, int] = ((app.app_id, mine.stream_id), STREAM_PER_SECOND)
+        elif principal.member is not None:
+            own = ((app.app_id, principal.member.member_id), STREAM_PER_SECOND)
+        else:
+            own = ((app.app_id, client.address), ADDRESS_PER_SECOND)
+        counts: list[tuple[Hashable, int]] = [
+            ((app.app_id, "channel", name), CHANNEL_PER_SECOND),
+            ((app.app_id, "app"), APP_PER_SECOND),
+        ]
+        # The app's own side is bound by its channels alone.
+        return counts if principal.role is not None else [own, *counts]
+
+    def _count(self, number: int, counted: Sequence[tuple[Hashable, int]]) -> None:
+        if (second := int(time.monotonic())) != self._second:
+            self._second, self._counts = second, Counter()
+        for key, most in counted:
+            if self._counts[key] + number > most:
+                raise TooFastError(headers={"Retry-After": "1"})
+        for key, _ in counted:
+            self._counts[key] += number
+
+    async def set_presence(self, principal: Principal, name: str, stream_id: str, state: dict[str, Any]) -> None:
+        """Set what others see of a stream in a channel; raises `StreamNotFoundError` unless it is the caller's."""
+        encoded = checked_state(state, "state")
+        allowed = await self.rules.allowed(principal, name, Action.READ)
+        if not allowed.declared.presence:
+            raise ChannelDeniedError
+        app = app_of(principal)
+        if not self._set_presence(app.app_id, name, stream_id, _member_id(principal), encoded):
+            body = {"kind": "state", "channel": name, "stream": stream_id, "state": encoded.decode()}
+            if not await self._tell_others(app.app_id, body | {"member": _member_id(principal)}):
+                raise StreamNotFoundError
+
+    def _set_presence(self, app_id: UUID, name: str, stream_id: str, member_id: str | None, state: bytes) -> bool:
+        stream, app = self._streams.get(stream_id), self._apps.get(app_id)
+        if stream is None or app is None or stream.app.app_id != app_id or stream.member_id != member_id:
+            return False
+        one, channel = stream.channels.get(name), app.channels.get(name)
+        if one is None or channel is None:
+            return False
+        if not stream.may_change_presence(_PRESENCE_CHANGES, _PRESENCE_SECONDS):
+            raise TooFastError(headers={"Retry-After": "1"})
+        self._enter(app, channel, one, state)
+        return True
+
+    async def end_presence(self, principal: Principal, name: str, stream_id: str) -> None:
+        """Make a stream invisible to others in a channel; raises `StreamNotFoundError`."""
+        app_id = app_of(principal).app_id
+        if not self._end_presence(app_id, name, stream_id, _member_id(principal)):
+            body = {"kind": "end", "channel": name, "stream": stream_id, "member": _member_id(principal)}
+            if not await self._tell_others(app_id, body):
+                raise StreamNotFoundError
+
+    def _end_presence(self, app_id: UUID, name: str, stream_id: str, member_id: str | None) -> bool:
+        stream, app = self._streams.get(stream_id), self._apps.get(app_id)
+        if stream is None or app is None or stream.app.app_id != app_id or stream.member_id != member_id:
+            return False
+        one, channel = stream.channels.get(name), app.channels.get(name)
+        if one is None or channel is None:
+            return False
+        one.presence = None
+        self._exit(app, channel, one.key)
+        return True
+
+    # Other processes
+
+    def wake(self, key: str) -> None:
+        """Read what other processes have told an app's channels."""
+        app = self._apps.get(UUID(key)) if self._apps else None
+        if app is not None:
+            self._start(self._hear(app))
+
+    def wake_all(self) -> None:
+        """Read what other processes have told: messages may have been lost."""
+        for app in self._apps.values():
+            self._start(self._hear(app))
+
+    async def tick(self) -> None:
+        """Every few seconds: say that this process listens, repeat who is present, and drop who was elsewhere."""
+        for app_id, app in list(self._apps.items()):
+            if not app.channels:
+                del self._apps[app_id]
+                continue
+            await self._look_around(app)
+            await self._hear(app)
+            alive = {*app.others, self._node_id()}
+            for channel in list(app.channels.values()):
+                for key in [key for key, entry in channel.entries.items() if entry.node_id not in alive]:
+                    self._exit(app, channel, key)
+                self._announce(app, channel)
+
+    def _announce(self, app: _App, channel: _Channel) -> None:
+        own = [key for key, entry in channel.entries.items() if entry.node_id == self._node_id()]
+        if own:
+            self._tell(app, _announcement(channel, own[:MAX_TOLD]))
+
+    async def _look_around(self, app: _App) -> None:
+        app.others = await channel_store.listen(self._database, app.app_id, self._node_id())
+        app.others_at = time.monotonic()
+
+    async def _hear(self, app: _App) -> None:
+        async with app.lock:
+            told = await channel_store.heard(self._database, app.app_id, self._node_id(), app.snapshot)
+            app.snapshot = told.snapshot
+        for body in told.bodies:
+            try:
+                self._apply(app, json.decode(body.encode()))
+            except (KeyError, ValueError, TypeError):
+                _log.warning("message of another version", app_id=str(app.app_id))
+
+    def _apply(self, app: _App, told: dict[str, Any]) -> None:
+        channel = app.channels.get(told["channel"])
+        if channel is None:
+            return
+        kind = told["kind"]
+        if kind == "event":
+            channel.push(told["event"].encode())
+        elif kind == "who":
+            self._announce(app, channel)
+        elif kind == "here":
+            for key, (member_id, state) in told["entries"].items():
+                entry = _Entry(UUID(told["node"]), member_id, state.encode())
+                if channel.entries.get(key) != entry:
+                    channel.entries[key] = entry
+                    self._note(channel, joined=key)
+        elif kind == "left":
+            for key in told["keys"]:
+                if channel.entries.pop(key, None) is not None:
+                    self._note(channel, left=key)
+        elif kind == "state":
+            self._set_presence(app.app_id, channel.name, told["stream"], told["member"], told["state"].encode())
+        elif kind == "end":
+            self._end_presence(app.app_id, channel.name, told["stream"], told["member"])
+
+    def _tell(self, app: _App, body: dict[str, Any]) -> None:
+        if app.others:
+            self._leave(app, body)
+
+    async def _tell_others(self, app_id: UUID, body: dict[str, Any]) -> bool:
+        """Tell other processes, if some have listeners in the app; return whether some have."""
+        app = self._apps.setdefault(app_id, _App(app_id))
+        if time.monotonic() - app.others_at > _OTHERS_SECONDS:
+            app.others = await channel_store.others(self._database, app_id, self._node_id())
+            app.others_at = time.monotonic()
+        if app.others:
+            self._leave(app, body)
+        return bool(app.others)
+
+    def _leave(self, app: _App, body: dict[str, Any]) -> None:
+        app.unsent.append(json.encode(body | {"node": str(self._node_id())}))
+        if len(app.unsent) == 1:
+            self._start(self._send_unsent(app))
+
+    async def _send_unsent(self, app: _App) -> None:
+        await asyncio.sleep(0)
+        bodies, app.unsent = app.unsent, []
+        await channel_store.tell(self._database, app.app_id, self._node_id(), [body.decode() for body in bodies])
+        self._control.publish_soon(Topic.CHANNELS, str(app.app_id), at_once=True)
+
+    def _start(self, work: Any) -> None:
+        async def run() -> None:
+            try:
+                await work
+            except (PilotisError, OSError):
+                _log.warning("channels not reached")
+
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """End what is still being sent."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def checked_state(state: dict[str, Any], place: str) -> bytes:
+    """Return a state as JSON; raises an error if it is too large."""
+    encoded = json.encode(state)
+    if len(encoded) > MAX_STATE_BYTES:
+        raise invalid(place, f"{place}: a state has at most {MAX_STATE_BYTES} bytes.")
+    return encoded
+
+
+def _messages(asked: NewMessages) -> list[tuple[NewMessage, bytes]]:
+    """Return the messages with their payloads as JSON."""
+    if (asked.event is None) == (asked.messages is None):
+        raise invalid("event", "Send an event with its payload, or a list of messages.")
+    messages = asked.messages if asked.messages is not None else [NewMessage(asked.event or "", asked.payload)]
+    encoded = [(message, json.encode(message.payload)) for message in messages]
+    sizes = [len(payload) for _, payload in encoded]
+    if max(sizes, default=0) > MAX_PAYLOAD_BYTES or sum(sizes) > MAX_MESSAGES_BYTES:
+        raise PayloadTooLargeError(f"A payload has at most {MAX_PAYLOAD_BYTES} bytes, all of a request 10 MB.")
+    return encoded
+
+
+def _announcement(channel: _Channel, keys: Sequence[str]) -> dict[str, Any]:
+    entries = {key: [channel.entries[key].member_id, channel.entries[key].state.decode()] for key in keys}
+    return {"kind": "here", "channel": channel.name, "entries": entries}
+
+
+def _member_id(principal: Principal) -> str | None:
+    return None if principal.member is None else principal.member.member_id
+
+
+def _event(name: str, data: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n" % (name.encode(), data)

@@ -1,0 +1,184 @@
+"""Channels: messages, who is present, and the rules about both."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+
+from tests.console import client_of
+from tests.database import second_node
+from tests.realtime.listening import deleted, listening, refused
+from tests.rules.test_rules import manager
+from tests.support import App, assert_error
+
+ME: dict[str, Any] = {"$member": "id"}
+SEATED = {"$exists": {"table": "seats", "where": {"room": {"$channel": "room"}, "member": ME}}}
+
+
+async def declare(app: App, *channels: dict[str, Any]) -> httpx.Response:
+    async with manager(app) as side:
+        return await side.put("/channels", json={"channels": list(channels)})
+
+
+def messages(name: str) -> str:
+    return f"/v1/public/realtime/channels/{name}/messages"
+
+
+def presence(name: str) -> str:
+    return f"/v1/public/realtime/channels/{name}/presence"
+
+
+async def sent(client: httpx.AsyncClient, name: str, event: str, payload: Any = None, **more: Any) -> list[str]:
+    answer = await client.post(messages(name), json={"event": event, "payload": payload, **more})
+    assert answer.status_code == 202, answer.text
+    return answer.json()["ids"]
+
+
+async def test_messages_reach_those_who_may_listen_and_come_from_those_who_may_send(app: App):
+    seats = await app.table({"room": "string", "member": "string"}, title="seats")
+    room = {"pattern": "room:{room}", "listen": SEATED, "send": {"$use": "listen"}, "presence": True}
+    news = {"pattern": "news", "listen": True, "send": None, "echo": True}
+    answer = await declare(app, room, news)
+    assert answer.status_code == 200, answer.text
+    assert [one["listen"] for one in answer.json()["channels"]] == [SEATED, True]
+    ada, ben = await app.member("ada"), await app.member("ben")
+    for member in (ada, ben):
+        await app.row(seats, {"room": "a", "member": member["member_id"]})
+    async with (
+        app.client(ada["access_token"]) as one,
+        app.client(ben["access_token"]) as other,
+        app.client() as nobody,
+        app.client(app.secret_key) as side,
+    ):
+        asked = {"name": "room:a"}
+        for client, name, status, code in (
+            (nobody, "room:a", 401, "MEMBER_TOKEN_REQUIRED"),
+            (one, "room:b", 403, "CHANNEL_DENIED"),
+            (one, "none", 403, "CHANNEL_DENIED"),
+            (nobody, "news", 403, "CHANNEL_DENIED"),
+            (one, "room:a%0A", 403, "CHANNEL_DENIED"),
+        ):
+            assert_error(await client.post(messages(name), json={"event": "x"}), status, code)
+        assert_error(
+            await one.post("/v1/public/realtime", json={"channels": [{"name": "room:b"}]}), 403, "CHANNEL_DENIED"
+        )
+        async with listening(one, channels=[asked]) as first, listening(other, channels=[asked]) as second:
+            for told in (first, second):
+                ((event, data),) = await told.next()
+                assert (event, data) == ("presence", {"channel": "room:a", "count": 0, "all": []})
+            (message_id,) = await sent(one, "room:a", "move", {"x": 1.5}, stream=first.ready["stream"])
+            ((event, data),) = await second.next()
+            assert event == "message"
+            assert data.pop("at").endswith("Z")
+            assert data == {
+                "channel": "room:a",
+                "id": message_id,
+                "event": "move",
+                "payload": {"x": 1.5},
+                "from": {"member_id": ada["member_id"]},
+            }
+            many = {"messages": [{"event": "a"}, {"event": "b", "payload": [1]}]}
+            answer = await side.post(messages("room:a"), json=many)
+            assert len(answer.json()["ids"]) == 2
+            for told in (first, second):
+                events = [(data["event"], data["payload"], data["from"]) for _, data in await told.next(2)]
+                assert events == [("a", None, None), ("b", [1], None)]
+            # Who loses the seat is told, and hears nothing any more.
+            rows = (await side.post(f"/v1/public/tables/{seats}/data/query", json={})).json()["data"]
+            (mine,) = [row for row in rows if row["data"]["member"] == ben["member_id"]]
+            await deleted(app, seats, mine)
+            ((event, data),) = await second.next()
+            assert (event, data) == ("reset", {"channel": "room:a", "reason": "access", "code": "CHANNEL_DENIED"})
+            await sent(one, "room:a", "secret")
+            ((event, data),) = await first.next()
+            assert data["event"] == "secret"
+            assert second.events == []
+
+
+async def test_presence_is_told_at_first_and_then_by_differences(app: App):
+    await declare(app, {"pattern": "room:{room}", "listen": True, "send": True, "presence": True})
+    ada = await app.member("ada")
+    async with app.client(ada["access_token"]) as one, app.client() as other:
+        mine = {"name": "room:a", "presence": {"state": {"at": 1}}}
+        async with listening(one, channels=[mine]) as first:
+            await first.until(lambda events: any(data["count"] == 1 for _, data in events))
+            first.events.clear()
+            async with listening(other, channels=[{"name": "room:a"}]) as second:
+                ((_, data),) = await second.next()
+                (entry,) = data["all"]
+                assert (entry["member_id"], entry["state"]) == (ada["member_id"], {"at": 1})
+                body = {"stream": first.ready["stream"], "state": {"at": 2}}
+                assert_error(await other.put(presence("room:a"), json=body), 404, "STREAM_NOT_FOUND")
+                answer = await one.put(presence("room:a"), json=body)
+                assert answer.status_code == 200, answer.text
+                ((_, data),) = await second.next()
+                assert data == {
+                    "channel": "room:a",
+                    "count": 1,
+                    "joined": [{"key": entry["key"], "member_id": ada["member_id"], "state": {"at": 2}}],
+                    "left": [],
+                }
+                large = {"stream": first.ready["stream"], "state": {"at": "x" * 1100}}
+                assert_error(await one.put(presence("room:a"), json=large), 400, "VALIDATION_FAILED")
+                path = f"{presence('room:a')}?stream={first.ready['stream']}"
+                assert (await one.delete(path)).status_code == 200
+                ((_, data),) = await second.next()
+                assert data == {"channel": "room:a", "count": 0, "joined": [], "left": [entry["key"]]}
+
+
+async def test_channels_work_across_nodes(app: App):
+    await declare(app, {"pattern": "room:{room}", "listen": True, "send": True, "presence": True})
+    asked = [{"name": "room:a", "presence": {"state": {"n": 1}}}]
+    async with (
+        second_node(app.server) as node,
+        app.client() as here,
+        client_of(node, **{"X-Public-Key": app.public_key}) as there,
+        listening(here, channels=asked) as told,
+    ):
+        await sent(there, "room:a", "hello", "from afar")
+        await told.until(lambda events: any(data.get("payload") == "from afar" for _, data in events))
+        body = {"stream": told.ready["stream"], "state": {"n": 2}}
+        answer = await there.put(presence("room:a"), json=body)
+        assert answer.status_code == 200, answer.text
+        await told.until(
+            lambda events: any(one["state"] == {"n": 2} for _, data in events for one in data.get("joined", []))
+        )
+
+
+async def test_too_many_messages_are_refused_and_the_stream_stays(app: App):
+    await declare(app, {"pattern": "room:{room}", "listen": True, "send": True})
+    async with app.client() as client, listening(client, channels=[{"name": "room:a"}]) as told:
+        await told.next()
+        many = {"messages": [{"event": "a"}] * 41, "stream": told.ready["stream"]}
+        answer = await client.post(messages("room:a"), json=many)
+        assert_error(answer, 429, "RATE_LIMITED")
+        assert answer.headers["retry-after"] == "1"
+        large = {"event": "a", "payload": "x" * (256 * 1024)}
+        assert (await client.post(messages("room:a"), json=large)).status_code == 413
+        await sent(client, "room:a", "still here")
+        ((_, data),) = await told.next()
+        assert data["event"] == "still here"
+
+
+async def test_what_is_wrong_with_a_pattern_is_named(app: App):
+    good = {"pattern": "room:{room}", "listen": True}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({**good, "pattern": "a b"}, "channels[1].pattern"),
+        ({**good, "pattern": "{a}:{a}"}, "channels[1].pattern"),
+        ({**good, "listen": {"name": "x"}}, "channels[1].listen"),
+        ({**good, "send": {"$exists": {"table": "none", "where": {}}}}, "channels[1].send"),
+        ({**good, "listen": {"$exists": {"table": "seats", "where": {"nme": 1}}}}, "channels[1].listen"),
+    ]
+    await app.table({"room": "string"}, title="seats")
+    for wrong, place in cases:
+        answer = await declare(app, good, wrong)
+        assert answer.status_code == 400, (wrong, answer.text)
+        fields = [detail["field"] for detail in json.loads(answer.content)["details"]]
+        assert fields
+        assert fields[0].startswith(place), (wrong, fields)
+    answer = await declare(app, *[{**good, "pattern": f"a{n}"} for n in range(51)])
+    assert_error(answer, 400, "VALIDATION_FAILED")
+    async with app.client() as client:
+        assert_error(await refused(client), 400, "VALIDATION_FAILED")
