@@ -4,7 +4,9 @@ Each thing is made when an example first asks for it, so that an example meets a
 """
 
 import asyncio
+import json
 import hashlib
+import json
 import re
 import subprocess
 import sys
@@ -95,6 +97,8 @@ _NEEDED = {
     "listTriggers": "TRIGGER_ID",
     "listWorkflows": "WORKFLOW_ID",
     "listWorkflowExecutions": "WORKFLOW_EXECUTION_ID",
+    "publishMessage": "STREAM_ID",
+    "listChannels": "STREAM_ID",
     **dict.fromkeys(["listAppVariables", "deleteAppVariable"], "APP_VARIABLE_ID"),
     **dict.fromkeys(["listScopes", "deleteScope"], "SCOPE"),
     "listClients": "CLIENT_ID",
@@ -241,6 +245,23 @@ class World:
                 return client.get(f"{path}/{found[0]['mail_id']}").json()["link"] if found else None
 
         return str(wait_until(newest)).partition("#")[2]
+
+    @cached_property
+    def stream_id(self) -> str:
+        """A stream that listens to a channel for as long as this world is there."""
+        pattern = {"pattern": "room:{room}", "listen": True, "send": True, "presence": True}
+        self._of_app("PUT", "/channels", {"channels": [pattern]})
+        self._client = httpx.Client(headers={"X-Public-Key": self.public_key})
+        body = {"channels": [{"name": "room:42"}]}
+        url = f"{self._server.url}/v1/public/realtime"
+        stream = self._client.send(self._client.build_request("POST", url, json=body), stream=True)
+        # An iterator that is dropped closes the connection.
+        self._lines = stream.iter_lines()
+        for line in self._lines:
+            if line.startswith("data: "):
+                ready: str = json.loads(line.removeprefix("data: "))["stream"]
+                return ready
+        raise AssertionError("The stream was not ready.")
 
     @cached_property
     def verify_token(self) -> str:

@@ -21,12 +21,37 @@ _CHANNELS = {
         {
             "pattern": "room:{room}",
             "listen": True,
-            "send": {"$member": {}},
+            "send": True,
             "presence": True,
             "echo": False,
         }
     ]
 }
+
+_CHANNEL = "/v1/public/realtime/channels/:name"
+EXAMPLES += [
+    Example(
+        route=f"POST {_CHANNEL}/messages",
+        operation="publishMessage",
+        path={"name": "room:42"},
+        body={"event": "cursor", "payload": {"x": 120, "y": 80}},
+        answer={"ids": ["0199c0de-4f1c-7c1d-8a44-1d9f27d0b6aa"]},
+    ),
+    Example(
+        route=f"PUT {_CHANNEL}/presence",
+        operation="updatePresence",
+        path={"name": "room:42"},
+        body={"stream": "$STREAM_ID", "state": {"typing": True}},
+        answer={"channel": "room:42"},
+    ),
+    Example(
+        route=f"DELETE {_CHANNEL}/presence",
+        operation="deletePresence",
+        path={"name": "room:42"},
+        query={"stream": "$STREAM_ID"},
+        answer={"channel": "room:42"},
+    ),
+]
 
 CHANNELS = [
     Example(route="PUT /v1/apps/:app_id/channels", operation="replaceChannels", body=_CHANNELS, answer=_CHANNELS),

@@ -223,8 +223,8 @@ class Hub:
         feed = self._feeds.get(app_id)
         if feed is None:
             feed = self._feeds[app_id] = Feed(self, stream.app)
-        await feed.join(stream, after)
         await self.channels.join(stream)
+        await feed.join(stream, after)
 
     def leave(self, stream: LiveStream) -> None:
         """End a stream."""
@@ -451,7 +451,9 @@ class Feed:
         await self._look_at_tables()
         await self._judge_channels()
         if not self._by_table:
+            # Where no table is watched there may be no log.
             self._cursor = None
+            self._flush("")
             return
         if self._cursor is None:
             self._cursor = await self._now()
@@ -464,7 +466,9 @@ class Feed:
             await self._tell(found.entries, None)
         self._cursor = self._cursor_of(found)
         await self._judge_channels()
-        token = self._cursor.token
+        self._flush(self._cursor.token)
+
+    def _flush(self, token: str) -> None:
         for stream in self.streams:
             self._hub.delivered += stream.flush(token)
 

@@ -99,6 +99,7 @@ class LiveStream:
         self._token = b""
         self._ping_at = 0.0
         self._full_since: float | None = None
+        self._has_begun = False
         self._presence_since = 0.0
         self._presence_changes = 0
         self._ends_at = time.monotonic() + KEY_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311 - only spreads them
@@ -143,7 +144,8 @@ class LiveStream:
             "resumed": resumed,
         }
         self._token = token.encode()
-        self._waiting.append(b"event: ready\ndata: %b\n" % json.encode(told))
+        # What its channels have told already comes after it.
+        self._waiting.insert(0, b"event: ready\ndata: %b\n" % json.encode(told))
 
     def change(self, one: Subscription, kind: str, row: bytes) -> None:
         """Tell of a changed row."""
@@ -177,6 +179,9 @@ class LiveStream:
         """Send an event that does not wait for a round; return whether it was sent."""
         if self._outlet is None or self._full_since is not None:
             return False
+        if not self._has_begun:
+            self._waiting.append(event)
+            return True
         data = self._ended(event)
         if self._outlet.unsent + len(data) > MAX_UNSENT_BYTES:
             self._full_since = time.monotonic()
@@ -196,6 +201,7 @@ class LiveStream:
 
     def flush(self, token: str) -> int:
         """Send what waits, with a token that has seen it; return how many events that were."""
+        self._has_begun = True
         before, self._token = self._token, token.encode()
         waiting, self._waiting = self._waiting, []
         if not waiting or self._outlet is None:
