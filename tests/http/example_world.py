@@ -4,7 +4,6 @@ Each thing is made when an example first asks for it, so that an example meets a
 """
 
 import asyncio
-import json
 import hashlib
 import json
 import re

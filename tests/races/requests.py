@@ -43,7 +43,8 @@ def families() -> dict[str, list[tuple[Endpoint, Example]]]:
     """The writing routes by tag, those that delete last."""
     found = defaultdict(list)
     for endpoint, example in sorted(EXAMPLES, key=lambda one: one[0].method == "DELETE"):
-        if endpoint.method not in _SAFE:
+        # A stream would stay open.
+        if endpoint.method not in _SAFE and endpoint.media_type != "text/event-stream":
             found[endpoint.tag].append((endpoint, example))
     return dict(found)
 

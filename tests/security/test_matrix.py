@@ -351,6 +351,10 @@ PAST_THE_GATE |= {"LogoEndpoints.put": 400, "LogoEndpoints.delete": 404}
 # It would stay open; the event to continue after is checked after authorization.
 PAST_THE_GATE |= {"WorkflowEndpoints.stream": 400, "FunctionEndpoints.log_stream": 400}
 PAST_THE_GATE |= {"EventTypeEndpoints.event_stream": 400}
+# It would stay open, too, and names a column that there is not; the tenant has declared no channels.
+PAST_THE_GATE |= {"RealtimeEndpoints.open": 400}
+PAST_THE_GATE |= {f"RealtimeEndpoints.{name}": 403 for name in ("send", "set_presence")}
+PAST_THE_GATE |= {"RealtimeEndpoints.end_presence": 400}
 # The tenant has a failed job, but not one of this trigger.
 PAST_THE_GATE |= {"TriggerEndpoints.retry": 404}
 # Nothing was mailed that would prove an address.

@@ -757,6 +757,12 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "RowEndpoints.create": {"data": {"name": "x"}},
         "RowEndpoints.create_many": {"data": [{"name": "x"}]},
         "RowEndpoints.query": {"where": {"name": "x"}},
+        "RealtimeEndpoints.open": {
+            "subscriptions": [{"id": "a", "table_id": given.get("table_id"), "where": {"none": 1}}]
+        },
+        "RealtimeEndpoints.send": {"event": "x"},
+        "RealtimeEndpoints.set_presence": {"stream": "none"},
+        "ChannelEndpoints.save": {"channels": []},
         "RowEndpoints.update": {"data": {"name": "y"}},
         "RowEndpoints.delete_where": {"where": {"name": "nobody has this name"}},
         "RowEndpoints.update_where": {"where": {"name": "nobody has this name"}, "data": {"name": "x"}},
