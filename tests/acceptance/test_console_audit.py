@@ -390,6 +390,10 @@ async def _set_rules(app: App, console: httpx.AsyncClient) -> httpx.Response:
 ACTIONS: dict[str, tuple[str, Perform]] = {
     "POST /v1/apps/:app_id/tables/:table_id/import": ("table.import", _import),
     "PUT /v1/apps/:app_id/tables/:table_id/rules": ("table.rules", _set_rules),
+    "PUT /v1/apps/:app_id/channels": (
+        "channels.change",
+        lambda app, console: console.put(f"/apps/{app.app_id}/channels", json={"channels": [{"pattern": "news"}]}),
+    ),
     "POST /v1/apps": ("app.create", _new_app),
     "PATCH /v1/apps/:app_id": (
         "app.update",
