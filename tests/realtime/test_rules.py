@@ -141,3 +141,34 @@ async def test_a_thousand_members_with_rows_of_their_own_are_one_shape(app: App)
         for number, listener in enumerate(told):
             changes = sorted([await listener.change(), await listener.change()], key=lambda change: change[0])
             assert changes == [(name, "create", {"name": str(number)}) for name in ("level", "rule")]
+
+
+async def test_rows_of_ones_teams_are_told_by_what_the_rule_looks_up(app: App):
+    seats = await app.table({"team": "string", "member": "string"}, title="seats")
+    mine = {"$exists": {"table": "seats", "where": {"team": {"$row": "team"}, "member": ME}}}
+    table = await ruled(app, {"name": "string", "team": "string"}, {"read": mine, "create": True})
+    ada, ben = await app.member("ada"), await app.member("ben")
+    for team in ("red", "blue"):
+        await app.row(seats, {"team": team, "member": ada["member_id"]})
+    async with (
+        app.client(ada["access_token"]) as one,
+        app.client(ben["access_token"]) as other,
+        listening(one, {"id": "a", "table_id": table}) as first,
+        listening(other, {"id": "b", "table_id": table, "where": {"team": "blue"}}) as second,
+    ):
+        row = await app.row(table, {"name": "x", "team": "red"})
+        await app.row(table, {"name": "y", "team": "blue"})
+        assert [(await first.change())[2]["name"] for _ in range(2)] == ["x", "y"]
+        seat = await app.row(seats, {"team": "blue", "member": ben["member_id"]})
+        assert await second.next() == [("reset", {"subscription": "b", "reason": "access"})]
+        await app.row(table, {"name": "z", "team": "blue"})
+        assert (await second.change())[2]["name"] == "z"
+        assert (await first.change())[2]["name"] == "z"
+        await patched(app, table, row, app.secret_key, team="green")
+        assert await first.change() == ("a", "leave", None)
+        await deleted(app, seats, seat)
+        await app.row(table, {"name": "unseen", "team": "blue"})
+        assert (await first.change())[2]["name"] == "unseen"
+        await app.row(table, {"name": "unseen", "team": "red"})
+        assert (await first.change())[2]["name"] == "unseen"
+        assert second.events == []

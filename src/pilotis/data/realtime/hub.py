@@ -23,9 +23,20 @@ from pilotis.data.realtime.channel_rules import ChannelDeniedError, bound
 from pilotis.data.realtime.channels import Channels
 from pilotis.data.realtime.cursor import Cursor, cursor_of
 from pilotis.data.realtime.stream import Listening, LiveStream, Subscription
-from pilotis.data.realtime.subscriptions import Key, Shape, Watched, compile_facts, compile_rows, lookups
-from pilotis.data.rows.table import TOO_OLD, PreparedTables
+from pilotis.data.realtime.subscriptions import (
+    MAX_SCOPE,
+    Key,
+    Scope,
+    Shape,
+    Watched,
+    compile_facts,
+    compile_rows,
+    lookups,
+    scope_question,
+)
+from pilotis.data.rows.table import TOO_OLD, PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
+from pilotis.data.rules.visibility import Visibility
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.service import TableBusyError, TableNotFoundError, Tables
 from pilotis.db.control import Control
@@ -48,6 +59,7 @@ _MAX_POLLS = 50
 """How many logs a process reads a second at most when nothing wakes it."""
 _SESSIONS_A_SECOND = 500
 _COMPILE_TRIES = 5
+_MAX_SHAPES = 500
 _CHANNELS_SECONDS = 5.0
 
 _log = structlog.get_logger("pilotis.data.realtime")
@@ -185,6 +197,8 @@ class Hub:
             feed = self._feeds.get(app_id)
             tables = (watched.shape.table.schema for watched in compiled)
             fresh = {table.table_id for table in tables if not table.watched or feed is None or not feed.has(table)}
+            if feed is not None and any(feed.is_crowded(watched.shape) for watched in compiled):
+                raise TooManyLiveStreamsError(headers={"Retry-After": "10"})
             # What makes a table watched changes its version.
             one.compiled_at = time.monotonic()
             if not fresh or not await self.watch(app_id, fresh):
@@ -207,11 +221,23 @@ class Hub:
         table = await self.prepared.current(app, one.table_id)
         visible = await table.visible(principal, Action.LIST if one.row_id is None else Action.READ)
         own = None if principal.member is None else principal.member.member_id
-        compiled = [compile_rows(table, visible, one.where, one.row_id, one.fields, own, app.limits)]
+        scope = await self._scope(table, visible)
+        compiled = [compile_rows(table, visible, one.where, one.row_id, one.fields, own, app.limits, scope)]
         for table_id, where in lookups(visible.rule):
             with suppress(TableNotFoundError):
                 compiled.append(compile_facts(await self.prepared.current(app, table_id), where))
         return compiled
+
+    async def _scope(self, table: PreparedTable, visible: Visibility) -> Scope | None:
+        """Return what an `$exists` of the rule allows as values of a column: so one statement serves all members."""
+        asked = scope_question(visible.rule, visible.tables)
+        if asked is None:
+            return None
+        exists, found = asked
+        rows = await table.fetch_plain(found.sql, *found.values)
+        if found.key is None or len(rows) > MAX_SCOPE or not all(isinstance(row["value"], str) for row in rows):
+            return None
+        return Scope(exists, found.key, [row["value"] for row in rows])
 
     async def join(self, stream: LiveStream, after: Cursor | None) -> None:
         """Begin to tell a stream what changes, first what has since its cursor."""
@@ -220,10 +246,10 @@ class Hub:
         stream.joined = True
         if self._ticking is None:
             self._ticking = asyncio.create_task(self._tick())
+        await self.channels.join(stream)
         feed = self._feeds.get(app_id)
         if feed is None:
             feed = self._feeds[app_id] = Feed(self, stream.app)
-        await self.channels.join(stream)
         await feed.join(stream, after)
 
     def leave(self, stream: LiveStream) -> None:
@@ -288,6 +314,7 @@ class Feed:
         self._changed_tables: set[UUID] = set()
         self._cursor: Cursor | None = None
         self._lock = asyncio.Lock()
+        self._joining = 0
         self._awake = asyncio.Event()
         self._read_at = self._left_at = time.monotonic()
         self._renew_at = self._members_at = 0.0
@@ -301,6 +328,11 @@ class Feed:
     def has(self, table: TableSchema) -> bool:
         """Return whether it keeps a table watched."""
         return table.table_id in self._by_table
+
+    def is_crowded(self, shape: Shape) -> bool:
+        """Return whether another shape would be one too many for its table: each costs a statement for each round."""
+        shapes = self._by_table.get(shape.table.schema.table_id, ())
+        return len(shapes) >= _MAX_SHAPES and shape.identity not in shapes
 
     def wake(self) -> None:
         """Read the log soon."""
@@ -319,10 +351,17 @@ class Feed:
 
     def is_idle(self, now: float) -> bool:
         """Return whether nobody has listened for a while."""
-        return not self.streams and not self._lock.locked() and now - self._left_at > _IDLE_SECONDS
+        return not (self.streams or self._joining) and now - self._left_at > _IDLE_SECONDS
 
     async def join(self, stream: LiveStream, after: Cursor | None) -> None:
         """Add a stream between two rounds; see `Hub.join`."""
+        self._joining += 1
+        try:
+            await self._join(stream, after)
+        finally:
+            self._joining -= 1
+
+    async def _join(self, stream: LiveStream, after: Cursor | None) -> None:
         async with self._lock:
             # Where no table is watched there may be no log.
             if self._cursor is None and (self._by_table or any(one.compiled for one in stream.everything())):
@@ -358,14 +397,15 @@ class Feed:
     # Subscriptions
 
     def _add(self, one: Subscription | Listening, compiled: Sequence[Watched]) -> None:
-        for shape, key in compiled:
+        for shape, keys in compiled:
             table_id = shape.table.schema.table_id
             group = self._shapes.get(shape.identity)
             if group is None:
                 group = self._shapes[shape.identity] = _Group(shape)
                 self._by_table.setdefault(table_id, set()).add(shape.identity)
-            group.add(key, one)
-            one.places.append((shape.identity, key))
+            for key in keys:
+                group.add(key, one)
+                one.places.append((shape.identity, key))
 
     def _remove(self, one: Subscription | Listening) -> None:
         for identity, key in one.places:
@@ -404,22 +444,31 @@ class Feed:
                 one.is_doubtful = True
         self._awake.set()
 
-    async def _judge_channels(self) -> None:
-        """End what listens to channels without being allowed to any more."""
+    async def _judge_again(self) -> None:
+        """Compile again what may be told of other rows than before, and end what may not listen any more."""
         for stream in list(self.streams):
-            for one in [one for one in stream.channels.values() if one.is_doubtful]:
+            for one in [one for one in stream.everything() if one.is_doubtful]:
                 one.is_doubtful = False
-                self._remove(one)
                 try:
-                    one.compiled = await self._hub.compiled(stream, one)
-                except PilotisError as error:
-                    if error.status >= 500:
-                        one.is_doubtful = True
-                        raise
-                    self._hub.channels.stop_listening(stream, one)
-                    stream.end_channel(one, ChannelDeniedError.code)
-                else:
-                    self._add(one, one.compiled)
+                    if isinstance(one, Listening):
+                        await self._judge_listening(one)
+                    else:
+                        await self._compile_again(one, "access")
+                except Exception:
+                    one.is_doubtful = True
+                    raise
+
+    async def _judge_listening(self, one: Listening) -> None:
+        self._remove(one)
+        try:
+            one.compiled = await self._hub.compiled(one.stream, one)
+        except PilotisError as error:
+            if error.status >= 500:
+                raise
+            self._hub.channels.stop_listening(one.stream, one)
+            one.stream.end_channel(one, ChannelDeniedError.code)
+        else:
+            self._add(one, one.compiled)
 
     # Rounds
 
@@ -449,7 +498,7 @@ class Feed:
         if now >= self._members_at:
             await self._look_at_members(now)
         await self._look_at_tables()
-        await self._judge_channels()
+        await self._judge_again()
         if not self._by_table:
             # Where no table is watched there may be no log.
             self._cursor = None
@@ -465,7 +514,6 @@ class Feed:
         elif found.entries:
             await self._tell(found.entries, None)
         self._cursor = self._cursor_of(found)
-        await self._judge_channels()
         self._flush(self._cursor.token)
 
     def _flush(self, token: str) -> None:
@@ -528,6 +576,7 @@ class Feed:
             for identity in list(self._by_table.get(table_id, ())):
                 if (group := self._shapes.get(identity)) is not None and group.tells_facts:
                     await self._judge(group, of_table, only)
+        await self._judge_again()
         for table_id, of_table in by_table.items():
             for identity in list(self._by_table.get(table_id, ())):
                 if (group := self._shapes.get(identity)) is not None and not group.tells_facts:

@@ -49,10 +49,11 @@ class Subscription:
         self.compiled_at = 0.0
         self.reset_at = 0.0
         self.due: tuple[float, str] | None = None
+        self.is_doubtful = False
 
     def facts_changed(self) -> None:
-        """Tell that the caller may see other rows than before."""
-        self.stream.reset(self, "access")
+        """Note that the caller may see other rows than before."""
+        self.is_doubtful = True
 
     def wants(self, kind: str) -> bool:
         """Return whether it asks for changes of this kind."""

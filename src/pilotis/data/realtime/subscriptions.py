@@ -21,6 +21,8 @@ from pilotis.data.rows.query import statements_of
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rows.types import Query
 from pilotis.data.rules.document import column_name_of
+from pilotis.data.rules.files.listing import Question, question
+from pilotis.data.rules.fold import Folded
 from pilotis.data.rules.visibility import Visibility
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.where.compiler import compile_where
@@ -33,6 +35,10 @@ Json = Any
 Key = tuple[str | None, ...]
 
 MAX_CONDITIONS = 20
+MAX_SCOPE = 1000
+"""Of a scope with more values the rule is judged for the one subscription."""
+# A text that no row has: PostgreSQL's have no zero.
+_NO_VALUE = "\0"
 _TEXTS: Mapping[Kind, Callable[[Any], str]] = {
     Kind.TEXT: lambda value: value,
     Kind.UUID: str,
@@ -71,10 +77,43 @@ class Shape(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """A subscription as it is compiled: its shape and its key."""
+    """A subscription as it is compiled: its shape and its keys."""
 
     shape: Shape
-    key: Key
+    keys: Sequence[Key]
+
+
+class Scope(NamedTuple):
+    """The rows that an `$exists` of a folded rule allows, as values of one column: what a member's teams are."""
+
+    exists: Json
+    column: str
+    values: Sequence[str]
+
+
+def scope_question(rule: Folded, tables: Mapping[UUID, TableSchema]) -> tuple[Json, Question] | None:
+    """Return the first `$exists` at the top of a folded rule that amounts to values of one column, and what asks them.
+
+    None if there is no such one.
+    """
+    for part in _parts(rule):
+        if part.keys() == {"$exists"} and not part["$exists"].get("path"):
+            exists = part["$exists"]
+            found = question(exists, tables)
+            if found is not None and found.key is not None:
+                return exists, found
+    return None
+
+
+def _parts(rule: Folded) -> Iterator[dict[str, Json]]:
+    """Yield the conditions at the top of a rule, which hold together."""
+    if isinstance(rule, dict):
+        for name, value in rule.items():
+            if name == "$and":
+                for one in value:
+                    yield from _parts(one)
+            else:
+                yield {name: value}
 
 
 def compile_rows(
@@ -85,6 +124,7 @@ def compile_rows(
     fields: Sequence[str] | None,
     own: str | None,
     limits: Limits,
+    scope: Scope | None = None,
 ) -> Watched:
     """Compile a subscription to rows; `own` is the member's id. Raises the 400 and 403 errors of a query."""
     seen = table.seen_by(visible)
@@ -94,8 +134,16 @@ def compile_rows(
     _compile(asked, seen, Arguments(hash_=seen.hash, creators=visible.shows_creator, own=own), limits)
     rule = visible.rule if isinstance(visible.rule, dict) else {}
     equal: dict[str, str] = {}
+    scoped = None if scope is None else _scoped(scope, table)
+    if scoped is not None and scope is not None:
+        rule = {"$and": [part for part in _parts(rule) if part != {"$exists": scope.exists}]}
     rest_of_rule = _without_equalities(rule, table, equal, of_rule=True, own=own)
     rest_of_where = _without_equalities(asked, seen, equal, of_rule=False, own=own)
+    if scoped is not None and scope is not None:
+        # A value beside it that is none of them meets no row.
+        mine = [equal[scoped]] if scoped in equal else scope.values
+        texts = [value for value in mine if value in set(scope.values)] or [_NO_VALUE]
+        equal[scoped] = texts[0]
     equal = dict(sorted(equal.items()))
     remaining = msgspec.structs.replace(visible, rule=rest_of_rule or True)
 
@@ -109,7 +157,18 @@ def compile_rows(
     condition = holds("b")
     identity = "rows", remaining.key, json.encode([rest_of_where, fields])
     sql = _statement(table.schema, list(equal), shown.row, holds(), condition)
-    return _watched(table, seen, identity, equal, arguments, sql, condition, is_timed=_is_timed(table.schema))
+    watched = _watched(table, seen, identity, equal, arguments, sql, condition, is_timed=_is_timed(table.schema))
+    if scoped is None:
+        return watched
+    return watched._replace(keys=[tuple((equal | {scoped: text}).values()) for text in texts])
+
+
+def _scoped(scope: Scope, table: PreparedTable) -> str | None:
+    """Return the expression of a scope's column; None if rows cannot be looked up by it."""
+    if scope.column == CREATOR_NAME:
+        return CREATOR_OPERAND.sql
+    found = operand(table.schema, column_name_of(table.schema, scope.column), Arguments(hash_=table.hash))
+    return found.sql if found.kind in {Kind.TEXT, Kind.UUID} else None
 
 
 def compile_facts(table: PreparedTable, where: Mapping[str, Json]) -> Watched:
@@ -118,8 +177,8 @@ def compile_facts(table: PreparedTable, where: Mapping[str, Json]) -> Watched:
     _without_equalities(where, table, equal, of_rule=True, own=None)
     equal = dict(sorted(equal.items()))
     sql = _statement(table.schema, list(equal), "null", "true", "true")
-    shape, key = _watched(table, table, ("facts",), equal, Arguments([], []), sql, "true")
-    return Watched(shape._replace(tells_facts=True), key)
+    watched = _watched(table, table, ("facts",), equal, Arguments([], []), sql, "true")
+    return watched._replace(shape=watched.shape._replace(tells_facts=True))
 
 
 def lookups(rule: Json) -> Iterator[tuple[UUID, Mapping[str, Json]]]:
@@ -168,7 +227,7 @@ def _watched(
         f"{condition} {' '.join(columns)}",
         is_timed,
     )
-    return Watched(shape, tuple(equal.values()))
+    return Watched(shape, [tuple(equal.values())])
 
 
 def _compile(where: Mapping[str, Json], table: PreparedTable, arguments: Arguments, limits: Limits) -> str:

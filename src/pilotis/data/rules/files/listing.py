@@ -97,11 +97,12 @@ def _names_row(rule: Json) -> bool:
     )
 
 
-def question(exists: Mapping[str, Json], tables: Tables) -> Question:
-    """Return what answers a folded `$exists` that `check_lists` has passed."""
+def question(exists: Mapping[str, Json], tables: Tables) -> Question | None:
+    """Return what answers a folded `$exists`; None for a form that `check_lists` refuses."""
     other = tables[UUID(exists["table"])]
     found = _split(exists["where"])
-    assert found is not None, "check_lists refuses other forms"
+    if found is None:
+        return None
     key, fact, rest = found
     arguments = Arguments()
     condition = compile_rule({"$and": rest}, other, tables, arguments, row="e") if rest else "true"

@@ -244,6 +244,7 @@ class FileRules:
     async def _answer(self, on: On, exists: Mapping[str, Json], tables: Mapping[UUID, TableSchema]) -> dict[str, Json]:
         """Return the condition on a file that an `$exists` amounts to."""
         question = listing.question(exists, tables)
+        assert question is not None, "check_lists refuses other forms"
         rows = await on.fetch(question.sql, *question.values)
         if question.key is None:
             nothing: dict[str, Json] = {"id": {"$in": []}}
