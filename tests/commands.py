@@ -13,6 +13,7 @@ from unittest import mock
 from click.testing import CliRunner
 
 from pilotis.cli import main, remote
+from tests import forked
 from tests.waiting import PATIENCE
 
 _ENVIRONMENT = {"COLUMNS": "200", "NO_COLOR": "1"}
@@ -24,7 +25,8 @@ def run(
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command in a folder: in this process, or while another command runs here, in one of its own."""
     if not _running.acquire(blocking=False):
-        return run_process(*arguments, typed=typed, folder=folder, **environment)
+        given = {**os.environ, **_ENVIRONMENT, **environment}
+        return forked.run("pilotis", *arguments, typed=typed, folder=folder, environment=given)
     try:
         # In a separate thread, because a command runs an event loop, and a test may do so already.
         with ThreadPoolExecutor(1) as thread:

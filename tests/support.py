@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from tests import cluster_template, databases
+from tests.forked import Program
 from tests.waiting import PATIENCE
 
 STOP_SECONDS = 60
@@ -52,20 +53,22 @@ class Server:
         self.environment = environment or {}
         self.from_nothing = from_nothing
         self.output = ""
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Program | subprocess.Popen[str] | None = None
 
     def start(self) -> "Server":
         """Start and wait until the address is printed."""
         if not self.from_nothing and "--database-url" not in self.place:
             cluster_template.copy_to(self.data_dir, self.environment)
         self.log = (self.data_dir.parent / f"{self.data_dir.name}.log").open("w")
-        self.process = subprocess.Popen(
-            [*self.wrapper, sys.executable, "-m", "pilotis", "serve", "--port", "0", *self.place, *self.arguments],
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            text=True,
-            env={**os.environ, **GENEROUS, "PILOTIS_METRICS_PORT": "0", **self.environment},
-        )
+        words = ["pilotis", "serve", "--port", "0", *self.place, *self.arguments]
+        environment = {**os.environ, **GENEROUS, "PILOTIS_METRICS_PORT": "0", **self.environment}
+        if self.wrapper:
+            command = [*self.wrapper, sys.executable, "-m", *words]
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment
+            )
+        else:
+            self.process = Program(*words, environment=environment, stderr=self.log)
         self.output = ""
         # One that gives up ends, and with it its output.
         while not self.ready and (line := self.process.stdout.readline()):

@@ -22,12 +22,13 @@ from pilotis.security.encryption.server_secrets import ServerSecrets
 from pilotis.security.encryption.service import wrapping_key
 from pilotis.security.encryption.types import Purpose
 from pilotis.settings import Settings
+from tests import forked
 from tests.backstage import master_key as the_key
 from tests.backstage import me, run_sql
 from tests.conftest import first_console_user, new_app
 from tests.services import connected, stale_node
 from tests.support import App, Server, assert_error, plain_client
-from tests.waiting import PATIENCE, until, wait_until
+from tests.waiting import until, wait_until
 
 SCHEMA = {"name": "string", "ssn": {"type": "string", "encrypted": True}}
 
@@ -46,9 +47,8 @@ def command(server: Server, *arguments: str) -> list[str]:
 
 
 def rotate(server: Server, *arguments: str, status: int = 0, **environment: str) -> str:
-    done = subprocess.run(
-        command(server, *arguments), capture_output=True, text=True, timeout=PATIENCE, env={**os.environ, **environment}
-    )
+    words = ["pilotis", "key", "rotate-master", *server.place, *arguments]
+    done = forked.run(*words, environment={**os.environ, **environment})
     assert done.returncode == status, done
     return done.stdout + done.stderr
 
@@ -336,6 +336,5 @@ def console_of(app: App) -> dict[str, str]:
 
 
 def examined(server: Server, **environment: str) -> str:
-    doctor = [sys.executable, "-m", "pilotis", "doctor", *server.place]
     given = {**os.environ, **server.environment, **environment}
-    return subprocess.run(doctor, capture_output=True, text=True, timeout=PATIENCE, env=given).stdout
+    return forked.run("pilotis", "doctor", *server.place, environment=given).stdout

@@ -1,13 +1,13 @@
 """Console: apps, their deletion with its days of grace, and the schema lock."""
 
 import asyncio
-import sys
 from contextlib import AsyncExitStack
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
+from tests import forked
 from tests.background import paused
 from tests.conftest import new_app
 from tests.console import client_of, database_of, owner_of, second_node, the_log, user_with
@@ -290,8 +290,7 @@ async def test_an_invited_viewer_creates_no_app_until_it_may_change_one_or_is_al
     other = await user_with(app, "viewer")
     async with other.client() as theirs:
         assert (await theirs.post("/apps", json={"name": "mine"})).status_code == 403
-        command = [sys.executable, "-m", "pilotis", "user", "allow-apps", other.email, *app.server.place]
-        running = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        said, _ = await running.communicate()
-        assert said.decode().strip() == f"{other.email} may create apps."
+        command = ["pilotis", "user", "allow-apps", other.email, *app.server.place]
+        said = await asyncio.to_thread(forked.run, *command)
+        assert said.stdout.strip() == f"{other.email} may create apps."
         assert (await theirs.post("/apps", json={"name": "mine"})).status_code == 201

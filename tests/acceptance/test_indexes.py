@@ -1,8 +1,6 @@
 """The route that shows a table's indexes, and a server killed in the middle of building one."""
 
 import asyncio
-import subprocess
-import sys
 import uuid
 from contextlib import asynccontextmanager
 
@@ -11,11 +9,11 @@ import httpx
 import pytest
 
 from pilotis.db.embedded import EmbeddedPostgres
-from tests import databases
+from tests import databases, forked
 from tests.backstage import bearer, run_sql
 from tests.conftest import PASSWORD, new_app
 from tests.support import App, Server, assert_error, plain_client
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 ROWS = 60_000
 QUERY = {"where": {"city": "city 7"}, "order_by": "score", "order_direction": "desc"}
@@ -129,8 +127,7 @@ async def test_a_killed_server_clears_its_half_built_index_away_and_builds_it(ea
         return index["last_used_at"]
 
     assert (await until(used)).endswith("Z")
-    doctor = [sys.executable, "-m", "pilotis", "doctor", *server.place]
-    told = await asyncio.to_thread(subprocess.run, doctor, capture_output=True, text=True, timeout=PATIENCE)
+    told = await asyncio.to_thread(forked.run, "pilotis", "doctor", *server.place)
     assert "1 indexes are ready" in told.stdout, told
 
 

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from pilotis.db.connecting import session_parameters
+from tests import forked
 from tests.acceptance.test_files import storage, upload
 from tests.conftest import first_console_user, new_app
 from tests.database_proxy import proxied
@@ -104,13 +104,8 @@ async def pooled(server: Server, tmp_path: Path) -> AsyncIterator[Pooled]:
 
 def doctor(pooled: Pooled) -> str:
     """What `pilotis doctor` prints."""
-    return subprocess.run(
-        [sys.executable, "-m", "pilotis", "doctor", "--data-dir", str(pooled.server.data_dir)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **GENEROUS, **pooled.settings},
-    ).stdout
+    environment = {**os.environ, **GENEROUS, **pooled.settings}
+    return forked.run("pilotis", "doctor", "--data-dir", str(pooled.server.data_dir), environment=environment).stdout
 
 
 async def _listens(port: int) -> bool:

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,6 +11,7 @@ import httpx
 import pytest
 
 from pilotis.files.feature import FilesFeature
+from tests import forked
 from tests.acceptance.test_files import PNG, complete, fixed, permit, send, storage, upload
 from tests.acceptance.tus import TUS, create
 from tests.background import paused
@@ -20,7 +20,6 @@ from tests.blobs.support import content, keys
 from tests.console import client_of
 from tests.files.nodes import s3_node
 from tests.support import App, Server, assert_error
-from tests.waiting import PATIENCE
 
 DRAFT = content(300_000)
 
@@ -29,8 +28,7 @@ def pilotis(server: Server, *arguments: str, **settings: str) -> subprocess.Comp
     """Run a command with these settings while the server runs."""
     given = {"s3_access_key": swift.ACCESS_KEY, "s3_secret_key": swift.SECRET_KEY} | settings
     environment = os.environ | {f"PILOTIS_{name.upper()}": value for name, value in given.items()}
-    command = [sys.executable, "-m", "pilotis", *arguments, *server.place]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment)
+    return forked.run("pilotis", *arguments, *server.place, environment=environment)
 
 
 async def sent(client: httpx.AsyncClient, permitted: dict[str, Any], data: bytes) -> None:

@@ -1,26 +1,22 @@
 """An operator's work with files: the commands, and a separate host name for files."""
 
 import json
-import os
 import subprocess
-import sys
 import uuid
 
 import httpx
 
 from pilotis.settings import Settings
-from tests import databases
+from tests import databases, forked
 from tests.acceptance.test_files import PNG, storage, upload
 from tests.console import client_of
 from tests.services import Node
 from tests.support import App, Server
-from tests.waiting import PATIENCE
 
 
 def pilotis(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `pilotis storage …` while the server runs."""
-    command = [sys.executable, "-m", "pilotis", "storage", *arguments, *server.place]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=os.environ.copy())
+    return forked.run("pilotis", "storage", *arguments, *server.place)
 
 
 async def test_a_storage_made_on_the_command_line(app: App):

@@ -7,8 +7,6 @@ import asyncio
 import hashlib
 import json
 import re
-import subprocess
-import sys
 import uuid
 from datetime import timedelta
 from functools import cached_property
@@ -22,6 +20,7 @@ import msgspec
 from pilotis.oauth.social.types import Recognised
 from pilotis.security import single_use
 from pilotis.workflows.examples import DEFINITION
+from tests import forked
 from tests.backstage import run_sql
 from tests.conftest import PASSWORD
 from tests.files.pictures import RED, bands, encoded
@@ -574,8 +573,7 @@ class World:
 
     @property
     def reset_token(self) -> str:
-        command = [sys.executable, "-m", "pilotis", "user", "reset", self._console["email"]]
-        done = subprocess.run([*command, *self._server.place], capture_output=True, text=True, check=True)
+        done = forked.run("pilotis", "user", "reset", self._console["email"], *self._server.place)
         return re.findall(r"#([\w-]+)", done.stdout)[0]
 
     @cached_property

@@ -4,8 +4,6 @@ import asyncio
 import itertools
 import json
 import re
-import subprocess
-import sys
 import zipfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ from playwright.async_api import Browser, Page, expect
 from pilotis.http.reference.languages import CONDITIONS, STAGES
 from pilotis.http.reference.samples import python, request_of
 from pilotis.server import endpoint_table
+from tests import forked
 from tests.http.example_world import SCHEMA
 from tests.support import App, Server
 from tests.waiting import PATIENCE
@@ -220,8 +219,9 @@ async def test_a_reset_link_without_its_token_says_what_to_do(fresh: Server, pag
 
 def command(server: Server, *arguments: str) -> str:
     """Run `pilotis` while the server runs, with the password on standard input, and return what it prints."""
-    words = [sys.executable, "-m", "pilotis", *arguments, *server.place]
-    return subprocess.run(words, input=PASSWORD, capture_output=True, text=True, check=True).stdout
+    done = forked.run("pilotis", *arguments, *server.place, typed=PASSWORD)
+    assert done.returncode == 0, done
+    return done.stdout
 
 
 async def test_a_forgotten_password_is_reset_behind_the_link(fresh: Server, page: Page):

@@ -2,10 +2,10 @@
 
 import asyncio
 import json
+import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from pilotis.jobs.background import Background
 from pilotis.jobs.kinds import JobKind, Periodic, ScheduleKind
 from pilotis.jobs.node import identity
 from pilotis.jobs.queue import Jobs
+from tests.forked import Program
 from tests.waiting import PATIENCE
 
 
@@ -47,7 +48,7 @@ class Cluster:
     def __init__(self, arguments: dict[str, Any]) -> None:
         self.arguments = arguments
         self.members: list[Member] = []
-        self.programs: list[subprocess.Popen[str]] = []
+        self.programs: list[Program] = []
         self.databases: list[Database] = []
 
     async def member(self, *kinds: JobKind[Any], **options: Any) -> Member:
@@ -58,15 +59,11 @@ class Cluster:
         await member.background.start()
         return member
 
-    def program(self, *words: str) -> subprocess.Popen[str]:
+    def program(self, *words: str) -> Program:
         """Start a node as a program; see `tests/jobs/program.py` for what it does."""
-        program = subprocess.Popen(
-            [sys.executable, "-m", "tests.jobs.program", json.dumps(self.arguments), *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        with Path(os.devnull).open("w") as nowhere:
+            words = ("tests.jobs.program", json.dumps(self.arguments), *words)
+            program = Program(*words, stderr=nowhere, reads=True)
         self.programs.append(program)
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"

@@ -22,6 +22,7 @@ from pilotis.kit.errors import UnavailableError
 from pilotis.oauth import store
 from pilotis.oauth.feature import OAuthFeature
 from pilotis.oauth.keys import SigningKeyMissingError, SigningKeyNotFoundError, SigningKeys
+from tests import forked
 from tests.backstage import run_sql
 from tests.services import Services, connected, stale_node
 from tests.support import Server
@@ -49,9 +50,7 @@ def keys_of(node: Services) -> SigningKeys:
 
 
 def pilotis(server: Server, *arguments: str, status: int = 0, **environment: str) -> str:
-    command = [sys.executable, "-m", "pilotis", *arguments, *server.place]
-    given = {**os.environ, **environment}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=given)
+    done = forked.run("pilotis", *arguments, *server.place, environment={**os.environ, **environment})
     assert done.returncode == status, done
     return done.stdout + done.stderr
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, NamedTuple
@@ -12,7 +10,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from tests import databases
+from tests import databases, forked
 from tests.backstage import claims_of
 from tests.conftest import first_console_user, new_app
 from tests.oauth.browsing import CALLBACK, PASSWORD, Browser, Pkce, Provider, landed, signed_in
@@ -78,8 +76,8 @@ async def browser(provider: Provider) -> AsyncIterator[Browser]:
 
 
 def keys(server: Server, *arguments: str) -> None:
-    command = [sys.executable, "-m", "pilotis", "oauth", "keys", *arguments, *server.place]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **MASTER_KEY})
+    words = ["pilotis", "oauth", "keys", *arguments, *server.place]
+    done = forked.run(*words, environment={**os.environ, **MASTER_KEY})
     assert done.returncode == 0, done.stderr
 
 

@@ -15,6 +15,7 @@ from uuid import UUID
 
 import pytest
 
+from tests import forked
 from tests.backstage import run_sql
 from tests.support import App, Server
 from tests.waiting import PATIENCE, until
@@ -39,13 +40,9 @@ def command(server: Server, *arguments: str) -> list[str]:
 
 
 def run(app: App, *arguments: object, typed: bytes | None = None, status: int = 0) -> "subprocess.CompletedProcess":
-    done = subprocess.run(
-        [*command(app.server, *map(str, arguments)), "--app", app.app_id],
-        input=typed,
-        capture_output=True,
-        timeout=5 * PATIENCE,
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
-    )
+    words = ["pilotis", "table", *map(str, arguments), *app.server.place, "--app", app.app_id]
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    done = forked.run(*words, typed=typed or b"", environment=environment, timeout=5 * PATIENCE)
     assert done.returncode == status, done
     assert b"Traceback" not in done.stderr
     return done

@@ -3,8 +3,6 @@
 import asyncio
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -22,25 +20,19 @@ from pilotis.jobs.lanes import add_work
 from pilotis.kit.clock import now
 from pilotis.kit.ids import earliest_uuid7, uuid7
 from pilotis.webhooks import log_store
+from tests import forked
 from tests.background import run_task
 from tests.console import client_of, database_of, owner_of
 from tests.receiver import Received, Receiver
 from tests.services import Node
 from tests.support import App, Server, assert_error, plain_client
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 from tests.webhooks.test_integrations import declare
 from tests.webhooks.world import console, create, events, status
 
 
 async def doctor(server: Server) -> str:
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "pilotis", "doctor", *server.place],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    return done.stdout
+    return (await asyncio.to_thread(forked.run, "pilotis", "doctor", *server.place)).stdout
 
 
 async def count(database: asyncpg.Connection, table: str, column: str, value: UUID) -> int:
