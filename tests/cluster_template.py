@@ -22,6 +22,13 @@ from pilotis.db import embedded, migrations
 from pilotis.db.embedded import DatabaseAddress, EmbeddedPostgres, find_binaries
 
 _FOLDER = Path(__file__).parent / "artifacts"
+# Half of the bytes that a copy would have: the log of what was done here, and a database that nothing ever connects to.
+_SHRINK = (
+    "alter database template0 is_template false",
+    "drop database template0",
+    "select pg_switch_wal()",
+    "checkpoint",
+)
 _OTHER_DATABASES = {"PILOTIS_DATABASE_URL", "PILOTIS_POSTGRES_BINARIES"}
 
 
@@ -50,14 +57,15 @@ def _template() -> Path:
 def _key() -> str:
     """Everything that a cluster depends on."""
     parts = [str(find_binaries(None)), str(os.geteuid()), *(migration.sql for migration in migrations.all_migrations())]
-    parts += [module.read_text() for module in sorted(Path(embedded.__file__).parent.glob("*.py"))]
+    modules = [Path(__file__), *sorted(Path(embedded.__file__).parent.glob("*.py"))]
+    parts += [module.read_text() for module in modules]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def _make(template: Path) -> None:
     # Where its socket's path is short.
     with tempfile.TemporaryDirectory(prefix="pilotis-") as folder:
-        postgres = EmbeddedPostgres(Path(folder) / "postgres")
+        postgres = EmbeddedPostgres(Path(folder) / "postgres", settings={"wal_recycle": "off"})
         address = postgres.start()
         try:
             # In a separate thread, because a test that starts a server has a running event loop.
@@ -65,6 +73,9 @@ def _make(template: Path) -> None:
                 thread.submit(asyncio.run, _migrate(address)).result()
         finally:
             postgres.stop()
+        for file in (postgres.directory / "pg_wal").iterdir():
+            if file.is_file():
+                _punch_hole(file)
         subprocess.run(["cp", "-pR", postgres.directory, template.with_suffix(".new")], check=True)
         template.with_suffix(".new").rename(template)
 
@@ -75,5 +86,14 @@ async def _migrate(address: DatabaseAddress) -> None:
         await migrations.migrate(connection)
         # Otherwise each copy would do this for itself, in the middle of its tests.
         await connection.execute("vacuum (freeze, analyze)")
+        for statement in _SHRINK:
+            await connection.execute(statement)
     finally:
         await connection.close()
+
+
+def _punch_hole(file: Path) -> None:
+    """Let the zeros at the end of a file take no room."""
+    size, used = file.stat().st_size, len(file.read_bytes().rstrip(b"\0"))
+    os.truncate(file, used)
+    os.truncate(file, size)
