@@ -8,8 +8,25 @@ set -u
 cd "$(dirname "$0")/.."
 bin=.venv/bin
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 cores=$(getconf _NPROCESSORS_ONLN)
+# Which part of many equal cases is tried: `tests/whole.py`.
+export TEST_SEED="${TEST_SEED-$(git rev-parse HEAD 2>/dev/null)}"
+
+# With plenty of memory the data of the servers under test is in it: copying a cluster to a disk costs eight times as
+# much, and each commit waits for a disk. What a failed test leaves stays there until the next run.
+memory_gib=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo 2>/dev/null)
+free_gib=$(df -Pk /dev/shm 2>/dev/null | awk 'END { print int($4 / 1048576) }')
+in_memory=
+if [ "${memory_gib:-0}" -ge 14 ] && [ "${free_gib:-0}" -ge 12 ]; then
+    in_memory=/dev/shm/pilotis-tests-$(id -u)-$(pwd | cksum | cut -d " " -f 1)
+    rm -rf "$in_memory"
+    mkdir "$in_memory"
+fi
+end() {
+    [ -s "$work/failed" ] || [ -z "$in_memory" ] || rm -rf "$in_memory"
+    rm -rf "$work"
+}
+trap end EXIT
 # The tests start hundreds of Python programs. Without files for the compiled modules each would compile all of them.
 unset PYTHONDONTWRITEBYTECODE
 
@@ -18,7 +35,9 @@ check() {
 }
 
 run_tests() {
-    $bin/pytest --failures="$work/failed" --again="$work/again" "$@"
+    name=$1
+    shift
+    $bin/pytest ${in_memory:+"--basetemp=$in_memory/$name"} --failures="$work/failed" --again="$work/again" "$@"
     # 0: all passed, 1: the file names those that failed, 5: the arguments select no test.
     case $? in 0 | 1 | 5) ;; *) echo "pytest $*" >>"$work/failed" ;; esac
 }
@@ -35,7 +54,7 @@ check_on_darwin() {
 }
 (check $bin/mypy; check check_on_darwin) >"$work/mypy" 2>&1 &
 # It counts files, not tests: a percentage would mean nothing.
-run_tests -n $((cores * 3)) --longest-first -o console_output_style=classic "$@"
+run_tests all -n $((cores * 3)) --longest-first -o console_output_style=classic "$@"
 wait
 cat "$work/mypy"
 if [ -s "$work/again" ]; then
@@ -43,7 +62,7 @@ if [ -s "$work/again" ]; then
     if [ "$(wc -l <"$work/again")" -gt 5 ]; then
         cat "$work/again" >>"$work/failed"
     else
-        run_tests "@$work/again" --again="$work/failed"
+        run_tests again "@$work/again" --again="$work/failed"
         printf '\nFailed once, and ran again; each that passed then is a fault to look into:\n'
         cat "$work/again"
     fi

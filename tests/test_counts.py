@@ -33,6 +33,7 @@ from tests.conftest import PASSWORD, new_app
 from tests.database import connect, connection_to, second_node
 from tests.support import App, Server
 from tests.waiting import PATIENCE, until
+from tests.whole import times
 
 EVERY_SLOT: list[int] = []  # that is, none is spared
 
@@ -226,7 +227,7 @@ class Writer:
 _ANY_FREE_ROW = "select __id from {0} where n = {1} limit 1 for update skip locked"
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(5, whole=20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(scripts=_SCRIPTS)
 async def test_the_row_count_is_exact_whatever_writers_do_at_once(
     server: Server, console: dict[str, str], scripts: Any
@@ -324,7 +325,7 @@ async def check_promises(table: Table, bystanders: list[Bystander]) -> None:
 async def test_the_row_count_is_exact_after_kill_9_of_the_server(own_app: App):
     table = await Table.make(own_app)
     server = own_app.server
-    for _ in range(2):
+    for _ in range(times(1, whole=2)):
         bystanders = await crash(table, server.kill)
         server.start()
         await check_promises(table, bystanders)

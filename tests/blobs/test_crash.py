@@ -11,6 +11,7 @@ import pytest
 
 from tests.blobs.conftest import opened
 from tests.blobs.support import MIB, keys, put, read
+from tests.forked import Program
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -22,31 +23,33 @@ def command(program: str, url: str, key: str = KEY) -> list[str]:
     return [sys.executable, "-m", "tests.blobs.programs", program, url, key]
 
 
-def start(arguments: list[str]) -> subprocess.Popen[str]:
-    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-    return subprocess.Popen(arguments, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+def start(program: str, url: str, key: str = KEY) -> Program:
+    return Program("tests.blobs.programs", program, url, key)
 
 
 def output(arguments: list[str]) -> list[str]:
-    process = start(arguments)
-    text, _ = process.communicate(timeout=5 * PATIENCE)
-    assert process.returncode == 0, text
-    return text.splitlines()
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    done = subprocess.run(arguments, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, timeout=5 * PATIENCE)
+    assert done.returncode == 0, done
+    return done.stdout.splitlines()
 
 
-def first_line(process: subprocess.Popen[str]) -> str:
+def first_line(process: Program) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
-def kill(process: subprocess.Popen[str]) -> list[str]:
+def kill(process: Program) -> list[str]:
+    assert process.stdout is not None
     process.kill()
-    text, _ = process.communicate()
-    return text.splitlines()
+    with process.stdout:
+        lines = process.stdout.read().splitlines()
+    process.wait()
+    return lines
 
 
 async def test_a_killed_put_leaves_nothing(url: str, tmp_path: Path):
-    process = start(command("stall", url))
+    process = start("stall", url)
     assert first_line(process) == "stalled"
     kill(process)
     store = opened(url, tmp_path)
@@ -60,7 +63,7 @@ async def test_a_killed_put_leaves_nothing(url: str, tmp_path: Path):
 async def test_a_killed_put_leaves_what_was_there(url: str, tmp_path: Path):
     store = opened(url, tmp_path)
     await put(store, KEY, b"before")
-    process = start(command("stall", url))
+    process = start("stall", url)
     assert first_line(process) == "stalled"
     kill(process)
     assert await read(store, KEY) == b"before"
@@ -70,7 +73,7 @@ async def test_a_killed_put_leaves_what_was_there(url: str, tmp_path: Path):
 async def test_after_kills_everything_acknowledged_is_there_and_nothing_is_in_part(url: str, tmp_path: Path):
     acknowledged = []
     for attempt in range(4):
-        process = start(command("repeat", url, f"{attempt}"))
+        process = start("repeat", url, f"{attempt}")
         assert first_line(process) == "started"
         if attempt:
             acknowledged.append(first_line(process))
@@ -86,7 +89,7 @@ async def test_after_kills_everything_acknowledged_is_there_and_nothing_is_in_pa
 
 
 async def test_opening_sweeps_what_a_killed_process_left(tmp_path: Path):
-    process = start(command("stall", str(tmp_path)))
+    process = start("stall", str(tmp_path))
     assert first_line(process) == "stalled"
     running = opened(str(tmp_path), tmp_path)
     assert len(list((tmp_path / "tmp").iterdir())) == 1, "another process' upload was swept away"

@@ -10,6 +10,7 @@ from tests.console.conftest import Opening, obstacles, sign_in
 from tests.console.rows import cell, fill, stored
 from tests.support import App, Server
 from tests.waiting import until
+from tests.whole import times
 
 
 async def test_words_are_searched_in_the_rows_that_a_filter_keeps(server: Server, app: App, visit: Opening) -> None:
@@ -163,10 +164,12 @@ async def test_scrolling_keeps_nothing_of_the_rows_that_have_left(server: Server
             metrics = (await session.send("Performance.getMetrics"))["metrics"]
             return next(one["value"] for one in metrics if one["name"] == "JSHeapUsedSize") / 1e6
 
-        await page.evaluate(_SCROLL, 200)
+        # A row that is kept takes about 1 kB, and each step shows others.
+        steps = times(120, whole=400)
+        await page.evaluate(_SCROLL, steps // 2)
         before = await heap()
-        await page.evaluate(_SCROLL, 400)
-        assert await heap() - before < 10
+        await page.evaluate(_SCROLL, steps)
+        assert await heap() - before < steps / 40
 
 
 async def until_held(held: list[Route], count: int) -> None:

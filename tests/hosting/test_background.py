@@ -34,7 +34,7 @@ from tests.support import App, Server, assert_error
 from tests.waiting import until
 from tests.whole import times
 
-CRASH_SECONDS = times(8, whole=25)
+CRASH_SECONDS = times(4, whole=25)
 
 
 async def count(app: App, table: str) -> int:
@@ -231,7 +231,7 @@ async def test_a_killed_job_still_unpacks_its_archive(short_lease: Server):
     site = await new_site(app)
     chance = random.Random(3)
     pages = {f"pages/{number}.txt": b"%d " % number * 100 for number in range(5_001)}
-    for number in range(2):
+    for number in range(times(1, whole=2)):
         begun = await site.deploy({**pages, "index.html": b"%d" % number}, status=202)
         for _ in range(2):
             await asyncio.sleep(chance.uniform(0, 0.8))
@@ -259,8 +259,8 @@ async def test_a_killed_collection_spares_what_is_deployed_meanwhile(short_lease
     app_id = UUID(app.app_id)
     await site.deploy({"index.html": b"home"})
     chance = random.Random(11)
-    for number in range(3):
-        unused = {f"{page}.txt": b"%d of %d" % (page, number) for page in range(1_500)}
+    for number in range(times(2, whole=3)):
+        unused = {f"{page}.txt": b"%d of %d" % (page, number) for page in range(1_000)}
         await site.deploy(unused | {"index.html": b"with %d" % number})
         await site.deploy({"index.html": b"without %d" % number})
         before = "update pilotis.web_deployments set production_until = now() - interval '8 days' where app_id = $1"
@@ -277,7 +277,7 @@ async def test_a_killed_collection_spares_what_is_deployed_meanwhile(short_lease
         index = (await site.get("/")).content
         assert index in {b"without %d" % number, b"again %d" % number}
         if index.startswith(b"again"):
-            for page in range(0, 1_500, 50):
+            for page in range(0, 1_000, 50):
                 assert (await site.get(f"/{page}.txt")).content == unused[f"{page}.txt"]
         found = await reconciled(short_lease)
         assert (found.orphans, found.missing) == ([], [])

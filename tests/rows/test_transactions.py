@@ -200,7 +200,7 @@ async def transact_until_it_dies(bank: Bank, number: int, acknowledged: set[str]
                 assert answer.status_code in {409, 503}, answer.text
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("moment", [0.3, *(pytest.param(moment, marks=pytest.mark.whole) for moment in (0.0, 0.9))])
 async def test_a_killed_server_leaves_each_transaction_whole_or_not_at_all(tmp_path: Path, moment: float):
     server = Server(tmp_path / "data").start()
     try:

@@ -29,7 +29,7 @@ JSON = {"Content-Type": "application/json"}
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, dict[str, str]]]:
     """A server that gives a statement a few seconds, and its first console user."""
-    running = Server(tmp_path_factory.mktemp("cost") / "data", environment={"PILOTIS_STATEMENT_SECONDS": "10"}).start()
+    running = Server(tmp_path_factory.mktemp("cost") / "data", environment={"PILOTIS_STATEMENT_SECONDS": "5"}).start()
     yield running, first_console_user(running)
     running.stop()
     running.assert_no_failure()
