@@ -21,10 +21,13 @@ def times(usual: int, *, whole: int) -> int:
     return whole if WHOLE else usual
 
 
-def sample(cases: Iterable[T], share: float) -> list[T]:
-    """Return so many of the cases as a usual run does, in their order, at least one; in a whole run all of them."""
+def sample(cases: Iterable[T], share: float, *, of: str = "") -> list[T]:
+    """Return the cases of which a usual run does a share, in their order, at least one; in a whole run all of them.
+
+    `of` says whose cases they are, where there are as many of something else: each has others.
+    """
     found = list(cases)
     if WHOLE or not found:
         return found
-    chosen = random.Random(SEED).sample(range(len(found)), max(1, round(share * len(found))))
+    chosen = random.Random(SEED + of).sample(range(len(found)), max(1, round(share * len(found))))
     return [found[at] for at in sorted(chosen)]

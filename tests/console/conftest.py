@@ -41,8 +41,10 @@ def visit(browser: Browser) -> Opening:
     async def visit(
         address: str, *, width: int = 1280, height: int = 860, expected: str = "", **options: object
     ) -> AsyncIterator[Page]:
+        # What moves is drawn sixty times a second.
+        options = {"locale": "en-US", "reduced_motion": "reduce", **options}
         context = await browser.new_context(
-            viewport={"width": width, "height": height}, timezone_id="Europe/Berlin", **{"locale": "en-US", **options}
+            viewport={"width": width, "height": height}, timezone_id="Europe/Berlin", **options
         )
         context.set_default_timeout(PATIENCE * 1000)
         page = await context.new_page()

@@ -13,6 +13,7 @@ from tests.console.furnished import Furnished
 from tests.console.in_use import nothing, screens_of
 from tests.support import App, Server
 from tests.waiting import until
+from tests.whole import WHOLE
 
 # Requests that change nothing although they are no GET: an aggregation, and the next times of a schedule.
 READS = re.compile(r"/(aggregate|query|validate|cron|schedule-preview|batch)\b")
@@ -77,7 +78,7 @@ async def test_what_a_role_may_not_do_is_disabled_with_a_reason_and_nothing_is_r
         await sign_in(page, server, "/profile", email, PASSWORD)
         await expect(page.get_by_role("heading", level=1)).not_to_be_empty()
         page.on("response", look)
-        async for name in screens_of(page, app, content):
+        async for name in screens_of(page, app, content, of=role):
             off = page.locator(
                 "main :is(button[aria-disabled=true], input:disabled, fieldset:disabled, textarea[readonly])"
             )
@@ -97,7 +98,7 @@ async def test_what_a_role_may_not_do_is_disabled_with_a_reason_and_nothing_is_r
     assert refused == []
     assert changed == [], "Nothing was confirmed, so nothing may change."
     nothing(silent)
-    assert disabled > (10 if role == "viewer" else 0)
+    assert disabled > (10 if role == "viewer" else 0) or not WHOLE
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor", "owner"])

@@ -21,7 +21,7 @@ async def test_words_of_any_length_have_room(
         if words == "stretched":
             await stretch(page)
         await sign_in(page, server, "/profile")
-        async for name in screens_of(page, app, content):
+        async for name in screens_of(page, app, content, of="anybody"):
             for size, device in ((WIDE, ""), (BETWEEN, "-between"), (NARROW, "-phone"), (DOUBLED, "-doubled")):
                 await page.set_viewport_size(size)
                 found[name + device] = await page.evaluate(CLIPPED)

@@ -18,7 +18,7 @@ from tests.rules.oracle import NOT_FOUND, Denied, Oracle, Row, World
 from tests.rules.test_rules import manager, rows
 from tests.support import App, Server
 from tests.views.support import save
-from tests.whole import WHOLE
+from tests.whole import WHOLE, sample
 
 GROUPS = [{"$group": {"_id": "$state", "n": {"$count": {}}}}]
 ME: dict[str, Any] = {"$member": "id"}
@@ -189,7 +189,7 @@ async def test_every_route_agrees_with_the_oracle(place: Place):
     async with place.app.client(place.app.secret_key) as side:
         for name, rules in RULES.items():
             await use(place, rules)
-            for caller in CALLERS:
+            for caller in sample(CALLERS, 0.5, of=name):
                 oracle = Oracle(place.world, rules, place.facts[caller])
                 async with place.app.client(place.tokens[caller]) as client:
                     try:
