@@ -32,7 +32,7 @@ _numbers = itertools.count(1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples each time, and none refused for taking long; `pytest --hypothesis-profile default` looks for others.
-_usual = hypothesis.settings(hypothesis.settings.get_profile("ci"), max_examples=times(40, whole=100))
+_usual = hypothesis.settings(hypothesis.settings.get_profile("ci"), max_examples=times(25, whole=100))
 hypothesis.settings.register_profile("usual", _usual)
 hypothesis.settings.load_profile("usual")
 

@@ -11,7 +11,7 @@ from tests.support import App, Server, assert_error
 from tests.waiting import PATIENCE
 
 TABLES = "/v1/public/tables"
-SECONDS = 4
+SECONDS = 2
 # With an odd number of a's every way to cut them into halves is tried, and there are billions.
 TEXT = "a" * 301 + "b"
 CATASTROPHE = {"where": {"a": {"$matches": r"^(a+)(a+)(a+)(a+)\1\2\3\4b$"}}}
