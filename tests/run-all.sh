@@ -68,7 +68,7 @@ if [ -s "$work/again" ]; then
     fi
 fi
 if [ -s "$work/failed" ]; then
-    printf '\nFailed:\n'
+    printf '\nFailed, with TEST_SEED=%s:\n' "$TEST_SEED"
     sort -u "$work/failed"
     exit 1
 fi

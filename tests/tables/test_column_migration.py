@@ -61,9 +61,17 @@ class World:
     async def encrypt(self, name: str, encrypted: bool = True, **more: Any) -> bool:
         assert self.principal.app is not None
         change = ColumnChange(encrypted=encrypted, **more)
-        return await self.node.services.tables.change_column(
+        in_background = await self.node.services.tables.change_column(
             self.principal.app, OPERATOR, UUID(self.table), name, change
         )
+
+        async def is_heard() -> bool:
+            column = (await self.columns())[name]
+            return column["encrypted"] == encrypted or "migrating" in column
+
+        # By the server, another process.
+        await until(is_heard)
+        return in_background
 
     async def rewrite(self) -> None:
         await self.node.services.column_migrator.run_once(self.connection)
