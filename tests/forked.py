@@ -33,6 +33,15 @@ _ID = 10
 _DESCRIPTORS = 4  # standard input, output, errors, and where the process tells its id and its end
 
 
+def is_alike(environment: Mapping[str, str]) -> bool:
+    """Return whether Python starts in an environment as it did in that of this process, so that a fork is the same."""
+
+    def at_start(variables: Mapping[str, str]) -> dict[str, str]:
+        return {name: value for name, value in variables.items() if name.startswith(("PYTHON", "LD_", "LC_", "LANG"))}
+
+    return at_start(environment) == at_start(os.environ)
+
+
 class Program:
     """`python -m module`, with what `subprocess.Popen` has."""
 
@@ -50,24 +59,31 @@ class Program:
         """Start it, with `stdin` as a pipe if it reads. Otherwise, where no stream is given, its input is empty, its
         output a pipe, and its errors go where those of this process go.
         """
+        given = dict(os.environ if environment is None else environment)
+        if not is_alike(given):
+            raise ValueError("Python has read some of these variables already.")
         self.args = [sys.executable, "-m", module, *arguments]
         self.returncode: int | None = None
         self.stdin: IO[str] | None = None
         self.stdout: IO[str] | None = None
         self._reading = threading.Lock()
         self._status, theirs = socket.socketpair()
-        with contextlib.ExitStack() as given:
-            given.callback(theirs.close)
+        with contextlib.ExitStack() as ends:
+            ends.callback(theirs.close)
             if reads:
                 reading, writing = os.pipe()
-                self.stdin, stdin = os.fdopen(writing, "w"), given.enter_context(os.fdopen(reading))
+                self.stdin, stdin = os.fdopen(writing, "w"), ends.enter_context(os.fdopen(reading))
             if stdout is None:
                 reading, writing = os.pipe()
-                self.stdout, stdout = os.fdopen(reading), given.enter_context(os.fdopen(writing, "w"))
+                self.stdout, stdout = os.fdopen(reading), ends.enter_context(os.fdopen(writing, "w"))
             if stdin is None:
-                stdin = given.enter_context(Path(os.devnull).open())
-            asked = {"module": module, "arguments": arguments, "folder": str(folder or Path.cwd())}
-            asked["environment"] = dict(os.environ if environment is None else environment)
+                stdin = ends.enter_context(Path(os.devnull).open())
+            asked = {
+                "module": module,
+                "arguments": arguments,
+                "folder": str(folder or Path.cwd()),
+                "environment": given,
+            }
             errors = 2 if stderr is None else stderr.fileno()
             _template().fork(asked, [stdin.fileno(), stdout.fileno(), errors, theirs.fileno()])
         self.pid = int(self._status.recv(_ID, socket.MSG_WAITALL))

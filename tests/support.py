@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from tests import cluster_template, databases
-from tests.forked import Program
+from tests.forked import Program, is_alike
 from tests.waiting import PATIENCE
 
 STOP_SECONDS = 60
@@ -62,7 +62,7 @@ class Server:
         self.log = (self.data_dir.parent / f"{self.data_dir.name}.log").open("w")
         words = ["pilotis", "serve", "--port", "0", *self.place, *self.arguments]
         environment = {**os.environ, **GENEROUS, "PILOTIS_METRICS_PORT": "0", **self.environment}
-        if self.wrapper:
+        if self.wrapper or not is_alike(environment):
             command = [*self.wrapper, sys.executable, "-m", *words]
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment

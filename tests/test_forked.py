@@ -31,6 +31,11 @@ def test_input_folder_and_environment(tmp_path: Path) -> None:
     assert "PILOTIS_COLOUR" not in os.environ
 
 
+def test_what_python_reads_at_its_start_cannot_be_given(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="already"):
+        run("pilotis", "--version", environment={**os.environ, "PYTHONPATH": str(tmp_path)})
+
+
 def test_signals() -> None:
     program = Program("json.tool", "--compact", reads=True)
     assert program.poll() is None
