@@ -155,11 +155,13 @@ class App:
         assert answer.status_code == 201, answer.text
         return answer.json()
 
-    async def table(self, schema: dict[str, Any], access_level: str = "Public", title: str | None = None) -> str:
+    async def table(
+        self, schema: dict[str, Any], access_level: str = "Public", title: str | None = None, **more: Any
+    ) -> str:
         """Make a table and return its id."""
         async with self.client() as client:
             title = title or f"table {time.monotonic_ns()}"
-            body = {"title": title, "schema": schema, "access_level": access_level}
+            body = {"title": title, "schema": schema, "access_level": access_level, **more}
             answer = await client.post("/v1/public/tables", json=body)
         assert answer.status_code == 201, answer.text
         return answer.json()["id"]

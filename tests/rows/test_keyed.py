@@ -83,7 +83,7 @@ async def test_it_is_read_changed_and_deleted_by_a_key_of_several_columns(app: A
             assert_error(answer, 404, "ROW_NOT_FOUND")
         assert_error(await client.get(by(table, "page", "hello")), 400, "VALIDATION_FAILED")
         assert_error(await client.get(by(table, "page", "a", "b", "c")), 400, "VALIDATION_FAILED")
-        assert_error(await client.get(by(table, "nothing", "a")), 404, "UNIQUE_KEY_NOT_FOUND")
+        assert_error(await client.get(by(table, "nothing", "a")), 400, "UNKNOWN_KEY")
         assert_error(await client.get(f"{rows(table)}/by/page/"), 404, "NOT_FOUND")
 
 

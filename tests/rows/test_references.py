@@ -238,7 +238,16 @@ async def test_the_public_key_refers_to_no_table_with_rules(app: App):
         ({"type": "uuid", "encrypted": True, "references": {"table": "$"}}, "schema.x.references", "INVALID_VALUE"),
         ({"type": "uuid", "references": {"table": "nowhere"}}, "schema.x.references.table", "TABLE_NOT_FOUND"),
         ({"type": "uuid", "references": {"table": ""}}, "schema.x.references.table", None),
-        ({"type": "uuid", "references": {}}, "schema.x.references.table", None),
+        ({"type": "uuid", "references": {}}, "schema.x.references", None),
+        ({"type": "uuid", "references": {"table": "$", "member": True}}, "schema.x.references", None),
+        ({"type": "string", "references": {"member": True, "key": "a"}}, "schema.x.references.key", None),
+        (
+            {"type": "string", "references": {"member": True, "on_delete": "restrict"}},
+            "schema.x.references.on_delete",
+            None,
+        ),
+        ({"type": "uuid", "references": {"table": "$", "on_delete": "keep"}}, "schema.x.references.on_delete", None),
+        ({"type": "uuid", "references": {"member": True}}, "schema.x.references", None),
         ({"type": "uuid", "references": "$"}, "schema.x.references", None),
         ({"type": "uuid", "references": {"table": "$", "on_delete": "no"}}, "schema.x.references.on_delete", None),
         (

@@ -88,7 +88,7 @@ async def test_many(app: App):
         nothing = await upsert(client, table, [{"name": "x"}])
         assert_error(nothing, 400, "NOTHING_WRITTEN")
         assert nothing.json()["details"][0]["field"] == "data[0].email"
-        assert_error(await upsert(client, table, {"email": "x"}, key="none"), 404, "UNIQUE_KEY_NOT_FOUND")
+        assert_error(await upsert(client, table, {"email": "x"}, key="none"), 400, "UNKNOWN_KEY")
         assert_error(await upsert(client, table, {"email": None}), 400, "KEY_INCOMPLETE")
 
 

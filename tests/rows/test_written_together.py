@@ -87,7 +87,7 @@ async def test_a_transaction_writes_by_conditions(app: App):
             ({"type": "delete-where", "table_id": table, "where": {"sku": {"$matches": "("}}}, 400, "INVALID_REGEX"),
             (put(table, "z", stock=-1), 400, "VALIDATION_FAILED"),
             ({"type": "upsert", "table_id": table, "key": "sku", "data": {"stock": 1}}, 400, "KEY_INCOMPLETE"),
-            (put(table, "z") | {"key": "other"}, 404, "UNIQUE_KEY_NOT_FOUND"),
+            (put(table, "z") | {"key": "other"}, 400, "UNKNOWN_KEY"),
         ]
         for operation, status, code in failing:
             assert_error(await run(client, operation, everything), status, code, failed_index=0)

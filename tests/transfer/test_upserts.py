@@ -90,4 +90,4 @@ async def test_an_unknown_key_or_mode(app: App, query: str):
     if "mode" in query:
         assert_error(answer, 400, "VALIDATION_FAILED")
     else:
-        assert_error(answer, 404, "UNIQUE_KEY_NOT_FOUND")
+        assert_error(answer, 400, "UNKNOWN_KEY")

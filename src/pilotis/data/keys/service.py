@@ -13,7 +13,7 @@ from asyncpg import Connection
 
 from pilotis.data.keys.builder import BUILD
 from pilotis.data.keys.types import UniqueKeyList
-from pilotis.data.tables import keys, store
+from pilotis.data.tables import keys, references, store
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, MAX_KEYS, UniqueKey
 from pilotis.data.tables.schema import LONGEST_NAME, Column, ColumnType, TableSchema, column_name, normal_path
 from pilotis.data.tables.service import TableNotFoundError, Tables
@@ -167,6 +167,7 @@ async def _without(connection: Connection, table: TableSchema, key: UniqueKey) -
 
 
 async def _drop(connection: Connection, table: TableSchema, key: UniqueKey) -> None:
+    references.require_key_unreferenced(table, key)
     schema = table.physical.partition(".")[0]
     await connection.execute(f"drop index if exists {schema}.{keys.index_name(table.table_id.hex, key.number)}")
     rest = [one for one in table.keys if one.number != key.number]

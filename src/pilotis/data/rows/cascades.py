@@ -55,7 +55,7 @@ class Cascade:
         self._root = root
         self._tables = tables
         self._gone: dict[UUID, set[UUID]] = {}
-        self._cut: list[tuple[PreparedTable, Referrer, Ids]] = []
+        self._cut: list[tuple[PreparedTable, PreparedTable, Referrer, Ids]] = []
         self._left = self._app.limits.cascade_rows
         self._written: dict[UUID, int] = {}
 
@@ -70,8 +70,8 @@ class Cascade:
         found = f"select __id from {root.physical} where {condition} and {root.at_this_version}"
         ids = await self._lock(fetchrow, found, values)
         await self._find(fetchrow, ids)
-        for child, one, targets in self._cut:
-            await self._cut_off(fetchrow, child, one, targets)
+        for parent, child, one, targets in self._cut:
+            await self._cut_off(fetchrow, parent, child, one, targets)
         if self._gone.get(root.table_id):
             # Rows of one table may refer to each other in a circle, and it loses them by two statements.
             for one in root.referrers:
@@ -96,21 +96,23 @@ class Cascade:
                 if one.on_delete is OnDelete.RESTRICT or child is None:
                     continue
                 if one.on_delete is OnDelete.SET_NULL:
-                    self._cut.append((child, one, targets))
+                    self._cut.append((parent, child, one, targets))
                     continue
                 gone = self._gone.setdefault(one.table_id, set())
                 going = gone.union(ids) if child is self._root else gone
-                found = await self._referring(fetchrow, child, one, targets)
+                found = await self._referring(fetchrow, parent, child, one, targets)
                 fresh = [row_id for row_id in found if row_id not in going]
                 gone.update(fresh)
                 waiting.append((child, fresh))
 
-    async def _referring(self, fetchrow: FetchRow, child: PreparedTable, one: Referrer, targets: Ids) -> Ids:
+    async def _referring(
+        self, fetchrow: FetchRow, parent: PreparedTable, child: PreparedTable, one: Referrer, targets: Ids
+    ) -> Ids:
         schema = child.schema
         column = next((column for column in schema.columns if column.number == one.number), None)
         if column is None:
             raise asyncpg.UndefinedColumnError("The reference is gone.")
-        refers = f"{column.physical} = any($1::uuid[])"
+        refers = f"{column.physical} = any({_values(parent, one, '$1::uuid[]')})"
         found = f"select __id from {schema.physical} where {refers} and {schema.at_this_version}"
         return await self._lock(fetchrow, found, [list(targets)])
 
@@ -130,7 +132,9 @@ class Cascade:
                 f"With all that refers to them, more than {most} rows would be deleted or changed. Nothing was."
             )
 
-    async def _cut_off(self, fetchrow: FetchRow, child: PreparedTable, one: Referrer, targets: Ids) -> None:
+    async def _cut_off(
+        self, fetchrow: FetchRow, parent: PreparedTable, child: PreparedTable, one: Referrer, targets: Ids
+    ) -> None:
         """Make the references of rows null that stay."""
         limits = self._app.limits
         data = msgspec.Raw(json.encode({one.column: None}))
@@ -139,7 +143,7 @@ class Cascade:
         size = limits.row_bytes + records.BESIDE_DATA
         arguments = Arguments(self._left, source.decode(), lifted, extra.decode(), size)
         going = self._gone.get(one.table_id, set())
-        refers = f"{columns[0].physical} = any({arguments.bind(list(targets), 'uuid[]')})"
+        refers = f"{columns[0].physical} = any({_values(parent, one, arguments.bind(list(targets), 'uuid[]'))})"
         condition = f"{refers} and __id <> all({arguments.bind(list(going), 'uuid[]')})"
         cause = bound_cause(self._principal, child, UPDATED, arguments, [one.column])
         found = await fetchrow(
@@ -189,3 +193,12 @@ class Cascade:
             one.table_id in among and one.table_id != table_id and on_delete in {None, one.on_delete}
             for one in self._tables[table_id].schema.referrers
         )
+
+
+def _values(parent: PreparedTable, one: Referrer, ids: str) -> str:
+    """Return the array of the values by which a reference names rows of a table; `ids` is that of their ids."""
+    if one.of is None:
+        return ids
+    schema = parent.schema
+    referred = schema.referred_column(one.of)
+    return f"array(select {referred} from {schema.physical} where __id = any({ids}) and {schema.at_this_version})"

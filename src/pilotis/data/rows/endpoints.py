@@ -10,7 +10,7 @@ import msgspec
 from pilotis.data.rows.creating import NothingCreatedError
 from pilotis.data.rows.cursors import CursorExpiredError, InvalidCursorError
 from pilotis.data.rows.examples import BY_KEY, EXAMPLES, RULE_TESTS
-from pilotis.data.rows.keyed import KeyedRows, KeyIncompleteError, KeyNotReadyError, UnknownKeyError
+from pilotis.data.rows.keyed import KeyedRows, KeyIncompleteError
 from pilotis.data.rows.operations import (
     CannotChangeError,
     CannotIncrementError,
@@ -55,7 +55,7 @@ from pilotis.data.rows.where_writes import TooManyRowsError, WhereRequiredError
 from pilotis.data.rules.document import RULE_ERRORS
 from pilotis.data.rules.types import RuleTest, RuleTestResult
 from pilotis.data.rules.visibility import MemberTokenRequiredError
-from pilotis.data.tables.keys import UniqueViolationError
+from pilotis.data.tables.keys import KeyNotReadyError, UniqueViolationError, UnknownKeyError
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError

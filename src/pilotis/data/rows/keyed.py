@@ -16,12 +16,12 @@ from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rows.types import ReadRow, RowChange
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row
-from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, UniqueKey
-from pilotis.data.tables.schema import Column, ColumnType, TableSchema
+from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, UniqueKey, key_called
+from pilotis.data.tables.schema import Column, ColumnType
 from pilotis.data.where.operands import Arguments, ColumnNotReadableError
 from pilotis.http.api.principals import AppInfo, Client, Principal
 from pilotis.kit import json
-from pilotis.kit.errors import BadRequestError, ConflictError, NotFoundError, PilotisError, invalid
+from pilotis.kit.errors import BadRequestError, PilotisError, invalid
 from pilotis.kit.ids import uuid7_text
 
 Found = TypeVar("Found")
@@ -30,20 +30,6 @@ _RATE = "key_misses"
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _OF_CALLER = "me"
 """The value in a path for a key of `$creator` alone."""
-
-
-class UnknownKeyError(NotFoundError):
-    """404 `UNIQUE_KEY_NOT_FOUND`: the table has no such unique key."""
-
-    code = "UNIQUE_KEY_NOT_FOUND"
-    message = "The table has no such unique key."
-
-
-class KeyNotReadyError(ConflictError):
-    """409 `UNIQUE_KEY_NOT_READY`: the unique key is being built, or could not be."""
-
-    code = "UNIQUE_KEY_NOT_READY"
-    message = "This unique key is not built yet, or could not be built. The table's unique keys show its state."
 
 
 class KeyIncompleteError(BadRequestError):
@@ -62,21 +48,6 @@ class Counter(Protocol):
 
     async def refund(self, client: Client, app: AppInfo | None, rate: str) -> None:
         """Take a request back that was counted."""
-
-
-def key_called(table: PreparedTable, name: str) -> UniqueKey:
-    """Return a table's unique key; raises what `key_of` does."""
-    return key_of(table.schema, name)
-
-
-def key_of(schema: TableSchema, name: str) -> UniqueKey:
-    """Return a table's unique key; raises `UnknownKeyError`, or `KeyNotReadyError` if it does not hold yet."""
-    for key in schema.keys:
-        if key.name == name:
-            if key.state != "ready":
-                raise KeyNotReadyError
-            return key
-    raise UnknownKeyError
 
 
 def key_record(creator: str | None, table: PreparedTable, key: UniqueKey, data: msgspec.Raw, row_id: str) -> str:
@@ -164,7 +135,7 @@ class KeyedRows:
 
         async def find(table: PreparedTable) -> Found | None:
             nonlocal is_guess
-            key = key_called(table, name)
+            key = key_called(table.schema.keys, name)
             data = msgspec.Raw(json.encode(_given(table, key, values)))
             visible = await table.visible(principal, Action.READ)
             _require_readable(table, visible, key)

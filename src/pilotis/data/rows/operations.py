@@ -12,7 +12,7 @@ import msgspec
 
 from pilotis.data.rows import records
 from pilotis.data.rows.emitting import CREATED, DELETED, UPDATED, BoundCause, Cause
-from pilotis.data.rows.referring import ReferenceNotFoundError
+from pilotis.data.rows.referring import BOUND_AS, ReferenceNotFoundError
 from pilotis.data.rows.statements import BoundChange, Requirement
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rules.actions import Action
@@ -370,7 +370,7 @@ def plan_update(
         size,
         seen=_seen(table, visible, row_id),
         action=Action.UPDATE,
-        taken=table.violated,
+        taken=table.violated_by_change,
         emitted=_emitted(table, UPDATED),
     )
 
@@ -427,11 +427,17 @@ def requirements(
     Without a principal it is a change by the app itself.
     """
     found = []
-    for one in table.referring(principal) if table.schema.references else ():
+    for one in table.referring(principal) if table.schema.refers else ():
         value = table.changes.value(row, one.column)
-        if isinstance(value, UUID):
-            holds = one.finds(arguments.bind(value, "uuid"), arguments)
+        if value is not None and value is not msgspec.UNSET:
+            # A value that no condition names must not be bound.
+            holds = "false"
+            if not one.is_closed:
+                holds = one.finds(arguments.bind(value, BOUND_AS[one.column.type]), arguments)
             found.append(Requirement("require_reference", holds, one.column.name))
+        elif one.column.name in row.changes:
+            # What an operator makes of the value is known afterwards.
+            found.append(Requirement("require_reference", one.holds("written", arguments), one.column.name))
     for name in row.changes:
         column = table.schema.by_name.get(name)
         if column is None or column.checks is None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pilotis.data.rows.query import within
+from pilotis.data.rows.referring import without_hidden_key
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility
@@ -76,7 +77,9 @@ class Paths:
             through = functools.partial(self._condition, step.beyond, arguments, limits)
             condition, patterns = compile_where({rest: value}, resolve, limits, arguments, f"{place}.{first}", through)
             condition = within(visible, condition, patterns, arguments, many=True)
-        ids = f"select __id from {schema.physical} where {condition} and {schema.at_this_version}"
+        reference = step.column.references
+        referred = schema.referred_column(None if reference is None else reference.column)
+        ids = f"select {referred} from {schema.physical} where {condition} and {schema.at_this_version}"
         return f"{step.column.physical} in ({ids})", patterns
 
 
@@ -116,7 +119,7 @@ async def _steps(
             continue
         target = await tables.named(table.schema.app_id, column.references.target)
         try:
-            visible = await target.visible(principal, Action.READ)
+            visible = without_hidden_key(await target.visible(principal, Action.READ), column)
         except PilotisError as error:
             if error.status >= 500:
                 raise

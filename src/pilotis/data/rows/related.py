@@ -15,6 +15,7 @@ import msgspec
 
 from pilotis.data.rows.emitting import literal
 from pilotis.data.rows.query import CompiledQuery, ResultTooLargeError, and_where, order_of, statements_of
+from pilotis.data.rows.referring import shows, without_hidden_key
 from pilotis.data.rows.running import fetch_compiled
 from pilotis.data.rows.statements import Beside, Statements
 from pilotis.data.rows.table import PreparedTable, PreparedTables
@@ -49,6 +50,8 @@ class _Link(NamedTuple):
     table: PreparedTable
     column: Column
     visible: Visibility
+    referred: str
+    """The column of the other table to which it refers, in PostgreSQL."""
 
 
 class _Node(NamedTuple):
@@ -171,7 +174,8 @@ async def plan(
     counts = []
     for name, one in (counted or {}).items():
         place = f"counts.{name[:63]}"
-        counts.append(_Count(_checked(name, place), one, place, await planner.link(table, one.from_, f"{place}.from")))
+        back = await planner.link(table, visible.table, one.from_, f"{place}.from")
+        counts.append(_Count(_checked(name, place), one, place, back))
     member = principal.member
     return Related(nodes, counts, None if member is None else member.member_id)
 
@@ -215,11 +219,11 @@ class _Planner:
         if options.limit is not None and not 1 <= options.limit <= MAX_LIMIT:
             raise invalid(f"{place}.limit", f"The limit of related rows is from 1 to {MAX_LIMIT}.")
         if options.from_ is not None and options.through is None and options.to is None:
-            back = await self.link(table, options.from_, f"{place}.from")
+            back = await self.link(table, seen, options.from_, f"{place}.from")
             inner = await self.nodes(back.table, back.visible.table, options.expand, below, depth + 1)
             return _Node(_checked(name, place), back.table, back.visible, options, place, inner, back=back)
         if options.through is not None and options.to is not None and options.from_ is None:
-            back = await self.link(table, options.through, f"{place}.through")
+            back = await self.link(table, seen, options.through, f"{place}.through")
             to = _reference(back.visible.table, options.to, f"{place}.to")
             far, visible = await self._target(back.table, to)
             inner = await self._beyond(far, visible, options, below, depth)
@@ -244,22 +248,22 @@ class _Planner:
         assert column.references is not None
         target = await self._tables.named(table.schema.app_id, column.references.target)
         try:
-            return target, await target.visible(self._principal, Action.READ)
+            return target, without_hidden_key(await target.visible(self._principal, Action.READ), column)
         except PilotisError as error:
             if error.status >= 500:
                 raise
             return target, None
 
-    async def link(self, table: PreparedTable, named: str, place: str) -> _Link:
+    async def link(self, table: PreparedTable, seen: TableSchema, named: str, place: str) -> _Link:
         """Return the table and the column that a text such as `comments.post` names, which refer to a table."""
         title, _, name = named.rpartition(".")
         name = normal_path(name)
         for one in table.schema.referrers:
-            if title in {one.table, str(one.table_id)} and one.column == name:
+            if title in {one.table, str(one.table_id)} and one.column == name and shows(seen, one.of):
                 child = await self._tables.named(table.schema.app_id, one.table_id)
                 visible = await child.visible(self._principal, Action.LIST)
                 column = _reference(visible.table, name, place)
-                return _Link(child, column, visible)
+                return _Link(child, column, visible, table.schema.referred_column(one.of))
         known = ", ".join(f"{one.table}.{one.column}" for one in table.schema.referrers[:10])
         text = f"{named[:100]} does not refer to {table.schema.title}."
         raise UnknownReferenceError(f"{text} {f'There are {known}.' if known else 'Nothing does.'}").at(place)
@@ -337,15 +341,18 @@ class _Compilation:
             return "select null::text as __item"
         alias = self._next()
         item, joins = self._item(node, alias)
-        found = self._one(node, f"{outer}.{node.column.physical}")
+        found = self._one(node, node.column, f"{outer}.{node.column.physical}")
         return f"select {item} as __item from ({found}) {alias}{joins}"
 
-    def _one(self, node: _Node, row_id: str) -> str:
+    def _one(self, node: _Node, column: Column, value: str) -> str:
+        """Return the select of the row to which the value of a column leads."""
         assert node.visible is not None
+        assert column.references is not None
+        referred = node.table.schema.referred_column(column.references.column)
         rule = node.visible.and_condition(self._arguments)
         physical, version = node.table.schema.physical, node.table.schema.at_this_version
         # With the limit it is not joined in another order, which would lose that of the page.
-        return f"select * from {physical} where __id = {row_id}{rule} and {version} limit 1"
+        return f"select * from {physical} where {referred} = {value}{rule} and {version} limit 1"
 
     def _list(self, node: _Node, outer: str) -> str:
         assert node.back is not None
@@ -362,7 +369,7 @@ class _Compilation:
             source = f"(select *, {number} from {found}) {alias}"
         else:
             pairs = f"(select {node.to.physical} as __far, {number} from {found}) {alias}p"
-            source = f"{pairs} join lateral ({self._one(node, f'{alias}p.__far')}) {alias} on true"
+            source = f"{pairs} join lateral ({self._one(node, node.to, f'{alias}p.__far')}) {alias} on true"
         rows = f"select {item} as __item, __place from {source}{joins}"
         kept, more = f"__place <= {limit}", f"coalesce(max(__place) > {limit}, false)"
         page_bytes = self._limits.page_bytes
@@ -397,7 +404,7 @@ class _Compilation:
                     order = order_of(seen, query, self._arguments).clause
                 except PilotisError as error:
                     raise error.within(node.place) from None
-        refers = f"{back.column.physical} = {outer}.__id"
+        refers = f"{back.column.physical} = {outer}.{back.referred}"
         return f"{refers}{rest} and {back.table.schema.at_this_version}", order
 
     def _item(self, node: _Node, alias: str) -> tuple[str, str]:

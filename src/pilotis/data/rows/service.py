@@ -31,7 +31,7 @@ from pilotis.data.rows.query import (
     next_cursor,
     statements_of,
 )
-from pilotis.data.rows.referring import Referring, RowReferencedError
+from pilotis.data.rows.referring import Refers, RowReferencedError
 from pilotis.data.rows.related import Related, plan
 from pilotis.data.rows.running import run_compiled
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, row_id_of
@@ -143,7 +143,7 @@ class Rows:
         principal: Principal,
         table: PreparedTable,
         visible: Visibility,
-        refers: Sequence[Referring],
+        refers: Sequence[Refers],
         left: Sequence[bytes],
     ) -> tuple[datetime | None, dict[str, PilotisError]]:
         """Insert records, and return their time and the errors of those that were not inserted, by their ids.
@@ -375,7 +375,9 @@ class Rows:
         column = next((column for column in child.columns if column.number == referrer.number), None)
         if column is None:
             return 0
-        count: int = await table.fetchval(f"select count(*) from {child.physical} where {column.physical} = $1", row_id)
+        value = f"(select {table.schema.referred_column(referrer.of)} from {table.schema.physical} where __id = $1)"
+        found = f"select count(*) from {child.physical} where {column.physical} = {value}"
+        count: int = await table.fetchval(found, row_id)
         return count
 
     async def delete_where(self, principal: Principal, table_id: UUID, request: DeleteWhere) -> int:

@@ -19,7 +19,14 @@ from asyncpg import Connection, Record
 from pilotis.data.indexes import drop_blocking_index
 from pilotis.data.indexes.recorder import AccessRecorder
 from pilotis.data.rows.emitting import CREATED
-from pilotis.data.rows.referring import ReferenceNotFoundError, Referring, RowReferencedError
+from pilotis.data.rows.referring import (
+    ReferenceNotFoundError,
+    Referring,
+    Refers,
+    RowReferencedError,
+    ToMember,
+    without_hidden_key,
+)
 from pilotis.data.rows.statements import Beside, ByRow, Statements
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rules.actions import Action
@@ -151,21 +158,25 @@ class PreparedTable:
             found_by_condition=found_by_condition,
         )
 
-    def referring(self, principal: Principal | None = None) -> list[Referring]:
+    def referring(self, principal: Principal | None = None) -> list[Refers]:
         """Return the table's references, with the rows to which a caller may refer; None may refer to all."""
-        found = []
+        found: list[Refers] = [ToMember(column, self.schema) for column in self.schema.of_members]
         for column, reference in self.schema.references:
-            target = self.targets.get(reference.target)
+            target, referred = self.targets.get(reference.target), "__id"
+            by_key = reference.column is not None
             if target is None:
                 visible = None
             elif principal is None:
                 visible = everything(target.schema, Action.READ)
             else:
                 try:
-                    visible = target.visible_now(principal, Action.READ)
+                    visible = target.visible_now(principal, Action.LIST if by_key else Action.READ)
                 except PilotisError:
                     visible = None
-            found.append(Referring(column, self.schema.physical_of(reference.target), visible))
+            if target is not None and by_key:
+                referred = target.schema.referred_column(reference.column)
+                visible = None if visible is None else without_hidden_key(visible, column)
+            found.append(Referring(column, self.schema.physical_of(reference.target), visible, referred))
         return found
 
     def seen_by(self, visible: Visibility) -> PreparedTable:
@@ -333,9 +344,7 @@ class PreparedTable:
         """
         return await self._creates.submit(record)
 
-    async def insert_allowed(
-        self, records: Sequence[bytes], visible: Visibility, refers: Sequence[Referring]
-    ) -> Inserted:
+    async def insert_allowed(self, records: Sequence[bytes], visible: Visibility, refers: Sequence[Refers]) -> Inserted:
         """Insert the rows that a rule allows, that refer to rows, and whose unique keys are free, in one statement."""
         rows = await offload(sum(map(len, records)), _array, records)
         is_judged = bool(refers) or not visible.is_everything
@@ -352,7 +361,7 @@ class PreparedTable:
         return Inserted(ids, found["created_at"], allowed)
 
     async def _insert_judged(
-        self, records: Sequence[bytes], rows: str, visible: Visibility, refers: Sequence[Referring]
+        self, records: Sequence[bytes], rows: str, visible: Visibility, refers: Sequence[Refers]
     ) -> Inserted:
         async with self.transaction() as connection:
             allowed = None
@@ -379,7 +388,7 @@ class PreparedTable:
         self,
         records: Sequence[bytes],
         visible: Visibility,
-        refers: Sequence[Referring],
+        refers: Sequence[Refers],
         connection: Connection | None = None,
     ) -> dict[str, PilotisError]:
         """Return, for each row that a rule denies or that refers to no row, by its id, the error."""
@@ -388,7 +397,7 @@ class PreparedTable:
         found = await (connection.fetch(sql, *values) if connection else self.fetch_plain(sql, *values))
         return {row["id"]: error for row in found if (error := self.verdict(row)) is not None}
 
-    def verdicts(self, rows: str, visible: Visibility, refers: Sequence[Referring]) -> tuple[str, list[Any]]:
+    def verdicts(self, rows: str, visible: Visibility, refers: Sequence[Refers]) -> tuple[str, list[Any]]:
         """Return the statement that selects what is wrong with each row of a JSON array, for `verdict`."""
         arguments = Arguments(rows, hash_=self.hash)
         rule = visible.and_condition(arguments, row="r").removeprefix(" and ") or "true"
@@ -439,42 +448,49 @@ class PreparedTable:
         names = {column.number: column.name for column in self.schema.columns} | {CREATOR_NUMBER: CREATOR_NAME}
         return UniqueViolationError(key.name, [names[number] for number in key.columns], existing_id)
 
+    def violated_by_change(self, message: str) -> PilotisError | None:
+        """Return what `violated` does, for a change of rows: no reference lets the values of a key change."""
+        return self._violated(message, {OnDelete.RESTRICT, OnDelete.SET_NULL, OnDelete.CASCADE})
+
     def violated(self, message: str) -> PilotisError | None:
         """Return the error for a unique key or a reference that PostgreSQL has found violated.
 
         None for another index, and for a reference that the schema does not have as it is reported: it is outdated.
         """
+        return self._violated(message, {OnDelete.RESTRICT})
+
+    def _violated(self, message: str, holding: Collection[OnDelete]) -> PilotisError | None:
         if (found := violation(message)) is not None:
             if not found.deletes:
                 names = {column.number: column.name for column, _ in self.schema.references}
                 return ReferenceNotFoundError(names[found.number]) if found.number in names else None
             for one in self.schema.referrers:
-                if (one.table_id, one.number) == found[:2] and one.on_delete is OnDelete.RESTRICT:
+                if (one.table_id, one.number) == found[:2] and one.on_delete in holding:
                     return RowReferencedError(one)
             return None
         number = violated(message)
         return next((self.violation(key) for key in self.schema.enforced_keys if key.number == number), None)
 
     def insert_if(
-        self, rows: str, visible: Visibility, refers: Sequence[Referring], *, unless_taken: bool = False
+        self, rows: str, visible: Visibility, refers: Sequence[Refers], *, unless_taken: bool = False
     ) -> tuple[str, list[Any]]:
         """Return the statement that inserts those rows of a JSON array that `judge` selects, and its arguments."""
         holds, values = self._good(rows, visible, refers)
         return self.statements.insert_if(holds, unless_taken=unless_taken), values
 
-    def import_statement(self, refers: Sequence[Referring]) -> str:
+    def import_statement(self, refers: Sequence[Refers]) -> str:
         """Return the statement that inserts those rows of a JSON array that refer to rows and whose keys are free."""
         if not refers:
             return self.statements.import_unless_taken
         holds, _ = self._good("", everything(self.schema, Action.CREATE), refers)
         return self.statements.import_if(holds, unless_taken=bool(self.schema.enforced_keys))
 
-    def judge(self, rows: str, visible: Visibility, refers: Sequence[Referring]) -> tuple[str, list[Any]]:
+    def judge(self, rows: str, visible: Visibility, refers: Sequence[Refers]) -> tuple[str, list[Any]]:
         """Return the statement that selects the ids of those rows that a rule allows and that refer to rows."""
         holds, values = self._good(rows, visible, refers)
         return self.statements.judge(holds), values
 
-    def _good(self, rows: str, visible: Visibility, refers: Sequence[Referring]) -> tuple[str, list[Any]]:
+    def _good(self, rows: str, visible: Visibility, refers: Sequence[Refers]) -> tuple[str, list[Any]]:
         arguments = Arguments(rows, hash_=self.hash)
         rule = visible.and_condition(arguments, row="r").removeprefix(" and ")
         parts = [*filter(None, [rule]), *(one.holds("r", arguments) for one in refers)]
@@ -491,7 +507,7 @@ class PreparedTable:
         return self._creates.begin(record)
 
     async def _insert(self, records: Sequence[bytes]) -> Sequence[datetime | None]:
-        if self.schema.enforced_keys or self.schema.references:
+        if self.schema.enforced_keys or self.schema.refers:
             try:
                 inserted = await self._insert_free(records)
             except asyncpg.ForeignKeyViolationError:
@@ -507,7 +523,7 @@ class PreparedTable:
 
     async def _insert_free(self, records: Sequence[bytes]) -> Inserted:
         """Insert rows for callers who may create and refer to all, if references lead to rows and keys are free."""
-        if self.statements.apart or not self.schema.references:
+        if self.statements.apart or not self.schema.refers:
             return await self.insert_allowed(records, everything(self.schema, Action.CREATE), self.referring())
         rows = await offload(sum(map(len, records)), _array, records)
         (found,) = await self._database.fetch(self._insert_referring, rows, tenant=self.schema.app_id)
@@ -517,11 +533,13 @@ class PreparedTable:
 
     @functools.cached_property
     def _insert_referring(self) -> str:
-        """The statement of `_insert_free`, which names other tables but none of their columns."""
-        free = [
+        """The statement of `_insert_free`, which names no columns of other tables but those of keys."""
+        free: list[Refers] = [
             Referring(column, self.schema.physical_of(reference.target), everything(self.schema, Action.READ))
             for column, reference in self.schema.references
+            if reference.column is None
         ]
+        free += [one for one in self.referring() if one.column.number not in {other.column.number for other in free}]
         visible = everything(self.schema, Action.CREATE)
         sql, _ = self.insert_if("", visible, free, unless_taken=bool(self.schema.enforced_keys))
         return sql

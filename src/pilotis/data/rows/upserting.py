@@ -18,14 +18,14 @@ from asyncpg import Connection
 
 from pilotis.data.rows import records
 from pilotis.data.rows.creating import list_of_rows
-from pilotis.data.rows.keyed import KeyIncompleteError, key_called, key_record
+from pilotis.data.rows.keyed import KeyIncompleteError, key_record
 from pilotis.data.rows.operations import Plan, RowNotFoundError, new_record, perform, plan_create, plan_update
 from pilotis.data.rows.query import statements_of
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rows.types import BulkFailure, Query, RowOutcome, Upsert, UpsertMode, UpsertResult
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import creator_of_new_row
-from pilotis.data.tables.keys import UniqueKey
+from pilotis.data.tables.keys import UniqueKey, key_called
 from pilotis.data.where.operands import Arguments
 from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.http.api.repeating import ContendedError
@@ -163,7 +163,7 @@ class Upserting:
         self._name = asked.key
         self._key: UniqueKey | None = None
         if asked.key != _OWN_ID:
-            self._key = key_called(table, asked.key)
+            self._key = key_called(table.schema.keys, asked.key)
         if asked.mode is UpsertMode.REPLACE and table.schema.is_free_form:
             raise invalid("mode", "In a table without a schema, rows are merged: nothing says which fields they have.")
 

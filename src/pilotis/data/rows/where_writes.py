@@ -107,7 +107,7 @@ class UpdateMany(NamedTuple):
         self.table.emitted()
 
     def _told(self, error: asyncpg.PostgresError) -> Exception:
-        return refusal(error, self.row_bytes, self.table.violated) or error
+        return refusal(error, self.row_bytes, self.table.violated_by_change) or error
 
     def _count(self, found: asyncpg.Record) -> int:
         if found["found"] > self.max_rows:

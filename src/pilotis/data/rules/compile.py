@@ -185,7 +185,9 @@ class _Rule(Compiler):
         here, rest = path["where"]["$and"]
         beyond = rest.get("$exists", {})
         last = inner._led_to(beyond) if beyond.get("path") else f"{alias}.__id"
-        return f"(select {last} from {table.physical} {alias} where {alias}.__id = {inner._referred(here['id']).sql})"
+        ((referred, reference),) = here.items()
+        leads = f"{inner._find(referred).sql} = {inner._referred(reference).sql}"
+        return f"(select {last} from {table.physical} {alias} where {leads})"
 
     def _exists(self, exists: Mapping[str, Json], depth: int) -> str:
         table, where = self._tables[UUID(exists["table"])], exists["where"]

@@ -71,12 +71,24 @@ class Columns:
         await self.absorb(connection, table, column)
         if column.references is not None:
             await self.link(connection, table, column)
+        if column.of_member is not None:
+            await self.link_members(connection, table, column)
+
+    async def link_members(self, connection: Connection, table: TableSchema, column: Column) -> None:
+        """Make a column refer to members; raises `RowsDoNotFitError` if a value is not the id of one."""
+        is_member = references.member_with(table, f"t.{column.physical}")
+        offenders = await connection.fetchrow(ddl.without_member(table, column, is_member))
+        _require_none(offenders, f"a value in {column.name} that is not the id of a member")
+        await references.link_members(connection, table, column)
 
     async def link(self, connection: Connection, table: TableSchema, column: Column) -> None:
         """Make a column refer to a table; raises `RowsDoNotFitError` if a value is not the id of one of its rows."""
         assert column.references is not None
-        offenders = await connection.fetchrow(ddl.dangling(table, column))
-        _require_none(offenders, f"a value in {column.name} that is not the id of a row of {column.references.table}")
+        offenders = await references.dangling(connection, table, column)
+        what = "id" if column.references.key is None else column.references.key
+        _require_none(
+            offenders, f"a value in {column.name} that is not the {what} of a row of {column.references.table}"
+        )
         await references.link(connection, table, column)
 
     async def absorb(self, connection: Connection, table: TableSchema, column: Column) -> None:
@@ -117,7 +129,8 @@ class Columns:
         if old.migrating:
             raise ColumnBeingRewrittenError
         refers_elsewhere = _target(old) != _target(new)
-        if refers_elsewhere and old.references is not None:
+        was_of_member, is_of_member = old.of_member is not None, new.of_member is not None
+        if (refers_elsewhere and old.references is not None) or (was_of_member and not is_of_member):
             await references.unlink(connection, table, old)
         if new.required and not old.required:
             await _require_no_nulls(connection, table, old)
@@ -126,6 +139,8 @@ class Columns:
         await store.update_column(connection, table, new)
         if refers_elsewhere and new.references is not None:
             await self.link(connection, table, new)
+        if is_of_member and not was_of_member:
+            await self.link_members(connection, table, new)
         return new.migrating
 
     async def rename(self, connection: Connection, table: TableSchema, column: Column, name: str) -> None:
@@ -168,7 +183,7 @@ class Columns:
         _require_in_no_key(table, column)
         await index_builds.drop_indexes(connection, table, column.number)
         await self.drop_words(connection, table, column)
-        if column.references is not None:
+        if column.references is not None or column.of_member is not None:
             await references.unlink(connection, table, column)
         if column.migrating:
             await connection.execute(ddl.drop_column(table, column.other_form))
@@ -208,8 +223,8 @@ class Columns:
         return ColumnCipher(table, await self._encryption.cipher(table.app_id))
 
 
-def _target(column: Column) -> UUID | None:
-    return None if column.references is None else column.references.target
+def _target(column: Column) -> tuple[UUID, int | None] | None:
+    return None if column.references is None else (column.references.target, column.references.column)
 
 
 def _require_in_no_key(table: TableSchema, column: Column) -> None:

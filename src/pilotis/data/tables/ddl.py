@@ -98,14 +98,25 @@ def lock_form(app_id: UUID, table_id: UUID) -> str:
     return f"lock table app_{app_id.hex}.t_{table_id.hex} in access share mode"
 
 
-def dangling(table: TableSchema, column: Column) -> str:
-    """Return the query for `total` and sample `ids` of rows that refer to no row of the table of a reference."""
-    return _offenders(table, _dangling(table, column))
+def dangling(table: TableSchema, column: Column, referred: str) -> str:
+    """Return the query for `total` and sample `ids` of rows that refer to no row of the table of a reference.
+
+    `referred` is the column of that table to which it leads.
+    """
+    return _offenders(table, _dangling(table, column, referred))
 
 
-def any_dangling(table: TableSchema, column: Column) -> str:
+def any_dangling(table: TableSchema, column: Column, referred: str) -> str:
     """Return the query for whether any row refers to no row of the table of a reference."""
-    return f"select exists (select from {table.physical} t where {_dangling(table, column)})"
+    return f"select exists (select from {table.physical} t where {_dangling(table, column, referred)})"
+
+
+def without_member(table: TableSchema, column: Column, is_member: str) -> str:
+    """Return the query for `total` and sample `ids` of rows that refer to no member.
+
+    `is_member` is the condition that the value of the row `t` is a member's id.
+    """
+    return _offenders(table, f"t.{column.physical} is not null and not {is_member}")
 
 
 def not_kept(table: TableSchema, column: Column) -> str:
@@ -117,10 +128,11 @@ def not_kept(table: TableSchema, column: Column) -> str:
     return _offenders(table, f"{value} is not null and ({broken})")
 
 
-def _dangling(table: TableSchema, column: Column) -> str:
+def _dangling(table: TableSchema, column: Column, referred: str) -> str:
     assert column.references is not None
     target = table.physical_of(column.references.target)
-    return f"t.{column.physical} is not null and not exists (select from {target} r where r.__id = t.{column.physical})"
+    value = f"t.{column.physical}"
+    return f"{value} is not null and not exists (select from {target} r where r.{referred} = {value})"
 
 
 def drop_table(table: TableSchema) -> str:

@@ -281,6 +281,8 @@ async def _require_unlocked_targets(call: Call, tables: Tables, references: Sequ
         return
     for reference in references:
         table = reference.table
+        if table is None:
+            continue
         table_id = UUID(table) if is_uuid(table) else await tables.id_of(call.app.app_id, table)
         if table_id is not None:
             await tables.require_unlocked(call.app, table_id)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from pilotis.kit.errors import ConflictError, Detail
+from pilotis.kit.errors import BadRequestError, ConflictError, Detail
 
 CREATOR_NUMBER = 0
 """In the place of a column: the member that created the row."""
@@ -69,6 +69,33 @@ class UniqueViolationError(ConflictError):
         fields = [f"data.{name}" if name != CREATOR else "data" for name in columns]
         super().__init__(text, details=[Detail(field, self.code, text) for field in fields])
         self.extra = {"key": key} | ({} if existing_id is None else {"existing_id": existing_id})
+
+
+class UnknownKeyError(BadRequestError):
+    """400 `UNKNOWN_KEY`: the table has no such unique key."""
+
+    code = "UNKNOWN_KEY"
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        has = f" It has {', '.join(known)}." if known else " It has none."
+        super().__init__(f"The table has no unique key {name[:100]}.{has}")
+
+
+class KeyNotReadyError(ConflictError):
+    """409 `UNIQUE_KEY_NOT_READY`: the unique key is being built, or could not be."""
+
+    code = "UNIQUE_KEY_NOT_READY"
+    message = "This unique key is not built yet, or could not be built. The table's unique keys show its state."
+
+
+def key_called(keys: Sequence[UniqueKey], name: str) -> UniqueKey:
+    """Return the key of a name; raises `UnknownKeyError`, or `KeyNotReadyError` if it does not hold yet."""
+    for key in keys:
+        if key.name == name:
+            if key.state != "ready":
+                raise KeyNotReadyError
+            return key
+    raise UnknownKeyError(name, [key.name for key in keys])
 
 
 def expressions(key: UniqueKey, columns: Mapping[int, Names], row: str = "") -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from asyncpg import Connection, Record
 
-from pilotis.data.tables import ddl, store
+from pilotis.data.tables import ddl, references, store
 from pilotis.data.tables.schema import Column, ColumnType, TableSchema
 from pilotis.data.tables.types import CastSample, SchemaPreview, SchemaPreviewChange
 from pilotis.kit import json
@@ -45,6 +45,7 @@ def _options(column: Column) -> tuple[object, ...]:
         column.description,
         bool(column.encrypted),
         column.references,
+        column.of_member,
         column.checks,
         column.on_update,
         column.normalize,
@@ -95,10 +96,10 @@ async def _changed(connection: Connection, table: TableSchema, old: Column, new:
         samples += _misfits(nulls, "The value is null.")
     if new.references is not None and new.references != old.references and old.type is new.type and not old.encrypted:
         column = msgspec.structs.replace(old, references=new.references)
-        dangling = await connection.fetchrow(ddl.dangling(table, column))
+        dangling = await references.dangling(connection, table, column)
         assert dangling is not None
         total = None if total is None else total + dangling["total"]
-        samples += _misfits(dangling, f"{new.references.table} has no row with this id.")
+        samples += _misfits(dangling, f"{new.references.table} has no row with this {new.references.key or 'id'}.")
     return SchemaPreviewChange(
         kind="changed",
         name=old.name,

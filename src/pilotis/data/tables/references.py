@@ -13,13 +13,15 @@ from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection
+from asyncpg import Connection, Record
 
 from pilotis.data.tables import ddl, store
-from pilotis.data.tables.schema import Column, ColumnType, Reference, Referrer, TableSchema
+from pilotis.data.tables.keys import CREATOR_NUMBER, UniqueKey, key_called
+from pilotis.data.tables.schema import REFERRING_TYPES, Column, ColumnType, Reference, Referrer, TableSchema
 from pilotis.kit.errors import BadRequestError, ConflictError, invalid
 from pilotis.kit.ids import is_uuid
 
+_MEMBER = "select from pilotis.members m where m.app_id = '{}' and m.member_id = {}"
 _NAME = re.compile(r"\br_([0-9a-f]{32})_(\d+)")
 
 
@@ -38,6 +40,22 @@ class TableReferencedError(ConflictError):
     def __init__(self, referrers: list[Referrer]) -> None:
         names = ", ".join(f"{one.table}.{one.column}" for one in referrers[:5])
         super().__init__(f"Other tables refer to this one: {names}. Remove these references first.")
+
+
+class NotForReferencesError(BadRequestError):
+    """400 `NOT_FOR_REFERENCES`: the unique key is not one that columns can refer to."""
+
+    code = "NOT_FOR_REFERENCES"
+
+
+class KeyReferencedError(ConflictError):
+    """409 `KEY_REFERENCED`: columns refer to the unique key."""
+
+    code = "KEY_REFERENCED"
+
+    def __init__(self, referrers: list[Referrer]) -> None:
+        names = ", ".join(f"{one.table}.{one.column}" for one in referrers[:5])
+        super().__init__(f"Columns refer to this key: {names}. Remove these references first.")
 
 
 class Violation(NamedTuple):
@@ -63,6 +81,11 @@ def violation(message: str) -> Violation | None:
     return found and Violation(UUID(found[1]), int(found[2]), message.startswith("update or delete"))
 
 
+def member_with(table: TableSchema, member_id: str) -> str:
+    """Return the condition that the app of a table has a member; `member_id` is the expression for its id."""
+    return f"exists ({_MEMBER.format(table.app_id, member_id)})"
+
+
 async def looked_up(connection: Connection, table: TableSchema, column: Column, field: str) -> Column:
     """Return the column with the table that it refers to, which stays while the app is locked; raises a 400 error.
 
@@ -86,7 +109,68 @@ async def looked_up(connection: Connection, table: TableSchema, column: Column, 
         if row is None:
             raise invalid(f"{field}.table", f"The app has no table {asked.table[:100]}.", "TABLE_NOT_FOUND")
         found = (row["table_id"], row["title"])
-    return _with(column, Reference(found[1], asked.on_delete, found[0]))
+    reference = Reference(found[1], asked.on_delete, found[0])
+    if asked.key is None:
+        return _with(column, reference)
+    target = await _target(connection, table, reference)
+    try:
+        referred = referred_by(target, key_called(target.keys, asked.key), column.type)
+    except BadRequestError as error:
+        raise error.at(f"{field}.key") from None
+    named = msgspec.structs.replace(reference, key=asked.key, column=referred.number)
+    # Texts that the key would change are compared with what it has made of them.
+    return msgspec.structs.replace(column, references=named, normalize=referred.normalize)
+
+
+def referred_by(table: TableSchema, key: UniqueKey, type_: ColumnType) -> Column:
+    """Return the column of a key to which columns of a type refer; raises `NotForReferencesError`.
+
+    A foreign key needs an index on the plain values of all rows.
+    """
+    column = next((column for column in table.columns if (column.number,) == key.columns), None)
+    if key.columns == (CREATOR_NUMBER,) or column is None or key.where or key.ignore_case:
+        raise NotForReferencesError("Columns refer to a key of one column, of all rows, in which letter case counts.")
+    if column.encrypted or column.type not in REFERRING_TYPES:
+        raise NotForReferencesError(f"Columns refer to keys of type {', '.join(REFERRING_TYPES)}, not encrypted.")
+    if column.type is not type_:
+        raise NotForReferencesError(f"{column.name} is of type {column.type}, so what refers to it is, too.")
+    return column
+
+
+def require_key_unreferenced(table: TableSchema, key: UniqueKey) -> None:
+    """Raise `KeyReferencedError` if columns refer to a key that is to be removed."""
+    if referrers := [one for one in table.referrers if one.key == key.name]:
+        raise KeyReferencedError(referrers)
+
+
+async def _target(connection: Connection, table: TableSchema, reference: Reference) -> TableSchema:
+    """Return the table to which a reference leads, which is there."""
+    if reference.target == table.table_id:
+        return table
+    row = await store.live_table(connection, table.app_id, reference.target)
+    assert row is not None
+    return store.table_schema(row)
+
+
+async def _referred(connection: Connection, table: TableSchema, reference: Reference) -> str:
+    """Return the name in PostgreSQL of the column to which a reference leads."""
+    if reference.column is None:
+        return "__id"
+    return (await _target(connection, table, reference)).referred_column(reference.column)
+
+
+async def dangling(connection: Connection, table: TableSchema, column: Column) -> Record | None:
+    """Return `total` and sample `ids` of rows that refer to no row of the table of a reference."""
+    assert column.references is not None
+    referred = await _referred(connection, table, column.references)
+    return await connection.fetchrow(ddl.dangling(table, column, referred))
+
+
+async def link_members(connection: Connection, table: TableSchema, column: Column) -> None:
+    """Create the index by which the rows of a member are found."""
+    await connection.execute(
+        f"create index {name_of(table.table_id, column.number)} on {table.physical} ({column.physical})"
+    )
 
 
 async def link(connection: Connection, table: TableSchema, column: Column) -> None:
@@ -98,11 +182,13 @@ async def link(connection: Connection, table: TableSchema, column: Column) -> No
     await _require_no_circle(connection, table)
     name = name_of(table.table_id, column.number)
     await connection.execute(f"create index {name} on {table.physical} ({column.physical})")
-    await connection.execute(_create(table.physical, column, name, table.physical_of(column.references.target)))
+    referred = await _referred(connection, table, column.references)
+    target = table.physical_of(column.references.target)
+    await connection.execute(_create(table.physical, column.physical, name, target, referred))
 
 
 async def unlink(connection: Connection, table: TableSchema, column: Column) -> None:
-    """Drop the foreign key of a column and its index."""
+    """Drop the foreign key of a column, if it refers to rows, and its index."""
     name = name_of(table.table_id, column.number)
     await connection.execute(f"alter table {table.physical} drop constraint if exists {name}")
     await connection.execute(f"drop index if exists {table.schema_name}.{name}")
@@ -114,12 +200,27 @@ async def link_again(connection: Connection, table: TableSchema, column: Column)
     Where the other table is gone, or a row to which one of the rows refers, the column comes back without a reference.
     """
     assert column.references is not None
-    target = await store.live_table(connection, table.app_id, column.references.target)
-    if target is not None and not await connection.fetchval(ddl.any_dangling(table, column)):
+    if await _fits_again(connection, table, column, column.references):
         with suppress(CascadeCycleError):
             await link(connection, table, column)
             return
     await store.update_column(connection, table, _with(column, None))
+
+
+async def _fits_again(connection: Connection, table: TableSchema, column: Column, reference: Reference) -> bool:
+    row = await store.live_table(connection, table.app_id, reference.target)
+    if row is None:
+        return False
+    target = store.table_schema(row)
+    if reference.key is not None:
+        try:
+            referred = referred_by(target, key_called(target.keys, reference.key), column.type)
+        except (BadRequestError, ConflictError):
+            return False
+        if referred.number != reference.column:
+            return False
+    dangles: bool = await connection.fetchval(ddl.any_dangling(table, column, target.referred_column(reference.column)))
+    return not dangles
 
 
 def require_unreferenced(table: TableSchema) -> None:
@@ -138,24 +239,25 @@ async def let_go(connection: Connection, table: TableSchema) -> None:
 async def take_again(connection: Connection, table: TableSchema) -> None:
     """Create the foreign keys again that `let_go` and the replacement have dropped."""
     for column, reference in table.references:
-        name = name_of(table.table_id, column.number)
-        await connection.execute(_create(table.physical, column, name, table.physical_of(reference.target)))
+        name, referred = name_of(table.table_id, column.number), await _referred(connection, table, reference)
+        target = table.physical_of(reference.target)
+        await connection.execute(_create(table.physical, column.physical, name, target, referred))
     for one in _others(table):
-        column = Column(one.number, one.column, ColumnType.UUID)
         child, name = table.physical_of(one.table_id), name_of(one.table_id, one.number)
-        await connection.execute(_create(child, column, name, table.physical))
+        physical = Column(one.number, one.column, ColumnType.UUID).physical
+        await connection.execute(_create(child, physical, name, table.physical, table.referred_column(one.of)))
 
 
 def _others(table: TableSchema) -> list[Referrer]:
     return [one for one in table.referrers if one.table_id != table.table_id]
 
 
-def _create(physical: str, column: Column, name: str, target: str) -> str:
+def _create(physical: str, column: str, name: str, target: str, referred: str) -> str:
     # Of one that leads to its own table, a cascade defers the check.
     deferrable = " deferrable" if physical == target else ""
     return (
-        f"alter table {physical} add constraint {name} foreign key ({column.physical}) "
-        f"references {target} (__id) on delete no action{deferrable}"
+        f"alter table {physical} add constraint {name} foreign key ({column}) "
+        f"references {target} ({referred}) on delete no action{deferrable}"
     )
 
 

@@ -85,17 +85,22 @@ class OnDelete(enum.StrEnum):
     RESTRICT = "restrict"
     SET_NULL = "set_null"
     CASCADE = "cascade"
+    KEEP = "keep"
+    """Nothing: only the reference to a member stays without one."""
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """What a uuid column refers to: the ids of a table's rows.
+    """What a column refers to: the ids of a table's rows, or their values of a unique key of one column.
 
-    `table` is the table's title, or as a request has it, its title or id; `table_id` is known once it was looked up.
+    `table` is the table's title, or as a request has it, its title or id; `table_id` and `column`, the number of the
+    key's column, are known once it was looked up.
     """
 
     table: str
     on_delete: OnDelete = OnDelete.RESTRICT
     table_id: UUID | None = None
+    key: str | None = None
+    column: int | None = None
 
     @property
     def target(self) -> UUID:
@@ -105,13 +110,19 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class Referrer(msgspec.Struct, frozen=True):
-    """A column that refers to a table: the id and title of its own table, its number and name."""
+    """A column that refers to a table: the id and title of its own table, its number and name.
+
+    `key` is the unique key of the table to which it refers, `of` the number of that key's column; both are None for a
+    reference to ids.
+    """
 
     table_id: UUID
     table: str
     number: int
     column: str
     on_delete: OnDelete
+    key: str | None = None
+    of: int | None = None
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -134,6 +145,8 @@ class Column(msgspec.Struct, frozen=True):
     checks: Checks | None = None
     on_update: Any = None
     normalize: tuple[str, ...] | None = None
+    of_member: OnDelete | None = None
+    """What the deletion of the member does to which the column refers; None for one that refers to no member."""
 
     @property
     def default_maker(self) -> Maker | None:
@@ -205,7 +218,14 @@ class Column(msgspec.Struct, frozen=True):
         }
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         if self.references is not None:
-            given["references"] = {"table": self.references.table, "on_delete": self.references.on_delete.value}
+            key = {} if self.references.key is None else {"key": self.references.key}
+            given["references"] = {
+                "table": self.references.table,
+                **key,
+                "on_delete": self.references.on_delete.value,
+            }
+        if self.of_member is not None:
+            given["references"] = {"member": True, "on_delete": self.of_member.value}
         if self.checks is not None:
             given |= self.shown_checks
         return {"type": self.type.value, **given} if given else self.type.value
@@ -280,6 +300,20 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
     def references(self) -> Sequence[tuple[Column, Reference]]:
         """The columns that refer to tables, hidden ones included, with what they refer to."""
         return [(column, column.references) for column in self.columns if column.references is not None]
+
+    @functools.cached_property
+    def of_members(self) -> Sequence[Column]:
+        """The columns that refer to members, hidden ones included."""
+        return [column for column in self.columns if column.of_member is not None]
+
+    @property
+    def refers(self) -> bool:
+        """Whether the table's rows refer to rows or to members."""
+        return bool(self.references or self.of_members)
+
+    def referred_column(self, number: int | None) -> str:
+        """Return the name in PostgreSQL of the column to which references lead: the id, or that of a key."""
+        return next((column.physical for column in self.columns if column.number == number), "__id")
 
     @functools.cached_property
     def copies_nickname(self) -> bool:
@@ -385,15 +419,35 @@ Normalize = Annotated[list[Normalization], msgspec.Meta(max_length=2)]
 
 
 class NewReference(msgspec.Struct, forbid_unknown_fields=True):
-    """The table, by its title or id, whose rows a column refers to, and what their deletion does."""
+    """What a column refers to, and what its deletion does: by default `restrict` for rows, `keep` for members.
 
-    table: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-    on_delete: OnDelete = OnDelete.RESTRICT
+    It is a `table`, by its title or id, whose rows are named by their ids, or by a unique `key` of one column; or with
+    `member` the members of the app.
+    """
+
+    table: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | None = None
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)] | None = None
+    member: bool | None = None
+    on_delete: OnDelete | None = None
 
     @property
-    def stored(self) -> Reference:
-        """The reference, whose table is to be looked up."""
-        return Reference(self.table, self.on_delete)
+    def stored(self) -> Reference | None:
+        """The reference to rows, whose table is to be looked up; None for one to members."""
+        if self.table is None:
+            return None
+        return Reference(self.table, self.on_delete or OnDelete.RESTRICT, key=self.key)
+
+    @property
+    def of_member(self) -> OnDelete | None:
+        """What the deletion of a member does; None for a reference to rows."""
+        return (self.on_delete or OnDelete.KEEP) if self.member else None
+
+    def check(self, place: str) -> None:
+        """Raise a 400 error for a reference that is to nothing or to two things; `place` is its own."""
+        if bool(self.member) == (self.table is not None):
+            raise invalid(place, 'references names a table, or members as {"member": true}.')
+        if self.member and self.key is not None:
+            raise invalid(f"{place}.key", "A reference to members has no key: it holds a member's id.")
 
 
 class _Definition(GivenChecks, forbid_unknown_fields=True):
@@ -455,11 +509,12 @@ def _parse_column(name: str, definition: Any, max_name_bytes: int) -> Column:
         parsed.description,
         parsed.encrypted,
         references=None if parsed.references is None else parsed.references.stored,
+        of_member=None if parsed.references is None else parsed.references.of_member,
         checks=merged(None, parsed),
         on_update=parsed.on_update,
         normalize=steps_of(parsed.normalize),
     )
-    check_reference(column, field)
+    check_reference(column, field, parsed.references)
     check_makers(column, (f"{field}.default", f"{field}.on_update", f"{field}.normalize"))
     require_sensible(column.checks, type_.value, field)
     return column
@@ -479,17 +534,36 @@ def check_makers(column: Column, fields: tuple[str, str, str]) -> None:
     check_normalized(column.type.value, column.normalize, fields[2])
 
 
-def check_reference(column: Column, field: str) -> None:
-    """Raise a 400 error for a column that cannot refer to rows as it is defined; `field` is its place."""
-    if column.references is None:
-        return
+REFERRING_TYPES = (ColumnType.STRING, ColumnType.INT, ColumnType.NUMBER, ColumnType.UUID)
+"""The types of columns that can refer to unique keys."""
+
+
+def check_reference(column: Column, field: str, given: NewReference | None) -> None:
+    """Raise a 400 error for a column that cannot refer to rows or members as it is defined; `field` is its place.
+
+    `given` is the reference of the request, if there is one.
+    """
     place = f"{field}.references" if field else "references"
-    if column.type is not ColumnType.UUID:
+    if given is not None:
+        given.check(place)
+    refers, member = column.references, column.of_member
+    if refers is None and member is None:
+        return
+    on_delete = refers.on_delete if refers is not None else member
+    if refers is not None and refers.key is None and column.type is not ColumnType.UUID:
         raise invalid(place, "A reference holds a row's id, so that its column is of type uuid.")
+    if refers is not None and column.type not in REFERRING_TYPES:
+        raise invalid(place, f"A reference to a key is of its type: {', '.join(REFERRING_TYPES)}.")
+    if member is not None and column.type is not ColumnType.STRING:
+        raise invalid(place, "A reference to members holds a member's id, so that its column is of type string.")
     if column.encrypted:
-        raise invalid(place, "An encrypted column cannot refer to rows: the database does not know its values.")
-    if column.required and column.references.on_delete is OnDelete.SET_NULL:
-        raise invalid(f"{place}.on_delete", "A required column cannot become null. Use restrict or cascade.")
+        raise invalid(place, "An encrypted column cannot refer to anything: the database does not know its values.")
+    if refers is not None and on_delete is OnDelete.KEEP:
+        raise invalid(f"{place}.on_delete", "on_delete is restrict, set_null or cascade; keep is for members.")
+    if member is OnDelete.RESTRICT:
+        raise invalid(f"{place}.on_delete", "on_delete of members is keep, set_null or cascade: members may go.")
+    if column.required and on_delete is OnDelete.SET_NULL:
+        raise invalid(f"{place}.on_delete", "A required column cannot become null. Use another on_delete.")
 
 
 def column_type(text: str, field: str) -> ColumnType:

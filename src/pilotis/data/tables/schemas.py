@@ -67,15 +67,17 @@ _COLUMNS: dict[str, Json] = {
         "additionalProperties": False,
     },
     "ColumnReference": {
-        "description": "The table to whose rows a uuid column refers, by its title or id. `on_delete` is what happens "
-        "when such a row is deleted: `restrict` refuses that, `set_null` makes the column null, `cascade` deletes the "
-        "row that refers to it.",
+        "description": "The table to whose rows a column refers, by its title or id: a uuid column to their ids, with "
+        "`key` a column to their values of a unique key; or with `member` the members of the app. `on_delete` is what "
+        "happens when such a row is deleted: `restrict` refuses that, `set_null` makes the column null, `cascade` "
+        "deletes the row that refers to it. Of members it is `keep`, `set_null` or `cascade`.",
         "type": "object",
         "properties": {
             "table": {"type": "string", "minLength": 1, "maxLength": 255},
-            "on_delete": {"type": "string", "enum": ["restrict", "set_null", "cascade"], "default": "restrict"},
+            "key": {"type": "string", "minLength": 1, "maxLength": 63},
+            "member": {"type": "boolean", "const": True},
+            "on_delete": {"type": "string", "enum": ["restrict", "set_null", "cascade", "keep"]},
         },
-        "required": ["table"],
         "additionalProperties": False,
     },
 }

@@ -266,6 +266,7 @@ class Tables:
         columns = numbered(parse_schema(definition.schema, app.limits), 1)
         for column in columns:
             check_default(column, app.limits.default_bytes, f"schema.{column.name}.default")
+        self._check_members(columns)
         table = TableSchema(
             app.app_id, table_id or uuid7(), definition.title, definition.access_level, 1, tuple(columns)
         )
@@ -284,6 +285,8 @@ class Tables:
                     await connection.execute(statement)
                 for column, _ in table.references:
                     await references.link(connection, table, column)
+                for column in table.of_members:
+                    await references.link_members(connection, table, column)
                 neighbours = await _tell_neighbours(connection, table)
                 await self._complete_keys(connection, app, table.table_id, definition)
                 await self._set_rules(connection, app, table.table_id, definition.rules)
@@ -299,6 +302,7 @@ class Tables:
     async def replace(self, app: AppInfo, actor: Actor, table_id: UUID, definition: TableDefinition) -> None:
         """Change a table to match a definition: columns are added, changed, or moved to the trash."""
         asked = _wanted(app, definition)
+        self._check_members(asked.values())
 
         async def edit(connection: Connection, table: TableSchema) -> None:
             wanted = await _looked_up(connection, table, definition.title, asked)
@@ -439,11 +443,13 @@ class Tables:
             new.description,
             new.encrypted,
             references=None if new.references is None else new.references.stored,
+            of_member=None if new.references is None else new.references.of_member,
             checks=merged(None, new),
             on_update=new.on_update,
             normalize=steps_of(new.normalize),
         )
-        check_reference(column, "")
+        check_reference(column, "", new.references)
+        self._check_members([column])
         check_makers(column, _MADE)
         require_sensible(column.checks, column.type.value, "")
         check_default(column, app.limits.default_bytes, "default_value")
@@ -472,7 +478,8 @@ class Tables:
             nonlocal goes_on
             column = _column(table, name)
             new = _changed_column(column, change)
-            check_reference(new, "")
+            check_reference(new, "", change.references or None)
+            self._check_members([new])
             check_makers(new, _MADE)
             require_sensible(new.checks, new.type.value, "")
             if new.references != column.references:
@@ -488,6 +495,12 @@ class Tables:
         refers = isinstance(change.references, NewReference)
         await self.change(app.app_id, actor, table_id, edit, "column.update", locks_app=refers, column=name)
         return goes_on
+
+    def _check_members(self, columns: Iterable[Column]) -> None:
+        """Raise a 400 error for a reference to members where these are on another node than the rows."""
+        for column in columns:
+            if column.of_member is not None and self._database.is_sharded:
+                raise invalid(f"{column.name}.references.member", "On Citus no column refers to members.")
 
     async def _request_migration(self, connection: Connection) -> None:
         if self._jobs is not None:
@@ -812,9 +825,9 @@ def _changed_column(column: Column, change: ColumnChange) -> Column:
     }
     given |= {field: value for field, value in options.items() if value is not msgspec.UNSET}
     if change.references is None:
-        given["references"] = None
+        given |= {"references": None, "of_member": None}
     elif isinstance(change.references, NewReference):
-        given["references"] = change.references.stored
+        given |= {"references": change.references.stored, "of_member": change.references.of_member}
     if change.normalize is not msgspec.UNSET:
         given["normalize"] = steps_of(change.normalize)
     given["checks"] = merged(column.checks, change)
@@ -835,10 +848,26 @@ def _table(row: asyncpg.Record) -> Table:
         has_rules=True if table.rules is not None else msgspec.UNSET,
         unique=[shown_key(table, key) for key in table.keys] or msgspec.UNSET,
         referenced_by=[
-            ReferencedBy(table_id=one.table_id, table=one.table, column=one.column, on_delete=one.on_delete)
+            ReferencedBy(
+                table_id=one.table_id,
+                table=one.table,
+                column=one.column,
+                on_delete=one.on_delete,
+                key=one.key or msgspec.UNSET,
+            )
             for one in table.referrers
         ]
         or msgspec.UNSET,
+    )
+
+
+def _shown_reference(column: Column) -> ShownReference | msgspec.UnsetType:
+    if column.of_member is not None:
+        return ShownReference(member=True, on_delete=column.of_member)
+    if (refers := column.references) is None:
+        return msgspec.UNSET
+    return ShownReference(
+        table=refers.table, table_id=refers.target, key=refers.key or msgspec.UNSET, on_delete=refers.on_delete
     )
 
 
@@ -851,15 +880,7 @@ def _column_item(column: Column, order: int) -> ColumnItem:
         description=column.description,
         encrypted=bool(column.encrypted),
         order=order,
-        references=(
-            msgspec.UNSET
-            if column.references is None
-            else ShownReference(
-                table=column.references.table,
-                table_id=column.references.target,
-                on_delete=column.references.on_delete,
-            )
-        ),
+        references=_shown_reference(column),
         checks=column.shown_checks or msgspec.UNSET,
         on_update=msgspec.UNSET if column.on_update is None else column.on_update,
         normalize=column.shown_normalize or msgspec.UNSET,

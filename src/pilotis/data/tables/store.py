@@ -20,19 +20,21 @@ _TABLE = """
             'number', c.number, 'name', c.name, 'type', c.type, 'required', c.required,
             'default', c.default_value, 'description', c.description, 'encrypted', c.encrypted,
             'migrating', c.rewriting, 'vector', c.vector, 'checks', c.checks, 'on_update', c.on_update,
-            'normalize', c.normalize,
+            'normalize', c.normalize, 'of_member', c.of_member,
             'references', case when c.references_table is not null then json_build_object(
                 'table', (
                     select r.title from pilotis.tables r where r.app_id = c.app_id and r.table_id = c.references_table
                 ),
-                'table_id', c.references_table, 'on_delete', c.on_delete
+                'table_id', c.references_table, 'on_delete', c.on_delete,
+                'key', c.references_key, 'column', c.references_column
             ) end
         ) order by c.number)
         from pilotis.columns c
         where c.app_id = t.app_id and c.table_id = t.table_id and c.dropped_at is null
     ), '[]') as columns, coalesce((
         select json_agg(json_build_object(
-            'table_id', c.table_id, 'table', r.title, 'number', c.number, 'column', c.name, 'on_delete', c.on_delete
+            'table_id', c.table_id, 'table', r.title, 'number', c.number, 'column', c.name, 'on_delete', c.on_delete,
+            'key', c.references_key, 'of', c.references_column
         ) order by r.title, c.number)
         from pilotis.columns c join pilotis.tables r on r.app_id = c.app_id and r.table_id = c.table_id
         where c.app_id = t.app_id and c.references_table = t.table_id
@@ -135,8 +137,8 @@ async def insert_column(connection: Connection, table: TableSchema, column: Colu
         """
         insert into pilotis.columns
             (app_id, table_id, number, name, type, required, default_value, description, encrypted, references_table,
-            on_delete, checks, on_update, normalize)
-        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+            on_delete, references_key, references_column, of_member, checks, on_update, normalize)
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
         """,
         table.app_id,
         table.table_id,
@@ -160,8 +162,8 @@ async def update_column(connection: Connection, table: TableSchema, column: Colu
         """
         update pilotis.columns
         set name = $4, type = $5, required = $6, default_value = $7, description = $8, encrypted = $9,
-            references_table = $10, on_delete = $11, checks = $12, on_update = $13, normalize = $14, rewriting = $15,
-            vector = $16
+            references_table = $10, on_delete = $11, references_key = $12, references_column = $13, of_member = $14,
+            checks = $15, on_update = $16, normalize = $17, rewriting = $18, vector = $19
         where app_id = $1 and table_id = $2 and number = $3
         """,
         table.app_id,
@@ -295,7 +297,8 @@ async def delete_table(connection: Connection, app_id: UUID, table_id: UUID) -> 
     """Delete a table with its columns from the catalogue, and the references of columns in the trash to it."""
     await connection.execute(
         """
-        update pilotis.columns set references_table = null, on_delete = null
+        update pilotis.columns
+        set references_table = null, on_delete = null, references_key = null, references_column = null
         where app_id = $1 and references_table = $2
         """,
         app_id,
@@ -309,10 +312,13 @@ def _definition(column: Column) -> tuple[Any, ...]:
         None if made is None else json.encode(made).decode() for made in (column.default, column.on_update)
     )
     refers = column.references
-    reference = (None, None) if refers is None else (refers.target, refers.on_delete.value)
+    reference: tuple[Any, ...] = (None,) * 4
+    if refers is not None:
+        reference = refers.target, refers.on_delete.value, refers.key, refers.column
+    of_member = None if column.of_member is None else column.of_member.value
     checks = None if column.checks is None else json.encode(column.checks).decode()
     given = column.name, column.type.value, column.required, default, column.description, column.encrypted
-    return *given, *reference, checks, on_update, column.normalize
+    return *given, *reference, of_member, checks, on_update, column.normalize
 
 
 async def set_emits(connection: Connection, table: TableSchema, operations: Collection[str]) -> None:

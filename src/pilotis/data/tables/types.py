@@ -71,13 +71,20 @@ class ReferencedBy(msgspec.Struct, kw_only=True):
     table: str
     column: str
     on_delete: OnDelete
+    key: str | msgspec.UnsetType = msgspec.UNSET
+    """The unique key to which it refers, in place of the rows' ids."""
 
 
 class ShownReference(msgspec.Struct, kw_only=True):
-    """The table to whose rows a column refers, and what the deletion of one does."""
+    """The table to whose rows a column refers, by their ids or by a `key`, and what the deletion of one does.
 
-    table: str
-    table_id: UUID
+    `member` is present, in place of a table, where the column refers to members.
+    """
+
+    table: str | msgspec.UnsetType = msgspec.UNSET
+    table_id: UUID | msgspec.UnsetType = msgspec.UNSET
+    key: str | msgspec.UnsetType = msgspec.UNSET
+    member: bool | msgspec.UnsetType = msgspec.UNSET
     on_delete: OnDelete
 
 

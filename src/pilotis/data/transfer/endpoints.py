@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from uuid import UUID
 
 from pilotis.data.rows.bulk.service import ExportsBusyError
-from pilotis.data.rows.keyed import KeyNotReadyError, UnknownKeyError
+from pilotis.data.tables.keys import KeyNotReadyError, UnknownKeyError
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.transfer.examples import EXAMPLES

@@ -18,8 +18,8 @@ from asyncpg import Connection
 
 from pilotis.data.rows.bulk.service import BulkRows
 from pilotis.data.rows.bulk.types import Batch, Failure, UpsertBy
-from pilotis.data.rows.keyed import key_of
 from pilotis.data.tables import events
+from pilotis.data.tables.keys import key_called
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.transfer import store
@@ -144,7 +144,7 @@ class Transfer:
         """
         schema = await self._rows.schema(app, table_id)
         if options.unique_key is not None:
-            key_of(schema, options.unique_key)
+            key_called(schema.keys, options.unique_key)
         key = options.key or str(uuid4())
         try:
             begun = await store.begin(

@@ -53,6 +53,8 @@ class TrashService:
             await store.restore_table(connection, table)
             for column, _ in table.references:
                 await references.link_again(connection, table, column)
+            if column.of_member is not None:
+                await references.link_members(connection, table, column)
 
         await self._tables.change(app.app_id, actor, table_id, edit, "table.restore", trashed=True, locks_app=True)
 

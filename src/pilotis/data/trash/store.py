@@ -77,9 +77,10 @@ async def column(connection: Connection, table: TableSchema, number: int) -> Col
         select json_build_object(
             'number', number, 'name', name, 'type', type, 'required', required,
             'default', default_value, 'description', description, 'encrypted', encrypted,
-            'checks', checks, 'on_update', on_update, 'normalize', normalize,
+            'checks', checks, 'on_update', on_update, 'normalize', normalize, 'of_member', of_member,
             'references', case when references_table is not null then json_build_object(
-                'table', '', 'table_id', references_table, 'on_delete', on_delete
+                'table', '', 'table_id', references_table, 'on_delete', on_delete,
+                'key', references_key, 'column', references_column
             ) end
         )
         from pilotis.columns

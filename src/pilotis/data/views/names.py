@@ -85,7 +85,7 @@ class _Walk:
         fields["id"] = _Field("id", table.table_id)
         for column in table.columns:
             key = f"#{column.number}"
-            target = None if column.references is None else column.references.table_id
+            target = None if column.references is None or column.references.key else column.references.table_id
             if self._stores:
                 fields[column.name] = _Field(key, target)
             else:

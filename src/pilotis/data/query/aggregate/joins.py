@@ -56,7 +56,7 @@ def referrer(table: TableSchema, named: str) -> tuple[UUID, str] | None:
     """Return the id of the table and the column that a text such as `comments.post` names, if they refer to a table."""
     title, _, name = named.rpartition(".")
     for one in table.referrers:
-        if title in {one.table, str(one.table_id)} and one.column == normal_path(name):
+        if title in {one.table, str(one.table_id)} and one.column == normal_path(name) and one.key is None:
             return one.table_id, one.column
     return None
 

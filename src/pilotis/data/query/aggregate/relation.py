@@ -110,7 +110,7 @@ def of_table(table: TableSchema) -> Relation:
 def _column(column: Column) -> Value:
     if column.type is ColumnType.DATE:
         return Value(column.time, Kind.TIME, text=column.physical)
-    target = None if column.references is None else column.references.table_id
+    target = None if column.references is None or column.references.key else column.references.table_id
     return Value(column.physical, KINDS[column.type], target=target)
 
 

@@ -81,7 +81,7 @@ class BulkRows:
             new, failed = await in_thread(_checked, table, sources, new_row, app.limits.row_bytes)
             async with table.transaction() as connection:
                 made = len(new)
-                if new and (table.schema.enforced_keys or table.schema.references):
+                if new and (table.schema.enforced_keys or table.schema.refers):
                     made, taken = await _insert_unless_taken(connection, table, list(new))
                     failed = [*failed, *(Failure(new[record], error) for record, error in taken)]
                     places = {id(source): at for at, source in enumerate(sources)}

@@ -18,13 +18,14 @@ from asyncpg import Connection
 
 from pilotis.data.rows import records
 from pilotis.data.rows.bulk.types import Batch, Failure, NewRow, Source, UpsertBy
-from pilotis.data.rows.keyed import key_called, key_record
+from pilotis.data.rows.keyed import key_record
 from pilotis.data.rows.operations import refusal, requirements, sources
 from pilotis.data.rows.table import PreparedTable, row_id_of
 from pilotis.data.rows.types import UpsertMode
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import everything
 from pilotis.data.tables.generated import NOBODY, Writer
+from pilotis.data.tables.keys import key_called
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.where.operands import Arguments
 from pilotis.http.api.repeating import ContendedError
@@ -59,7 +60,7 @@ class Upserts(Generic[Source]):
     def __init__(self, connection: Connection, table: PreparedTable, by: UpsertBy, max_bytes: int) -> None:
         self._connection = connection
         self._table = table
-        self._key = key_called(table, by.key)
+        self._key = key_called(table.schema.keys, by.key)
         self._mode = by.mode
         self._max_bytes = max_bytes
         self._failed: list[Failure[Source]] = []

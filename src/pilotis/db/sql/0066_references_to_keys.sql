@@ -1,0 +1,9 @@
+-- owner: data.tables
+-- References to unique keys: the key's name, and the number of its column. References to members: what their deletion
+-- does.
+alter table pilotis.columns
+    add column references_key text,
+    add column references_column integer,
+    add column of_member text check (of_member in ('keep', 'set_null', 'cascade')),
+    add constraint columns_key check ((references_key is null) = (references_column is null));
+create index columns_of_members on pilotis.columns (app_id) where of_member is not null;
