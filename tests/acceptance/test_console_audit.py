@@ -252,6 +252,11 @@ async def _rename_column(app: App, console: httpx.AsyncClient) -> httpx.Response
     return await console.post(f"/apps/{app.app_id}/tables/{table_id}/columns/a/rename", json={"name": "b"})
 
 
+async def _profiles(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    table_id = await app.table({"member": {"type": "string", "unique": True}})
+    return await console.put(f"/apps/{app.app_id}/profiles", json={"table": table_id, "key": "member"})
+
+
 async def _create_key(app: App, console: httpx.AsyncClient, table_id: str = "") -> httpx.Response:
     table_id = table_id or await app.table({"a": "string"})
     return await console.post(f"/apps/{app.app_id}/tables/{table_id}/unique", json={"columns": ["a"]})
@@ -670,6 +675,7 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
     "DELETE /v1/apps/:app_id/members/:member_id/identities/:provider": ("member.unlink", _unlink),
     "DELETE /v1/apps/:app_id/members/:member_id/consents/:consent_id": ("member.end_consent", _end_consent),
     "POST /v1/apps/:app_id/tables/:table_id/columns/:name/rename": ("column.rename", _rename_column),
+    "PUT /v1/apps/:app_id/profiles": ("profiles.update", _profiles),
     "POST /v1/apps/:app_id/tables/:table_id/unique": ("unique_key.create", _create_key),
     "DELETE /v1/apps/:app_id/tables/:table_id/unique/:name": ("unique_key.delete", _delete_key),
     "POST /v1/apps/:app_id/views": ("view.create", _view),

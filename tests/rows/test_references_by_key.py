@@ -115,7 +115,7 @@ async def test_related_rows_are_found_by_the_key(app: App):
 
 async def test_what_a_caller_may_not_list_is_not_guessed_by_keys(app: App):
     products, prices, _ = await shop(app)
-    async with app.client() as client, app.client(app.secret_key) as own_side, owner_of(app).client(app) as console:
+    async with app.client() as client, app.client(app.secret_key) as own_side:
         await create(client, products, sku="cup", nr=1)
         own = await create(own_side, prices, product="cup")
         for rules in (

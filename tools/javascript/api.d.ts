@@ -279,8 +279,10 @@ declare namespace Api {
     format?: "email" | "url" | "slug" | "hostname" | "e164" | "color";
   }
   interface ColumnReference {
-    table: string;
-    on_delete?: "restrict" | "set_null" | "cascade";
+    table?: string;
+    key?: string;
+    member?: true;
+    on_delete?: "restrict" | "set_null" | "cascade" | "keep";
   }
   interface ColumnResult {
     message: string;
@@ -1370,7 +1372,7 @@ declare namespace Api {
     public_key: string | null;
     updated_at: string | null;
   }
-  type OnDelete = "cascade" | "restrict" | "set_null";
+  type OnDelete = "cascade" | "keep" | "restrict" | "set_null";
   interface OperationFailure {
     code: string;
     message: string;
@@ -1535,6 +1537,7 @@ declare namespace Api {
     table: string;
     column: string;
     on_delete: OnDelete;
+    key?: string;
   }
   interface RegeneratedSecret {
     client_id: string;
@@ -1803,9 +1806,16 @@ declare namespace Api {
     limit: number;
     offset: number;
   }
+  interface ShownProfileTable {
+    table_id: string | null;
+    table: string | null;
+    key: string | null;
+  }
   interface ShownReference {
-    table: string;
-    table_id: string;
+    table?: string;
+    table_id?: string;
+    key?: string;
+    member?: boolean;
     on_delete: OnDelete;
   }
   interface ShownSecretKey {
@@ -2560,6 +2570,7 @@ declare namespace Api {
     "GET /v1/apps/{}/oauth/scopes": ApiScopePage;
     "GET /v1/apps/{}/oauth/settings": OAuthSettings;
     "GET /v1/apps/{}/oauth/social": SocialProviderPage;
+    "GET /v1/apps/{}/profiles": ShownProfileTable;
     "GET /v1/apps/{}/requests": RequestEntryPage;
     "GET /v1/apps/{}/requests/{}": RequestContext;
     "GET /v1/apps/{}/runtime": RuntimeStates;
@@ -2785,6 +2796,7 @@ declare namespace Api {
     "PUT /v1/apps/{}/oauth/scopes/{}": ApiScope;
     "PUT /v1/apps/{}/oauth/settings": OAuthSettings;
     "PUT /v1/apps/{}/oauth/social/{}": SocialProvider;
+    "PUT /v1/apps/{}/profiles": ShownProfileTable;
     "PUT /v1/apps/{}/storages/files/{}/rules": StorageRules;
     "PUT /v1/apps/{}/tables/{}/rules": TableRules;
     "PUT /v1/apps/{}/webhooks/{}": Webhook;

@@ -28,6 +28,6 @@ def feature(floor: Floor) -> MembersFeature:
         name="members",
         endpoints=[MemberEndpoints(members), MemberAdministrationEndpoints(administration)],
         event_types=EVENT_TYPES,
-        periodic=periodic(floor),
+        periodic=periodic(floor, members),
         members=members,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from uuid import UUID
 
@@ -21,7 +21,10 @@ _BATCH_SIZE = 500
 class Guests:
     """The retention of guests, `days` after their last request at most."""
 
-    def __init__(self, emitter: Events, days: int) -> None:
+    def __init__(
+        self, emitter: Events, days: int, departed: Callable[[Connection, UUID, Sequence[str]], Awaitable[None]]
+    ) -> None:
+        self._departed = departed
         self._events = emitter
         self._days = days
 
@@ -52,6 +55,7 @@ class Guests:
         async with connection.transaction():
             await lock_app(connection, app_id)
             deleted = await store.delete_old_guests(connection, app_id, days, member_ids)
+            await self._departed(connection, app_id, [row.member_id for row in deleted])
             await self._events.emit_all(
                 connection, app_id, [events.about(events.MEMBER_DELETED, SYSTEM, row) for row in deleted]
             )

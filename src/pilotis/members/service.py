@@ -147,7 +147,14 @@ class Members:
         self._rate_limits = rate_limits
         self._events = emitter
         self._claimed: Callable[[Connection, EmailClaim], Awaitable[None]] | None = None
+        self.followers: list[Callable[[Connection, UUID, Sequence[str]], Awaitable[None]]] = []
+        """What is told of deleted members, each in the transaction of the deletion."""
         self._checks: Batchers[UUID, tuple[UUID, Claims], SessionMember | None] = Batchers(self._check)
+
+    async def departed(self, connection: Connection, app_id: UUID, member_ids: Sequence[str]) -> None:
+        """Tell those who follow that members are deleted, in the transaction that deletes them."""
+        for follow in self.followers:
+            await follow(connection, app_id, member_ids)
 
     def attach(self, claimed: Callable[[Connection, EmailClaim], Awaitable[None]]) -> None:
         """Set what mails a proof to an address that a sign-up names, in the sign-up's transaction."""
@@ -579,6 +586,7 @@ class Members:
             row = await store.delete(connection, app.app_id, member.member_id)
             if row is None:
                 raise InvalidTokenError(fault=TokenFault.REVOKED)
+            await self.departed(connection, app.app_id, [member.member_id])
             event = events.about(events.MEMBER_DELETED, actor, row)
             await self._events.emit_all(connection, app.app_id, [event])
             await record(connection, app.app_id, actor, "member.delete", member.member_id)

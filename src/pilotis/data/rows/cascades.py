@@ -8,7 +8,7 @@ the app's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from pilotis.data.rows.referring import TooManyReferencesError
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.tables.generated import NOBODY
 from pilotis.data.tables.references import name_of
-from pilotis.data.tables.schema import OnDelete, Referrer
+from pilotis.data.tables.schema import Column, OnDelete, Referrer
 from pilotis.data.where.operands import Arguments
 from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.kit import json
@@ -136,19 +136,14 @@ class Cascade:
         self, fetchrow: FetchRow, parent: PreparedTable, child: PreparedTable, one: Referrer, targets: Ids
     ) -> None:
         """Make the references of rows null that stay."""
-        limits = self._app.limits
-        data = msgspec.Raw(json.encode({one.column: None}))
-        row, columns, _ = change_of_many(child, limits, data, NOBODY)
-        source, lifted, extra = sources(child, row, row, columns)
-        size = limits.row_bytes + records.BESIDE_DATA
-        arguments = Arguments(self._left, source.decode(), lifted, extra.decode(), size)
         going = self._gone.get(one.table_id, set())
-        refers = f"{columns[0].physical} = any({_values(parent, one, arguments.bind(list(targets), 'uuid[]'))})"
-        condition = f"{refers} and __id <> all({arguments.bind(list(going), 'uuid[]')})"
-        cause = bound_cause(self._principal, child, UPDATED, arguments, [one.column])
-        found = await fetchrow(
-            child.statements.update_many(columns, condition, [], cause, now=row.now), *arguments.values
-        )
+
+        def condition(column: Column, arguments: Arguments) -> str:
+            refers = f"{column.physical} = any({_values(parent, one, arguments.bind(list(targets), 'uuid[]'))})"
+            return f"{refers} and __id <> all({arguments.bind(list(going), 'uuid[]')})"
+
+        sql, values = cut(self._principal, child, one.column, self._left, condition)
+        found = await fetchrow(sql, *values)
         assert found is not None
         self._left -= found["found"]
         self._require_few()
@@ -193,6 +188,23 @@ class Cascade:
             one.table_id in among and one.table_id != table_id and on_delete in {None, one.on_delete}
             for one in self._tables[table_id].schema.referrers
         )
+
+
+def cut(
+    principal: Principal, table: PreparedTable, name: str, most: int, condition: Callable[[Column, Arguments], str]
+) -> tuple[str, list[Any]]:
+    """Return the statement that makes a column null in the rows of a condition, if they are at most so many.
+
+    It returns what `Statements.update_many` does. `condition` is given the column, and the arguments to bind to.
+    """
+    assert principal.app is not None
+    limits = principal.app.limits
+    row, columns, _ = change_of_many(table, limits, msgspec.Raw(json.encode({name: None})), NOBODY)
+    source, lifted, extra = sources(table, row, row, columns)
+    arguments = Arguments(most, source.decode(), lifted, extra.decode(), limits.row_bytes + records.BESIDE_DATA)
+    found = condition(columns[0], arguments)
+    cause = bound_cause(principal, table, UPDATED, arguments, [name])
+    return table.statements.update_many(columns, found, [], cause, now=row.now), arguments.values
 
 
 def _values(parent: PreparedTable, one: Referrer, ids: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pilotis.apps.feature import AppsFeature
 from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.rows.batches import Batches
+from pilotis.data.rows.departures import Departures
 from pilotis.data.rows.endpoints import KeyedRowEndpoints, RowEndpoints, RuleTestEndpoints
 from pilotis.data.rows.events import EVENT_TYPES
 from pilotis.data.rows.keyed import KeyedRows
@@ -33,7 +35,12 @@ class RowsFeature(Feature, frozen=True, kw_only=True, eq=False):
 
 
 def feature(
-    floor: Floor, tables: TablesFeature, indexes: IndexesFeature, rules: RulesFeature, members: MembersFeature
+    floor: Floor,
+    tables: TablesFeature,
+    indexes: IndexesFeature,
+    rules: RulesFeature,
+    members: MembersFeature,
+    apps: AppsFeature,
 ) -> RowsFeature:
     """Return the feature."""
     statistics = TableStatistics(floor.database)
@@ -50,8 +57,11 @@ def feature(
     upserts = Upserts(prepared)
     keyed = KeyedRows(prepared, rows, floor.rate_limits)
     rule_tests = RuleTests(floor.database, tables.tables, prepared, rules.rules, members.members)
+    departures = Departures(tables.tables, prepared, floor.jobs, apps.apps.by_id)
+    members.members.followers.append(departures.deleted)
     return RowsFeature(
         name="rows",
+        jobs=[departures.kind],
         endpoints=[RowEndpoints(rows, upserts), KeyedRowEndpoints(keyed), RuleTestEndpoints(rule_tests)],
         periodic=periodic(floor.database),
         event_types=EVENT_TYPES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pilotis.data.rules.visibility import Visibility
+from pilotis.data.tables.keys import CREATOR_NUMBER
 from pilotis.data.tables.references import member_with
 from pilotis.data.tables.schema import Column, ColumnType, Referrer, TableSchema
 from pilotis.data.where.operands import Arguments
@@ -121,9 +122,15 @@ def without_hidden_key(visible: Visibility, column: Column) -> Visibility | None
     Who is shown the row that a value leads to knows the value that this row has.
     """
     number = None if column.references is None else column.references.column
-    return visible if shows(visible.table, number) else None
+    return visible if shows_column(visible.table, number) else None
 
 
-def shows(table: TableSchema, number: int | None) -> bool:
+def profile_column(table: TableSchema) -> int | None:
+    """Return the number of the column with the member's id in a table of profiles; None for who created the row."""
+    ((number, *_),) = [key.columns for key in table.keys if key.name == table.profile_key]
+    return None if number == CREATOR_NUMBER else number
+
+
+def shows_column(table: TableSchema, number: int | None) -> bool:
     """Return whether a table as a caller sees it has a column; None is the id, which every row shows."""
     return number is None or any(one.number == number for one in table.columns)

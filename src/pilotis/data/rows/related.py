@@ -15,7 +15,7 @@ import msgspec
 
 from pilotis.data.rows.emitting import literal
 from pilotis.data.rows.query import CompiledQuery, ResultTooLargeError, and_where, order_of, statements_of
-from pilotis.data.rows.referring import shows, without_hidden_key
+from pilotis.data.rows.referring import profile_column, shows_column, without_hidden_key
 from pilotis.data.rows.running import fetch_compiled
 from pilotis.data.rows.statements import Beside, Statements
 from pilotis.data.rows.table import PreparedTable, PreparedTables
@@ -23,7 +23,7 @@ from pilotis.data.rows.types import CountOptions, Query, RelatedOptions
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility
 from pilotis.data.tables.schema import Column, TableSchema, normal_path
-from pilotis.data.where.operands import Arguments, unknown
+from pilotis.data.where.operands import CREATOR_NAME, Arguments, unknown
 from pilotis.http.api.principals import Principal
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, PilotisError, invalid
@@ -32,6 +32,7 @@ from pilotis.limits import Limits
 MAX_DEPTH, MAX_NAMES, MAX_COUNTS = 3, 20, 5
 DEFAULT_LIMIT, MAX_LIMIT = 10, 200
 MAX_COUNTED_ROWS = 500
+_CREATOR = "__creator"
 _NAME = re.compile(r"[^\W\d]\w{0,62}")
 
 Asked = Sequence[str] | Mapping[str, RelatedOptions] | None
@@ -42,6 +43,13 @@ class UnknownReferenceError(BadRequestError):
     """400 `UNKNOWN_REFERENCE`: `expand` or `counts` names no reference of the table, or to it."""
 
     code = "UNKNOWN_REFERENCE"
+
+
+class NoProfilesError(BadRequestError):
+    """400 `NO_PROFILES`: `expand` names a member, and no table has the profiles of the app's members."""
+
+    code = "NO_PROFILES"
+    message = "No table has the profiles of the members. The app's own side names one at /v1/apps/:app_id/profiles."
 
 
 class _Link(NamedTuple):
@@ -57,8 +65,9 @@ class _Link(NamedTuple):
 class _Node(NamedTuple):
     """A related row, or a list of related rows; `visible` is None if the caller sees none.
 
-    `column` is the reference of the row around it; else `back` refers to that row, and with `to` is a row of a table of
-    pairs, whose column `to` refers to the row that is shown.
+    `value` is the column in PostgreSQL of the row around it that leads to the one row; else `back` refers to that row,
+    and with `to` is a row of a table of pairs, whose column `to` refers to the row that is shown. `referred` is the
+    column of the row that is shown to which they lead.
     """
 
     name: str
@@ -67,9 +76,10 @@ class _Node(NamedTuple):
     options: RelatedOptions
     place: str
     inner: Sequence[_Node]
-    column: Column | None = None
+    value: str | None = None
+    referred: str = "__id"
     back: _Link | None = None
-    to: Column | None = None
+    to: str | None = None
 
     @property
     def limit(self) -> int:
@@ -79,7 +89,7 @@ class _Node(NamedTuple):
     def most(self) -> int:
         """How many rows it adds to one row at the most."""
         own = 1 + sum(node.most for node in self.inner)
-        return own if self.column is not None else self.limit * own
+        return own if self.value is not None else self.limit * own
 
 
 class _Count(NamedTuple):
@@ -168,16 +178,37 @@ async def plan(
     if not asked and not counted:
         return None
     planner = _Planner(tables, principal)
-    nodes = await planner.nodes(table, visible.table, asked, "expand", 1)
+    around = _Around(table, visible)
+    nodes = await planner.nodes(around, asked, "expand", 1)
     if counted and len(counted) > MAX_COUNTS:
         raise invalid("counts", f"counts may name {MAX_COUNTS} kinds of rows.", "TOO_MANY_NAMES")
     counts = []
     for name, one in (counted or {}).items():
         place = f"counts.{name[:63]}"
-        back = await planner.link(table, visible.table, one.from_, f"{place}.from")
-        counts.append(_Count(_checked(name, place), one, place, back))
+        counts.append(_Count(_checked(name, place), one, place, await planner.link(around, one.from_, f"{place}.from")))
     member = principal.member
     return Related(nodes, counts, None if member is None else member.member_id)
+
+
+class _Around(NamedTuple):
+    """A table beside whose rows others are shown, and what the caller sees of it; None for nothing."""
+
+    table: PreparedTable
+    visible: Visibility | None
+
+    @property
+    def seen(self) -> TableSchema:
+        """The table as the caller sees it."""
+        return self.table.schema if self.visible is None else self.visible.table
+
+
+class _Lead(NamedTuple):
+    """Where a column leads: the name under which that is shown, and for a row, the columns that must be equal."""
+
+    name: str
+    value: str
+    far: _Around
+    referred: str
 
 
 class _Planner:
@@ -186,9 +217,7 @@ class _Planner:
         self._principal = principal
         self._named = 0
 
-    async def nodes(
-        self, table: PreparedTable, seen: TableSchema, asked: Asked, place: str, depth: int
-    ) -> Sequence[_Node]:
+    async def nodes(self, around: _Around, asked: Asked, place: str, depth: int) -> Sequence[_Node]:
         if not asked:
             return []
         if depth > MAX_DEPTH:
@@ -201,17 +230,10 @@ class _Planner:
                 (name, options, f"{place}.{name[:63]}", f"{place}.{name[:63]}.expand")
                 for name, options in asked.items()
             ]
-        return [await self._node(table, seen, *one, depth) for one in found]
+        return [await self._node(around, *one, depth) for one in found]
 
     async def _node(
-        self,
-        table: PreparedTable,
-        seen: TableSchema,
-        name: str,
-        options: RelatedOptions,
-        place: str,
-        below: str,
-        depth: int,
+        self, around: _Around, name: str, options: RelatedOptions, place: str, below: str, depth: int
     ) -> _Node:
         self._named += 1
         if self._named > MAX_NAMES:
@@ -219,47 +241,67 @@ class _Planner:
         if options.limit is not None and not 1 <= options.limit <= MAX_LIMIT:
             raise invalid(f"{place}.limit", f"The limit of related rows is from 1 to {MAX_LIMIT}.")
         if options.from_ is not None and options.through is None and options.to is None:
-            back = await self.link(table, seen, options.from_, f"{place}.from")
-            inner = await self.nodes(back.table, back.visible.table, options.expand, below, depth + 1)
+            back = await self.link(around, options.from_, f"{place}.from")
+            inner = await self.nodes(_Around(back.table, back.visible), options.expand, below, depth + 1)
             return _Node(_checked(name, place), back.table, back.visible, options, place, inner, back=back)
         if options.through is not None and options.to is not None and options.from_ is None:
-            back = await self.link(table, seen, options.through, f"{place}.through")
-            to = _reference(back.visible.table, options.to, f"{place}.to")
-            far, visible = await self._target(back.table, to)
-            inner = await self._beyond(far, visible, options, below, depth)
-            return _Node(_checked(name, place), far, visible, options, place, inner, back=back, to=to)
+            back = await self.link(around, options.through, f"{place}.through")
+            lead = await self._lead(_Around(back.table, back.visible), options.to, f"{place}.to")
+            inner = await self.nodes(lead.far, options.expand, below, depth + 1)
+            shown = _checked(name, place)
+            return _Node(shown, *lead.far, options, place, inner, referred=lead.referred, back=back, to=lead.value)
         if any(part is not None for part in (options.from_, options.through, options.to)):
             raise invalid(place, "Name from alone, or through with to, or neither for a reference of the table itself.")
         for part in ("where", "order_by", "limit"):
             if getattr(options, part) is not None:
                 raise invalid(f"{place}.{part}", f"{name} is one row, to which {part} does not apply.")
-        column = _reference(seen, name, place)
-        far, visible = await self._target(table, column)
-        inner = await self._beyond(far, visible, options, below, depth)
-        return _Node(column.name, far, visible, options, place, inner, column=column)
+        lead = await self._lead(around, name, place)
+        inner = await self.nodes(lead.far, options.expand, below, depth + 1)
+        return _Node(lead.name, *lead.far, options, place, inner, value=lead.value, referred=lead.referred)
 
-    async def _beyond(
-        self, far: PreparedTable, visible: Visibility | None, options: RelatedOptions, place: str, depth: int
-    ) -> Sequence[_Node]:
-        seen = far.schema if visible is None else visible.table
-        return await self.nodes(far, seen, options.expand, place, depth + 1)
-
-    async def _target(self, table: PreparedTable, column: Column) -> tuple[PreparedTable, Visibility | None]:
+    async def _lead(self, around: _Around, name: str, place: str) -> _Lead:
+        """Return where a column leads: to a row, or to the profile of a member, as `$creator` does."""
+        if name == CREATOR_NAME:
+            visible = around.visible
+            shows = visible is not None and (visible.shows_creator or visible.tells_profile)
+            return await self._profile(around, name, _CREATOR, place, shows=shows)
+        column = around.seen.by_name.get(normal_path(name))
+        if column is not None and column.of_member is not None:
+            return await self._profile(around, column.name, column.physical, place, shows=True)
+        column = _reference(around.seen, name, place)
         assert column.references is not None
-        target = await self._tables.named(table.schema.app_id, column.references.target)
+        target = await self._tables.named(around.table.schema.app_id, column.references.target)
+        visible = await self._readable(target)
+        visible = None if visible is None else without_hidden_key(visible, column)
+        referred = target.schema.referred_column(column.references.column)
+        return _Lead(column.name, column.physical, _Around(target, visible), referred)
+
+    async def _profile(self, around: _Around, name: str, value: str, place: str, *, shows: bool) -> _Lead:
+        profiles = await self._tables.profiles(around.table.schema.app_id)
+        if profiles is None:
+            raise NoProfilesError().at(place)
+        number = profile_column(profiles.schema)
+        visible = await self._readable(profiles) if shows else None
+        if visible is not None and not shows_column(visible.table, number):
+            visible = None
+        referred = _CREATOR if number is None else profiles.schema.referred_column(number)
+        return _Lead(name, value, _Around(profiles, visible), referred)
+
+    async def _readable(self, table: PreparedTable) -> Visibility | None:
         try:
-            return target, without_hidden_key(await target.visible(self._principal, Action.READ), column)
+            return await table.visible(self._principal, Action.READ)
         except PilotisError as error:
             if error.status >= 500:
                 raise
-            return target, None
+            return None
 
-    async def link(self, table: PreparedTable, seen: TableSchema, named: str, place: str) -> _Link:
+    async def link(self, around: _Around, named: str, place: str) -> _Link:
         """Return the table and the column that a text such as `comments.post` names, which refer to a table."""
+        table, seen = around.table, around.seen
         title, _, name = named.rpartition(".")
         name = normal_path(name)
         for one in table.schema.referrers:
-            if title in {one.table, str(one.table_id)} and one.column == name and shows(seen, one.of):
+            if title in {one.table, str(one.table_id)} and one.column == name and shows_column(seen, one.of):
                 child = await self._tables.named(table.schema.app_id, one.table_id)
                 visible = await child.visible(self._principal, Action.LIST)
                 column = _reference(visible.table, name, place)
@@ -311,11 +353,11 @@ class _Compilation:
         joins, members, cut, counted = list[str](), list[str](), list[str](), list[str]()
         for node in nodes:
             alias = self._next()
-            join = self._row(node, outer) if node.column is not None else self._list(node, outer)
+            join = self._row(node, outer) if node.value is not None else self._list(node, outer)
             joins.append(f" left join lateral ({join}) {alias} on true")
-            value = f"coalesce({alias}.__item, 'null')" if node.column is not None else f"{alias}.__items"
+            value = f"coalesce({alias}.__item, 'null')" if node.value is not None else f"{alias}.__items"
             members.append(f"{_name(node.name)} || {value}")
-            if node.column is None:
+            if node.value is None:
                 cut.append(f"case when {alias}.__more then {literal(json.encode(node.name).decode())} end")
         for count in counts:
             alias = self._next()
@@ -336,23 +378,20 @@ class _Compilation:
         return f"x{self._number}"
 
     def _row(self, node: _Node, outer: str) -> str:
-        assert node.column is not None
         if node.visible is None:
             return "select null::text as __item"
         alias = self._next()
         item, joins = self._item(node, alias)
-        found = self._one(node, node.column, f"{outer}.{node.column.physical}")
+        found = self._one(node, f"{outer}.{node.value}")
         return f"select {item} as __item from ({found}) {alias}{joins}"
 
-    def _one(self, node: _Node, column: Column, value: str) -> str:
-        """Return the select of the row to which the value of a column leads."""
+    def _one(self, node: _Node, value: str) -> str:
+        """Return the select of the row to which a value leads."""
         assert node.visible is not None
-        assert column.references is not None
-        referred = node.table.schema.referred_column(column.references.column)
         rule = node.visible.and_condition(self._arguments)
         physical, version = node.table.schema.physical, node.table.schema.at_this_version
         # With the limit it is not joined in another order, which would lose that of the page.
-        return f"select * from {physical} where {referred} = {value}{rule} and {version} limit 1"
+        return f"select * from {physical} where {node.referred} = {value}{rule} and {version} limit 1"
 
     def _list(self, node: _Node, outer: str) -> str:
         assert node.back is not None
@@ -368,8 +407,8 @@ class _Compilation:
         if node.to is None:
             source = f"(select *, {number} from {found}) {alias}"
         else:
-            pairs = f"(select {node.to.physical} as __far, {number} from {found}) {alias}p"
-            source = f"{pairs} join lateral ({self._one(node, node.to, f'{alias}p.__far')}) {alias} on true"
+            pairs = f"(select {node.to} as __far, {number} from {found}) {alias}p"
+            source = f"{pairs} join lateral ({self._one(node, f'{alias}p.__far')}) {alias} on true"
         rows = f"select {item} as __item, __place from {source}{joins}"
         kept, more = f"__place <= {limit}", f"coalesce(max(__place) > {limit}, false)"
         page_bytes = self._limits.page_bytes
@@ -451,7 +490,7 @@ def _with_decrypted(row: dict[str, msgspec.Raw], nodes: Sequence[_Node]) -> dict
     expanded = json.decode(bytes(row["expanded"]), _rows_of)
     for node in nodes:
         text = bytes(expanded[node.name])
-        if node.column is None:
+        if node.value is None:
             inner = [_decrypted(node.table, one, node.inner) for one in json.decode(text, _items)]
             expanded[node.name] = msgspec.Raw(json.encode(inner))
         elif text != b"null":

@@ -721,6 +721,17 @@ class PreparedTables:
         targets = (self._tables.known(app_id, reference.target) for _, reference in table.schema.references)
         return all(target is not None and is_open(target) for target in targets)
 
+    async def profiles(self, app_id: UUID) -> PreparedTable | None:
+        """Return the table with the profiles of an app's members; None if there is none."""
+        table_id = await self._tables.profiles(app_id)
+        if table_id is None:
+            return None
+        table = await self.named(app_id, table_id)
+        # Another node has just named or left it.
+        if table.schema.profile_key is None and await self._tables.forget_outdated(table.schema):
+            table = await self.named(app_id, table_id)
+        return None if table.schema.profile_key is None else table
+
     async def named(self, app_id: UUID, table_id: UUID) -> PreparedTable:
         """Return a prepared table, with the tables that its rules name; raises `TableNotFoundError`."""
         schema = await self._tables.current(app_id, table_id)

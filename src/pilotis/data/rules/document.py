@@ -260,6 +260,9 @@ class _Checker:
         result: dict[str, dict[str, Json]] = {}
         for name, rules in columns.items():
             place = f"rules.columns.{name[:100]}"
+            if name == CREATOR_NAME:
+                result[name] = self._creator(rules, place)
+                continue
             column = self._table.by_name.get(normal_path(name))
             if column is None:
                 raise unknown(self._table, name).at(place)
@@ -271,6 +274,15 @@ class _Checker:
                 context = _Context(self._table, only_member=action != "read")
                 found[action] = self._rule(rule, f"{place}.{action}", context)
         return result
+
+    def _creator(self, rules: Json, place: str) -> dict[str, Json]:
+        """Check who is shown the profile of the member that created a row: a condition on the caller alone."""
+        if not isinstance(rules, dict) or set(rules) != {"read"}:
+            raise InvalidRuleError("Of $creator there is the rule read alone: nobody changes who created a row.").at(
+                place
+            )
+        self._exists = self._steps = 0
+        return {"read": self._rule(rules["read"], f"{place}.read", _Context(self._table, only_member=True))}
 
     def only_member(self, rule: Json, place: str) -> Json:
         return self._rule(rule, place, _Context(self._table, only_member=True))

@@ -106,6 +106,8 @@ class Visibility(msgspec.Struct, frozen=True, dict=True):
     """For an update: its rule, which must hold of the row before and afterwards."""
     closed: frozenset[str] = frozenset()
     """The columns that the caller may not set."""
+    tells_profile: bool = False
+    """Whether the caller is shown the profile of who created a row, where it does not see who that was."""
     by_row: tuple[tuple[str, Mapping[str, Json]], ...] = ()
     """The columns whose value the caller sees in the rows for which a condition holds, and that condition.
 
@@ -278,7 +280,10 @@ def _under_rules(
     hidden, by_row = asked.hidden()
     seen = table.without(hidden) if hidden else table
     visible = asked.visible(action, seen, shows_creator, found_by_condition=found_by_condition)
-    return msgspec.structs.replace(visible, by_row=by_row) if by_row else visible
+    tells = asked.tells_profile()
+    if by_row or tells:
+        return msgspec.structs.replace(visible, by_row=by_row, tells_profile=tells)
+    return visible
 
 
 def everything(table: TableSchema, action: Action, *, shows_creator: bool = False) -> Visibility:
@@ -376,6 +381,11 @@ class _Asked:
         hidden = frozenset(name for name, rule in folded.items() if rule is not True) | self._secrets()
         return hidden, tuple((name, rule) for name, rule in folded.items() if not isinstance(rule, bool))
 
+    def tells_profile(self) -> bool:
+        """Return whether the rules show the profile of who created a row."""
+        rule = (self._rules.get("columns") or {}).get(CREATOR_NAME)
+        return rule is not None and self._folded(rule["read"]) is True
+
     def _secrets(self) -> frozenset[str]:
         """Return the columns that are compared with a capability, unless the rules say who may read them."""
         rules = self._rules.get("columns") or {}
@@ -391,7 +401,11 @@ class _Asked:
 
     def _column_rules(self, part: str) -> list[tuple[str, Json]]:
         rules = self._rules.get("columns") or {}
-        return [(column_name_of(self._table, key), column[part]) for key, column in rules.items() if part in column]
+        return [
+            (column_name_of(self._table, key), column[part])
+            for key, column in rules.items()
+            if part in column and key != CREATOR_NAME
+        ]
 
 
 def both(*parts: Folded) -> Folded:

@@ -15,7 +15,13 @@ from pilotis.data.tables.columns import (
     RowsDoNotFitError,
 )
 from pilotis.data.tables.examples import EXAMPLES, SCHEMA_EXAMPLES
-from pilotis.data.tables.references import CascadeCycleError, TableReferencedError
+from pilotis.data.tables.keys import KeyNotReadyError, UnknownKeyError
+from pilotis.data.tables.references import (
+    CascadeCycleError,
+    NotForReferencesError,
+    TableReferencedError,
+    UsedAsProfilesError,
+)
 from pilotis.data.tables.schema import InvalidColumnNameError, NewReference, normal_path
 from pilotis.data.tables.service import (
     RulesNeedEditorError,
@@ -31,14 +37,16 @@ from pilotis.data.tables.types import (
     ColumnRename,
     ColumnResult,
     NewColumn,
+    ProfileTable,
     SchemaPreview,
+    ShownProfileTable,
     Table,
     TableDefinition,
     TableList,
     TableResult,
 )
-from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
-from pilotis.http.api.principals import Access, Role, public
+from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
+from pilotis.http.api.principals import Access, Role, console, public
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Whole
 from pilotis.kit.errors import QueryTimeoutError
@@ -71,7 +79,16 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         status=201,
         creates="table_id",
         again="created",
-        errors=[TitleTakenError, InvalidColumnNameError, CascadeCycleError, SchemaLockedError, RulesNeedEditorError],
+        errors=[
+            TitleTakenError,
+            InvalidColumnNameError,
+            CascadeCycleError,
+            NotForReferencesError,
+            UnknownKeyError,
+            KeyNotReadyError,
+            SchemaLockedError,
+            RulesNeedEditorError,
+        ],
     )
     async def create(self, call: Call, body: TableDefinition) -> TableResult:
         """Create a table.
@@ -101,6 +118,9 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
             RowsDoNotFitError,
             ColumnBeingRewrittenError,
             CascadeCycleError,
+            NotForReferencesError,
+            UnknownKeyError,
+            KeyNotReadyError,
             SchemaLockedError,
             RulesNeedEditorError,
             TableBusyError,
@@ -121,7 +141,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         "/v1/public/tables/:table_id",
         access=WRITE,
         rate="schema",
-        errors=[TableNotFoundError, TableReferencedError, SchemaLockedError, TableBusyError],
+        errors=[TableNotFoundError, TableReferencedError, UsedAsProfilesError, SchemaLockedError, TableBusyError],
     )
     async def drop(self, call: Call, table_id: UUID) -> TableResult:
         """Drop a table. A console user can restore it for 7 days."""
@@ -147,6 +167,9 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
             InvalidColumnNameError,
             RowsDoNotFitError,
             CascadeCycleError,
+            NotForReferencesError,
+            UnknownKeyError,
+            KeyNotReadyError,
             SchemaLockedError,
             TableBusyError,
         ],
@@ -176,6 +199,9 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
             RowsDoNotFitError,
             ColumnBeingRewrittenError,
             CascadeCycleError,
+            NotForReferencesError,
+            UnknownKeyError,
+            KeyNotReadyError,
             SchemaLockedError,
             TableBusyError,
         ],
@@ -226,6 +252,23 @@ class SchemaEndpoints(Endpoints, tag="Tables and columns", examples=SCHEMA_EXAMP
         The body is that of `PATCH /v1/public/tables/{table_id}`. Nothing is changed.
         """
         return await self._tables.preview(call.app, table_id, body)
+
+    @get("/v1/apps/:app_id/profiles", access=console(Role.VIEWER, secret_key=True))
+    async def profile_table(self, call: Call, app_id: UUID) -> ShownProfileTable:
+        """Read which table has the profiles of the app's members."""
+        return await self._tables.profile_table(call.app)
+
+    @put(
+        "/v1/apps/:app_id/profiles",
+        access=console(Role.EDITOR, secret_key=True),
+        errors=[UnknownKeyError, NotForReferencesError, KeyNotReadyError, TableNotFoundError, TableBusyError],
+    )
+    async def set_profile_table(self, call: Call, app_id: UUID, body: ProfileTable) -> ShownProfileTable:
+        """Set which table has the profiles of the app's members.
+
+        `expand` shows the member's row of it in the place of a member, under its own rules.
+        """
+        return await self._tables.set_profile_table(call.app, call.actor, body)
 
     @post(
         "/v1/apps/:app_id/tables/:table_id/columns/:name/rename",

@@ -161,6 +161,17 @@ EXAMPLES = [
 
 SCHEMA_EXAMPLES = [
     Example(
+        route="GET /v1/apps/:app_id/profiles",
+        operation="getProfileTable",
+        answer={"table_id": None, "table": None, "key": None},
+    ),
+    Example(
+        route="PUT /v1/apps/:app_id/profiles",
+        operation="replaceProfileTable",
+        body={"table": None},
+        answer={"table_id": None, "table": None, "key": None},
+    ),
+    Example(
         route="POST /v1/apps/:app_id/tables/:table_id/schema-preview",
         operation="previewSchema",
         body={"title": "cafes", "schema": {"name": "string", "rating": "string"}, "access_level": "Public"},

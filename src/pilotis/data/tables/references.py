@@ -58,6 +58,13 @@ class KeyReferencedError(ConflictError):
         super().__init__(f"Columns refer to this key: {names}. Remove these references first.")
 
 
+class UsedAsProfilesError(ConflictError):
+    """409 `USED_AS_PROFILES`: the table's rows are the profiles of the app's members."""
+
+    code = "USED_AS_PROFILES"
+    message = "The rows of this table are the profiles of the app's members. Name another table for them first."
+
+
 class Violation(NamedTuple):
     """A reference that PostgreSQL has found violated: the table and the number of its column."""
 
@@ -137,8 +144,23 @@ def referred_by(table: TableSchema, key: UniqueKey, type_: ColumnType) -> Column
     return column
 
 
+def profile_key(table: TableSchema, name: str | None) -> UniqueKey:
+    """Return the key of a member's id of a table with profiles; raises a 400 error, or `KeyNotReadyError`."""
+    if name is None:
+        raise invalid("key", "Name a unique key of the table, of one column with the member's id, or of $creator.")
+    try:
+        key = key_called(table.keys, name)
+        if key.columns != (CREATOR_NUMBER,) or key.where:
+            referred_by(table, key, ColumnType.STRING)
+    except BadRequestError as error:
+        raise error.at("key") from None
+    return key
+
+
 def require_key_unreferenced(table: TableSchema, key: UniqueKey) -> None:
-    """Raise `KeyReferencedError` if columns refer to a key that is to be removed."""
+    """Raise `KeyReferencedError`, or `UsedAsProfilesError`, if a key is to be removed that something needs."""
+    if table.profile_key == key.name:
+        raise UsedAsProfilesError
     if referrers := [one for one in table.referrers if one.key == key.name]:
         raise KeyReferencedError(referrers)
 
@@ -224,7 +246,9 @@ async def _fits_again(connection: Connection, table: TableSchema, column: Column
 
 
 def require_unreferenced(table: TableSchema) -> None:
-    """Raise `TableReferencedError` if another table refers to one that is to be dropped."""
+    """Raise `TableReferencedError`, or `UsedAsProfilesError`, if a table is to be dropped that something needs."""
+    if table.profile_key is not None:
+        raise UsedAsProfilesError
     if others := [one for one in table.referrers if one.table_id != table.table_id]:
         raise TableReferencedError(others)
 

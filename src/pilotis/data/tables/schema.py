@@ -263,6 +263,8 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
     """The columns that refer to the table, its own included."""
     watched: bool = False
     """Whether its statements write the app's log of changes; see `pilotis.data.rows.change_log`."""
+    profile_key: str | None = None
+    """The unique key by which its rows are the profiles of the app's members; None for another table."""
 
     def without(self, hidden: frozenset[str]) -> TableSchema:
         """Return the table as a caller sees it who may not read some of its columns."""

@@ -44,8 +44,10 @@ from pilotis.data.tables.types import (
     ColumnItem,
     NewColumn,
     NewUniqueKey,
+    ProfileTable,
     ReferencedBy,
     SchemaPreview,
+    ShownProfileTable,
     ShownReference,
     Table,
     TableDefinition,
@@ -417,6 +419,41 @@ class Tables:
         for oldest in await store.trashed_tables_beyond(self._database, app.app_id, app.limits.trash_tables):
             with suppress(TableNotFoundError, TableBusyError):
                 await self.purge(app.app_id, SYSTEM, oldest)
+
+    async def profiles(self, app_id: UUID) -> UUID | None:
+        """Return the id of the table with the profiles of an app's members; None if there is none."""
+        return await store.profiles_of(self._database.of(app_id), app_id)
+
+    async def profile_table(self, app: AppInfo) -> ShownProfileTable:
+        """Return the table with the profiles of an app's members."""
+        table_id = await self.profiles(app.app_id)
+        if table_id is None:
+            return ShownProfileTable(None, None, None)
+        table = await self.current(app.app_id, table_id)
+        return ShownProfileTable(table_id, table.title, table.profile_key)
+
+    async def set_profile_table(self, app: AppInfo, actor: Actor, wanted: ProfileTable) -> ShownProfileTable:
+        """Set the table with the profiles of an app's members, and return it; raises a 400 error."""
+        before = await self.profiles(app.app_id)
+        table_id = None
+        if wanted.table is not None:
+            named = UUID(wanted.table) if is_uuid(wanted.table) else await self.id_of(app.app_id, wanted.table)
+            if named is None or await store.live_table(self._database.of(app.app_id), app.app_id, named) is None:
+                raise invalid("table", f"The app has no table {wanted.table[:100]}.", "TABLE_NOT_FOUND")
+            table_id = named
+
+        async def end(connection: Connection, table: TableSchema) -> None:
+            await store.set_profile_key(connection, table.app_id, table.table_id, None)
+
+        async def begin(connection: Connection, table: TableSchema) -> None:
+            key = references.profile_key(table, wanted.key)
+            await store.set_profile_key(connection, table.app_id, table.table_id, key.name)
+
+        if before is not None and before != table_id:
+            await self.change(app.app_id, actor, before, end, "profiles.update", touch=False)
+        if table_id is not None:
+            await self.change(app.app_id, actor, table_id, begin, "profiles.update", touch=False, key=wanted.key)
+        return await self.profile_table(app)
 
     async def purge(self, app_id: UUID, actor: Actor, table_id: UUID) -> None:
         """Permanently delete a table in the trash; `pilotis.data.rows.counts` removes its row counts."""

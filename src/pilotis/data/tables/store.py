@@ -66,6 +66,7 @@ def table_schema(row: Record) -> TableSchema:
         keys=() if row["unique_keys"] == "[]" else _keys.decode(row["unique_keys"]),
         referrers=() if row["referrers"] == "[]" else _referrers.decode(row["referrers"]),
         watched=row["watched"],
+        profile_key=row["profile_key"],
     )
 
 
@@ -78,6 +79,27 @@ async def id_of(connection: Connection | TenantDatabase, app_id: UUID, title: st
     """Return the id of the table with a title that is not in the trash."""
     query = "select table_id from pilotis.tables where app_id = $1 and title = $2 and dropped_at is null"
     found: UUID | None = await connection.fetchval(query, app_id, title)
+    return found
+
+
+async def profiles_of(connection: Connection | TenantDatabase, app_id: UUID) -> UUID | None:
+    """Return the id of the table with the profiles of an app's members; None if there is none."""
+    query = "select table_id from pilotis.tables where app_id = $1 and profile_key is not null"
+    found: UUID | None = await connection.fetchval(query, app_id)
+    return found
+
+
+async def set_profile_key(connection: Connection, app_id: UUID, table_id: UUID, key: str | None) -> None:
+    """Make the rows of a table the profiles of the app's members, by a unique key; None ends that."""
+    await connection.execute(
+        "update pilotis.tables set profile_key = $3 where app_id = $1 and table_id = $2", app_id, table_id, key
+    )
+
+
+async def has_columns_of_members(connection: Connection, app_id: UUID) -> bool:
+    """Return whether the deletion of members changes or deletes rows of an app."""
+    query = "select exists (select from pilotis.columns where app_id = $1 and of_member in ('set_null', 'cascade'))"
+    found: bool = await connection.fetchval(query, app_id)
     return found
 
 
@@ -350,13 +372,15 @@ async def table_ids(database: Database, app_id: UUID) -> list[UUID]:
 
 
 async def is_ruled(connection: Connection | TenantDatabase, app_id: UUID, table_id: UUID) -> bool:
-    """Return whether a table has rules, or another table's rules name it."""
+    """Return whether a table has rules, or another table's rules name it, or it has the profiles of members."""
     found: bool = await connection.fetchval(
         """
         select exists (
             select from pilotis.tables
-            where app_id = $1 and dropped_at is null and rules is not null
-                and (table_id = $2 or position($2::text in rules::text) > 0)
+            where app_id = $1 and dropped_at is null and (
+                (rules is not null and (table_id = $2 or position($2::text in rules::text) > 0))
+                or (profile_key is not null and table_id = $2)
+            )
         )
         """,
         app_id,

@@ -108,6 +108,24 @@ class Table(msgspec.Struct, kw_only=True):
     referenced_by: list[ReferencedBy] | msgspec.UnsetType = msgspec.UNSET
 
 
+class ProfileTable(msgspec.Struct, forbid_unknown_fields=True):
+    """The table whose rows are the profiles of the app's members, and its unique key of the member's id.
+
+    `table` is its title or id; null for none. `key` is a key of one string column, or of `$creator`.
+    """
+
+    table: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | None
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=63)] | None = None
+
+
+class ShownProfileTable(msgspec.Struct):
+    """The table whose rows are the profiles of the app's members, by its id and title; null for none."""
+
+    table_id: UUID | None
+    table: str | None
+    key: str | None
+
+
 class TableList(msgspec.Struct):
     """The app's tables, in the order of their creation."""
 

@@ -332,7 +332,15 @@ class FunctionCaller(_Caller, frozen=True):
         return str(self.function_id)
 
 
-AppPrincipal: TypeAlias = PublicClient | AppMember | AppUser | SecretKey | OAuthClient | FunctionCaller
+class AppItself(_Caller, frozen=True):
+    """The app, where the server works for it by itself."""
+
+    kind: ClassVar[str] = "system"
+    app: AppInfo
+    role: Role = Role.EDITOR
+
+
+AppPrincipal: TypeAlias = PublicClient | AppMember | AppUser | SecretKey | OAuthClient | FunctionCaller | AppItself
 """The principals on an app."""
 Principal: TypeAlias = Anonymous | ConsoleUser | AppPrincipal
 """All principals. `app` is None only for the first two."""

@@ -156,6 +156,7 @@ class MemberAdministration:
         async with self._locked(app.app_id, member_id) as (connection, row):
             await self._sessions.revoke_all(connection, app.app_id, member_id)
             await member_store.delete(connection, app.app_id, member_id)
+            await self._members.departed(connection, app.app_id, [member_id])
             await self._emit(connection, app, events.MEMBER_DELETED, actor, row)
             await record(connection, app.app_id, actor, "member.delete", member_id)
 

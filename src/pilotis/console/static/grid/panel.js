@@ -5,7 +5,7 @@ import { appId, ofApp } from "../state/app.js";
 import { count, isCommand, moment, plain } from "../ui/format.js";
 import { Editor } from "../ui/editor.js";
 import { Icon } from "../ui/icons.js";
-import { MemberLink } from "../ui/member.js";
+import { MemberLink, memberPlace } from "../ui/member.js";
 import { RowField, rowPlace } from "../ui/row.js";
 import { useDraft } from "../state/drafts.js";
 import { guard, href } from "../state/router.js";
@@ -138,6 +138,12 @@ function Entry({ row, column, commit, why, focused, hold }) {
         href=${value ? rowPlace(column.refers, String(value)) : undefined} onClick=${close}
       >
         ${t.grid.openReferred(column.refers)}
+      </${MenuItem}>`}
+      ${column.ofMember && html`<${MenuItem}
+        icon="link" why=${!value && t.grid.refersNowhere} href=${value ? href(memberPlace(String(value))) : undefined}
+        onClick=${close}
+      >
+        ${t.grid.openMember}
       </${MenuItem}>`}
       <${MenuItem} icon="edit" why=${why} onClick=${() => (close(), setDraft(draftOf(value, column)))}>
         ${t.edit}

@@ -8,10 +8,10 @@ import { MemberName } from "../ui/member.js";
 import { RowName } from "../ui/row.js";
 
 /**
- * `refers` is the title of the table to whose rows it refers, `field` is the name in rows of what conditions name
+ * `refers` is the title of the table to whose rows it refers by their ids, `ofMember` says that it refers to members, `field` is the name in rows of what conditions name
  * otherwise, `label` what people read instead of the name.
  * @typedef {{name: string, type: string, required: boolean, encrypted: boolean, description?: string, default?:
- *   unknown, refers?: string, own?: boolean, rewriting?: string, field?: string, label?: string}} Column
+ *   unknown, refers?: string, ofMember?: boolean, own?: boolean, rewriting?: string, field?: string, label?: string}} Column
  */
 
 /** Who created a row, as conditions and orders name it. */
@@ -47,7 +47,8 @@ export function columnsOf(schema) {
       encrypted: !!definition.encrypted,
       description: definition.description,
       default: definition.default,
-      refers: definition.references?.table,
+      refers: definition.references?.key ? undefined : definition.references?.table,
+      ofMember: !!definition.references?.member,
     };
   });
   return [...own, ...OWN];
@@ -77,6 +78,7 @@ export function Value({ value, column }) {
       ? html`<span class="null">${t.grid.noCreator}</span>`
       : html`<${MemberName} id=${String(value)} />`;
   if (value === null) return html`<span class="null">null</span>`;
+  if (column.ofMember) return html`<${MemberName} id=${String(value)} />`;
   if (column.refers) return html`<${RowName} table=${column.refers} id=${String(value)} />`;
   if (column.encrypted) return html`<span class="seal"><${Icon} name="lock" />••••••••</span>`;
   if (value === "") return html`<span class="null">${t.grid.emptyText}</span>`;

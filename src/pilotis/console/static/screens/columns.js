@@ -1,14 +1,18 @@
 /** The columns of a table as they are edited: in a new table, and in the schema of one. */
 import { html } from "../vendor/view.js";
-import { t } from "../strings/index.js";
+import { t, worded } from "../strings/index.js";
 import { tables } from "../state/app.js";
 import { plain } from "../ui/format.js";
 import { Button } from "../ui/widgets.js";
 
-/** `refers` is the table to whose rows a uuid column refers, by its id; "" for none.
+/** `refers` is the table to whose rows a column refers, by its id, with the name of a unique key behind a slash, or
+ * MEMBERS; "" for none.
  * @typedef {{key: number, name: string, type: string, required: boolean, encrypted: boolean, refers: string, onDelete:
  *   string, checks: Record<string, any>, unique?: boolean, was?: string, from?: string}} Draft
  */
+
+/** In the place of a table: the members of the app. */
+export const MEMBERS = "members";
 
 export const TYPES = ["string", "number", "int", "boolean", "date", "uuid", "object", "array"];
 
@@ -48,33 +52,69 @@ export const schemaOf = (columns) =>
 const canBeUnique = (type) => type !== "object" && type !== "array";
 
 /** What a draft's column refers to, as the routes take it. @param {Draft} draft */
-export const referenceOf = (draft) =>
-  draft.type === "uuid" && draft.refers ? { table: draft.refers, on_delete: draft.onDelete } : null;
+export function referenceOf(draft) {
+  if (!draft.refers || !targetsOf(draft.type).some((one) => one.value === draft.refers)) return null;
+  const way = waysOf(draft).includes(draft.onDelete) ? draft.onDelete : waysOf(draft)[0];
+  if (draft.refers === MEMBERS) return { member: true, on_delete: way };
+  const [table, key] = draft.refers.split("/");
+  return { table, ...(key ? { key } : {}), on_delete: way };
+}
+
+/** The `refers` of a column as the routes show its reference. @param {any} reference */
+export const refersOf = (reference) =>
+  !reference ? "" : reference.member ? MEMBERS : reference.table_id + (reference.key ? `/${reference.key}` : "");
+
+/** What a column of a type can refer to. @param {string} type */
+export function targetsOf(type) {
+  const all = tables.value || [];
+  const typeOf = (/** @type {any} */ definition) => definition?.type || definition;
+  const keys = all.flatMap((table) =>
+    (table.unique || [])
+      .filter((/** @type {any} */ key) => key.columns.length === 1 && !key.where && !key.ignore_case && !key.state)
+      .filter((/** @type {any} */ key) => typeOf(table.schema[key.columns[0]]) === type)
+      .filter((/** @type {any} */ key) => !table.schema[key.columns[0]].encrypted)
+      .map((/** @type {any} */ key) => ({
+        value: `${table.id}/${key.name}`,
+        text: t.tables.refersByKey(plain(table.title, 40), key.name),
+      })),
+  );
+  const rows = type === "uuid" ? all.map((table) => ({ value: table.id, text: plain(table.title, 40) })) : [];
+  const members = type === "string" ? [{ value: MEMBERS, text: t.tables.refersMembers }] : [];
+  return REFERRING.includes(type) ? [...members, ...rows, ...keys] : [];
+}
+
+const REFERRING = ["uuid", "string", "int", "number"];
+
+/** What a deletion may do, by what a draft refers to. @param {Draft} draft */
+const waysOf = (draft) =>
+  draft.refers === MEMBERS ? ["keep", "set_null", "cascade"] : ["restrict", "set_null", "cascade"];
 
 /**
- * To which table a uuid column refers, and what a deletion there does.
+ * To what a column refers, and what a deletion there does.
  * @param {{draft: Draft, why?: string | false, onChange: (part: Partial<Draft>) => void}} props
  */
 export function Refers({ draft, why, onChange }) {
-  if (draft.type !== "uuid") return null;
+  const targets = targetsOf(draft.type);
+  if (!targets.length) return null;
+  const chosen = referenceOf(draft);
   return html`<span class="refersto">
     <select
       class="in" aria-label=${t.tables.refersOf(draft.name)} title=${why || undefined} disabled=${!!why}
       value=${draft.refers} onChange=${(/** @type {Typed} */ event) => onChange({ refers: event.target.value })}
     >
       <option value="">${t.tables.refersNowhere}</option>
-      ${(tables.value || []).map(
-        (table) => html`<option value=${table.id} selected=${table.id === draft.refers}>
-          → ${plain(table.title, 40)}
-        </option>`,
+      ${targets.map(
+        (one) => html`<option value=${one.value} selected=${one.value === draft.refers}>→ ${one.text}</option>`,
       )}
     </select>
-    ${draft.refers && html`<select
+    ${chosen && html`<select
       class="in" aria-label=${t.tables.onDeleteOf(draft.name)} title=${why || t.tables.onDeleteHelp} disabled=${!!why}
-      value=${draft.onDelete} onChange=${(/** @type {Typed} */ event) => onChange({ onDelete: event.target.value })}
+      value=${chosen.on_delete} onChange=${(/** @type {Typed} */ event) => onChange({ onDelete: event.target.value })}
     >
-      ${Object.entries(t.tables.onDelete).map(
-        ([name, text]) => html`<option value=${name} selected=${name === draft.onDelete}>${text}</option>`,
+      ${waysOf(draft).map(
+        (name) => html`<option value=${name} selected=${name === chosen.on_delete}>
+          ${worded(t.tables.onDelete, name)}
+        </option>`,
       )}
     </select>`}
   </span>`;

@@ -1,14 +1,14 @@
 /** The schema of a table: changes are collected, reviewed, and then made one after the other. */
 import { html, useEffect, useRef, useState } from "../vendor/view.js";
 import { t, worded } from "../strings/index.js";
-import { appId, denied, loadTables, ofApp, onApp, tables } from "../state/app.js";
+import { appId, denied, loadTables, ofApp, onApp } from "../state/app.js";
 import { draftOf, keepDraft } from "../state/drafts.js";
 import { href, place } from "../state/router.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Empty, Failure, FormDialog, Pill, said, toast, useLoad } from "../ui/widgets.js";
 import { CHECKS, ChecksButton, changedChecks, checksOf, checksText } from "./checks.js";
-import { Refers, TYPES, newColumn, referenceOf } from "./columns.js";
+import { newColumn, referenceOf, Refers, refersOf, targetsOf, TYPES } from "./columns.js";
 
 /**
  * @typedef {{key: number, name: string, type: string, required: boolean, encrypted: boolean, refers: string, onDelete:
@@ -35,7 +35,7 @@ const draftFor = (column) =>
         type: column.data_type === "bool" ? "boolean" : column.data_type,
         required: column.is_required,
         encrypted: column.encrypted,
-        refers: column.references?.table_id || "",
+        refers: refersOf(column.references),
         onDelete: column.references?.on_delete || "restrict",
         checks: checksOf(column),
         description: column.description || "",
@@ -46,10 +46,11 @@ const draftFor = (column) =>
   );
 
 /** What a draft refers to, in words. @param {Draft} draft */
-const referred = (draft) =>
-  referenceOf(draft)
-    ? `→ ${plain(tables.peek()?.find((table) => table.id === draft.refers)?.title || "", 40)}, ${worded(t.tables.onDelete, draft.onDelete)}`
-    : "";
+function referred(draft) {
+  const reference = referenceOf(draft);
+  const target = targetsOf(draft.type).find((one) => one.value === draft.refers);
+  return reference && target ? `→ ${target.text}, ${worded(t.tables.onDelete, reference.on_delete)}` : "";
+}
 
 /**
  * What the drafts change, in the order in which it is made.
@@ -112,10 +113,12 @@ function changesOf(drafts, tableId) {
       ((body.description = draft.description || null), notes.push(t.tables.description));
     if (draft.fallback.trim() !== (was.default_value === null ? "" : JSON.stringify(was.default_value)))
       ((body.default_value = fallback(draft.fallback)), notes.push(t.tables.fallback));
-    if (
-      JSON.stringify(referenceOf(draft)) !==
-      JSON.stringify(was.references ? { table: was.references.table_id, on_delete: was.references.on_delete } : null)
-    )
+    const before = referenceOf({
+      ...draft,
+      refers: refersOf(was.references),
+      onDelete: was.references?.on_delete || "restrict",
+    });
+    if (JSON.stringify(referenceOf(draft)) !== JSON.stringify(before))
       ((body.references = referenceOf(draft)), notes.push(referred(draft) || t.tables.refersNoMore));
     const changed = changedChecks(draft.checks, checksOf(was));
     if (Object.keys(changed).length)

@@ -2,7 +2,8 @@
 import { html, useState } from "../vendor/view.js";
 import { t, worded } from "../strings/index.js";
 import { user } from "../state/api.js";
-import { app, appId, loadApps, loadTables, may, onApp } from "../state/app.js";
+import { CREATOR } from "../grid/values.js";
+import { app, appId, loadApps, loadTables, may, onApp, tables } from "../state/app.js";
 import { go, href, place } from "../state/router.js";
 import { ago, date, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
@@ -106,6 +107,7 @@ function General() {
       <p class="soft s13">${t.settings.lockText}</p>
       ${lock.error && html`<p class="notice bad">${said(lock.error)}</p>`}
     </section>
+    <${Profiles} />
     <section class="slab pad">
       <h2>${t.settings.danger}</h2>
       <p class="soft s13">${t.settings.dangerText}</p>
@@ -121,6 +123,44 @@ function General() {
       run=${async () => (await onApp("", { method: "DELETE" }), go("/"), await loadApps())}
     />`}
   `;
+}
+
+/** Which table has the profiles of the members. */
+function Profiles() {
+  const { data, error, reload, set } = useLoad((signal) => onApp("/profiles", { signal }), [appId.value]);
+  const change = useAction(async (/** @type {string} */ chosen) => {
+    const [table, key] = chosen.split("/");
+    set(await onApp("/profiles", { method: "PUT", body: table ? { table, key } : { table: null } }));
+    await loadTables();
+  });
+  const keys = (tables.value || []).flatMap((table) =>
+    (table.unique || [])
+      .filter((key) => !key.state && !key.where && !key.ignore_case && key.columns.length === 1)
+      .filter(
+        ({ columns: [name] }) => name === CREATOR || (table.schema[name]?.type || table.schema[name]) === "string",
+      )
+      .map((key) => ({
+        value: `${table.id}/${key.name}`,
+        text: t.tables.refersByKey(plain(table.title, 60), key.name),
+      })),
+  );
+  const now = data?.table_id ? `${data.table_id}/${data.key}` : "";
+  return html`<section class="slab pad">
+    <h2><label for="profiles">${t.settings.profiles}</label></h2>
+    <p class="soft s13">${t.settings.profilesText}</p>
+    ${error
+      ? html`<${Failure} error=${error} retry=${reload} />`
+      : html`<select
+          id="profiles" class="in" disabled=${!data || !may("editor") || change.busy}
+          title=${needs("editor") || undefined} value=${now}
+          onChange=${(/** @type {Typed} */ event) => change.run(event.target.value)}
+        >
+          ${[{ value: "", text: t.settings.profilesNone }, ...keys].map(
+            (one) => html`<option value=${one.value} selected=${one.value === now}>${one.text}</option>`,
+          )}
+        </select>`}
+    ${change.error && html`<p class="notice bad">${said(change.error)}</p>`}
+  </section>`;
 }
 
 function SignInMethods() {

@@ -257,7 +257,7 @@ export function Api({ table, tabs, config }) {
   const column = Object.keys(table.schema)[0];
   const data = sampleRow(table.schema);
   const refers = Object.entries(table.schema)
-    .filter(([, one]) => one.references)
+    .filter(([, one]) => one.references?.table)
     .map(([name]) => name);
   const related = {
     ...Object.fromEntries(refers.map((name) => [name, {}])),
