@@ -408,8 +408,8 @@ async def test_a_column_refers_to_rows_that_are_named_chosen_and_opened(
     await app.row(books, {"title": "Notes", "author": ada})
     async with visit("about:blank") as page:
         await sign_in(page, server, f"/apps/{app.app_id}/tables/{books}/schema")
-        await page.get_by_label("Table that author refers to").select_option(label="→ writers of books")
-        await page.get_by_label("When a row that author refers to is deleted").select_option("cascade")
+        await page.get_by_label("What author refers to").select_option(label="→ writers of books")
+        await page.get_by_label("When what author refers to is deleted").select_option("cascade")
         await page.get_by_role("button", name="Review 1 change").click()
         dialog = page.get_by_role("dialog")
         await expect(dialog).to_contain_text("→ writers of books, delete along")
@@ -439,6 +439,49 @@ async def test_a_column_refers_to_rows_that_are_named_chosen_and_opened(
         await keep_picture(page, "referrers")
         await panel.get_by_role("link", name="books author 1").click()
         await expect(cell(page, 1, 1)).to_have_text("Notes")
+
+
+async def test_columns_refer_to_keys_and_members(server: Server, app: App, visit: Opening, axe: str) -> None:
+    schema = {"sku": {"type": "string", "unique": True}, "member": {"type": "string", "unique": True}}
+    products = await app.table(schema, title="products")
+    prices = await app.table({"amount": "int", "product": "string", "seller": "string"}, title="prices")
+    seller = (await app.guest())["member_id"]
+    row = (await app.row(products, {"sku": "cup-1"}))["id"]
+    await app.row(prices, {"amount": 5, "product": "cup-1", "seller": seller})
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{prices}/schema")
+        await page.get_by_label("What product refers to").select_option(label="→ products by sku")
+        await page.get_by_label("What seller refers to").select_option(label="→ members")
+        await page.get_by_label("When what seller refers to is deleted").select_option("set_null")
+        await keep_picture(page, "reference-kinds")
+        await page.get_by_role("button", name="Review 2 changes").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("→ products by sku, keep that row")
+        await expect(dialog).to_contain_text("→ members, become null")
+        await dialog.get_by_role("button", name="Change schema").click()
+        await expect(page.get_by_text("Schema changed.")).to_be_visible()
+        await expect(page.get_by_role("button", name="Review changes")).to_be_disabled()
+        # From the product its prices are found by its number, from a price its seller.
+        await page.goto(f"{server.url}/console/apps/{app.app_id}/tables/{products}?row={row}")
+        await page.locator("aside.panel").get_by_role("link", name="prices product 1").click()
+        await expect(cell(page, 1, 1)).to_have_text("5")
+        price = (await stored_rows(app, prices))[0]["id"]
+        await page.goto(f"{server.url}/console/apps/{app.app_id}/tables/{prices}?row={price}")
+        panel = page.locator("aside.panel")
+        await panel.get_by_role("button", name="Actions for seller").click()
+        await panel.get_by_role("menuitem", name="Open the member").click()
+        await expect(page).to_have_url(re.compile(f"members.member={seller}"))
+        # The table of profiles is named in the settings.
+        await page.goto(f"{server.url}/console/apps/{app.app_id}/settings")
+        await page.get_by_label("Profiles of members").select_option(label="products by member")
+        await until(lambda: profile_key(app))
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "profiles")
+
+
+async def profile_key(app: App) -> str | None:
+    query = "select profile_key from pilotis.tables where app_id = $1::text::uuid and profile_key is not null"
+    return await run_sql(app.server, query, app.app_id)
 
 
 async def stored_rows(app: App, table_id: str) -> list[dict[str, Any]]:

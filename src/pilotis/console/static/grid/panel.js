@@ -85,13 +85,18 @@ function Referrers({ table, row }) {
     [table.id, row.id, counts],
   );
   const found = data?.data[0]?.counts;
+  // A reference to a unique key, of one column, names the row by its value there.
+  const namedBy = (/** @type {string | undefined} */ name) => {
+    const column = table.unique?.find((key) => key.name === name)?.columns[0];
+    return column ? (row.data[column] ?? null) : row.id;
+  };
   return html`<section class="referrers">
     <h3>${t.grid.referrers}</h3>
     ${all.map(
       (one, index) => html`<a
         key=${one.table_id + one.column} class="line"
         href=${href(
-          `/apps/${appId.value}/tables/${one.table_id}?where=${encodeURIComponent(JSON.stringify({ [one.column]: { $eq: row.id } }))}`,
+          `/apps/${appId.value}/tables/${one.table_id}?where=${encodeURIComponent(JSON.stringify({ [one.column]: { $eq: namedBy(one.key) } }))}`,
         )}
       >
         <${Icon} name="table" />

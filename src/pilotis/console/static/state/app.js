@@ -10,7 +10,7 @@ import * as begun from "./begin.js";
  */
 /**
  * @typedef {{id: string, title: string, schema: Record<string, any>, access_level: string, has_rules?: boolean, unique?: Api.ShownUniqueKey[],
- *   referenced_by?: {table_id: string, table: string, column: string, on_delete: string}[], create_time: string,
+ *   referenced_by?: {table_id: string, table: string, column: string, on_delete: string, key?: string}[], create_time: string,
  *   update_time: string}} Table
  */
 
