@@ -9,6 +9,7 @@ import httpx
 
 from tests.console import owner_of
 from tests.rows.test_references import assert_missing, create, refers, total
+from tests.rules.test_capabilities import findings
 from tests.rules.test_rules import rows, save
 from tests.support import App, assert_error
 from tests.waiting import until
@@ -205,3 +206,13 @@ async def test_the_table_of_profiles_is_kept(app: App):
                 assert code in {body["code"], body["details"][0]["code"]}
             assert (await console.put("/profiles", json={"table": None})).json()["table_id"] is None
             assert (await own_side.delete(f"/v1/public/tables/{people}")).status_code == 200
+
+
+async def test_a_column_by_which_members_take_rows_along_is_told_of(app: App):
+    table = await app.table({"title": "string", "owner": of_member("cascade")})
+    signed_in, mine = {"$member": {}}, {"owner": {"$member": "id"}}
+    for update, told in ((signed_in, True), (mine, False), (None, False)):
+        await save(app, table, {"read": signed_in, "update": update, "delete": mine})
+        assert ("CASCADE_BY_MEMBER" in {code for _, code, _ in await findings(app)}) is told
+    await save(app, table, {"read": signed_in, "update": signed_in, "columns": {"owner": {"update": None}}})
+    assert "CASCADE_BY_MEMBER" not in {code for _, code, _ in await findings(app)}

@@ -14,7 +14,7 @@ from pilotis.data.rules.fold import Caller, Folded, fold
 from pilotis.data.rules.paths import without_paths
 from pilotis.data.rules.types import RuleFinding
 from pilotis.data.rules.visibility import LEVELS, both
-from pilotis.data.tables.schema import ColumnType, TableSchema
+from pilotis.data.tables.schema import ColumnType, OnDelete, TableSchema
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.http.api.capabilities import SHORTEST
 from pilotis.http.api.principals import AppInfo, MemberInfo
@@ -71,6 +71,8 @@ def exposed(app: AppInfo, tables: Sequence[TableSchema], storages: Sequence[Tabl
                 found.append(finding)
     if newcomer is not None:
         found += _self_promotion([*tables, *storages], newcomer, by_id)
+        for table in tables:
+            found += _cascades_by_member(table, newcomer, by_id)
     return found
 
 
@@ -132,6 +134,22 @@ def _open(
         if all_rows:
             message = f"{name}: by its rules anyone who signs up can {_listed(all_rows, signed_in, kind)}."
             yield RuleFinding("medium", kind.code, table.table_id, message)
+
+
+def _cascades_by_member(
+    table: TableSchema, newcomer: Caller, tables: Mapping[UUID, TableSchema]
+) -> Iterator[RuleFinding]:
+    """Yield a finding for each column by which whoever signs up can have rows deleted that it may not delete."""
+    changed, deleted = (_folded(table, action, newcomer, tables) for action in (Action.UPDATE, Action.DELETE))
+    if changed is False or deleted is True:
+        return
+    for column in table.of_members:
+        if column.of_member is OnDelete.CASCADE and not _is_bound(table, "update", f"#{column.number}", newcomer):
+            message = (
+                f"Table {table.title}: anyone who signs up can set {column.name} to itself, and with its account goes "
+                "the row. Let rules say who sets it, or use another on_delete."
+            )
+            yield RuleFinding("high", "CASCADE_BY_MEMBER", table.table_id, message)
 
 
 def _short_secrets(table: TableSchema) -> Iterator[RuleFinding]:
