@@ -6,13 +6,14 @@ import httpx
 import msgspec
 import pytest
 
-from pilotis.data.query.geo.types import Coordinates, GeoRequest, Near
+from pilotis.data.query.geo.types import GeoRequest
 from pilotis.data.query.search.types import SearchRequest
 from pilotis.data.rows.query import compile_query
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rows.types import Query
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import everything
+from pilotis.data.where.places import Coordinates, Near
 from tests.rows.index_world import ROWS
 from tests.support import App
 

@@ -4,11 +4,12 @@ import msgspec
 import pytest
 
 from pilotis.data.indexes import store
-from pilotis.data.query.geo.types import Coordinates, GeoRequest, Near, Within
+from pilotis.data.query.geo.types import GeoRequest
 from pilotis.data.query.search.types import AutocompleteRequest, SearchRequest
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.tables.schema import AccessLevel
 from pilotis.data.tables.types import ColumnChange, NewColumn, TableDefinition
+from pilotis.data.where.places import Coordinates, Near, Within
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import OPERATOR
 from pilotis.kit.errors import QueryTimeoutError

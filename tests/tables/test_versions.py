@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from pilotis.data.query.geo.types import Coordinates, GeoRequest, Near
+from pilotis.data.query.geo.types import GeoRequest
 from pilotis.data.query.search.types import AutocompleteRequest, AutocompleteResult, SearchRequest
 from pilotis.data.rows.types import DeleteWhere, Page, Query
 from pilotis.data.rules.visibility import MemberTokenRequiredError
@@ -19,6 +19,7 @@ from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.transfer.formats import Format
 from pilotis.data.transfer.service import FirstRejections, from_offset
 from pilotis.data.transfer.types import ImportOptions
+from pilotis.data.where.places import Coordinates, Near
 from pilotis.http.api.principals import OPERATOR, Principal, PublicClient
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError, UnavailableError, ValidationError

@@ -52,6 +52,7 @@ def feature(
         statistics,
         floor.events.committed,
         members.members.nickname,
+        floor.extensions,
     )
     rows = Rows(prepared)
     upserts = Upserts(prepared)

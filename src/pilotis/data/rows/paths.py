@@ -35,9 +35,10 @@ class _Step(NamedTuple):
 
 
 class Paths:
-    """The references that a request's conditions go through."""
+    """The references that a request's conditions go through, and what it needs to name places."""
 
-    def __init__(self, steps: Mapping[str, _Step], own: str | None) -> None:
+    def __init__(self, steps: Mapping[str, _Step], own: str | None, cube: str | None = None) -> None:
+        self._cube = cube
         self._steps = steps
         self._own = own
 
@@ -54,6 +55,7 @@ class Paths:
 
     def through(self, arguments: Arguments, limits: Limits) -> Through:
         """Return what compiles conditions with such names, into a statement with these arguments."""
+        arguments.cube = self._cube
         return functools.partial(self._condition, self._steps, arguments, limits)
 
     def _condition(
@@ -86,22 +88,23 @@ class Paths:
 async def paths_of(
     tables: PreparedTables, principal: Principal, table: PreparedTable, seen: TableSchema, where: Any
 ) -> Paths | None:
-    """Look up the references that a condition on a table goes through; None if it goes through none.
+    """Look up the references that a condition on a table goes through; None if it needs nothing.
 
-    `seen` is the table as the caller sees it. Raises `WhereTooComplexError`.
+    `seen` is the table as the caller sees it. Raises `WhereTooComplexError`, and `ExtensionMissingError` for places.
     """
-    if not seen.references or not where:
+    if not where:
         return None
+    cube = await tables.cube() if _names_places(where) else None
     # Others with a dot are paths into objects.
     referring = {column.name for column, _ in seen.references}
-    names = [parts for name in _dotted(where) if (parts := name.split("."))[0] in referring]
+    names = [parts for name in _dotted(where) if (parts := name.split("."))[0] in referring] if referring else []
     if not names:
-        return None
+        return None if cube is None else Paths({}, None, cube)
     if len(names) > MAX_PATHS:
         raise WhereTooComplexError(f"Conditions go through references at {MAX_PATHS} places at most.").at("where")
     member = principal.member
     steps = await _steps(tables, principal, table, seen, names, MAX_STEPS)
-    return Paths(steps, None if member is None else member.member_id)
+    return Paths(steps, None if member is None else member.member_id, cube)
 
 
 async def _steps(
@@ -128,6 +131,20 @@ async def _steps(
         shown = target.schema if visible is None else visible.table
         found[first] = _Step(column, target, visible, await _steps(tables, principal, target, shown, beyond, left - 1))
     return found
+
+
+def _names_places(where: Any) -> bool:
+    """Return whether a condition has the operator `$within` at any depth."""
+    waiting = [where]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Mapping):
+            if "$within" in one:
+                return True
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return False
 
 
 def _dotted(where: Any) -> Iterator[str]:

@@ -45,6 +45,11 @@ _CONDITION_OPERATORS: Json = {
     "$matches": {"type": "string", "maxLength": 256, "description": "A text that matches the regular expression."},
     "$arrayContains": {"description": "A list with all of these elements."},
     "$arrayContainsAny": {**_LIST, "description": "A list with at least one of these elements."},
+    "$within": {
+        "type": "object",
+        "description": "A point in a circle (`center`, `radius` in metres), in a box (`south_west`, `north_east`) or in a "
+        "`polygon`.",
+    },
     "$not": {**reference("Condition")},
 }
 

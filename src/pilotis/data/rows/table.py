@@ -42,6 +42,7 @@ from pilotis.data.where.access_patterns import AccessPatterns
 from pilotis.data.where.operands import CREATOR_NAME, Arguments, Hash
 from pilotis.db.batching import Batcher, SingleFlight
 from pilotis.db.blocks import Transaction
+from pilotis.db.extensions import Extensions
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.kit.errors import PilotisError, UnavailableError, invalid
@@ -624,7 +625,9 @@ class PreparedTables:
         statistics: TableStatistics | None = None,
         rows_emitted: Callable[[UUID], None] | None = None,
         nickname: Callable[[UUID, str], Awaitable[str | None]] | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
+        self._extensions = extensions or Extensions(database)
         self._rows_emitted = rows_emitted
         self._rows_logged: Callable[[UUID], None] | None = None
         self._nickname = nickname
@@ -720,6 +723,10 @@ class PreparedTables:
         app_id = table.schema.app_id
         targets = (self._tables.known(app_id, reference.target) for _, reference in table.schema.references)
         return all(target is not None and is_open(target) for target in targets)
+
+    async def cube(self) -> str:
+        """Return the schema of the extension `cube`, by which points are compared; raises `ExtensionMissingError`."""
+        return await self._extensions.schema("cube")
 
     async def profiles(self, app_id: UUID) -> PreparedTable | None:
         """Return the table with the profiles of an app's members; None if there is none."""

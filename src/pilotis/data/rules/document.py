@@ -472,6 +472,8 @@ class _Checker:
             return self._value(value, place, context)
         if name == "$matches":
             raise InvalidOperatorError("A rule must cost little: $matches is not for rules.").at(place)
+        if name == "$within":
+            raise InvalidOperatorError("Rules do not name places: $within is for the conditions of requests.").at(place)
         if name not in OPERATORS:
             raise InvalidOperatorError(f"{name[:64]} is not an operator.").at(place)
         if isinstance(value, list) and any(map(is_reference, value)):
@@ -663,5 +665,5 @@ def _check_member_operators(name: str, condition: Json, place: str) -> None:
             raise InvalidOperandError(f"{operator} takes a list.").at(f"{place}.{operator}")
         elif operator == "$between" and not (isinstance(value, list) and len(value) == 2):
             raise InvalidOperandError("$between takes a list of two values.").at(f"{place}.{operator}")
-        elif operator not in OPERATORS or operator == "$matches":
+        elif operator not in OPERATORS or operator in {"$matches", "$within"}:
             raise InvalidOperatorError(f"{operator[:64]} is not for rules.").at(f"{place}.{operator[:64]}")

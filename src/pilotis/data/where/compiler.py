@@ -14,6 +14,7 @@ from typing import Any
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.access_patterns import AccessKind
 from pilotis.data.where.index_expressions import case_key, caseless, caseless_trigrams_of, trigrams_of
+from pilotis.data.where.inside import inside
 from pilotis.data.where.operands import (
     CREATOR_NAME,
     CREATOR_OPERAND,
@@ -27,6 +28,7 @@ from pilotis.data.where.operands import (
     is_number,
     parameter,
 )
+from pilotis.data.where.shapes import MAX_SHAPES, shape_within
 from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError, invalid
 from pilotis.limits import Limits
@@ -91,6 +93,7 @@ class Compiler:
         self._arguments = arguments
         self._conditions = 0
         self._nodes = 0
+        self._shapes = 0
         self._max_nodes = 2 * limits.where_conditions * limits.where_depth
         self.patterns: list[str] = []
 
@@ -326,6 +329,20 @@ class Compiler:
         parts = [f"{field.sql} @> {self._arguments.bind(element, 'jsonb')}" for element in elements]
         return _joined(parts, " or ", _never(field))
 
+    def _within(self, field: Operand, value: Json, place: str) -> str:
+        cube = self._arguments.cube
+        if cube is None:
+            raise InvalidOperatorError("$within is for the conditions of requests on rows.").at(place)
+        if field.kind is not Kind.JSON:
+            raise InvalidOperatorError(f"$within works on points, objects; {field.name} is of another type.").at(place)
+        self._shapes += 1
+        if self._shapes > MAX_SHAPES:
+            raise WhereTooComplexError(f"A where has at most {MAX_SHAPES} places.").at(place)
+        shape = shape_within(value, place)
+        if field.column is not None:
+            self._arguments.access.add(AccessKind.GEO, field.column)
+        return f"({inside(field.sql, shape, cube, self._arguments)})"
+
     def _list(self, value: Json, place: str) -> list[Json]:
         if not isinstance(value, list):
             raise invalid(place, f"{place.rpartition('.')[2]} takes a list.")
@@ -383,6 +400,7 @@ OPERATORS: dict[str, Callable[[Compiler, Operand, Json, str], str]] = {
     "$matches": Compiler._matches,
     "$arrayContains": Compiler._array_contains,
     "$arrayContainsAny": Compiler._array_contains_any,
+    "$within": Compiler._within,
 }
 """The operators behind the name of a field."""
 

@@ -106,6 +106,8 @@ class Arguments:
         self.hash = hash_
         self.creators = creators
         self.own = own
+        self.cube: str | None = None
+        """The schema of the extension `cube`, where conditions may name places."""
         self.access = AccessPatterns()
         self._places: list[str] = []
 

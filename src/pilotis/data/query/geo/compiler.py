@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pilotis.data.query.geo.shapes import Box, Cap, Polygons, Ring, Shape
-from pilotis.data.query.geo.sphere import Bounds, Vector
 from pilotis.data.query.pages import Window, sorted_rows
 from pilotis.data.rows import found
 from pilotis.data.rows.statements import Statements
@@ -14,7 +12,9 @@ from pilotis.data.rules.visibility import Visibility
 from pilotis.data.where.access_patterns import AccessKind
 from pilotis.data.where.fields import Field
 from pilotis.data.where.index_expressions import indexed_point_of, no_point, point_of
+from pilotis.data.where.inside import inside
 from pilotis.data.where.operands import Arguments
+from pilotis.data.where.shapes import Shape
 
 
 class Scope(NamedTuple):
@@ -47,7 +47,7 @@ def compile_geo(scope: Scope, shape: Shape) -> str:
     order, chord = (
         f"{point} operator({scope.cube}.<->) {center}" for point in (indexed, point_of(scope.field.sql, scope.cube))
     )
-    condition = _inside(scope, shape, indexed, chord) + scope.and_visible
+    condition = inside(scope.field.sql, shape, scope.cube, arguments, chord) + scope.and_visible
     physical = table.schema.physical
     whole = scope.statements.row
     everywhere = shape.bounds is None and not scope.and_visible
@@ -77,42 +77,3 @@ def _all_points(scope: Scope) -> str:
     scope.arguments.access.add(AccessKind.NO_POINT, scope.field.use)
     statements = scope.table.statements
     return f"({statements.row_count()}) - ({statements.count(no_point(scope.field.sql))})"
-
-
-def _inside(scope: Scope, shape: Shape, point: str, chord: str) -> str:
-    if shape.bounds is None:
-        return f"{point} is not null"
-    near = f"{point} operator({scope.cube}.<@) {_bounds(scope, shape.bounds)}"
-    return f"{near} and {_exactly(scope, shape, chord)}"
-
-
-def _bounds(scope: Scope, bounds: Bounds) -> str:
-    low, high = (scope.arguments.bind(corner, "float8[]") for corner in bounds)
-    return f"{scope.cube}.cube({low}, {high})"
-
-
-def _exactly(scope: Scope, shape: Shape, chord: str) -> str:
-    match shape:
-        case Cap():
-            return f"{chord} <= {scope.arguments.bind(shape.chord, 'float8')}"
-        case Box(_, _, south, west, north, width):
-            sides = ", ".join(scope.arguments.bind(side, "float8") for side in (south, west, north, width))
-            return f"pilotis.in_box({scope.field.sql}, {sides})"
-        case Polygons():
-            return _in_polygons(scope, shape)
-
-
-def _in_polygons(scope: Scope, shape: Polygons) -> str:
-    axes = scope.arguments.bind(_flat(shape.axes), "float8[]")
-    point = f"pilotis.gnomonic(pilotis.unit_vector({scope.field.sql}), {axes})"
-    inside = [_in_rings(point, rings, scope.arguments) for rings in shape.polygons]
-    return f"({' or '.join(inside)})"
-
-
-def _in_rings(point: str, rings: list[Ring], arguments: Arguments) -> str:
-    outer, *holes = (f"{arguments.bind(ring, 'polygon')} @> {point}" for ring in rings)
-    return " and ".join([outer, *(f"not {hole}" for hole in holes)])
-
-
-def _flat(axes: tuple[Vector, Vector, Vector]) -> list[float]:
-    return [coordinate for axis in axes for coordinate in axis]

@@ -9,8 +9,6 @@ from asyncpg import Record
 
 from pilotis.data.query import pages
 from pilotis.data.query.geo.compiler import Scope, compile_geo
-from pilotis.data.query.geo.shapes import count_points, shape_of
-from pilotis.data.query.geo.sphere import metres
 from pilotis.data.query.geo.types import GeoRequest
 from pilotis.data.query.pages import window_of
 from pilotis.data.rows import found
@@ -23,6 +21,8 @@ from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import creator_of_new_row
 from pilotis.data.where.fields import json_field
 from pilotis.data.where.operands import Arguments
+from pilotis.data.where.shapes import count_points, shape_of
+from pilotis.data.where.sphere import metres
 from pilotis.db.extensions import Extensions
 from pilotis.http.api.principals import Principal
 from pilotis.kit.offload import offload
@@ -44,7 +44,7 @@ class Geo:
         assert app is not None
         limits = app.limits
         size = count_points(request.polygon) * _BYTES_PER_POINT
-        shape = await offload(size, shape_of, request, limits.polygon_points)
+        shape = await offload(size, shape_of, request.near, request.within, request.polygon, limits.polygon_points)
 
         async def run(table: PreparedTable) -> bytes:
             visible = await table.visible(principal, Action.LIST)

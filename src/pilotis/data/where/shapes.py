@@ -1,4 +1,4 @@
-"""Shapes on the sphere, from the requests of geo searches. Pure; errors name the field of the request.
+"""Shapes on the sphere, from geo searches and conditions. Pure; errors name the field of the request.
 
 Every shape has a centre, from which distances are measured, and a bounding box in space, by which an index finds
 candidate rows.
@@ -13,9 +13,9 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from pilotis.data.query.geo import sphere
-from pilotis.data.query.geo.sphere import Bounds, Vector
-from pilotis.data.query.geo.types import Coordinates, GeoRequest, Near, Within
+from pilotis.data.where import sphere
+from pilotis.data.where.places import Coordinates, Near, Within
+from pilotis.data.where.sphere import Bounds, Vector
 from pilotis.kit import json
 from pilotis.kit.errors import ValidationError, invalid
 
@@ -62,16 +62,33 @@ class Polygons(NamedTuple):
 Shape = Cap | Box | Polygons
 
 
-def shape_of(request: GeoRequest, max_points: int) -> Shape:
-    """Return the shape that a request asks for; raises `ValidationError`."""
-    given = [name for name in ("near", "within", "polygon") if getattr(request, name) is not None]
-    if len(given) != 1:
+MAX_SHAPES, MAX_POINTS = 5, 1000
+"""How many shapes a condition has, and how many points a polygon in it."""
+
+
+def shape_of(near: Near | None, within: Within | None, polygon: Any, max_points: int) -> Shape:
+    """Return the shape that a geo search asks for; raises `ValidationError`."""
+    if sum(one is not None for one in (near, within, polygon)) != 1:
         raise invalid("near", "Give exactly one of near, within and polygon.")
-    if request.near is not None:
-        return _near(request.near)
-    if request.within is not None:
-        return _within(request.within)
-    return _polygons(request.polygon, max_points)
+    if near is not None:
+        return _near(near)
+    if within is not None:
+        return _within(within)
+    return _polygons(polygon, max_points)
+
+
+def shape_within(given: Any, place: str) -> Shape:
+    """Return the shape of a `$within`, whose place in the request is `place`; raises `ValidationError`."""
+    if isinstance(given, dict) and given.get("polygon") is not None and len(given) == 1:
+        try:
+            return _polygons(given["polygon"], MAX_POINTS)
+        except ValidationError as error:
+            raise error.within(place) from None
+    within = _converted(given, Within, place)
+    try:
+        return _within(within)
+    except ValidationError as error:
+        raise error.at(place) from None
 
 
 def _near(near: Near) -> Cap:
@@ -87,7 +104,7 @@ def _cap(center: Coordinates, radius: float) -> Cap:
 
 
 def _within(within: Within) -> Shape:
-    south_west, north_east, center, radius = msgspec.structs.astuple(within)
+    south_west, north_east, center, radius = within.south_west, within.north_east, within.center, within.radius
     if center is not None and radius is not None and south_west is None and north_east is None:
         return _cap(center, radius)
     if south_west is not None and north_east is not None and center is None and radius is None:
@@ -206,8 +223,8 @@ def _place(position: list[float]) -> Place:
     return latitude, longitude
 
 
-def _converted(given: Any, type_: Any) -> Any:
+def _converted(given: Any, type_: Any, place: str = "polygon") -> Any:
     try:
         return msgspec.convert(given, type_, strict=True)
     except msgspec.ValidationError as error:
-        raise json.field_error(error, type_, given).within("polygon") from None
+        raise json.field_error(error, type_, given).within(place) from None
