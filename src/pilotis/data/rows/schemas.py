@@ -47,8 +47,8 @@ _CONDITION_OPERATORS: Json = {
     "$arrayContainsAny": {**_LIST, "description": "A list with at least one of these elements."},
     "$within": {
         "type": "object",
-        "description": "A point in a circle (`center`, `radius` in metres), in a box (`south_west`, `north_east`) or in a "
-        "`polygon`.",
+        "description": "A point in a circle (`center`, `radius` in metres), in a box (`south_west`, `north_east`) or "
+        "in a `polygon`.",
     },
     "$not": {**reference("Condition")},
 }

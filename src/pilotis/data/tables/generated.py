@@ -1,19 +1,22 @@
 """Values that the server makes for a column: those of new rows, of changed ones, and the normal form of a text. Pure.
 
-`{"$now": true}`, `{"$uuid": true}` and `{"$member": "id"}` in the place of a default are made for each new row. The
-option `on_update` makes the first and the last of them again with every change that does not name the column.
+`{"$now": true}`, `{"$uuid": true}`, `{"$secret": true}` and `{"$member": "id"}` in the place of a default are made for
+each new row. The option `on_update` makes the first and the last of them again with every change that does not name the
+column.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from pilotis.data.tables import html
 from pilotis.kit import json
 from pilotis.kit.errors import invalid
 
-Normalization = Literal["trim", "lower"]
+Normalization = Literal["trim", "lower", "html"]
 
 
 class Maker(enum.Enum):
@@ -21,6 +24,7 @@ class Maker(enum.Enum):
 
     NOW = "$now"
     UUID = "$uuid"
+    SECRET = "$secret"  # noqa: S105 - it says what to make
     MEMBER_ID = "$member id"
     NICKNAME = "$member nickname"
 
@@ -29,7 +33,11 @@ class Maker(enum.Enum):
 _MAKERS: dict[str, tuple[tuple[Maker, Any], ...]] = {
     "date": ((Maker.NOW, {"$now": True}),),
     "uuid": ((Maker.UUID, {"$uuid": True}),),
-    "string": ((Maker.MEMBER_ID, {"$member": "id"}), (Maker.NICKNAME, {"$member": "nickname"})),
+    "string": (
+        (Maker.MEMBER_ID, {"$member": "id"}),
+        (Maker.NICKNAME, {"$member": "nickname"}),
+        (Maker.SECRET, {"$secret": True}),
+    ),
 }
 _ON_UPDATE = {Maker.NOW, Maker.MEMBER_ID}
 
@@ -76,10 +84,20 @@ def check_normalized(type_: str, normalize: Sequence[str] | None, field: str) ->
         raise invalid(field, "normalize is for columns of type string.")
 
 
-def normalized(text: str, steps: Sequence[str]) -> str:
-    """Return a text in its normal form."""
+def secret() -> str:
+    """Return a text that nobody guesses: 32 characters of 192 random bits, for links."""
+    return secrets.token_urlsafe(24)
+
+
+_STEPS: Mapping[str, Callable[[str], str]] = {"trim": str.strip, "lower": str.lower, "html": html.cleaned}
+
+
+def normalized(text: str, steps: Sequence[str]) -> str | None:
+    """Return a text in its normal form; None for HTML that would take too long to clean."""
     for step in steps:
-        text = text.strip() if step == "trim" else text.lower()
+        if step == "html" and html.too_complex(text):
+            return None
+        text = _STEPS[step](text)
     return text
 
 

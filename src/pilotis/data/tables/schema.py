@@ -417,7 +417,7 @@ def _is_name_character(character: str) -> bool:
 
 
 # Generators of clients want to be told what the items are.
-Normalize = Annotated[list[Normalization], msgspec.Meta(max_length=2)]
+Normalize = Annotated[list[Normalization], msgspec.Meta(max_length=3)]
 
 
 class NewReference(msgspec.Struct, forbid_unknown_fields=True):

@@ -26,7 +26,8 @@ _COLUMNS: dict[str, Json] = {
             "required": {"type": "boolean", "description": "Whether each row must have a value."},
             "default": {
                 "description": 'The default value of new rows; `{"$now": true}` of a date, `{"$uuid": true}` of a '
-                'uuid, `{"$member": "id"}` and `{"$member": "nickname"}` of a string are made for each of them.'
+                'uuid, `{"$secret": true}`, `{"$member": "id"}` and `{"$member": "nickname"}` of a string are made for '
+                "each of them."
             },
             "on_update": {
                 "type": "object",
@@ -39,8 +40,8 @@ _COLUMNS: dict[str, Json] = {
             },
             "normalize": {
                 "type": "array",
-                "items": {"type": "string", "enum": ["trim", "lower"]},
-                "maxItems": 2,
+                "items": {"type": "string", "enum": ["trim", "lower", "html"]},
+                "maxItems": 3,
                 "description": "What is done to a string before it is checked and stored.",
             },
             "description": {"type": "string", "maxLength": 2000},

@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from pilotis.data.tables.checks import broken
 from pilotis.data.tables.checks import error as broken_check
-from pilotis.data.tables.generated import NOBODY, Maker, Writer, normalized
+from pilotis.data.tables.generated import NOBODY, Maker, Writer, normalized, secret
 from pilotis.data.tables.keys import MAX_TEXT_BYTES
 from pilotis.data.tables.schema import Column, ColumnType, free_field_name
 from pilotis.kit import json
@@ -292,7 +292,13 @@ class RowDecoder:
         for key, steps in self._normalized:
             text = getattr(fields, key)
             if type(text) is str:
-                setattr(fields, key, normalized(text, steps))
+                normal = normalized(text, steps)
+                if normal is None:
+                    name = self._columns[key].name
+                    raise invalid(
+                        name, f"{name}: this HTML has too many tags, or nests them too deeply.", "TOO_COMPLEX"
+                    )
+                setattr(fields, key, normal)
 
     def _check_all(self, fields: Any) -> None:
         for key in self._numbers:
@@ -437,6 +443,8 @@ def _field(key: str, column: Column, partial: bool) -> tuple[Any, ...]:
     maker = column.default_maker
     if maker is Maker.UUID:
         return key, value_type, msgspec.field(default_factory=uuid4)
+    if maker is Maker.SECRET:
+        return key, value_type, msgspec.field(default_factory=secret)
     if maker is not None:
         return key, value_type | UnsetType, UNSET
     if column.default is not None:
@@ -454,8 +462,11 @@ def check_default(column: Column, max_bytes: int, field: str) -> None:
 
     Every row without a value gets it. `field` is its place in the request.
     """
+    if column.default_maker is Maker.SECRET and column.checks is not None:
+        made = msgspec.structs.replace(column, default=secret())
+        return check_default(made, max_bytes, field)
     if column.default is None or column.default_maker is not None:
-        return
+        return None
     if len(json.encode(column.default)) > max_bytes:
         raise invalid(field, f"A default has at most {max_bytes} bytes of JSON.", "INVALID_DEFAULT")
     bare = msgspec.structs.replace(column, default=None, required=None)

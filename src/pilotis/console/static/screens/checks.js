@@ -14,7 +14,7 @@ const OF_TYPE = {
   array: ["min_length", "max_length"],
 };
 export const CHECKS = ["min", "max", "min_length", "max_length", "enum", "format", "normalize", "on_update"];
-const STEPS = ["trim", "lower"];
+const STEPS = ["trim", "lower", "html"];
 /** What a change makes of a column by itself. @type {Record<string, any>} */
 const MADE = { date: { $now: true }, string: { $member: "id" } };
 const FORMATS = ["email", "url", "slug", "hostname", "e164", "color"];

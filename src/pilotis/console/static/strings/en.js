@@ -1007,7 +1007,11 @@ export default {
       format: "Format",
       normalize: "Before a text is stored",
     },
-    steps: { trim: "Cut off white space around it", lower: "Make its letters small" },
+    steps: {
+      trim: "Cut off white space around it",
+      lower: "Make its letters small",
+      html: "Remove from its HTML what runs",
+    },
     made: { date: "Set to the time of each change", string: "Set to the member of each change" },
   },
   unique: {

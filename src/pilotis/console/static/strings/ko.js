@@ -986,7 +986,7 @@ export default {
       format: "형식",
       normalize: "텍스트를 저장하기 전에",
     },
-    steps: { trim: "앞뒤 공백 없애기", lower: "소문자로 바꾸기" },
+    steps: { trim: "앞뒤 공백 없애기", lower: "소문자로 바꾸기", html: "HTML에서 실행되는 것 제거" },
     made: { date: "바뀔 때마다 그 시각으로", string: "바뀔 때마다 그 회원으로" },
   },
   unique: {
