@@ -267,7 +267,7 @@ declare namespace Api {
     default?: any;
     on_update?: Record<string, any>;
     unique?: boolean;
-    normalize?: Array<"trim" | "lower">;
+    normalize?: Array<"trim" | "lower" | "html">;
     description?: string;
     encrypted?: boolean;
     references?: ColumnReference;
@@ -1908,7 +1908,7 @@ declare namespace Api {
     kind: "agent_turn" | "condition" | "function" | "tool" | "wait";
     label: string;
   }
-  type Stage = MatchStage | GroupStage | SortStage | LimitStage | SkipStage | ProjectStage | AddFieldsStage | UnwindStage | LookupStage | CountStage;
+  type Stage = MatchStage | GroupStage | SortStage | LimitStage | SkipStage | ProjectStage | AddFieldsStage | UnwindStage | LookupStage | UnionWithStage | CountStage;
   interface Stats {
     members: MemberStats;
     tables: number;
@@ -2134,6 +2134,13 @@ declare namespace Api {
     execution_id: string;
     status: "cancelled" | "completed" | "failed" | "pending" | "running" | "timeout";
     duplicate?: boolean;
+  }
+  interface UnionWith {
+    table: string;
+    pipeline?: Array<Record<string, any>>;
+  }
+  interface UnionWithStage {
+    "$unionWith": UnionWith;
   }
   interface UniqueKeyList {
     unique: Array<ShownUniqueKey>;

@@ -112,6 +112,7 @@ _STAGES: dict[str, Json] = {
         },
     ),
     "LookupStage": _stage("$lookup", reference("Lookup")),
+    "UnionWithStage": _stage("$unionWith", reference("UnionWith")),
     "CountStage": _stage("$count", {**_NAME, "description": "The name of the field with the number of documents."}),
 }
 
@@ -156,6 +157,16 @@ PIPELINE: dict[str, Json] = {
             "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Required with `from`."},
         },
         "required": ["as"],
+        "additionalProperties": False,
+    },
+    "UnionWith": {
+        "description": "Another table, by its id or title, and a pipeline over it: its documents follow the others.",
+        "type": "object",
+        "properties": {
+            "table": {**_NAME, "description": "The table's id or title."},
+            "pipeline": {"type": "array", "items": {"type": "object"}},
+        },
+        "required": ["table"],
         "additionalProperties": False,
     },
     **_STAGES,

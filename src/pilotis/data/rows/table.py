@@ -688,6 +688,15 @@ class PreparedTables:
             )
         return found
 
+    async def id_called(self, app_id: UUID, name: str, place: str) -> UUID:
+        """Return the id of the table that a request names by its id or title; raises a 400 error for its place."""
+        if is_uuid(name):
+            return UUID(name)
+        found = await self._tables.id_of(app_id, name)
+        if found is None:
+            raise invalid(place, f"The app has no table {name[:100]}.", "TABLE_NOT_FOUND")
+        return found
+
     async def introduced(self, principal: CallerT, table: PreparedTable) -> CallerT:
         """Return the caller with the nickname of the member, where new rows of the table copy it."""
         member = principal.member

@@ -77,6 +77,8 @@ class _Walk:
                 self._scope = {operand: _Field(operand)}
             case "$lookup":
                 return self._lookup(operand)
+            case "$unionWith":
+                return self._union(operand)
         return operand
 
     def _fields_of(self, table: TableSchema) -> _Scope:
@@ -221,6 +223,18 @@ class _Walk:
             result["fields"] = [self._path(name, columns) for name in operand["fields"]]
         result["as"] = self._named(self._scope, operand["as"], _Field("", rows=other))
         return result
+
+    def _union(self, operand: Mapping[str, Json]) -> dict[str, Json]:
+        """Return the other form of a `$unionWith`. What comes out has names of its own, which no column changes."""
+        named = operand["table"]
+        table = next((one for one in self._tables.values() if named in {one.title, str(one.table_id)}), None)
+        if table is None:
+            raise UnknownColumnError("The pipeline reads a table that is not there any more.")
+        inner = _Walk(table, self._tables, stores=self._stores)
+        stages = inner.stages(operand.get("pipeline", []))
+        self.named |= inner.named
+        self._scope = {}
+        return {"table": str(table.table_id) if self._stores else table.title, "pipeline": stages}
 
     def _referring(self, named: str) -> tuple[UUID | None, str]:
         """Return the table that a `from` names, and the other form of that."""

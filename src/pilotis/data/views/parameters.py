@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from pilotis.data.query.aggregate.union import UNION
 from pilotis.data.tables.schema import ColumnType
 from pilotis.data.views.types import Parameters, ParameterType, ViewParameter
 from pilotis.data.where.operands import CONVERSIONS, KINDS, is_number
@@ -148,10 +149,14 @@ def substituted(pipeline: Sequence[Json], given: Mapping[str, Json]) -> list[Jso
 def _stage(stage: Json, given: Mapping[str, Json], place: str) -> Json:
     if not isinstance(stage, Mapping):
         return stage
-    return {
-        name: (_plain if name in _PLAIN_STAGES else _expression)(operand, given, f"{place}.{name}")
-        for name, operand in stage.items()
-    }
+    return {name: _operand(name, operand, given, f"{place}.{name}") for name, operand in stage.items()}
+
+
+def _operand(name: str, operand: Json, given: Mapping[str, Json], place: str) -> Json:
+    if name == UNION and isinstance(operand, Mapping) and isinstance(operand.get("pipeline"), list):
+        stages = [_stage(one, given, f"{place}.pipeline[{index}]") for index, one in enumerate(operand["pipeline"])]
+        return {**operand, "pipeline": stages}
+    return (_plain if name in _PLAIN_STAGES else _expression)(operand, given, place)
 
 
 def _parameter(value: Json, given: Mapping[str, Json], place: str) -> Json | None:

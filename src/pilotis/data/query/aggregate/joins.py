@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from pilotis.data.query.aggregate.union import MAX_UNIONS, UNION
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, everything
@@ -37,10 +38,21 @@ class Referring(NamedTuple):
 
 
 class Joins(NamedTuple):
-    """The tables to whose rows the pipeline's own refer, and those that refer to them by what names them."""
+    """The tables to whose rows the pipeline's own refer, and those that refer to them by what names them.
+
+    `unions` are the tables of its `$unionWith` stages, by what names them.
+    """
 
     targets: Mapping[UUID, Joined] = {}
     referring: Mapping[str, Referring] = {}
+    unions: Mapping[str, Union] = {}
+
+
+class Union(NamedTuple):
+    """A table of a `$unionWith`, and what the pipeline over it joins in turn."""
+
+    joined: Joined
+    joins: Joins
 
 
 NONE = Joins()
@@ -50,6 +62,16 @@ def lookups(pipeline: Sequence[Json]) -> list[Mapping[str, Json]]:
     """Return the operands of the `$lookup` stages that are objects."""
     found = [stage.get("$lookup") for stage in pipeline if isinstance(stage, Mapping)]
     return [operand for operand in found if isinstance(operand, Mapping)]
+
+
+def unions(pipeline: Sequence[Json]) -> list[tuple[str, Sequence[Json]]]:
+    """Return the tables and the pipelines of the `$unionWith` stages that are well formed."""
+    found = [stage.get(UNION) for stage in pipeline if isinstance(stage, Mapping)]
+    named = [operand for operand in found if isinstance(operand, Mapping) and isinstance(operand.get("table"), str)]
+    return [
+        (operand["table"], stages if isinstance(stages := operand.get("pipeline", []), list) else [])
+        for operand in named
+    ]
 
 
 def referrer(table: TableSchema, named: str) -> tuple[UUID, str] | None:
@@ -68,10 +90,19 @@ async def joins_of(
 
     Raises the errors of the lists of tables whose rows refer to the pipeline's.
     """
-    operands = lookups(pipeline)
-    if not operands:
+    operands, others = lookups(pipeline), unions(pipeline)[:MAX_UNIONS]
+    if not operands and not others:
         return NONE
     app_id = table.schema.app_id
+    united: dict[str, Union] = {}
+    for title, stages in others:
+        if title in united:
+            # Both read the same table; what each joins is looked up by its reference.
+            stages = [*stages, *(stage for other, more in others if other == title for stage in more)]
+        other = await tables.named(app_id, await tables.id_called(app_id, title, f"{UNION}.table"))
+        visible = await _visible(other, principal, Action.LIST)
+        joins = await joins_of(tables, principal, other, [one for one in stages if UNION not in one])
+        united[title] = Union(Joined(other.schema, visible, other.hash), joins)
     targets: dict[UUID, Joined] = {}
     if any("localField" in operand for operand in operands):
         for _, reference in table.schema.references:
@@ -86,7 +117,7 @@ async def joins_of(
             # Where the column is hidden from the caller, the rows are not found by it.
             if column := visible.table.by_name.get(found[1]):
                 referring[named] = Referring(Joined(child.schema, visible, child.hash), column)
-    return Joins(targets, referring)
+    return Joins(targets, referring, united)
 
 
 def every_join(table: TableSchema, tables: Mapping[UUID, TableSchema], pipeline: Sequence[Json]) -> Joins:
@@ -106,7 +137,12 @@ def every_join(table: TableSchema, tables: Mapping[UUID, TableSchema], pipeline:
         if isinstance(named, str) and (found := referrer(table, named)) and found[0] in tables:
             child = tables[found[0]]
             referring[named] = Referring(joined(child), child.by_name[found[1]])
-    return Joins(targets, referring)
+    united: dict[str, Union] = {}
+    for title, stages in unions(pipeline):
+        other = next((one for one in tables.values() if title in {one.title, str(one.table_id)}), None)
+        if other is not None:
+            united[title] = Union(joined(other), every_join(other, tables, stages))
+    return Joins(targets, referring, united)
 
 
 def _no_hash(_column: Column, _value: Json) -> bytes:

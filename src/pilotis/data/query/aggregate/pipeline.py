@@ -13,6 +13,7 @@ from pilotis.data.query.aggregate.expressions import Budget, Expressions, wrong
 from pilotis.data.query.aggregate.joins import NONE, Joins
 from pilotis.data.query.aggregate.lookup import MAX_LOOKUPS, LookupCompiler
 from pilotis.data.query.aggregate.relation import Relation
+from pilotis.data.query.aggregate.union import MAX_UNIONS, UNION, operand_of, united
 from pilotis.data.query.aggregate.values import Value
 from pilotis.data.rules.visibility import Visibility
 from pilotis.data.tables.schema import TableSchema, normal_path
@@ -63,12 +64,8 @@ def compile_pipeline(
     """
     if len(pipeline) > limits.aggregate_stages:
         raise wrong("pipeline", f"A pipeline has at most {limits.aggregate_stages} stages.")
-    compiler = _Pipeline(table, limits, own, joins, creators=visible.shows_creator)
-    relation = relations.of_table(table)
-    condition = table.at_this_version + visible.and_condition(compiler.arguments, many=True)
-    # A stage that fails, or takes long, must not meet rows that a rule hides, however cheap it seems.
-    fence = "" if visible.is_simple else " offset 0"
-    relation = relation._replace(source=f"(select * from {relation.source} where {condition}{fence}) own")
+    compiler = _Pipeline(table, limits, own, joins, Arguments(creators=visible.shows_creator, own=own))
+    relation = _rows(table, visible, compiler.arguments, "own")
     for index, stage in enumerate(pipeline):
         relation = compiler.stage(relation, stage, f"pipeline[{index}]")
         if len(relation.source) > _LONGEST_SQL:
@@ -90,16 +87,28 @@ def compile_pipeline(
     )
 
 
+def _rows(table: TableSchema, visible: Visibility, arguments: Arguments, alias: str) -> Relation:
+    """Return the rows of a table that a caller sees, as documents."""
+    relation = relations.of_table(table)
+    condition = table.at_this_version + visible.and_condition(arguments, many=True)
+    # A stage that fails, or takes long, must not meet rows that a rule hides, however cheap it seems.
+    fence = "" if visible.is_simple else " offset 0"
+    return relation._replace(source=f"(select * from {relation.source} where {condition}{fence}) {alias}")
+
+
 class _Pipeline:
-    def __init__(self, table: TableSchema, limits: Limits, own: str | None, joins: Joins, *, creators: bool) -> None:
+    def __init__(self, table: TableSchema, limits: Limits, own: str | None, joins: Joins, arguments: Arguments) -> None:
         self._table = table
+        self._own = own
+        self._joins = joins
+        self._unions = 0
         self._limits = limits
         self._lookups = 0
         # Whether the documents are still the table's rows, for which indexes apply.
         self._indexable = True
         self._names = 0
         self._budget = Budget()
-        self.arguments = Arguments(creators=creators, own=own)
+        self.arguments = arguments
         self.patterns: list[str] = []
         self._lookup_compiler = LookupCompiler(joins, self.arguments, limits, own, self.patterns)
 
@@ -353,6 +362,32 @@ class _Pipeline:
         self._put(fields, operand["as"], join.value, f"{place}.as")
         return relation._replace(source=source, fields=fields, rest=rest)
 
+    def _union(self, relation: Relation, operand: Json, place: str) -> Relation:
+        table, stages = operand_of(operand, place)
+        self._unions += 1
+        if self._unions > MAX_UNIONS:
+            raise wrong(place, f"A pipeline has at most {MAX_UNIONS} {UNION} stages.")
+        union = self._joins.unions.get(table)
+        if union is None or union.joined.visible is None:
+            raise wrong(f"{place}.table", f"The app has no table {table[:100]}.")
+        if len(stages) > self._limits.aggregate_stages:
+            raise wrong(f"{place}.pipeline", f"A pipeline has at most {self._limits.aggregate_stages} stages.")
+        visible = union.joined.visible
+        arguments = self.arguments
+        with arguments.access.ignored(), arguments.about(union.joined.hash, visible.shows_creator, self._own):
+            inner = _Pipeline(visible.table, self._limits, self._own, union.joins, arguments)
+            # What is counted, and named, is so in the whole statement.
+            inner._names, inner._budget, inner._lookups = self._names, self._budget, self._lookups
+            inner.patterns = self.patterns
+            inner._lookup_compiler = inner._lookup_compiler._replace(patterns=self.patterns)
+            other = _rows(visible.table, visible, arguments, inner._name("s"))
+            for index, stage in enumerate(stages):
+                if isinstance(stage, Mapping) and UNION in stage:
+                    raise wrong(f"{place}.pipeline[{index}]", f"There is no {UNION} within another.")
+                other = inner.stage(other, stage, f"{place}.pipeline[{index}]")
+            self._names, self._lookups = inner._names, inner._lookups
+        return united([relation, other], arguments, self._name)
+
     def _put(self, fields: dict[str, Value], name: str, value: Value, place: str) -> None:
         """Set a value at a name or a dotted path."""
         first, *inside = _names(name, place)
@@ -449,6 +484,7 @@ _STAGES: dict[str, Stage] = {
     "$unwind": _Pipeline._unwind,
     "$addFields": _Pipeline._add_fields,
     "$lookup": _Pipeline._lookup,
+    UNION: _Pipeline._union,
 }
 
 

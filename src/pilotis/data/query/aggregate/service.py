@@ -82,7 +82,9 @@ async def _run(table: PreparedTable, compiled: CompiledPipeline, limits: Limits)
         raise InvalidPipelineError("The database does not know a timezone of this pipeline.") from None
     except asyncpg.PostgresError as error:
         if error.sqlstate == ROW_TOO_LARGE:
-            raise ResultTooLargeError("A text that this pipeline makes is too large.") from None
+            raise ResultTooLargeError(
+                "A text that this pipeline makes is too large, or a $unionWith joins more than 100,000 documents."
+            ) from None
         raise
     if row["total_count"] > (limit := limits.aggregate_documents):
         raise ResultTooLargeError(f"More than {limit} documents come out of this. Add a $limit.")
