@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -407,6 +408,10 @@ def test_views_move_between_apps_in_files(app: App, other_app: App, tmp_path: Pa
         for one in (app, other_app):
             await one.table({"name": "string", "n": "int"}, title="things")
 
+    async def rows() -> None:
+        for name, n in (("a", 1), ("b", 2), ("c", 0)):
+            await app.row("things", {"name": name, "n": n})
+
     asyncio.run(tables())
     file = tmp_path / "views.yaml"
     file.write_text(
@@ -435,5 +440,13 @@ cache_seconds: 60
     line = next(at for at, text in enumerate(file.read_text().splitlines(), 1) if "m: -1" in text)
     assert f"views.yaml:{line}: " in told
     assert "m" in told
+    asyncio.run(rows())
+    found = pilotis("views", "call", "counted", "--app", app.app_id).splitlines()
+    assert [json.loads(line)["name"] for line in found] == ["b", "a"]
+    found = json.loads(pilotis("views", "call", "counted", "--param", "least=2", "--app", app.app_id, "--json"))
+    assert ([one["n"] for one in found["data"]], found["total_count"]) == ([2], 1)
+    assert "no documents" in pilotis("views", "call", "counted", "--param", "least=9", "--app", app.app_id)
+    for wrong, text in (("least", "NAME=VALUE"), ("least=x", "params.least"), ("most=1", "no parameter most")):
+        assert text in pilotis("views", "call", "counted", "--param", wrong, "--app", app.app_id, status=1)
     assert "is deleted" in pilotis("views", "delete", "counted", "--app", app.app_id)
     assert "no view counted" in pilotis("views", "show", "counted", "--app", app.app_id, status=1)

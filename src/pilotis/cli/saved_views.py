@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
 from pilotis.cli.definitions import Definition
 from pilotis.cli.session import Session
 from pilotis.data.views.feature import ViewsFeature
+from pilotis.data.views.parameters import from_query
 from pilotis.data.views.types import NewView, View, ViewChange
-from pilotis.http.api.principals import OPERATOR, AppInfo
+from pilotis.http.api.principals import OPERATOR, AppInfo, AppItself
+from pilotis.kit import json
 from pilotis.kit.errors import PilotisError
 from pilotis.kit.ids import uuid7
 from pilotis.serve.errors import CommandError
@@ -62,6 +66,21 @@ async def save(on: Session, app: AppInfo, given: Definition) -> list[str]:
             raise CommandError(f"{where}: {error.text}") from None
         saved.append(new.name)
     return saved
+
+
+async def called(on: Session, app: AppInfo, name: str, params: Sequence[str]) -> dict[str, Any]:
+    """Call a view as the app, with parameters such as `since=2026-01-01`; raises `CommandError`."""
+    pairs = [pair.partition("=") for pair in params]
+    if wrong := [name for name, sign, _ in pairs if not sign]:
+        raise CommandError(f"A parameter is NAME=VALUE, not {wrong[0]}.")
+    query = urlencode([(name, value) for name, _, value in pairs]).encode()
+    calls = on.features.get(ViewsFeature).calls
+    try:
+        answer = await calls.call(AppItself(app), name, lambda known: from_query(known, query))
+    except PilotisError as error:
+        raise CommandError(error.text) from None
+    found: dict[str, Any] = json.decode(answer.body)
+    return found
 
 
 async def delete(on: Session, app: AppInfo, name: str) -> None:

@@ -1,4 +1,4 @@
-"""`pilotis views`: the saved pipelines of an app, shown, set from files, and deleted."""
+"""`pilotis views`: the saved pipelines of an app, shown, set from files, called and deleted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from uuid import UUID
 import click
 
 from pilotis.cli.command import Outcome, Place, app_option, command, told
+from pilotis.kit import json
 
 if TYPE_CHECKING:
     from pilotis.cli.session import Session
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def views() -> None:
-    """Show, set and delete an app's views: saved pipelines with parameters."""
+    """Show, set, call and delete an app's views: saved pipelines with parameters."""
 
 
 @command(views, none="The app has no views.")
@@ -66,6 +67,28 @@ def set_(place: Place, file: Path, app: UUID) -> Outcome:
 
     saved = place.run(work)
     return told({"saved": saved}, *(f"The view {name} is saved." for name in saved))
+
+
+@command(views)
+@click.argument("name", metavar="NAME", help="The view's name.")
+@app_option()
+@click.option(
+    "--param",
+    "params",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A parameter, as in a URL; can be repeated.",
+)
+def call(place: Place, name: str, app: UUID, params: tuple[str, ...]) -> Outcome:
+    """Call a view as the app, and print the documents that come out, one a line."""
+    from pilotis.cli import saved_views
+
+    async def work(on: Session) -> dict[str, Any]:
+        return await saved_views.called(on, await on.apps.by_id(app), name, params)
+
+    answer = place.run(work)
+    lines = [json.encode(one).decode() for one in answer["data"]]
+    return Outcome(answer, lines, said=[] if lines else ["It answers no documents."])
 
 
 @command(views)
